@@ -1,0 +1,8 @@
+"""Sottovoce from a checkout: `python cli.py debate --protocol cipher`."""
+
+import sys
+
+from sottovoce.cli import main
+
+if __name__ == "__main__":
+    sys.exit(main())
