@@ -1,0 +1,50 @@
+# Every target sets up what it needs in .venv, once, from constraints.txt.
+PYTHON ?= python3
+PIP_FLAGS ?=
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet --no-input $(PIP_FLAGS) --constraint constraints.txt
+INPUTS := pyproject.toml constraints.txt
+
+.DEFAULT_GOAL := help
+.PHONY: help debate test test-all check bench train-bundled
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
+
+debate: .venv/core.stamp ## Let three agents debate one question in CIPHER, on the bundled model
+	$(BIN)/python cli.py debate --protocol cipher
+
+test: .venv/test.stamp ## Run the tests that every change must pass
+	$(BIN)/python -m pytest -m "not slow and not gpu and not network"
+
+test-all: .venv/test.stamp ## Run the slow tests too, and those for a GPU where there is one
+	$(BIN)/python -m pytest -m "not network"
+
+check: .venv/test.stamp ## Lint, format, types and layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/mypy tests
+	$(BIN)/lint-imports
+
+bench: .venv/test.stamp ## Measure speed against the libraries' own ways
+	$(BIN)/python -m benchmarks
+
+train-bundled: .venv/core.stamp ## Make the bundled model again, from nothing
+	$(BIN)/python -m sottovoce.training
+
+# A stamp is touched last, so that an interrupted set-up is done again.
+.venv/core.stamp: $(INPUTS) | .venv/bin/python
+	@echo "Setting up .venv from constraints.txt (once, a minute or so) ..."
+	@$(PIP) --editable .
+	@touch $@
+
+.venv/test.stamp: $(INPUTS) | .venv/bin/python
+	@echo "Setting up .venv with the test tools from constraints.txt (once, a minute or two) ..."
+	@$(PIP) --editable ".[test]"
+	@touch .venv/core.stamp $@
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' 2>/dev/null || \
+	{ echo "Python 3.11, 3.12 or 3.13 is needed, and $(PYTHON) is $$($(PYTHON) --version 2>&1 | head -n 1); name another: make PYTHON=python3.11" >&2; exit 1; }
+	@$(PYTHON) -m venv .venv
