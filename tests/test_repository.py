@@ -1,0 +1,223 @@
+"""What holds for the repository as a whole: packaging, folders and their maps, and what no source may do."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import importlib.metadata
+import json
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sottovoce
+
+ROOT = Path(__file__).resolve().parents[1]
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())  # Any: TOML as it comes
+SETUPTOOLS = PYPROJECT["tool"]["setuptools"]
+
+
+@pytest.fixture(scope="module")
+def files() -> list[Path]:
+    """Every file that is or could be committed, relative to the root; links count as files."""
+    listing = ["git", "-C", str(ROOT), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    try:
+        found = subprocess.run(listing, capture_output=True, check=True, text=True).stdout
+    except (OSError, subprocess.CalledProcessError):
+        pytest.skip("needs a git checkout: it asks which files are ours")
+    paths = [Path(name) for name in sorted(set(found.split("\0"))) if name]
+    return [path for path in paths if (ROOT / path).exists()]
+
+
+def sources(files: list[Path]) -> list[Path]:
+    """Our Python files, without the tests: those may build what we refuse."""
+    return [path for path in files if path.suffix == ".py" and path.parts[0] != "tests"]
+
+
+# Packaging
+
+
+def package_of(folder: Path) -> str:
+    """The import name of a folder at the root."""
+    parts = folder.parts if folder.parts[0] == "sottovoce" else ("sottovoce", *folder.parts)
+    return ".".join(parts)
+
+
+def test_every_folder_with_an_init_is_listed_as_a_package(files: list[Path]) -> None:
+    folders = {path.parent for path in files if path.name == "__init__.py" and path.parts[0] != "tests"}
+
+    assert {package_of(folder): folder.as_posix() for folder in folders} == SETUPTOOLS["package-dir"]
+    assert sorted(SETUPTOOLS["packages"]) == sorted(SETUPTOOLS["package-dir"])
+
+
+def test_every_link_points_to_the_folder_that_the_mapping_names(files: list[Path]) -> None:
+    links = {path.name: (ROOT / path).readlink().as_posix() for path in files if (ROOT / path).is_symlink()}
+    mapped = {folder for folder in SETUPTOOLS["package-dir"].values() if "/" not in folder} - {"sottovoce"}
+
+    assert links == {folder: f"../{folder}" for folder in mapped}
+
+
+def test_every_file_of_a_package_is_installed_with_it(files: list[Path]) -> None:
+    folders = {folder: package for package, folder in SETUPTOOLS["package-dir"].items()}
+    installed = {
+        path
+        for folder, package in folders.items()
+        for pattern in SETUPTOOLS["package-data"].get(package, [])
+        for path in (ROOT / folder).glob(pattern)
+    }
+    data = [
+        path
+        for path in files
+        if path.parts[0] in folders
+        and not (ROOT / path).is_symlink()
+        and path.suffix != ".py"
+        and path.name != "README.md"
+    ]
+
+    assert [str(path) for path in data if ROOT / path not in installed] == []
+
+
+def test_the_version_is_the_same_in_package_and_metadata() -> None:
+    assert importlib.metadata.version("sottovoce") == sottovoce.__version__
+
+
+def test_langgraph_json_serves_exactly_the_schemes() -> None:
+    from sottovoce.graphs import SCHEMES
+
+    served = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
+    paths = {name: entry if isinstance(entry, str) else entry["path"] for name, entry in served.items()}
+
+    assert sorted(paths) == sorted(SCHEMES)
+    for name, path in paths.items():
+        module, _, factory = path.partition(":")
+        assert SCHEMES[name].startswith(module), f"{name} is served from another module than the scheme's"
+        assert hasattr(importlib.import_module(module), factory), f"{path} does not exist"
+
+
+# Maps
+
+
+def entries(files: list[Path], folder: str) -> set[str]:
+    """The names of what stands in a folder, without what every folder has."""
+    inside = {path.parts[1] for path in files if len(path.parts) > 1 and path.parts[0] == folder}
+    return inside - {"README.md", "__init__.py"}
+
+
+def test_every_folder_has_a_readme_with_one_line_for_each_file(files: list[Path]) -> None:
+    wrong = []
+    for folder in sorted({path.parts[0] for path in files if path.suffix == ".py" and len(path.parts) > 1}):
+        readme = ROOT / folder / "README.md"
+        lines = readme.read_text().splitlines() if readme.exists() else []
+        named = [found[1] for line in lines if (found := re.match(r"[-*|]\s*\[?`([^`]+?)/?`", line))]
+        there = entries(files, folder)
+        wrong += [f"{folder}/README.md has no line for {name}" for name in sorted(there - set(named))]
+        wrong += [f"{folder}/README.md names {name}, which is not there" for name in sorted(set(named) - there)]
+        wrong += [f"{folder}/README.md names {name} twice" for name in sorted(there) if named.count(name) > 1]
+
+    assert wrong == []
+
+
+MACHINE_PATH = re.compile(r"(?<![\w.~/)}$*-])/(?:work|root|home)\b(?!\w)")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),  # written in two pieces, so that this file passes its own test
+    [
+        ("cd /" + "work/main", True),
+        ("'/" + "home/me'", True),
+        ("../work/main", False),
+        ("/training/work/", False),
+        ("https://example.org/home", False),
+        ("~/work", False),
+        ("/workspace", False),
+    ],
+)
+def test_a_path_of_one_machine_is_told_from_others(text: str, found: bool) -> None:
+    assert bool(MACHINE_PATH.search(text)) is found
+
+
+def test_no_file_names_a_path_of_one_machine(files: list[Path]) -> None:
+    found = []
+    for path in files:
+        if (ROOT / path).is_dir():  # a link
+            continue
+        try:
+            lines = (ROOT / path).read_text(encoding="utf-8").splitlines()
+        except UnicodeDecodeError:  # weights and pictures
+            continue
+        found += [f"{path}:{n}: {line[:100]}" for n, line in enumerate(lines, 1) if MACHINE_PATH.search(line)]
+
+    assert found == []
+
+
+# What no source may do: ruff bans the same names, but a `noqa` or an alias gets past ruff
+
+PICKLES = {"pickle", "cPickle", "_pickle", "cloudpickle", "dill", "joblib", "shelve", "marshal"}
+RUNS_TEXT = {"eval", "exec", "torch.load", "builtins.eval", "builtins.exec"}
+UNSAFE_FLAGS = {"allow_pickle": True, "trust_remote_code": True, "weights_only": False, "use_safetensors": False}
+
+
+def imported(tree: ast.AST) -> Iterator[tuple[str, str, int]]:
+    """Each imported name: as the file calls it, its full name, and its line."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                name = alias.name if alias.asname else alias.name.partition(".")[0]
+                yield alias.asname or name, name, node.lineno
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            for alias in node.names:
+                yield alias.asname or alias.name, f"{node.module}.{alias.name}", node.lineno
+
+
+def unsafe(source: str) -> list[str]:
+    """What a source does that could run what a stranger wrote, one line each."""
+    tree = ast.parse(source)
+    names = {known_as: name for known_as, name, _ in imported(tree)}
+    found = [f"{line}: imports {name}" for _, name, line in imported(tree) if name.partition(".")[0] in PICKLES]
+    for node in ast.walk(tree):
+        if not isinstance(node, ast.Call):
+            continue
+        first, _, rest = ast.unparse(node.func).partition(".")
+        called = ".".join(filter(None, (names.get(first, first), rest)))
+        if called in RUNS_TEXT:
+            found.append(f"{node.lineno}: calls {called}")
+        for keyword in node.keywords:
+            value = keyword.value.value if isinstance(keyword.value, ast.Constant) else None
+            if keyword.arg in UNSAFE_FLAGS and value is UNSAFE_FLAGS[keyword.arg]:
+                found.append(f"{node.lineno}: passes {keyword.arg}={value}")
+    return found
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import pickle",
+        "from pickle import loads as read",
+        "import shelve as s",
+        "eval('1')",
+        "import builtins as b\nb.exec('1')",
+        "import torch\ntorch.load('w.bin')",
+        "import torch as t\nt.load('w.bin')",
+        "from torch import load\nload('w.bin')",
+        "AutoModel.from_pretrained(path, trust_remote_code=True)",
+        "numpy.load(path, allow_pickle=True)",
+    ],
+)
+def test_what_runs_a_strangers_code_is_seen(source: str) -> None:
+    assert len(unsafe(source)) == 1
+
+
+@pytest.mark.parametrize("source", ["model.eval()", "import torch\ntorch.loads", "# eval('1')\nx = \"exec('1')\""])
+def test_what_only_looks_like_it_is_not(source: str) -> None:
+    assert unsafe(source) == []
+
+
+def test_no_source_runs_or_unpickles_what_a_stranger_wrote(files: list[Path]) -> None:
+    found = [f"{path}:{line}" for path in sources(files) for line in unsafe((ROOT / path).read_text(encoding="utf-8"))]
+
+    assert found == []
