@@ -1,0 +1,146 @@
+"""cipher: an agent sends the mean embedding under its distribution instead of a drawn token.
+
+CIPHER (arXiv 2310.06272, section 3): the next input is the mean of the embedding table under
+softmax(logits / T), and the sequence of those means is the message. Its text is the nearest token
+of each mean. The receiver reads the means themselves, in the space of its own table.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+
+from sottovoce.channels.message import Heard
+from sottovoce.channels.payload import Payload
+from sottovoce.channels.protocol import TOP, Prompt, Protocol, Speech
+from sottovoce.errors import ProtocolError, UsageError
+from sottovoce.models import Edit, Feed, Ids, Mind, Record, Reply, Request, Rows, Stop
+from sottovoce.models.request import Piece
+
+SPARSE = 16  # largest weights kept per position: the storable, approximate form
+Partial = Literal["entropy", "entropy_reversed", "max", "max_reversed"]
+THRESHOLDS = {"entropy": 1.869, "max": 0.8}  # CIPHER, section 5.3; nats and probability
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Averaging weights of partial CIPHER: the distribution where uncertain, else the argmax.
+
+    `criterion` is taken on softmax(logits / temperature): entropy >= threshold or largest
+    probability <= threshold is uncertain; the reversed variants average where certain.
+    """
+
+    criterion: Partial
+    threshold: float
+    temperature: float = 1.0
+    true_one_hot: bool = True
+
+    def __call__(self, logits: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
+        """(b, V) logits and probabilities at the agent's temperature -> (b, V) averaging weights."""
+        level = self._level((logits / self.temperature).softmax(-1))[:, None]
+        uncertain = level >= self.threshold if self.criterion.startswith("entropy") else level <= self.threshold
+        average = ~uncertain if self.criterion.endswith("reversed") else uncertain
+        if self.true_one_hot:
+            certain = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(p)
+        else:  # the published code's mask: no one-hot where several, or none, reach the level
+            certain = (p >= level).to(p)
+        return torch.where(average, p, certain)
+
+    def _level(self, q: torch.Tensor) -> torch.Tensor:
+        if self.criterion.startswith("entropy"):
+            return -(q * q.clamp_min(torch.finfo(q.dtype).tiny).log()).sum(-1)
+        return q.amax(-1)
+
+
+@dataclass(frozen=True)
+class Cipher(Protocol):
+    """Expected embeddings."""
+
+    name: ClassVar[str] = "cipher"
+    final_rule: ClassVar[str] = "lowest_temperature"
+    _special: ClassVar[bool] = True
+
+    partial: Partial | None = None
+    """Average only where this criterion says so; None averages everywhere."""
+    threshold: float | None = None
+    """In nats for entropy (1.869), a probability for max (0.8)."""
+    partial_temperature: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.partial is None and self.threshold is not None:
+            raise UsageError("cipher got a threshold but no criterion; set partial to one of entropy, max, ..._reversed")
+        if self.partial_temperature <= 0:
+            raise UsageError(f"partial_temperature is {self.partial_temperature}; expected above 0")
+
+    def temperature(self, i: int, n: int, default: float) -> float:
+        """Agent i of n speaks at (i + 1)/n of the model's default (SDE's code for its CIPHER runs)."""
+        return default * (i + 1) / n
+
+    def check(self, speaker: Mind, hearer: Mind) -> None:
+        """Both models need one vocabulary; tables and hidden sizes may differ."""
+        if speaker.vocabulary_key != hearer.vocabulary_key:
+            raise ProtocolError(
+                f"cipher needs one vocabulary, but {speaker.name!r} ({len(speaker.table)} tokens) and "
+                f"{hearer.name!r} ({len(hearer.table)} tokens) have different ones; "
+                "use models that share a tokenizer, or carry that edge in words with --fallback nl"
+            )
+
+    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
+        """Mean embeddings at the agent's temperature, without any other logits processor."""
+        cold = speech.sampling.temperature == 0 and not self.rules.cold_is_one_hot
+        sampling = replace(speech.sampling, temperature=1.0) if cold else speech.sampling
+        stop_ids = mind.stop_ids if self.rules.every_eos else mind.stop_ids and (mind.eos or mind.stop_ids[0],)
+        return Request(
+            prompt.pieces,
+            Stop(
+                speech.max_new, stop_ids, speech.stop,
+                by=self.rules.stop_by, keep=self.rules.keep_stop_row, special=self._special,
+            ),
+            edits=prompt.edits,
+            feed=Feed("mean", self._weigh(), _others(mind, speech)),
+            sampling=sampling,
+            record=Record(stats=True, top=TOP, sparse=SPARSE),
+        )
+
+    def carry(self, reply: Reply, mind: Mind) -> dict[str, torch.Tensor]:
+        """The rows in every receiver's space, and the sparse distribution."""
+        carried = {f"rows.{key}": rows for key, rows in reply.rows.items()}
+        if reply.sparse is not None:
+            carried |= {f"sparse.{name}": getattr(reply.sparse, name) for name in ("ids", "weights", "covered")}
+        return carried
+
+    def read(self, heard: Heard, payload: Payload, mind: Mind) -> tuple[Piece, tuple[Edit, ...]]:
+        """The rows of the hearer's table; made from the sparse distribution where it was no known receiver."""
+        cut = payload.tokens(heard.span)
+        rows = payload.rows(mind.table.key)
+        if rows is None and "sparse.ids" in payload.tensors:
+            rows = _from_sparse(payload, mind)
+        if rows is None:  # spoken in words, or by another protocol
+            return Ids(payload.ids[cut]), ()
+        assert heard.message.payload is not None, "a payload was read"
+        return Rows(rows[cut], f"{heard.message.payload.sha256}:{cut.start}:{cut.stop}:{mind.table.key}"), ()
+
+    def _weigh(self) -> Weights | None:
+        if self.partial is None:
+            return None
+        threshold = self.threshold
+        if threshold is None:
+            threshold = THRESHOLDS[self.partial.removesuffix("_reversed")]
+        return Weights(self.partial, threshold, self.partial_temperature, self.rules.true_one_hot)
+
+
+def _others(mind: Mind, speech: Speech) -> tuple:
+    """Tables of the hearers that are not the speaker's own, over its vocabulary."""
+    tables = {hearer.table.key: hearer.table for hearer in speech.hearers if hearer.vocabulary_key == mind.vocabulary_key}
+    tables.pop(mind.table.key, None)
+    return tuple(tables.values())
+
+
+def _from_sparse(payload: Payload, mind: Mind) -> torch.Tensor:
+    """(n, E): the kept weights, scaled to the mass 1 that they approximate, over the hearer's table."""
+    weights, ids = payload.tensors["sparse.weights"], payload.tensors["sparse.ids"]
+    table = mind.table.rows
+    scaled = weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
+    return torch.einsum("nk,nke->ne", scaled.to(table), table[ids.to(table.device)])

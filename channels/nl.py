@@ -1,0 +1,28 @@
+"""nl: messages are words. A message is heard as the very tokens that were generated."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from sottovoce.channels.message import Turn
+from sottovoce.channels.protocol import Load, Prompt, Protocol, Speech, token_request
+from sottovoce.models import Mind, Request
+
+
+@dataclass(frozen=True)
+class NL(Protocol):
+    """Natural language (Du et al. 2023)."""
+
+    name: ClassVar[str] = "nl"
+
+    def hear(self, turns: Sequence[Turn], mind: Mind, load: Load) -> Prompt:
+        """As the base does; under `reference` each turn is one text, messages included."""
+        if self.rules.retokenise:
+            turns = [Turn(turn.role, (turn.text,)) for turn in turns]
+        return super().hear(turns, mind, load)
+
+    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
+        """Drawn tokens, with the model's own logits processors."""
+        return token_request(prompt, mind, speech)

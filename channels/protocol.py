@@ -1,0 +1,186 @@
+"""What a protocol is: how a heard message enters a prompt, how an agent speaks, what is recorded.
+
+`lower` = `hear` then `speak`. The two are apart because a judge or a secretary hears by one
+protocol and speaks in words: it is `cipher.hear` and `nl.speak`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Literal
+
+import torch
+
+from sottovoce.channels.message import Heard, PayloadRef, Turn
+from sottovoce.channels.payload import Label, Payload
+from sottovoce.errors import PayloadError
+from sottovoce.models import Edit, Ids, Mind, Record, Reply, Request, Sampling, Stop
+from sottovoce.models.chat import ChatTurn
+from sottovoce.models.request import Piece
+
+TOP = 5  # most probable tokens kept per position
+Load = Callable[[PayloadRef], Payload]
+CompatName = Literal["paper", "reference"]
+
+
+@dataclass(frozen=True)
+class Compat:
+    """Where the papers and their published code differ (table "Decisions" of our protocol notes)."""
+
+    cold_is_one_hot: bool
+    """CIPHER at T = 0: the one-hot argmax, or softmax(logits)."""
+    stop_by: Literal["nearest", "argmax"]
+    """CIPHER ends when EOS is nearest to the new row, or when it is the argmax of the logits."""
+    keep_stop_row: bool
+    every_eos: bool
+    """CIPHER stops at every EOS id of tokenizer and generation configuration, or at the tokenizer's alone."""
+    true_one_hot: bool
+    """Partial CIPHER where it does not average: one-hot, or the mask of probabilities >= the criterion."""
+    normed_last_state: bool
+    """SDE reads the last layer after the final norm."""
+    retokenise: bool
+    """NL renders and tokenises the whole conversation anew for each prompt."""
+
+
+COMPAT: Mapping[CompatName, Compat] = {
+    "paper": Compat(True, "nearest", False, True, True, False, False),
+    "reference": Compat(False, "argmax", True, False, False, True, True),
+}
+
+
+@dataclass(frozen=True)
+class Speech:
+    """How one reply is to be spoken."""
+
+    max_new: int
+    sampling: Sampling
+    stop: tuple[str, ...] = ()
+    """Strings that end the reply; they are not part of it."""
+    hearers: tuple[Mind, ...] = ()
+    """The models that will hear it: cipher averages over their tables too."""
+
+
+@dataclass(frozen=True, eq=False)
+class Prompt:
+    """A prompt as the engine reads it."""
+
+    pieces: tuple[Piece, ...]
+    edits: tuple[Edit, ...] = ()
+
+
+@dataclass(frozen=True)
+class Protocol(ABC):
+    """The base of all protocols: messages are heard as the tokens they were generated as."""
+
+    compat: CompatName = "paper"
+
+    name: ClassVar[str]
+    final_rule: ClassVar[str] = "majority"
+    """How a debate under this protocol decides unless told otherwise."""
+
+    @property
+    def rules(self) -> Compat:
+        """The choices of `compat`."""
+        return COMPAT[self.compat]
+
+    def temperature(self, i: int, n: int, default: float) -> float:
+        """The temperature of agent i (0-based) of n where none was set."""
+        return default
+
+    def check(self, speaker: Mind, hearer: Mind) -> None:
+        """Refuse an edge that this protocol cannot carry.
+
+        Raises:
+            ProtocolError: names both models and what they lack in common.
+        """
+
+    def lower(self, turns: Sequence[Turn], mind: Mind, load: Load, speech: Speech) -> Request:
+        """The model request for a prompt that is heard and answered by this protocol."""
+        return self.speak(self.hear(turns, mind, load), mind, speech)
+
+    def hear(self, turns: Sequence[Turn], mind: Mind, load: Load) -> Prompt:
+        """Tokenise the wording around heard messages, and let each message in by `read`."""
+        holes: list[Heard] = []
+        chat = [ChatTurn(turn.role, tuple(_numbered(part, holes) for part in turn.parts)) for turn in turns]
+        pieces: list[Piece] = []
+        edits: list[Edit] = []
+        at = 0
+        for wording in mind.chat.encode(chat):
+            piece, added = (Ids(wording), ()) if isinstance(wording, tuple) else self._in(holes[wording], mind, load)
+            edits += [replace(edit, at=at + edit.at) for edit in added]
+            at += len(piece)
+            pieces += [piece] if len(piece) else []
+        return Prompt(tuple(pieces), tuple(edits))
+
+    @abstractmethod
+    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
+        """The request that makes a reply."""
+
+    def record(self, reply: Reply, mind: Mind) -> Payload:
+        """The payload of a reply; `payload.label.text` is the message's text."""
+        detokenizer = mind.detokenizer(special=self._special)
+        label = Label(
+            self.name, detokenizer.text(reply.ids), mind.name, mind.weights_key, mind.vocabulary_key, self._layers(mind)
+        )
+        tensors = {
+            "ids": torch.tensor(reply.ids, dtype=torch.long),
+            "spans": torch.tensor(detokenizer.spans(reply.ids), dtype=torch.long).reshape(-1, 2),
+        }
+        return Payload(label, tensors | _stats(reply) | self.carry(reply, mind))
+
+    def carry(self, reply: Reply, mind: Mind) -> dict[str, torch.Tensor]:
+        """The tensors that this protocol sends along, by their names in the payload."""
+        return {}
+
+    def read(self, heard: Heard, payload: Payload, mind: Mind) -> tuple[Piece, tuple[Edit, ...]]:
+        """How a message with a payload in the hearer's vocabulary enters its prompt; edits count from 0."""
+        return Ids(payload.ids[payload.tokens(heard.span)]), ()
+
+    _special: ClassVar[bool] = False
+
+    def _layers(self, mind: Mind) -> tuple[int, ...]:
+        return ()
+
+    def _in(self, heard: Heard, mind: Mind, load: Load) -> tuple[Piece, tuple[Edit, ...]]:
+        ref = heard.message.latent
+        if ref is None:
+            return in_words(heard, mind), ()
+        try:
+            payload = load(ref)
+        except PayloadError as error:
+            message = heard.message
+            raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
+        if payload.label.vocabulary != mind.vocabulary_key:
+            return in_words(heard, mind), ()
+        return self.read(heard, payload, mind)
+
+
+def in_words(heard: Heard, mind: Mind) -> Ids:
+    """A message without a usable payload: its text, in which special tokens are ordinary characters."""
+    return Ids(mind.chat.ids(heard.text, plain=True))
+
+
+def token_request(prompt: Prompt, mind: Mind, speech: Speech, layers: tuple[int, ...] = (), **record: bool) -> Request:
+    """A reply of drawn tokens, with statistics and the states of `layers` recorded."""
+    return Request(
+        prompt.pieces,
+        Stop(speech.max_new, mind.stop_ids, speech.stop),
+        edits=prompt.edits,
+        sampling=speech.sampling,
+        record=Record(layers=layers, stats=True, top=TOP, **record),
+    )
+
+
+def _numbered(part: str | Heard, holes: list[Heard]) -> str | int:
+    if isinstance(part, str):
+        return part
+    holes.append(part)
+    return len(holes) - 1
+
+
+def _stats(reply: Reply) -> dict[str, torch.Tensor]:
+    if reply.stats is None:
+        return {}
+    return {name: getattr(reply.stats, name) for name in reply.stats.__dataclass_fields__}

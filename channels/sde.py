@@ -1,0 +1,90 @@
+"""sde and hidden: words, and the hidden-state changes (or the states) that came with them.
+
+SDE (arXiv 2506.19209, section 3): while an agent speaks, the output h_i of chosen decoder layers is
+recorded at each token; delta_i = h_i - h_(i-1), with h_0 at the last position of the prompt. When a
+hearer reads the message's tokens, each layer's output gets that layer's delta added at the token's
+position, in the prefill. `hidden` is the ablation "w/o delta": h_i itself is added.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+import torch
+
+from sottovoce.channels.message import Heard
+from sottovoce.channels.payload import Payload
+from sottovoce.channels.protocol import Prompt, Protocol, Speech, token_request
+from sottovoce.errors import ProtocolError
+from sottovoce.models import Edit, Ids, Mind, Reply, Request
+from sottovoce.models.request import Piece
+
+Inject = Literal["latest", "all"]
+
+
+@dataclass(frozen=True)
+class SDE(Protocol):
+    """State delta encoding."""
+
+    name: ClassVar[str] = "sde"
+
+    layers: tuple[int, ...] = ()
+    """0-based decoder layers to read and edit; empty takes the model's known or default choice."""
+    inject: Inject = "latest"
+    """Which messages of others carry their states: those of the round before, or all in the prompt."""
+    allow_other_weights: bool = False
+    """Let models of equal shape with other weights exchange states (outside the paper)."""
+
+    def check(self, speaker: Mind, hearer: Mind) -> None:
+        """Both need the same weights; with `allow_other_weights`, one vocabulary and one shape."""
+        same_shape = (speaker.layers, speaker.network.hidden) == (hearer.layers, hearer.network.hidden)
+        allowed = self.allow_other_weights and same_shape and speaker.vocabulary_key == hearer.vocabulary_key
+        if speaker.weights_key != hearer.weights_key and not allowed:
+            raise ProtocolError(
+                f"{self.name} needs one model on both sides, but {speaker.name!r} and {hearer.name!r} have different "
+                "weights; use the same model, or carry that edge in words with --fallback nl"
+                + ("; --allow-other-weights lets equal shapes pass" if same_shape else "")
+            )
+
+    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
+        """Drawn tokens, with the states of the chosen layers."""
+        return token_request(prompt, mind, speech, self._layers(mind), final_norm=self.rules.normed_last_state)
+
+    def carry(self, reply: Reply, mind: Mind) -> dict[str, torch.Tensor]:
+        """(layers, n, H) in the model's dtype."""
+        states = torch.stack([reply.states[layer] for layer in self._layers(mind)])  # (L, n + 1, H)
+        return {"states": self._encode(states)}
+
+    def read(self, heard: Heard, payload: Payload, mind: Mind) -> tuple[Piece, tuple[Edit, ...]]:
+        """The message's tokens, with an edit per layer where this message carries its states."""
+        cut = payload.tokens(heard.span)
+        ids = Ids(payload.ids[cut])
+        if heard.own or not (heard.latest or self.inject == "all") or not self._fits(payload, mind) or not len(ids):
+            return ids, ()
+        assert payload.states is not None, "checked by _fits"
+        key = f"{payload.label.protocol}:{heard.message.payload and heard.message.payload.sha256}:{cut.start}:{cut.stop}"
+        layers = zip(payload.label.layers, payload.states, strict=True)
+        return ids, tuple(Edit(layer, 0, states[cut], f"{key}:{layer}") for layer, states in layers)
+
+    def _encode(self, states: torch.Tensor) -> torch.Tensor:
+        return (states[:, 1:].float() - states[:, :-1].float()).to(states.dtype)
+
+    def _layers(self, mind: Mind) -> tuple[int, ...]:
+        return mind.latent_layers(self.layers)
+
+    def _fits(self, payload: Payload, mind: Mind) -> bool:
+        if payload.label.protocol != self.name or payload.states is None:
+            return False
+        shape = payload.states.shape[-1] == mind.network.hidden and max(payload.label.layers) < mind.layers
+        return payload.label.weights == mind.weights_key or (self.allow_other_weights and shape)
+
+
+@dataclass(frozen=True)
+class Hidden(SDE):
+    """The ablation without differences: raw states, added at the same layers and positions."""
+
+    name: ClassVar[str] = "hidden"
+
+    def _encode(self, states: torch.Tensor) -> torch.Tensor:
+        return states[:, 1:].clone()

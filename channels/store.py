@@ -1,0 +1,157 @@
+"""Where payloads lie: content-addressed files `ab/abcd....safetensors`, and the live ones in memory.
+
+A byte store in langchain-core's sense. Under a key that is a sha256 only bytes with that digest are
+written or returned; any other key holds whatever it was given. Files appear whole or not at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+import threading
+import weakref
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from urllib.parse import quote, unquote
+
+from langchain_core.stores import ByteStore
+
+from sottovoce.channels.message import PayloadRef
+from sottovoce.channels.payload import Payload
+from sottovoce.errors import PayloadError
+
+SUFFIX = ".safetensors"
+DIGEST = re.compile(r"[0-9a-f]{64}")
+KEPT = 256 * 2**20  # bytes of payloads kept live by default
+
+_open: weakref.WeakSet[PayloadStore] = weakref.WeakSet()
+
+
+class PayloadStore(ByteStore):
+    """Payload files under one folder, made when the first one is written."""
+
+    def __init__(self, root: Path | str | None = None, *, kept: int = KEPT) -> None:
+        """`root` None is `$SOTTOVOCE_STORE` or a folder of the user's cache; `kept` bounds the live copies in bytes."""
+        self.root = Path(root) if root is not None else default_root()
+        self._live: OrderedDict[str, tuple[Payload, int]] = OrderedDict()
+        self._kept, self._held, self._lock = kept, 0, threading.Lock()
+        _open.add(self)
+
+    def put(self, payload: Payload) -> PayloadRef:
+        """Write a payload and return its reference; equal payloads are one file."""
+        data = payload.to_bytes()
+        ref = payload.reference(data)
+        if not self._path(ref.sha256).exists():
+            self.mset([(ref.sha256, data)])
+        self._keep(ref.sha256, payload, len(data))
+        return ref
+
+    def get(self, sha256: str) -> Payload | None:
+        """Return a payload, live if it was used lately, else read and verified; None if there is no such file.
+
+        Raises:
+            PayloadError: the file is damaged.
+        """
+        with self._lock:
+            if sha256 in self._live:
+                self._live.move_to_end(sha256)
+                return self._live[sha256][0]
+        (data,) = self.mget([sha256])
+        if data is None:
+            return None
+        payload = Payload.from_bytes(data)
+        self._keep(sha256, payload, len(data))
+        return payload
+
+    def mget(self, keys: Sequence[str]) -> list[bytes | None]:
+        """The bytes under the keys, None where there are none; digests are verified."""
+        return [self._read(key) for key in keys]
+
+    def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
+        """Write bytes under keys, each file whole or not at all."""
+        for key, data in key_value_pairs:
+            _verify(key, data, "bytes to be written")
+            self._write(self._path(key), data)
+
+    def mdelete(self, keys: Sequence[str]) -> None:
+        """Remove keys; one that is absent is no error."""
+        for key in keys:
+            with self._lock:
+                _, size = self._live.pop(key, (None, 0))
+                self._held -= size
+            self._path(key).unlink(missing_ok=True)
+
+    def yield_keys(self, *, prefix: str | None = None) -> Iterator[str]:
+        """All keys, sorted, or those that begin with `prefix`."""
+        for path in sorted(self.root.glob(f"*/*{SUFFIX}")):
+            key = unquote(path.name.removesuffix(SUFFIX))
+            if key.startswith(prefix or ""):
+                yield key
+
+    def _path(self, key: str) -> Path:
+        name = quote(key, safe="").replace(".", "%2E")
+        return self.root / name[:2] / f"{name}{SUFFIX}"
+
+    def _read(self, key: str) -> bytes | None:
+        try:
+            data = self._path(key).read_bytes()
+        except FileNotFoundError:
+            return None
+        _verify(key, data, f"file of {len(data)} bytes")
+        return data
+
+    def _write(self, path: Path, data: bytes) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, unfinished = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(data)
+            os.replace(unfinished, path)
+        except BaseException:  # also a stop by Ctrl-C: nothing half-written stays
+            Path(unfinished).unlink(missing_ok=True)
+            raise
+
+    def _keep(self, sha256: str, payload: Payload, size: int) -> None:
+        with self._lock:
+            if sha256 in self._live:
+                return
+            self._live[sha256] = (payload, size)
+            self._held += size
+            while self._held > self._kept and len(self._live) > 1:
+                _, (_, freed) = self._live.popitem(last=False)
+                self._held -= freed
+
+
+def default_root() -> Path:
+    """`$SOTTOVOCE_STORE`, or `sottovoce/payloads` in the user's cache folder."""
+    chosen = os.environ.get("SOTTOVOCE_STORE")
+    if chosen:
+        return Path(chosen)
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "sottovoce" / "payloads"
+
+
+def find(ref: PayloadRef, store: PayloadStore | None = None) -> Payload:
+    """Load the payload of a reference from `store`; None asks every open store, then the default folder.
+
+    Raises:
+        PayloadError: the payload is missing or damaged.
+    """
+    stores = [store] if store is not None else [*_open, PayloadStore()]
+    for candidate in stores:
+        payload = candidate.get(ref.sha256)
+        if payload is not None:
+            return payload
+    where = ", ".join(sorted({str(candidate.root) for candidate in stores}))
+    raise PayloadError(
+        f"payload {ref.sha256} ({ref.protocol}, {ref.tokens} tokens) is missing; looked in {where}; "
+        "set SOTTOVOCE_STORE to the folder it was saved in"
+    )
+
+
+def _verify(key: str, data: bytes, what: str) -> None:
+    if DIGEST.fullmatch(key) and hashlib.sha256(data).hexdigest() != key:
+        raise PayloadError(f"payload {key} is damaged: the {what} have another digest; delete it and run again")

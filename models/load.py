@@ -1,0 +1,118 @@
+"""Load a model by name: the bundled one, a folder, or a hub id. Safetensors only, no remote code."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from pathlib import Path
+from typing import Literal
+
+import torch
+from safetensors import SafetensorError
+from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers.utils import logging as transformers_logging
+
+from sottovoce.errors import ModelError
+from sottovoce.models.chat import ChatTemplate
+from sottovoce.models.engine import MAX_BATCH, Engine
+from sottovoce.models.mind import Mind
+from sottovoce.models.network import Network
+from sottovoce.models.text import Detokenizer
+
+BUNDLED = "bundled"
+BUNDLED_FOLDER = Path(__file__).parent / "bundled"
+SMALL = 20_000_000  # parameters below which one thread decodes faster than two
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+
+_minds: dict[tuple[str, str, str, str | None], Mind] = {}
+_loading = threading.Lock()
+
+
+def load(
+    name: str | Path = BUNDLED, *, dtype: Dtype = "auto", device: str = "auto", layers_path: str | None = None
+) -> Mind:
+    """Return the mind of a model; the same arguments give the same mind, so agents share its engine.
+
+    `dtype` auto is float32 on a CPU and the checkpoint's own on an accelerator. `device` is a torch
+    device, "auto" (an accelerator if there is one) or "map" (spread by accelerate over all devices).
+
+    Raises:
+        ModelError: no such model, a folder that is no model, pickled or damaged weights.
+    """
+    where, place = _locate(name), _device(device)
+    key = (where, dtype, place, layers_path)
+    with _loading:
+        if key not in _minds:
+            _minds[key] = _load(str(name), where, dtype, place, layers_path)
+        return _minds[key]
+
+
+def assemble(
+    name: str,
+    model: PreTrainedModel,
+    tokenizer: PreTrainedTokenizerBase,
+    *,
+    layers_path: str | None = None,
+    max_batch: int = MAX_BATCH,
+    threads: int | None = None,
+) -> Mind:
+    """Make a mind of a model and a tokenizer that are in memory already."""
+    vocabulary = max(tokenizer.get_vocab().values()) + 1
+    network = Network(model, vocabulary, layers_path)
+    if threads is None and network.device.type == "cpu" and model.num_parameters() < SMALL:
+        threads = 1
+    detokenizers = {special: Detokenizer(tokenizer, special=special) for special in (False, True)}
+    engine = Engine(network, detokenizers, max_batch=max_batch, threads=threads)
+    return Mind(name, model, tokenizer, network, engine, ChatTemplate(tokenizer))
+
+
+def _load(name: str, where: str, dtype: Dtype, place: str, layers_path: str | None) -> Mind:
+    _quiet()
+    wanted = torch.float32 if dtype == "auto" and place == "cpu" else dtype
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(where)
+        model = AutoModelForCausalLM.from_pretrained(
+            where,
+            dtype=wanted,
+            use_safetensors=True,
+            trust_remote_code=False,
+            device_map="auto" if place == "map" else None,
+        )
+    except (OSError, ValueError, KeyError, SafetensorError, RuntimeError) as error:
+        first = str(error).strip().split("\n")[0]
+        raise ModelError(f"model {name!r} cannot be loaded: {first}") from error
+    return assemble(name, model if place == "map" else model.to(place), tokenizer, layers_path=layers_path)
+
+
+def _locate(name: str | Path) -> str:
+    """The folder or hub id behind a name, with the mistakes that can be told apart told apart."""
+    if str(name) == BUNDLED:
+        return str(BUNDLED_FOLDER)
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        if str(name).count("/") == 1 and not folder.is_absolute() and not str(name).startswith("."):
+            return str(name)
+        raise ModelError(
+            f"unknown model {str(name)!r}; give 'bundled', a folder with config.json and *.safetensors, or a hub id owner/name"
+        )
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"folder {str(name)!r} is no model: it has no config.json")
+    if not any(folder.glob("*.safetensors")):
+        pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
+        found = f"only pickled weights ({', '.join(pickled)})" if pickled else "no weights"
+        raise ModelError(f"model {str(name)!r} has {found}; expected *.safetensors (convert it: a pickle can run code)")
+    return str(folder.resolve())
+
+
+def _device(device: str) -> str:
+    if device != "auto":
+        return device
+    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
+    return found.type if found else "cpu"
+
+
+def _quiet() -> None:
+    """Keep progress bars and retry notes of the libraries off the terminal; errors still reach the caller."""
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)

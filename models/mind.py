@@ -1,0 +1,114 @@
+"""A loaded model with all that a protocol needs to know of it: tokenizer, template, tables, engine."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from sottovoce.errors import UsageError
+from sottovoce.models.chat import ChatTemplate
+from sottovoce.models.engine import Engine
+from sottovoce.models.network import Network
+from sottovoce.models.request import Sampling
+from sottovoce.models.table import Table, tensor_digest
+from sottovoce.models.text import Detokenizer
+
+LATENT_DEPTH = 0.7  # where a model without a known choice is read and edited; never its last layer
+KNOWN_LAYERS = {  # SDE (arXiv 2506.19209), section 5.1; by (layers, hidden size, vocabulary rows)
+    ("qwen2", 28, 3584): (22,),  # Qwen2.5-7B-Instruct
+    ("llama", 32, 4096): (17, 20),  # Llama-3.1-8B-Instruct
+    ("qwen2", 48, 5120): (21, 23, 33),  # Qwen2.5-14B-Instruct
+}
+
+
+@dataclass(frozen=True, eq=False)
+class Mind:
+    """One model in one process. Agents that name the same model share its mind."""
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    network: Network
+    engine: Engine
+    chat: ChatTemplate
+
+    @property
+    def table(self) -> Table:
+        """The model's embedding table over its tokenizer's vocabulary."""
+        return self.network.table
+
+    @property
+    def layers(self) -> int:
+        """How many decoder layers there are."""
+        return len(self.network.layers)
+
+    def detokenizer(self, *, special: bool) -> Detokenizer:
+        """Decodes ids; `special` keeps special tokens as text."""
+        return Detokenizer(self.tokenizer, special=special)
+
+    @cached_property
+    def eos(self) -> int | None:
+        """The tokenizer's end-of-sequence id."""
+        eos = self.tokenizer.eos_token_id
+        return int(eos) if eos is not None else None
+
+    @cached_property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Every end-of-sequence id of the generation configuration and the tokenizer."""
+        listed = self.model.generation_config.eos_token_id if self.model.generation_config else None
+        found = [listed] if isinstance(listed, int) else list(listed or [])
+        return tuple(dict.fromkeys([*found, *([self.eos] if self.eos is not None else [])]))
+
+    @cached_property
+    def sampling(self) -> Sampling:
+        """The model's own defaults, from its generation configuration; 1.0 where it sets no temperature."""
+        config = self.model.generation_config
+        return Sampling(
+            temperature=float(_or(getattr(config, "temperature", None), 1.0)),
+            top_p=float(_or(getattr(config, "top_p", None), 1.0)),
+            top_k=int(_or(getattr(config, "top_k", None), 0)),
+            repetition_penalty=float(_or(getattr(config, "repetition_penalty", None), 1.0)),
+        )
+
+    @cached_property
+    def weights_key(self) -> str:
+        """A digest of every parameter's name, shape, dtype and 64 spaced values: the same weights or not."""
+        digest = hashlib.sha256()
+        for name, parameter in self.model.named_parameters():
+            flat = parameter.detach().reshape(-1)
+            digest.update(f"{name} {tuple(parameter.shape)} {parameter.dtype};".encode())
+            digest.update(tensor_digest(flat[:: max(1, len(flat) // 64)].float()).encode())
+        return digest.hexdigest()[:16]
+
+    @cached_property
+    def vocabulary_key(self) -> str:
+        """A digest of the tokenizer's vocabulary, ids included; table heights do not count."""
+        entries = sorted(self.tokenizer.get_vocab().items(), key=lambda entry: (entry[1], entry[0]))
+        return hashlib.sha256(repr(entries).encode()).hexdigest()[:16]
+
+    def latent_layers(self, chosen: tuple[int, ...] = ()) -> tuple[int, ...]:
+        """The layers that SDE reads and edits, ascending: the chosen ones, the papers', or one near 0.7 of the depth.
+
+        Raises:
+            UsageError: a chosen layer is out of range.
+        """
+        for layer in chosen:
+            if not 0 <= layer < self.layers:
+                raise UsageError(f"layer {layer} is out of range; {self.name!r} has layers 0 to {self.layers - 1}")
+        config = self.model.config.get_text_config()
+        known = KNOWN_LAYERS.get((config.model_type, self.layers, self.network.hidden))
+        default = min(round(LATENT_DEPTH * self.layers), max(self.layers - 2, 0))
+        return tuple(sorted(set(chosen))) or known or (default,)
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The dtype the model computes in."""
+        return self.table.rows.dtype
+
+
+def _or(value: float | None, default: float) -> float:
+    return default if value is None else value

@@ -1,0 +1,88 @@
+"""From logits to tokens and numbers: processors, draws that do not depend on company, statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from sottovoce.models.request import Sampling
+
+ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its kurtosis 0 by convention
+
+
+def uniforms(seed: int, n: int) -> torch.Tensor:
+    """All uniform draws (n,) of one row, from its own generator: the same in any company."""
+    return torch.rand(n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def distribution(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
+    """softmax(logits / T) over (b, V) with T (b,); T = 0 is the one-hot argmax (CIPHER's T -> 0)."""
+    warm = temperatures.clamp_min(torch.finfo(torch.float32).tiny)
+    soft = (logits / warm[:, None]).softmax(-1)
+    one_hot = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(soft.dtype)
+    return torch.where(temperatures[:, None] > 0, soft, one_hot)
+
+
+def penalise(logits: torch.Tensor, seen: Sequence[Sequence[int]], penalties: Sequence[float]) -> torch.Tensor:
+    """Divide positive and multiply negative logits of the ids seen so far by the row's penalty."""
+    if all(penalty == 1.0 for penalty in penalties):
+        return logits
+    logits = logits.clone()
+    for row, ids, penalty in zip(logits, seen, penalties, strict=True):
+        if penalty != 1.0 and ids:
+            at = torch.tensor(sorted(set(ids)), device=logits.device)
+            row[at] = torch.where(row[at] > 0, row[at] / penalty, row[at] * penalty)
+    return logits
+
+
+def draw(logits: torch.Tensor, samplings: Sequence[Sampling], u: torch.Tensor) -> torch.Tensor:
+    """Draw one id per row (b,) from penalised logits (b, V) with uniforms u (b,) in [0, 1).
+
+    Temperature, then top-k, then top-p, as Hugging Face orders them; temperature 0 takes the argmax.
+    """
+    ids = logits.argmax(-1)
+    warm = [i for i, sampling in enumerate(samplings) if sampling.temperature > 0]
+    if warm:
+        chosen = [samplings[i] for i in warm]
+        ids[warm] = _draw_warm(logits[warm], chosen, u[warm])
+    return ids
+
+
+def _draw_warm(logits: torch.Tensor, samplings: Sequence[Sampling], u: torch.Tensor) -> torch.Tensor:
+    device = logits.device
+    scaled = logits / torch.tensor([s.temperature for s in samplings], device=device)[:, None]
+    if all(s.top_k == 0 and s.top_p >= 1.0 for s in samplings):
+        return _inverse_cdf(scaled.softmax(-1), u)
+    size = scaled.shape[-1]
+    ranks = [s.top_k or size for s in samplings]
+    best, order = scaled.topk(min(max(ranks), size), dim=-1)  # (b, k), descending
+    position = torch.arange(best.shape[-1], device=device)
+    best = best.masked_fill(position >= torch.tensor(ranks, device=device)[:, None], -torch.inf)
+    p = best.softmax(-1)
+    before = p.cumsum(-1) - p  # mass of the better tokens: the first always stays
+    p = p.masked_fill(before >= torch.tensor([s.top_p for s in samplings], device=device)[:, None], 0.0)
+    return order.gather(-1, _inverse_cdf(p, u)[:, None])[:, 0]
+
+
+def _inverse_cdf(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+    mass = p.double().cumsum(-1)
+    at = torch.searchsorted(mass, (u.to(mass) * mass[:, -1])[:, None], right=True)[:, 0]
+    last = p.shape[-1] - 1 - (p > 0).flip(-1).int().argmax(-1)  # the last id with any mass
+    return torch.minimum(at, last)
+
+
+def statistics(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Per row: log-probability of `ids`, entropy, varentropy, kurtosis -> (b, 4), natural logs.
+
+    Of softmax(logits) at T = 1. Kurtosis is p-weighted and not excess (arXiv 2502.05986; its printed
+    minus before the varentropy is a sign error). Check: (.7, .2, .05, .05) has H .871133, V .745678, K 3.859479.
+    """
+    logp = logits.log_softmax(-1)
+    p = logp.exp()
+    entropy = -(p * logp).sum(-1)
+    spread = (-logp - entropy[:, None]) ** 2
+    variance = (p * spread).sum(-1)
+    fourth = (p * spread**2).sum(-1)
+    kurtosis = torch.where(variance > ENOUGH_VARIANCE, fourth / variance.clamp_min(ENOUGH_VARIANCE) ** 2, 0.0)
+    return torch.stack([logp.gather(-1, ids[:, None])[:, 0], entropy, variance, kurtosis], dim=-1)

@@ -1,0 +1,1 @@
+"""What agents are told: prompt files with named slots, and the patterns that read answers."""

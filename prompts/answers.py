@@ -1,0 +1,148 @@
+"""Read an answer from what an agent said; the requests for these forms stand in `answers/*.md`.
+
+What cannot be read is None, an abstention: it is never counted as right and never pooled as a
+vote. Order of the readers and their edge cases follow the evaluation code of Du et al. (2023),
+CIPHER (arXiv 2310.06272) and SDE (arXiv 2506.19209), without their misreadings (lost minus signs,
+thousands commas, a digit of the prompt taken for an answer).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from typing import Literal
+
+Kind = Literal["number", "option", "yes_no", "label", "text"]
+KINDS: tuple[Kind, ...] = ("number", "option", "yes_no", "label", "text")
+
+NUMBER = re.compile(r"[-\u2212]?\s?(?:[$\u20ac\u00a3]\s?)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
+STATED = re.compile(r"\banswer(?:\s+is|\s*:)\s*:?\s*(.{0,80})", re.IGNORECASE)
+UNKNOWN = re.compile(r"[\W_]*(?:unknown|not known|undetermined|unclear|cannot|can't|none\b)", re.IGNORECASE)
+TOLERANCE = 1e-5  # of CIPHER's evaluator
+
+
+def read(text: str, kind: Kind, choices: list[str] | None = None) -> str | None:
+    """Return the answer in canonical form, or None where none can be read.
+
+    number: the last boxed content, else what the last "answer is"/"Answer:" states, else the last
+    number; `$`, percent, euro and thousands commas are dropped, a minus and decimals are kept.
+    option: the last "(A)", else a stated letter, else the choice whose text was boxed, else the last
+    stand-alone letter. label: the last bracketed text. yes_no: "yes" or "no". text: see `_text`.
+    An answer that is stated to be unknown is an abstention, whatever numbers stand around it.
+    """
+    if kind == "option":
+        return _option(text, choices or [])
+    return {"number": _number, "yes_no": _yes_no, "label": _label, "text": _text}[kind](text)
+
+
+def same(left: str | None, right: str | None, kind: Kind) -> bool:
+    """Tell whether two canonical answers agree; an abstention agrees with nothing.
+
+    Numbers within 1e-5 of each other are the same; all else is compared after SQuAD's normalisation.
+    """
+    if left is None or right is None:
+        return False
+    if kind == "number":
+        return math.isclose(float(left), float(right), rel_tol=0.0, abs_tol=TOLERANCE)
+    return normalise(left) == normalise(right)
+
+
+def normalise(text: str) -> str:
+    """SQuAD's normalisation: lower case, no ASCII punctuation, no articles, single spaces."""
+    text = "".join(letter for letter in text.lower() if letter not in string.punctuation)
+    return " ".join(re.sub(r"\b(a|an|the)\b", " ", text).split())
+
+
+def _number(text: str) -> str | None:
+    for source in (_boxed(text), _stated(text)):
+        if source is not None:
+            return None if UNKNOWN.match(source) else _first(NUMBER.findall(source)) or _last_number(text)
+    return _last_number(text)
+
+
+def _last_number(text: str) -> str | None:
+    # "7-5" read from its end is 5, not -5: a minus right after a digit or bracket is an operator.
+    found = [match for match in NUMBER.finditer(text)]
+    if not found:
+        return None
+    match = found[-1]
+    minus_is_operator = match[0][0] in "-\u2212" and text[: match.start()].rstrip()[-1:] in tuple("0123456789)")
+    return _first([match[0][1:] if minus_is_operator else match[0]])
+
+
+def _first(found: list[str]) -> str | None:
+    if not found:
+        return None
+    digits = re.sub(r"[^\d.\-]", "", found[0].replace("\u2212", "-"))
+    value = float(digits)
+    return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+
+
+def _stated(text: str) -> str | None:
+    found = STATED.findall(text)
+    return found[-1] if found else None
+
+
+def _boxed(text: str) -> str | None:
+    """The content of the last `\\boxed{...}`, to its matching brace; an unclosed one runs to the end."""
+    start = text.rfind("\\boxed{")
+    if start < 0:
+        return None
+    depth, content = 1, text[start + len("\\boxed{") :]
+    for at, letter in enumerate(content):
+        depth += {"{": 1, "}": -1}.get(letter, 0)
+        if depth == 0:
+            return content[:at]
+    return content
+
+
+def _option(text: str, choices: list[str]) -> str | None:
+    last = string.ascii_uppercase[max(len(choices), 4) - 1]
+    text = text.replace("(X)", "")  # the form's own example in the prompts of SDE
+    bracketed = re.findall(rf"\(([A-{last}])\)", text)
+    if bracketed:
+        return bracketed[-1]
+    stated = _stated(text)
+    if stated and UNKNOWN.match(stated):
+        return None
+    letter = re.match(rf"\W*([A-{last}])\b", stated or "")
+    if letter:
+        return letter[1]
+    by_text = _choice_of(_boxed(text), choices)
+    alone = re.findall(rf"(?<![\w'])([A-{last}])(?![\w'])", text)
+    # A capital "A" that begins a sentence is an article far more often than an answer.
+    alone = [a for a in alone if a != "A" or re.search(r"(?<![\w'])A(?!\s+[a-z])(?![\w'])", text)]
+    return by_text or (alone[-1] if alone else None)
+
+
+def _choice_of(boxed: str | None, choices: list[str]) -> str | None:
+    if boxed is None:
+        return None
+    if re.fullmatch(r"[A-Z]", boxed.strip()):
+        return boxed.strip()
+    for letter, choice in zip(string.ascii_uppercase, choices, strict=False):
+        if normalise(re.sub(r"^\(?[A-Z]\)\s*", "", choice)) == normalise(boxed):
+            return letter
+    return None
+
+
+def _yes_no(text: str) -> str | None:
+    for source in (_boxed(text), _stated(text), text):
+        found = re.findall(r"\b(yes|no)\b", (source or "").lower())
+        if found:
+            return str(found[0] if source is not text else found[-1])
+    return None
+
+
+def _label(text: str) -> str | None:
+    found = re.findall(r"\[([^\[\]\n]{1,60})\]", text)
+    return found[-1].strip().lower() if found else None
+
+
+def _text(text: str) -> str | None:
+    """Boxed, else stated, else bracketed content; a whole text without a mark is no answer."""
+    found = re.findall(r"\[([^\[\]\n]{1,200})\]", text)
+    stated = _stated(text)
+    source = _boxed(text) or (found[-1] if found else None) or (stated and stated.split("\n")[0].rstrip(" ."))
+    return source.strip() or None if source else None

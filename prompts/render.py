@@ -1,0 +1,121 @@
+"""Prompt files with named slots, rendered into the parts of a turn.
+
+A prompt file is a jinja2 template whose first line declares its slots in a comment. A slot that
+holds a `Heard` message does not become text here: the rendered turn keeps the message itself, so
+that each protocol can read it in its own way. A prompt pack is a user's folder with the same
+layout; a file in it replaces ours, and may use the slots that ours declares.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import StrictUndefined, TemplateError, meta
+from jinja2.sandbox import SandboxedEnvironment
+
+from sottovoce.channels.message import Heard, Part
+from sottovoce.errors import PromptError, choose
+
+BUILT_IN = Path(__file__).parent
+DECLARED = re.compile(r"\A\{# slots:(.*?)-?#\}")
+# Private-use characters mark a heard message while jinja2 renders; a text that brings them along is refused.
+MARK = re.compile("\ue000(\\d+)\ue001")
+
+
+class Prompts:
+    """The prompt files in force: ours, and those of a user's pack before them."""
+
+    def __init__(self, pack: Path | None = None) -> None:
+        """Read and check every file at once, so that a misspelt slot never stops a run half-way.
+
+        Raises:
+            PromptError: the pack is no folder, or a file in it is unknown or uses an unknown slot.
+        """
+        self._jinja = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        self._texts = dict(_built_in())
+        self._slots = {name: _declared(text) for name, text in self._texts.items()}
+        if pack is not None:
+            self._texts |= self._read_pack(pack)
+        self._templates = {name: self._jinja.from_string(text) for name, text in self._texts.items()}
+
+    def names(self) -> list[str]:
+        """The names of all prompts, `folder/file` without the suffix."""
+        return sorted(self._texts)
+
+    def render(self, name: str, **slots: Any) -> tuple[Part, ...]:  # Any: a slot takes text, lists, messages
+        """Return the prompt as text and heard messages, in order.
+
+        Raises:
+            PromptError: the prompt is unknown, or a slot that it uses was not given.
+        """
+        if name not in self._templates:
+            raise PromptError(choose("prompt", name, self.names()))
+        heard: list[Heard] = []
+        try:
+            text = self._templates[name].render({key: _marked(value, heard) for key, value in slots.items()})
+        except TemplateError as error:
+            raise PromptError(f"prompt {name!r} cannot be rendered: {error.message}") from error
+        return _split(text.strip("\n"), heard)
+
+    def digest(self) -> str:
+        """The sha256 over names and texts, by which a model card says what it was trained on."""
+        lines = "".join(f"{name}\n{self._texts[name]}\n" for name in self.names())
+        return hashlib.sha256(lines.encode()).hexdigest()
+
+    def _read_pack(self, pack: Path) -> dict[str, str]:
+        if not pack.is_dir():
+            raise PromptError(f"prompt pack {str(pack)!r} is no folder; give a folder with files like shared/answer.md")
+        files = {_name(path, pack): path.read_text(encoding="utf-8") for path in sorted(pack.rglob("*.md"))}
+        files = {name: text for name, text in files.items() if name.rsplit("/")[-1] != "README"}
+        if not files:
+            raise PromptError(f"prompt pack {str(pack)!r} holds no .md file; expected e.g. shared/answer.md")
+        for name, text in files.items():
+            self._check(name, text)
+        return files
+
+    def _check(self, name: str, text: str) -> None:
+        if name not in self._texts:
+            raise PromptError(choose("prompt file in the pack:", f"{name}.md", self.names()))
+        try:
+            used = meta.find_undeclared_variables(self._jinja.parse(text))
+        except TemplateError as error:
+            raise PromptError(f"prompt file '{name}.md' of the pack is no template: {error.message}") from error
+        for slot in sorted(used - self._slots[name]):
+            raise PromptError(f"{choose('slot', slot, sorted(self._slots[name]))} (prompt file '{name}.md')")
+
+
+@cache
+def _built_in() -> dict[str, str]:
+    paths = sorted(path for path in BUILT_IN.rglob("*.md") if path.name != "README.md")
+    return {_name(path, BUILT_IN): path.read_text(encoding="utf-8") for path in paths}
+
+
+def _name(path: Path, root: Path) -> str:
+    return path.relative_to(root).with_suffix("").as_posix()
+
+
+def _declared(text: str) -> set[str]:
+    match = DECLARED.match(text)
+    assert match, "every built-in prompt declares its slots in its first line"
+    return {slot.strip() for slot in match[1].split(",") if slot.strip()}
+
+
+def _marked(value: Any, heard: list[Heard]) -> Any:  # Any: see render
+    if isinstance(value, Heard):
+        heard.append(value)
+        return f"\ue000{len(heard) - 1}\ue001"
+    if isinstance(value, (list, tuple)):
+        return [_marked(item, heard) for item in value]
+    if isinstance(value, str) and MARK.search(value):
+        raise PromptError("a prompt's text holds U+E000 digits U+E001, which marks heard messages; remove it")
+    return value
+
+
+def _split(text: str, heard: list[Heard]) -> tuple[Part, ...]:
+    pieces = MARK.split(text)  # text, index, text, index, ..., text
+    parts: list[Part] = [heard[int(piece)] if i % 2 else piece for i, piece in enumerate(pieces)]
+    return tuple(part for part in parts if part != "")

@@ -1,0 +1,57 @@
+"""Our own exceptions: expected failures that a user can mend, each one clear line.
+
+    SottovoceError            exit code 1: the run failed
+    |-- UsageError            exit code 2: what was asked for cannot be done
+    |   |-- PromptError       a prompt pack does not fit the prompts it replaces
+    |   |-- ModelError        a folder is no model, or one that we refuse to load
+    |   `-- ProtocolError     two models cannot share a protocol, or one cannot speak it
+    |-- ContextOverflow       a prompt and its reply exceed what the model can read
+    |-- PayloadError          a payload is missing, cut or not what its reference says
+    |-- BoardConflict         two different messages under one key
+    `-- EngineError           a request failed inside the model (NaN logits, a hook)
+"""
+
+
+class SottovoceError(Exception):
+    """An expected failure; its text says what was found, what was expected and what to do."""
+
+    exit_code = 1
+
+
+class UsageError(SottovoceError):
+    """The request itself cannot be met: a name, a value or a combination is wrong."""
+
+    exit_code = 2
+
+
+class PromptError(UsageError):
+    """A prompt pack holds an unknown file or slot, or a prompt was rendered without one."""
+
+
+class ModelError(UsageError):
+    """A model cannot be loaded as asked."""
+
+
+class ProtocolError(UsageError):
+    """A protocol cannot carry messages on this edge."""
+
+
+class ContextOverflow(SottovoceError):
+    """Prompt and longest reply together exceed the model's context; found before decoding."""
+
+
+class PayloadError(SottovoceError):
+    """A payload is missing, damaged, or holds something else than its reference says."""
+
+
+class BoardConflict(SottovoceError):
+    """Two different messages claim the same (round, agent, act, attempt)."""
+
+
+class EngineError(SottovoceError):
+    """A request failed while the model ran; other requests of its batch did not."""
+
+
+def choose(kind: str, found: object, known: "list[str] | tuple[str, ...]") -> str:
+    """The one sentence for an unknown name: what was found, and what there is."""
+    return f"unknown {kind} {found!r}; choose from: {', '.join(sorted(known))}"
