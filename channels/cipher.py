@@ -70,7 +70,9 @@ class Cipher(Protocol):
 
     def __post_init__(self) -> None:
         if self.partial is None and self.threshold is not None:
-            raise UsageError("cipher got a threshold but no criterion; set partial to one of entropy, max, ..._reversed")
+            raise UsageError(
+                "cipher got a threshold but no criterion; set partial to one of entropy, max, ..._reversed"
+            )
         if self.partial_temperature <= 0:
             raise UsageError(f"partial_temperature is {self.partial_temperature}; expected above 0")
 
@@ -95,8 +97,12 @@ class Cipher(Protocol):
         return Request(
             prompt.pieces,
             Stop(
-                speech.max_new, stop_ids, speech.stop,
-                by=self.rules.stop_by, keep=self.rules.keep_stop_row, special=self._special,
+                speech.max_new,
+                stop_ids,
+                speech.stop,
+                by=self.rules.stop_by,
+                keep=self.rules.keep_stop_row,
+                special=self._special,
             ),
             edits=prompt.edits,
             feed=Feed("mean", self._weigh(), _others(mind, speech)),
@@ -133,7 +139,9 @@ class Cipher(Protocol):
 
 def _others(mind: Mind, speech: Speech) -> tuple:
     """Tables of the hearers that are not the speaker's own, over its vocabulary."""
-    tables = {hearer.table.key: hearer.table for hearer in speech.hearers if hearer.vocabulary_key == mind.vocabulary_key}
+    tables = {
+        hearer.table.key: hearer.table for hearer in speech.hearers if hearer.vocabulary_key == mind.vocabulary_key
+    }
     tables.pop(mind.table.key, None)
     return tuple(tables.values())
 

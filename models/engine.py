@@ -143,9 +143,7 @@ class Engine:
             self._serve(tickets[at : at + size])
 
 
-def _work(
-    engine: weakref.ref[Engine], waiting: queue.SimpleQueue[_Ticket | None], threads: int | None
-) -> None:
+def _work(engine: weakref.ref[Engine], waiting: queue.SimpleQueue[_Ticket | None], threads: int | None) -> None:
     if threads is not None:
         torch.set_num_threads(threads)  # counts for this thread alone
     while (first := waiting.get()) is not None:

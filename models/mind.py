@@ -25,7 +25,7 @@ KNOWN_LAYERS = {  # SDE (arXiv 2506.19209), section 5.1; by (layers, hidden size
 }
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Mind:
     """One model in one process. Agents that name the same model share its mind."""
 
@@ -35,6 +35,9 @@ class Mind:
     network: Network
     engine: Engine
     chat: ChatTemplate
+
+    def __repr__(self) -> str:
+        return f"Mind({self.name!r})"
 
     @property
     def table(self) -> Table:

@@ -92,7 +92,9 @@ class Past:
     """Positions that decoding may add."""
     device: torch.device
     seen: int = 0
-    cache: DynamicCache = field(default_factory=DynamicCache)  # without config: every layer full, the mask does the window
+    cache: DynamicCache = field(
+        default_factory=DynamicCache
+    )  # without config: every layer full, the mask does the window
     mask: torch.Tensor = field(init=False)
     pads: torch.Tensor = field(init=False)
 

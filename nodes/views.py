@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sottovoce.channels.message import Heard, Message, Part, Turn
-from sottovoce.nodes.state import Order, Question, documents_of
+from sottovoce.nodes.settings import Order
+from sottovoce.nodes.state import Question, documents_of
 from sottovoce.prompts.render import Prompts
 
 

@@ -1,14 +1,14 @@
 """Our own exceptions: expected failures that a user can mend, each one clear line.
 
-    SottovoceError            exit code 1: the run failed
-    |-- UsageError            exit code 2: what was asked for cannot be done
-    |   |-- PromptError       a prompt pack does not fit the prompts it replaces
-    |   |-- ModelError        a folder is no model, or one that we refuse to load
-    |   `-- ProtocolError     two models cannot share a protocol, or one cannot speak it
-    |-- ContextOverflow       a prompt and its reply exceed what the model can read
-    |-- PayloadError          a payload is missing, cut or not what its reference says
-    |-- BoardConflict         two different messages under one key
-    `-- EngineError           a request failed inside the model (NaN logits, a hook)
+SottovoceError            exit code 1: the run failed
+|-- UsageError            exit code 2: what was asked for cannot be done
+|   |-- PromptError       a prompt pack does not fit the prompts it replaces
+|   |-- ModelError        a folder is no model, or one that we refuse to load
+|   `-- ProtocolError     two models cannot share a protocol, or one cannot speak it
+|-- ContextOverflow       a prompt and its reply exceed what the model can read
+|-- PayloadError          a payload is missing, cut or not what its reference says
+|-- BoardConflict         two different messages under one key
+`-- EngineError           a request failed inside the model (NaN logits, a hook)
 """
 
 

@@ -1,0 +1,72 @@
+"""Between our turns and LangChain's messages: a heard message is a text block with its reference beside.
+
+Any chat model can read the text; a hooked model finds the message in the block's `extras`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage
+
+from sottovoce.channels.message import Heard, Part, Role, Turn
+from sottovoce.errors import UsageError
+
+HEARD = "heard"
+MESSAGES: dict[Role, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
+ROLES: dict[str, Role] = {
+    "system": "system",
+    "human": "user",
+    "ai": "assistant",
+    "user": "user",
+    "assistant": "assistant",
+}
+Block = dict[str, Any]  # Any: a LangChain content block
+
+
+def to_messages(turns: Sequence[Turn]) -> list[BaseMessage]:
+    """LangChain messages whose blocks keep the heard messages."""
+    return [MESSAGES[turn.role](content=[_block(part) for part in turn.parts]) for turn in turns]
+
+
+def to_turns(messages: Sequence[BaseMessage]) -> list[Turn]:
+    """Our turns; heard messages are restored from the blocks' extras.
+
+    Raises:
+        UsageError: a message has a role or a content block that a text model cannot read.
+    """
+    return [Turn(_role(message), _parts(message.content)) for message in messages]
+
+
+def in_words(turns: Sequence[Turn]) -> list[BaseMessage]:
+    """What a model without hooks gets: one text a turn (blocks would be joined with newlines)."""
+    return [MESSAGES[turn.role](content=turn.text) for turn in turns]
+
+
+def _block(part: Part) -> Block:
+    if isinstance(part, str):
+        return {"type": "text", "text": part}
+    return {"type": "text", "text": part.text, "extras": {HEARD: part.to_dict()}}
+
+
+def _role(message: BaseMessage) -> Role:
+    role = message.role if message.type == "chat" and hasattr(message, "role") else message.type
+    if role not in ROLES:
+        raise UsageError(f"a message has the role {role!r}; a local model reads: system, user, assistant")
+    return ROLES[role]
+
+
+def _parts(content: str | list[str | dict[Any, Any]]) -> tuple[Part, ...]:
+    if isinstance(content, str):
+        return (content,)
+    return tuple(_part(block) for block in content)
+
+
+def _part(block: str | dict[Any, Any]) -> Part:
+    if isinstance(block, str):
+        return block
+    if block.get("type") != "text":
+        raise UsageError(f"a content block has the type {block.get('type')!r}; a local model reads text blocks")
+    heard = (block.get("extras") or {}).get(HEARD)
+    return str(block["text"]) if heard is None else Heard.from_dict(heard)

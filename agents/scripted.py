@@ -1,0 +1,89 @@
+"""`ScriptedChatModel`: a queue of replies per agent, and a record of what each was asked.
+
+For tests and for trying a graph without a model. Which agent asks stands in the call's metadata,
+where every node puts it; a call without metadata takes from the queue of "".
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.callbacks import CallbackManagerForLLMRun
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGeneration, ChatResult
+from pydantic import Field, PrivateAttr
+
+from sottovoce.agents.convert import to_turns
+from sottovoce.channels.message import Turn
+from sottovoce.errors import UsageError
+
+
+@dataclass(frozen=True)
+class Asked:
+    """One call as the model saw it."""
+
+    agent: str
+    act: str
+    round: int
+    turns: tuple[Turn, ...]
+    options: Mapping[str, Any]  # Any: keyword arguments of the call
+
+    @property
+    def text(self) -> str:
+        """The prompt as words, turns separated by a line of their role."""
+        return "\n".join(f"[{turn.role}]\n{turn.text}" for turn in self.turns)
+
+
+class ScriptedChatModel(BaseChatModel):
+    """Says what it was given to say, in order."""
+
+    replies: dict[str, list[str]] = Field(default_factory=dict)
+    """By agent; the key "" serves every agent that has no queue of its own."""
+    hooked: bool = True
+    """Read heard messages as a hooked model would; False plays a hosted model, which gets plain text."""
+
+    _asked: list[Asked] = PrivateAttr(default_factory=list)
+    _lock: Any = PrivateAttr(default_factory=threading.Lock)  # Any: a lock has no public type
+
+    def __init__(self, replies: Mapping[str, Iterable[str]] | Iterable[str] = (), **kwargs: Any) -> None:
+        """`replies` by agent name, or one queue for all."""
+        queues = replies if isinstance(replies, Mapping) else {"": replies}
+        super().__init__(replies={agent: list(queue) for agent, queue in queues.items()}, **kwargs)
+
+    @property
+    def asked(self) -> list[Asked]:
+        """Every call so far, in order."""
+        return list(self._asked)
+
+    @property
+    def _llm_type(self) -> str:
+        return "scripted"
+
+    def _generate(
+        self,
+        messages: list[BaseMessage],
+        stop: list[str] | None = None,
+        run_manager: CallbackManagerForLLMRun | None = None,
+        **kwargs: Any,
+    ) -> ChatResult:
+        about = (run_manager.metadata if run_manager else None) or {}
+        agent = str(about.get("agent", ""))
+        with self._lock:
+            call = Asked(
+                agent, str(about.get("act", "")), int(about.get("round", 0)), tuple(to_turns(messages)), kwargs
+            )
+            self._asked.append(call)
+            text = self._next(agent)
+        return ChatResult(generations=[ChatGeneration(message=AIMessage(content=text))])
+
+    def _next(self, agent: str) -> str:
+        queue = self.replies.get(agent, self.replies.get("", []))
+        if not queue:
+            raise UsageError(
+                f"the script of agent {agent!r} is empty after {len(self._asked)} calls; give it more replies"
+            )
+        return queue.pop(0)

@@ -1,0 +1,50 @@
+"""Self-consistency (Wang et al. 2023): k independent samples of one agent, and the most frequent answer.
+
+The Majority@k baseline of Du et al. and CIPHER; like `single`, every sample has all documents.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.graph import END, START, StateGraph
+from langgraph.graph.state import CompiledStateGraph
+
+from sottovoce.nodes.act import node
+from sottovoce.nodes.answer import answer
+from sottovoce.nodes.decide import decide
+from sottovoce.nodes.opening import next_round, opening
+from sottovoce.nodes.settings import SelfConsistency
+from sottovoce.nodes.stage import Company, Models, of_config
+from sottovoce.nodes.state import Discussion, Outcome, Question
+
+if TYPE_CHECKING:
+    from sottovoce.channels.store import PayloadStore
+
+SETTINGS = SelfConsistency
+
+
+def create_self_consistency(
+    settings: SelfConsistency | None = None, *, models: Models = None, store: PayloadStore | None = None
+) -> StateGraph[Discussion, SelfConsistency, Question, Outcome]:
+    """The graph of k samples, uncompiled."""
+    settings = settings or SelfConsistency()
+    company = Company(SelfConsistency, settings, models, store)
+    graph = StateGraph(Discussion, context_schema=SelfConsistency, input_schema=Question, output_schema=Outcome)
+    graph.add_node("opening", opening(company))
+    graph.add_node("next_round", next_round)
+    graph.add_node("decide", decide(company))
+    graph.add_edge(START, "opening")
+    graph.add_edge("opening", "next_round")
+    for sample in settings.names():
+        graph.add_node(sample, node(answer(company, sample), sample), metadata={"role": "sample"})
+        graph.add_edge("next_round", sample)
+        graph.add_edge(sample, "decide")
+    graph.add_edge("decide", END)
+    return graph
+
+
+def make_graph(config: RunnableConfig) -> CompiledStateGraph[Discussion, SelfConsistency, Question, Outcome]:
+    """For langgraph.json: the compiled graph for an assistant's settings. Loads no model."""
+    return create_self_consistency(of_config(SelfConsistency, config)).compile(name="self_consistency")

@@ -1,0 +1,110 @@
+"""The acts of a debater: answer alone, revise after hearing the others, or say what it was given to say."""
+
+from __future__ import annotations
+
+import random
+from sottovoce.channels.message import Message, Turn
+from sottovoce.errors import UsageError
+from sottovoce.nodes.act import Act, Steps, message_of
+from sottovoce.nodes.settings import Debate, Settings
+from sottovoce.nodes.stage import Company, Stage, derived_seed
+from sottovoce.nodes.state import Discussion, question_id, said
+from sottovoce.nodes.summarise import SUMMARISER, summary_of
+
+
+def answer(company: Company[Settings], agent: str) -> Act:
+    """Answer alone, with the documents of all: the single baselines."""
+
+    def act(state: Discussion) -> Steps:
+        stage = company.stage(state)
+        question = stage.ask(state, agent, stage.view(state, agent, None).independent(), "answer")
+        return {"board": [message_of(question, (yield question))]}
+
+    return act
+
+
+def debate(company: Company[Debate], agent: str) -> Act:
+    """One debater's round: the first answer, or a revision of it."""
+
+    def act(state: Discussion) -> Steps:
+        stage, round = company.stage(state), state["round"]
+        part = (stage.settings.each("role") or ["debater"] * stage.settings.agents)[_index(stage, agent)]
+        if not _speaks(stage, agent, round):
+            return {}
+        if part != "debater":
+            return {"board": [_given(state, stage, agent, part)]}
+        heard: list[Message] = []
+        if round and stage.settings.summarise == "each":
+            others = _others(state, stage, agent, round - 1)
+            heard = [(yield from summary_of(state, stage, agent, others))]
+        turns = _turns(state, stage, agent, heard)
+        question = stage.ask(state, agent, turns, "revise" if round else "answer")
+        return {"board": [*heard, message_of(question, (yield question))]}
+
+    return act
+
+
+def deciding_agent(stage: Stage[Debate]) -> str:
+    """The agent with the lowest temperature, the first of several (CIPHER, section 3.3)."""
+    names = stage.settings.names()
+    temperatures = [stage.temperature(name) for name in names]
+    return min(names, key=lambda name: _warmth(temperatures[names.index(name)]))
+
+
+def _warmth(temperature: float | None) -> float:
+    return float("inf") if temperature is None else temperature
+
+
+def _speaks(stage: Stage[Debate], agent: str, round: int) -> bool:
+    """In the last round the deciding agent alone may speak: n(R - 1) + 1 replies in all (CIPHER)."""
+    if stage.settings.last_round == "all" or round < stage.settings.rounds - 1:
+        return True
+    return agent == deciding_agent(stage)
+
+
+def _turns(state: Discussion, stage: Stage[Debate], agent: str, summary: list[Message]) -> list[Turn]:
+    settings, view = stage.settings, stage.view(state, agent, agent)
+    rounds = range(state["round"])
+    if not rounds:
+        return view.independent()
+    own = [_must(state, agent, r) for r in rounds]
+    if settings.summarise == "each":
+        earlier = [_must(state, agent, r, "summarise") for r in rounds[:-1]]
+        return view.history_of_summaries(own, [*earlier, *summary])
+    if settings.summarise == "shared":
+        return view.history_of_summaries(own, [_must(state, SUMMARISER, r, "summarise") for r in rounds])
+    if settings.shape == "fresh":
+        return view.fresh(own[-1], _others(state, stage, agent, rounds[-1]), settings.order)
+    return view.history(own, [_others(state, stage, agent, r) for r in rounds], settings.order)
+
+
+def _others(state: Discussion, stage: Stage[Debate], agent: str, round: int) -> list[Message]:
+    return [_must(state, other, round) for other in stage.settings.names() if other != agent]
+
+
+def _must(state: Discussion, agent: str, round: int, act: str | None = None) -> Message:
+    message = said(state, agent, round, act)
+    if message is None:
+        raise UsageError(f"{agent!r} has no message of round {round} on the board; resume the run from an earlier step")
+    return message
+
+
+def _given(state: Discussion, stage: Stage[Debate], agent: str, part: str) -> Message:
+    """What an expert or a dummy says: words without a payload (CIPHER, section 5.4)."""
+    act, round = "revise" if state["round"] else "answer", state["round"]
+    if part == "expert":
+        texts = [state["solution"]] if state.get("solution") else []
+    else:
+        texts = list(state.get("decoys") or [])
+    if not texts:
+        field = "solution" if part == "expert" else "decoys"
+        raise UsageError(
+            f"agent {agent!r} is a{'n' if part == 'expert' else ''} {part}, but the question has no {field!r}"
+        )
+    # Drawn anew at each call, as the published code does.
+    seed = derived_seed(stage.settings.seed, question_id(state), round, agent, part)
+    return Message(agent, round, act, random.Random(seed).choice(texts), source=part)
+
+
+def _index(stage: Stage[Debate], agent: str) -> int:
+    return stage.settings.names().index(agent)

@@ -1,0 +1,35 @@
+"""The nodes that frame a discussion: it opens, and each round begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from sottovoce.nodes.act import Update
+from sottovoce.nodes.stage import Company
+from sottovoce.nodes.state import Discussion, check_question
+
+
+def opening(company: Company[Any]) -> Callable[[Discussion], Update]:  # Any: of every scheme
+    """Check the question, and copy the run's settings from the runtime context into state.
+
+    Everything that can be refused is refused here, before any model speaks.
+    """
+
+    def opening(state: Discussion) -> Update:
+        settings = company.settings()
+        check_question(state, settings.owners())
+        opened: Discussion = {**state, "settings": settings.model_dump(mode="json")}
+        return {"settings": opened["settings"], "round": -1, "notes": company.stage(opened).check_edges()}
+
+    return opening
+
+
+def next_round(state: Discussion) -> Update:
+    """Begin the next round: all agents of it hear the round before, and nothing of their own."""
+    return {"round": state["round"] + 1}
+
+
+def close_round(state: Discussion) -> Update:
+    """All agents of the round have spoken; where the discussion goes from here is a router's question."""
+    return {}

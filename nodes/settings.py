@@ -1,0 +1,170 @@
+"""The settings of each scheme, declared once: command line, Studio's form, YAML and context read them.
+
+Nothing here imports torch or langgraph: the command line reads it to print its help.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from sottovoce.errors import UsageError
+
+Order = Literal["others_first", "own_first"]
+FinalRule = Literal["majority", "lowest_temperature", "average"]
+Part = Literal["debater", "expert", "dummy"]
+Celsius = Annotated[float, Field(ge=0)]
+
+
+class Settings(BaseModel):
+    """What every scheme can be told."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    protocol: Literal["nl", "cipher", "sde", "hidden"] = Field(
+        default="nl", description="what a message carries: words, mean embeddings, state deltas, or raw states"
+    )
+    model: list[str] = Field(
+        default=["bundled"], description="'bundled', a folder or a hub id; one for all agents, or one each"
+    )
+    temperature: list[Celsius] = Field(
+        default=[], description="one for all agents, or one each; the protocol's default if none"
+    )
+    system: list[str] = Field(default=[], description="system prompt; one for all agents, or one each")
+    max_tokens: int = Field(default=256, ge=1, description="longest reply, in tokens")
+    seed: int = Field(default=0, description="of the run; every call derives its own from it")
+    prompts: str | None = Field(default=None, description="a folder whose files replace ours (a prompt pack)")
+    compat: Literal["paper", "reference"] = Field(
+        default="paper", description="follow the papers, or their published code"
+    )
+    layers: list[Annotated[int, Field(ge=0)]] = Field(default=[], description="sde, hidden: decoder layers, 0-based")
+    inject: Literal["latest", "all"] = Field(
+        default="latest", description="sde, hidden: which messages carry their states"
+    )
+    allow_other_weights: bool = Field(
+        default=False, description="sde, hidden: let models of equal shape exchange states"
+    )
+    partial: Literal["entropy", "entropy_reversed", "max", "max_reversed"] | None = Field(
+        default=None, description="cipher: average only where uncertain (or certain), else one token"
+    )
+    threshold: float | None = Field(default=None, description="cipher: of --partial, in nats or a probability")
+    fallback: Literal["error", "nl"] = Field(
+        default="error", description="edges that the protocol cannot carry: refuse, or words"
+    )
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="of the models' weights"
+    )
+    device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps, or map (spread over all devices)")
+
+    def names(self) -> list[str]:
+        """The agents that speak in this scheme, in order."""
+        return ["agent_1"]
+
+    def owners(self) -> list[str] | None:
+        """The agents that private documents may belong to; None where one agent reads them all."""
+        return None
+
+    def each(self, field: str) -> list[Any]:  # Any: the field's own type
+        """A per-agent field, one value for each agent; [] where none was given.
+
+        Raises:
+            UsageError: the number of values is neither one nor one per agent.
+        """
+        values, n = list(getattr(self, field)), len(self.names())
+        if len(values) in (0, n):
+            return values
+        if len(values) == 1:
+            return values * n
+        raise UsageError(f"{field} has {len(values)} values for {n} agents; give one for all, or one each")
+
+    def protocol_options(self) -> dict[str, Any]:  # Any: each protocol's own options
+        """The options set for the protocol, without those left at their defaults."""
+        fields = type(self).model_fields
+        names = ("compat", "layers", "inject", "allow_other_weights", "partial", "threshold")
+        changed = {name: getattr(self, name) for name in names if getattr(self, name) != fields[name].default}
+        return {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
+
+    @model_validator(mode="after")
+    def _one_or_each(self) -> Settings:
+        for field in ("model", "temperature", "system"):
+            self.each(field)
+        if not self.model:
+            raise UsageError("no model was given; expected 'bundled', a folder or a hub id")
+        return self
+
+
+class Debate(Settings):
+    """Several agents answer, read one another's answers, and answer again (Du et al. 2023)."""
+
+    agents: int = Field(default=2, ge=1, description="how many agents")
+    rounds: int = Field(default=3, ge=1, description="rounds, the independent answers included")
+    shape: Literal["history", "fresh"] = Field(
+        default="history", description="a chat that grows, or one prompt a round (CIPHER)"
+    )
+    order: Order | None = Field(
+        default=None, description="restate the own answer after or before the others' (fresh: others first)"
+    )
+    summarise: Literal["none", "each", "shared"] = Field(
+        default="none", description="agents read a summary: of the others' answers each, or one of all answers"
+    )
+    role: list[Part] = Field(
+        default=[], description="debater, expert (knows the solution) or dummy (says another one); one each"
+    )
+    rule: FinalRule | None = Field(default=None, description="how it is decided; the protocol's own rule if not given")
+    last_round: Literal["all", "deciding"] = Field(
+        default="all", description="who speaks last: all, or only the deciding agent"
+    )
+
+    def names(self) -> list[str]:
+        """agent_1 .. agent_n."""
+        return [f"agent_{i + 1}" for i in range(self.agents)]
+
+    def owners(self) -> list[str] | None:
+        """Each agent reads its own documents."""
+        return self.names()
+
+    @model_validator(mode="after")
+    def _fits(self) -> Debate:
+        self.each("role")
+        if self.summarise != "none" and self.shape == "fresh":
+            raise UsageError("summaries replace the others' answers in a chat; use --shape history with --summarise")
+        if self.agents == 1 and self.summarise != "none":
+            raise UsageError("a debate of one agent has no answers to sum up; give --agents 2 or more")
+        return self
+
+
+class Single(Settings):
+    """One agent answers once, with the documents of all: the first baseline."""
+
+
+class SelfConsistency(Settings):
+    """Independent samples of one agent, and the most frequent answer: the second baseline."""
+
+    samples: int = Field(default=5, ge=1, description="how many samples")
+
+    def names(self) -> list[str]:
+        """sample_1 .. sample_k."""
+        return [f"sample_{i + 1}" for i in range(self.samples)]
+
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+
+
+def validated(kind: type[AnySettings], values: dict[str, Any]) -> AnySettings:  # Any: values as they were given
+    """Settings from plain values.
+
+    Raises:
+        UsageError: one line for the first value that does not fit.
+    """
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(step) for step in first["loc"]) or kind.__name__
+        raise UsageError(f"{where} is {first['input']!r}: {_expected(first)}") from error
+
+
+def _expected(error: Any) -> str:  # Any: pydantic's error details
+    message = str(error["msg"])
+    return f"expected {message.removeprefix('Input should be ')}" if message.startswith("Input should be") else message
