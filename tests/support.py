@@ -1,0 +1,184 @@
+"""Tiny models with random weights and a fixed seed, built offline in milliseconds, and words for asking them."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+import pytest
+import torch
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from torch import nn
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+
+from sottovoce.channels.message import Message, Part, Turn
+from sottovoce.channels.protocol import Protocol, Speech
+from sottovoce.channels.store import PayloadStore
+from sottovoce.models import Edit, Ids, Mind, Reply, Request, Rows, Sampling, Stop, assemble
+
+SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
+FLOAT32 = 2e-5  # of the largest magnitude: what another order of float32 sums may change (the engine's promise)
+GREEDY = Sampling()
+
+VOCABULARY, HIDDEN = 300, 32
+SPECIAL = ["<|endoftext|>", "<|im_start|>", "<|im_end|>"]
+CHATML = (
+    "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+LESSON = "You know: Mia has 3 apples. What is 14 + 3 * 5 - 7? The answer is 22. Another agent answered: 22 pears."
+SHAPES: dict[str, dict[str, object]] = {  # where a family calls its sizes otherwise than Llama does
+    "falcon": {"num_key_value_heads": None},
+    "gemma2": {"head_dim": 8, "sliding_window": 8, "query_pre_attn_scalar": 8},
+    "gpt2": {"n_embd": HIDDEN, "n_layer": 2, "n_head": 4, "n_positions": 512},
+    "gpt_neox": {"num_key_value_heads": None},
+    "opt": {"ffn_dim": 64, "word_embed_proj_dim": HIDDEN, "num_key_value_heads": None},
+}
+
+
+def shared(name: str) -> Path:
+    """A file or folder of the data beside the repository; skips the test where it is absent."""
+    path = SHARED / name
+    if not path.exists():
+        pytest.skip(f"needs ../shared/data/{name}, which is no part of the repository")
+    return path
+
+
+@cache
+def tiny_tokenizer() -> PreTrainedTokenizerFast:
+    """A byte-level BPE tokenizer with a ChatML template."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    bpe.decoder = decoders.ByteLevel()
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(
+        vocab_size=VOCABULARY, special_tokens=SPECIAL, initial_alphabet=alphabet, show_progress=False
+    )
+    bpe.train_from_iterator([LESSON] * 4, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=CHATML
+    )
+
+
+def tiny_model(
+    family: str = "qwen2", *, seed: int = 0, sharp: float = 0.3, vocab_size: int = VOCABULARY, **config: object
+) -> PreTrainedModel:
+    """A two-layer model. `sharp` is the spread of its weights: 0.3 keeps greedy margins far above float32 noise."""
+    shape: dict[str, object] = {
+        "hidden_size": HIDDEN,
+        "intermediate_size": 64,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": 512,
+        "initializer_range": sharp,
+        "tie_word_embeddings": False,
+        "bos_token_id": 0,
+        "eos_token_id": [2, 0],
+        "pad_token_id": 0,
+    }
+    wanted = {name: value for name, value in {**shape, **SHAPES.get(family, {}), **config}.items() if value is not None}
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, vocab_size=vocab_size, **wanted))
+    assert isinstance(model, PreTrainedModel), "transformers builds its own kind"
+    return model
+
+
+@cache
+def tiny_mind(family: str = "qwen2", *, seed: int = 0, **options: object) -> Mind:
+    """A mind of a tiny model, one for each set of arguments in a test run; `options` as `tiny_model` takes them."""
+    return assemble(f"{family}-{seed}", tiny_model(family, seed=seed, **options), tiny_tokenizer())  # type: ignore[arg-type]
+
+
+@cache
+def reciting_mind(text: str) -> Mind:
+    """A mind that goes on in `text` from its prompt's last token, round and round, and is very sure of it.
+
+    Its layers add nothing to the embeddings, and its head's row of a token is the embedding of the
+    token before. A text that begins with a line break answers chats; no token may stand in it twice.
+    """
+    said = list(ids(text))
+    assert len(set(said)) == len(said), f"tokens repeat in {text!r}"
+    model = tiny_model(sharp=1.0, hidden_size=64)
+    parameters = {name: parameter.data for name, parameter in model.named_parameters()}
+    for name, values in parameters.items():
+        if name.endswith(("o_proj.weight", "down_proj.weight", "lm_head.weight")):
+            values.zero_()
+    before = nn.functional.normalize(parameters["model.embed_tokens.weight"][said], dim=-1)
+    parameters["lm_head.weight"][[*said[1:], said[0]]] = 20 * before  # 20: margins of many nats
+    return assemble(f"reciting {text!r}", model, tiny_tokenizer())
+
+
+def ids(text: str) -> tuple[int, ...]:
+    """The tiny tokenizer's ids of a text."""
+    return tuple(tiny_tokenizer()(text, add_special_tokens=False).input_ids)
+
+
+def text(found: tuple[int, ...]) -> str:
+    """What the tiny tokenizer makes of ids."""
+    return str(tiny_tokenizer().decode(list(found), skip_special_tokens=True))
+
+
+def request(prompt: str = "What is 14 + 3?", max_new: int = 8, **options: object) -> Request:
+    """A request for `max_new` tokens after a text, greedy and without stops unless `options` say otherwise."""
+    wanted: dict[str, object] = {"prompt": (Ids(ids(prompt)),), "stop": Stop(max_new), **options}
+    return Request(**wanted)  # type: ignore[arg-type]  # fields of the dataclass, by name
+
+
+def noise(*shape: int, seed: int = 0) -> torch.Tensor:
+    """Gaussian numbers from a generator of their own."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+def rows(n: int, width: int = HIDDEN, seed: int = 0) -> Rows:
+    """A latent piece of a prompt."""
+    return Rows(noise(n, width, seed=seed), f"noise {n} {width} {seed}")
+
+
+def edit(layer: int, at: int, n: int, seed: int = 0) -> Edit:
+    """A random addition at n positions."""
+    return Edit(layer, at, noise(n, HIDDEN, seed=seed), f"noise {n} {seed}")
+
+
+def close(found: torch.Tensor, expected: torch.Tensor, relative: float = FLOAT32) -> bool:
+    """Equal shapes, and values equal within `relative` of the largest expected magnitude."""
+    if found.shape != expected.shape:
+        return False
+    scale = expected.abs().max().item() if expected.numel() else 0.0
+    return bool(torch.allclose(found, expected, rtol=0.0, atol=relative * scale))
+
+
+def same_reply(found: Reply, expected: Reply, relative: float = FLOAT32) -> bool:
+    """The same tokens, ending and usage, and every tensor equal within float32 tolerance."""
+    if (found.ids, found.finish, found.usage) != (expected.ids, expected.finish, expected.usage):
+        return False
+    pairs = [(found.rows.get(key), rows) for key, rows in expected.rows.items()]
+    pairs += [(found.states.get(layer), states) for layer, states in expected.states.items()]
+    if expected.stats is not None and found.stats is not None:
+        pairs += [(found.stats.logprob, expected.stats.logprob), (found.stats.entropy, expected.stats.entropy)]
+    return all(left is not None and close(left, right, relative) for left, right in pairs)
+
+
+def say(
+    protocol: Protocol,
+    mind: Mind,
+    store: PayloadStore,
+    *,
+    prompt: str = "What is 14 + 3?",
+    agent: str = "agent_1",
+    max_new: int = 8,
+    sampling: Sampling = GREEDY,
+    hearers: tuple[Mind, ...] = (),
+) -> Message:
+    """What an agent answers to a text, its payload in the store."""
+    speech = Speech(max_new, sampling, hearers=hearers)
+    asked = protocol.lower([Turn("user", (prompt,))], mind, lambda ref: ref.load(store), speech)
+    payload = protocol.record(mind.engine.run(asked), mind)
+    return Message(agent, 0, "answer", payload.label.text, payload=store.put(payload))
+
+
+def hear(protocol: Protocol, mind: Mind, store: PayloadStore, *parts: Part, max_new: int = 8) -> Request:
+    """The request of an agent that reads `parts` between words."""
+    turns = [Turn("user", ("Another agent answered:\n", *parts, "\nWhat is right?"))]
+    return protocol.lower(turns, mind, lambda ref: ref.load(store), Speech(max_new, GREEDY))
