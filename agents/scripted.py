@@ -52,7 +52,8 @@ class ScriptedChatModel(BaseChatModel):
     def __init__(self, replies: Mapping[str, Iterable[str]] | Iterable[str] = (), **kwargs: Any) -> None:
         """`replies` by agent name, or one queue for all."""
         queues = replies if isinstance(replies, Mapping) else {"": replies}
-        super().__init__(replies={agent: list(queue) for agent, queue in queues.items()}, **kwargs)
+        given: dict[str, Any] = {"replies": {agent: list(queue) for agent, queue in queues.items()}, **kwargs}
+        super().__init__(**given)
 
     @property
     def asked(self) -> list[Asked]:

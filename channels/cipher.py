@@ -16,7 +16,7 @@ from sottovoce.channels.message import Heard
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import TOP, Prompt, Protocol, Speech
 from sottovoce.errors import ProtocolError, UsageError
-from sottovoce.models import Edit, Feed, Ids, Mind, Record, Reply, Request, Rows, Stop
+from sottovoce.models import Edit, Feed, Ids, Mind, Record, Reply, Request, Rows, Stop, Table
 from sottovoce.models.request import Piece
 
 SPARSE = 16  # largest weights kept per position: the storable, approximate form
@@ -137,11 +137,10 @@ class Cipher(Protocol):
         return Weights(self.partial, threshold, self.partial_temperature, self.rules.true_one_hot)
 
 
-def _others(mind: Mind, speech: Speech) -> tuple:
+def _others(mind: Mind, speech: Speech) -> tuple[Table, ...]:
     """Tables of the hearers that are not the speaker's own, over its vocabulary."""
-    tables = {
-        hearer.table.key: hearer.table for hearer in speech.hearers if hearer.vocabulary_key == mind.vocabulary_key
-    }
+    sharing = [hearer for hearer in speech.hearers if hearer.vocabulary_key == mind.vocabulary_key]
+    tables = {hearer.table.key: hearer.table for hearer in sharing}
     tables.pop(mind.table.key, None)
     return tuple(tables.values())
 

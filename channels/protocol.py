@@ -89,7 +89,7 @@ class Protocol(ABC):
         """The temperature of agent i (0-based) of n where none was set."""
         return default
 
-    def check(self, speaker: Mind, hearer: Mind) -> None:
+    def check(self, speaker: Mind, hearer: Mind) -> None:  # noqa: B027  # words go between any two models
         """Refuse an edge that this protocol cannot carry.
 
         Raises:

@@ -81,7 +81,15 @@ def _load(name: str, where: str, dtype: Dtype, place: str, layers_path: str | No
     except (OSError, ValueError, KeyError, SafetensorError, RuntimeError) as error:
         first = str(error).strip().split("\n")[0]
         raise ModelError(f"model {name!r} cannot be loaded: {first}") from error
-    return assemble(name, model if place == "map" else model.to(place), tokenizer, layers_path=layers_path)
+    return assemble(name, model if place == "map" else _moved(model, place), tokenizer, layers_path=layers_path)
+
+
+def _moved(model: PreTrainedModel, place: str) -> PreTrainedModel:
+    try:
+        torch.nn.Module.to(model, torch.device(place))
+    except (RuntimeError, AssertionError) as error:  # torch without that backend, or no such device
+        raise ModelError(f"device {place!r} cannot be used: {str(error).splitlines()[0]}") from error
+    return model
 
 
 def _locate(name: str | Path) -> str:
@@ -93,7 +101,8 @@ def _locate(name: str | Path) -> str:
         if str(name).count("/") == 1 and not folder.is_absolute() and not str(name).startswith("."):
             return str(name)
         raise ModelError(
-            f"unknown model {str(name)!r}; give 'bundled', a folder with config.json and *.safetensors, or a hub id owner/name"
+            f"unknown model {str(name)!r}; give 'bundled', a folder with config.json and *.safetensors, "
+            "or a hub id owner/name"
         )
     if not (folder / "config.json").is_file():
         raise ModelError(f"folder {str(name)!r} is no model: it has no config.json")

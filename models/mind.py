@@ -62,7 +62,7 @@ class Mind:
     @cached_property
     def stop_ids(self) -> tuple[int, ...]:
         """Every end-of-sequence id of the generation configuration and the tokenizer."""
-        listed = self.model.generation_config.eos_token_id if self.model.generation_config else None
+        listed = getattr(self.model.generation_config, "eos_token_id", None)
         found = [listed] if isinstance(listed, int) else list(listed or [])
         return tuple(dict.fromkeys([*found, *([self.eos] if self.eos is not None else [])]))
 

@@ -144,7 +144,9 @@ def _stats(choices: list[Choice], top: int) -> Stats:
         return Stats(none, none, none, none, torch.zeros(0, top, dtype=torch.long), torch.zeros(0, top))
     numbers = _stack([choice.stats for choice in choices if choice.stats is not None])
     tops = [choice.top for choice in choices if choice.top is not None]
-    return Stats(*numbers.unbind(-1), _stack([ids for ids, _ in tops]), _stack([logp for _, logp in tops]))
+    logprob, entropy, varentropy, kurtosis = numbers.unbind(-1)
+    top_ids, top_logprobs = _stack([ids for ids, _ in tops]), _stack([logp for _, logp in tops])
+    return Stats(logprob, entropy, varentropy, kurtosis, top_ids, top_logprobs)
 
 
 def _sparse(choices: list[Choice]) -> Sparse | None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import random
+
 from sottovoce.channels.message import Message, Turn
 from sottovoce.errors import UsageError
 from sottovoce.nodes.act import Act, Steps, message_of
-from sottovoce.nodes.settings import Debate, Settings
+from sottovoce.nodes.settings import AnySettings, Debate
 from sottovoce.nodes.stage import Company, Stage, derived_seed
 from sottovoce.nodes.state import Discussion, question_id, said
 from sottovoce.nodes.summarise import SUMMARISER, summary_of
 
 
-def answer(company: Company[Settings], agent: str) -> Act:
+def answer(company: Company[AnySettings], agent: str) -> Act:
     """Answer alone, with the documents of all: the single baselines."""
 
     def act(state: Discussion) -> Steps:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
+
+from langchain_core.runnables import RunnableLambda
 
 from sottovoce.nodes.act import Update
 from sottovoce.nodes.answer import deciding_agent
@@ -13,7 +14,7 @@ from sottovoce.nodes.state import Decision, Discussion, Vote, said
 from sottovoce.prompts import answers
 
 
-def decide(company: Company[Any]) -> Callable[[Discussion], Update]:  # Any: of every scheme
+def decide(company: Company[Any]) -> RunnableLambda[Discussion, Update]:  # Any: of every scheme
     """Read each agent's last message and decide; an unreadable one abstains."""
 
     def decide(state: Discussion) -> Update:
@@ -26,7 +27,7 @@ def decide(company: Company[Any]) -> Callable[[Discussion], Update]:  # Any: of 
                 return {"decision": by_agent(votes, deciding_agent(stage), state)}
         return {"decision": average(votes, state) if rule == "average" else majority(votes, state)}
 
-    return decide
+    return RunnableLambda(decide, name="decide")
 
 
 def majority(votes: list[Vote], question: Discussion) -> Decision:

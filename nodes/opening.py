@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
+
+from langchain_core.runnables import RunnableLambda
 
 from sottovoce.nodes.act import Update
 from sottovoce.nodes.stage import Company
 from sottovoce.nodes.state import Discussion, check_question
 
 
-def opening(company: Company[Any]) -> Callable[[Discussion], Update]:  # Any: of every scheme
+def opening(company: Company[Any]) -> RunnableLambda[Discussion, Update]:  # Any: of every scheme
     """Check the question, and copy the run's settings from the runtime context into state.
 
     Everything that can be refused is refused here, before any model speaks.
@@ -22,7 +23,7 @@ def opening(company: Company[Any]) -> Callable[[Discussion], Update]:  # Any: of
         opened: Discussion = {**state, "settings": settings.model_dump(mode="json")}
         return {"settings": opened["settings"], "round": -1, "notes": company.stage(opened).check_edges()}
 
-    return opening
+    return RunnableLambda(opening, name="opening")
 
 
 def next_round(state: Discussion) -> Update:

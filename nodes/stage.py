@@ -100,9 +100,10 @@ class Company(Generic[AnySettings]):
         Raises:
             UsageError: the context asks for other agents than the graph was built with.
         """
-        context = get_runtime().context
-        given = context if isinstance(context, dict) else context.model_dump(exclude_unset=True) if context else {}
-        settings = validated(self.kind, {**self.defaults.model_dump(), **given})
+        context: Any = get_runtime().context  # Any: a dict, the settings, or None, as the run was started
+        if isinstance(context, Settings):
+            context = context.model_dump(exclude_unset=True)
+        settings = validated(self.kind, {**self.defaults.model_dump(), **(context or {})})
         if settings.names() != self.defaults.names():
             raise UsageError(
                 f"the context asks for {len(settings.names())} agents, but this graph was built with "

@@ -85,7 +85,7 @@ def _stated(text: str) -> str | None:
 
 
 def _boxed(text: str) -> str | None:
-    """The content of the last `\\boxed{...}`, to its matching brace; an unclosed one runs to the end."""
+    r"""The content of the last `\boxed{...}`, to its matching brace; an unclosed one runs to the end."""
     start = text.rfind("\\boxed{")
     if start < 0:
         return None
@@ -100,7 +100,7 @@ def _boxed(text: str) -> str | None:
 def _option(text: str, choices: list[str]) -> str | None:
     last = string.ascii_uppercase[max(len(choices), 4) - 1]
     text = text.replace("(X)", "")  # the form's own example in the prompts of SDE
-    bracketed = re.findall(rf"\(([A-{last}])\)", text)
+    bracketed: list[str] = re.findall(rf"\(([A-{last}])\)", text)
     if bracketed:
         return bracketed[-1]
     stated = _stated(text)
