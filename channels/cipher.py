@@ -21,6 +21,7 @@ from sottovoce.models.request import Piece
 
 SPARSE = 16  # largest weights kept per position: the storable, approximate form
 Partial = Literal["entropy", "entropy_reversed", "max", "max_reversed"]
+CriterionAt = Literal["one", "generation"]
 THRESHOLDS = {"entropy": 1.869, "max": 0.8}  # CIPHER, section 5.3; nats and probability
 
 
@@ -28,18 +29,19 @@ THRESHOLDS = {"entropy": 1.869, "max": 0.8}  # CIPHER, section 5.3; nats and pro
 class Weights:
     """Averaging weights of partial CIPHER: the distribution where uncertain, else the argmax.
 
-    `criterion` is taken on softmax(logits / temperature): entropy >= threshold or largest
-    probability <= threshold is uncertain; the reversed variants average where certain.
+    The criterion is taken at temperature one, as the published code does, or on the distribution
+    that is averaged, as the paper words it: entropy >= threshold or largest probability <=
+    threshold is uncertain. The reversed variants average where certain.
     """
 
     criterion: Partial
     threshold: float
-    temperature: float = 1.0
+    at: CriterionAt = "one"
     true_one_hot: bool = True
 
     def __call__(self, logits: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
         """(b, V) logits and probabilities at the agent's temperature -> (b, V) averaging weights."""
-        level = self._level((logits / self.temperature).softmax(-1))[:, None]
+        level = self._level(logits.softmax(-1) if self.at == "one" else p)[:, None]
         uncertain = level >= self.threshold if self.criterion.startswith("entropy") else level <= self.threshold
         average = ~uncertain if self.criterion.endswith("reversed") else uncertain
         if self.true_one_hot:
@@ -66,15 +68,14 @@ class Cipher(Protocol):
     """Average only where this criterion says so; None averages everywhere."""
     threshold: float | None = None
     """In nats for entropy (1.869), a probability for max (0.8)."""
-    partial_temperature: float = 1.0
+    partial_at: CriterionAt = "one"
+    """Take the criterion at temperature one, or at the generation's."""
 
     def __post_init__(self) -> None:
         if self.partial is None and self.threshold is not None:
             raise UsageError(
                 "cipher got a threshold but no criterion; set partial to one of entropy, max, ..._reversed"
             )
-        if self.partial_temperature <= 0:
-            raise UsageError(f"partial_temperature is {self.partial_temperature}; expected above 0")
 
     def temperature(self, i: int, n: int, default: float) -> float:
         """Agent i of n speaks at (i + 1)/n of the model's default (SDE's code for its CIPHER runs)."""
@@ -134,7 +135,7 @@ class Cipher(Protocol):
         threshold = self.threshold
         if threshold is None:
             threshold = THRESHOLDS[self.partial.removesuffix("_reversed")]
-        return Weights(self.partial, threshold, self.partial_temperature, self.rules.true_one_hot)
+        return Weights(self.partial, threshold, self.partial_at, self.rules.true_one_hot)
 
 
 def _others(mind: Mind, speech: Speech) -> tuple[Table, ...]:

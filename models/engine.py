@@ -158,10 +158,16 @@ def _work(engine: weakref.ref[Engine], waiting: queue.SimpleQueue[_Ticket | None
 
 
 def _settle(future: Future[Reply], row: Row) -> None:
-    if row.error is not None:
-        _fail(future, row.error)
-    elif future.set_running_or_notify_cancel():
-        future.set_result(row.reply())
+    if row.error is not None or row.finish is None:  # failed, or cancelled on its way
+        _fail(future, row.error or EngineError("the request was cancelled"))
+        return
+    try:
+        reply = row.reply()
+    except Exception as error:  # the engine's thread must outlive whatever a reply breaks on
+        _fail(future, error)
+        return
+    if future.set_running_or_notify_cancel():
+        future.set_result(reply)
 
 
 def _fail(future: Future[Reply], error: Exception) -> None:

@@ -48,6 +48,9 @@ class Settings(BaseModel):
     partial: Literal["entropy", "entropy_reversed", "max", "max_reversed"] | None = Field(
         default=None, description="cipher: average only where uncertain (or certain), else one token"
     )
+    partial_at: Literal["one", "generation"] = Field(
+        default="one", description="cipher: take the criterion of --partial at temperature one, or the generation's"
+    )
     threshold: float | None = Field(default=None, description="cipher: of --partial, in nats or a probability")
     fallback: Literal["error", "nl"] = Field(
         default="error", description="edges that the protocol cannot carry: refuse, or words"
@@ -81,7 +84,7 @@ class Settings(BaseModel):
     def protocol_options(self) -> dict[str, Any]:  # Any: each protocol's own options
         """The options set for the protocol, without those left at their defaults."""
         fields = type(self).model_fields
-        names = ("compat", "layers", "inject", "allow_other_weights", "partial", "threshold")
+        names = ("compat", "layers", "inject", "allow_other_weights", "partial", "partial_at", "threshold")
         changed = {name: getattr(self, name) for name in names if getattr(self, name) != fields[name].default}
         return {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
 
