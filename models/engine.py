@@ -25,8 +25,8 @@ from sottovoce.models.row import Job, Row
 from sottovoce.models.text import Detokenizer
 
 MAX_BATCH = 64
-QUIET = 0.001  # seconds without a newcomer after which a batch starts
-LONGEST_WAIT = 0.005  # seconds after which it starts whatever still comes
+QUIET = 0.002  # seconds without a newcomer after which a batch starts
+LONGEST_WAIT = 0.02  # seconds after which it starts whatever still comes
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,7 @@ class Engine:
         self._waiting: queue.SimpleQueue[_Ticket | None] = queue.SimpleQueue()
         self._thread: threading.Thread | None = None
         self._starting = threading.Lock()
+        self._running: weakref.WeakSet[Future[Reply]] = weakref.WeakSet()
         self.batches: list[int] = []
         """Sizes of the batches run so far."""
 
@@ -68,6 +69,7 @@ class Engine:
         self.check(request)
         future: Future[Reply] = Future()
         self._start()
+        self._running.add(future)
         self._waiting.put(_Ticket(Job(request, future.cancelled, on_text), future))
         return future
 
@@ -104,7 +106,7 @@ class Engine:
                     target=_work, args=(weakref.ref(self), self._waiting, self._threads), daemon=True
                 )
                 self._thread.start()
-                weakref.finalize(self, self._waiting.put, None)
+                weakref.finalize(self, _end, self._waiting, self._thread, self._running)
 
     def _collect(self, first: _Ticket) -> tuple[list[_Ticket], bool]:
         """Wait for company within milliseconds; True tells that the engine was closed meanwhile."""
@@ -155,6 +157,22 @@ def _work(engine: weakref.ref[Engine], waiting: queue.SimpleQueue[_Ticket | None
         del alive, tickets, first
         if closed:
             return
+
+
+def _end(
+    waiting: queue.SimpleQueue[_Ticket | None], thread: threading.Thread, running: weakref.WeakSet[Future[Reply]]
+) -> None:
+    """Runs when the engine is forgotten and when Python exits.
+
+    Python kills daemon threads as it exits, and one that is freeing tensors then takes the process
+    down with "terminate called without an active exception". So what runs is cancelled, and the
+    thread is awaited: it ends at its next step.
+    """
+    for future in list(running):
+        future.cancel()
+    waiting.put(None)
+    if thread is not threading.current_thread():  # the thread itself may hold the engine last
+        thread.join()
 
 
 def _settle(future: Future[Reply], row: Row) -> None:
