@@ -106,15 +106,21 @@ class Row:
     def _show(self) -> None:
         if self.job.on_text is None:
             return
-        if self.finish is None:
-            text = self._text.settled(self.ids)
-            end = len(text) - held_back(text, self.request.stop.texts)
-        else:
-            text = self._text.text(self.ids)
-            end = len(text)
+        text = self._text.text(self.ids)
+        end = len(text) if self.finish is not None else self._settled()
         if end > self._shown:
             self.job.on_text(text[:end])
             self._shown = end
+
+    def _settled(self) -> int:
+        """How much of the text no later token takes back: a stop string takes the tokens that it overlaps."""
+        text = self._text.settled(self.ids)
+        held = held_back(text, self.request.stop.texts)
+        if not held:
+            return len(text)
+        spans = self._text.spans(self.ids)
+        first, _ = overlapping(spans, (len(text) - held, len(text)))
+        return spans[first][0]
 
     def reply(self) -> Reply:
         """The finished row, its tensors on the CPU."""

@@ -18,10 +18,15 @@ def uniforms(seed: int, n: int) -> torch.Tensor:
 
 def distribution(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
     """softmax(logits / T) over (b, V) with T (b,); T = 0 is the one-hot argmax (CIPHER's T -> 0)."""
-    warm = temperatures.clamp_min(torch.finfo(torch.float32).tiny)
-    soft = (logits / warm[:, None]).softmax(-1)
+    soft = _cooled(logits, temperatures).softmax(-1)
     one_hot = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(soft.dtype)
     return torch.where(temperatures[:, None] > 0, soft, one_hot)
+
+
+def _cooled(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
+    """Logits / T up to a shift, the largest at 0: no T is so small that it makes them infinite."""
+    warm = temperatures.clamp_min(torch.finfo(torch.float32).tiny)
+    return (logits - logits.amax(-1, keepdim=True)) / warm[:, None]
 
 
 def penalise(logits: torch.Tensor, seen: Sequence[Sequence[int]], penalties: Sequence[float]) -> torch.Tensor:
@@ -41,27 +46,29 @@ def draw(logits: torch.Tensor, samplings: Sequence[Sampling], u: torch.Tensor) -
 
     Temperature, then top-k, then top-p, as Hugging Face orders them; temperature 0 takes the argmax.
     """
-    ids = logits.argmax(-1)
-    warm = [i for i, sampling in enumerate(samplings) if sampling.temperature > 0]
-    if warm:
-        chosen = [samplings[i] for i in warm]
-        ids[warm] = _draw_warm(logits[warm], chosen, u[warm])
+    ids, size = logits.argmax(-1), logits.shape[-1]
+    # Rows are drawn beside those that keep as many tokens: a draw counts through the kept ones in an
+    # order that depends on their number, so any other company would change its token.
+    groups: dict[int, list[int]] = {}
+    for i, sampling in enumerate(samplings):
+        if sampling.temperature > 0:
+            whole = sampling.top_k == 0 and sampling.top_p >= 1.0
+            groups.setdefault(0 if whole else min(sampling.top_k or size, size), []).append(i)
+    for kept, rows in groups.items():
+        temperatures = torch.tensor([samplings[i].temperature for i in rows], device=logits.device)
+        cooled = _cooled(logits[rows], temperatures)
+        if kept:
+            ids[rows] = _draw_best(cooled, kept, [samplings[i].top_p for i in rows], u[rows])
+        else:
+            ids[rows] = _inverse_cdf(cooled.softmax(-1), u[rows])
     return ids
 
 
-def _draw_warm(logits: torch.Tensor, samplings: Sequence[Sampling], u: torch.Tensor) -> torch.Tensor:
-    device = logits.device
-    scaled = logits / torch.tensor([s.temperature for s in samplings], device=device)[:, None]
-    if all(s.top_k == 0 and s.top_p >= 1.0 for s in samplings):
-        return _inverse_cdf(scaled.softmax(-1), u)
-    size = scaled.shape[-1]
-    ranks = [s.top_k or size for s in samplings]
-    best, order = scaled.topk(min(max(ranks), size), dim=-1)  # (b, k), descending
-    position = torch.arange(best.shape[-1], device=device)
-    best = best.masked_fill(position >= torch.tensor(ranks, device=device)[:, None], -torch.inf)
+def _draw_best(logits: torch.Tensor, k: int, top_p: Sequence[float], u: torch.Tensor) -> torch.Tensor:
+    best, order = logits.topk(k, dim=-1)  # (b, k), descending
     p = best.softmax(-1)
     before = p.cumsum(-1) - p  # mass of the better tokens: the first always stays
-    p = p.masked_fill(before >= torch.tensor([s.top_p for s in samplings], device=device)[:, None], 0.0)
+    p = p.masked_fill(before >= torch.tensor(top_p, device=logits.device)[:, None], 0.0)
     return order.gather(-1, _inverse_cdf(p, u)[:, None])[:, 0]
 
 

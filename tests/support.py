@@ -15,6 +15,7 @@ from sottovoce.channels.message import Message, Part, Turn
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Edit, Ids, Mind, Reply, Request, Rows, Sampling, Stop, assemble
+from sottovoce.models.request import Piece
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 FLOAT32 = 2e-5  # of the largest magnitude: what another order of float32 sums may change (the engine's promise)
@@ -120,10 +121,10 @@ def text(found: tuple[int, ...]) -> str:
     return str(tiny_tokenizer().decode(list(found), skip_special_tokens=True))
 
 
-def request(prompt: str = "What is 14 + 3?", max_new: int = 8, **options: object) -> Request:
-    """A request for `max_new` tokens after a text, greedy and without stops unless `options` say otherwise."""
-    wanted: dict[str, object] = {"prompt": (Ids(ids(prompt)),), "stop": Stop(max_new), **options}
-    return Request(**wanted)  # type: ignore[arg-type]  # fields of the dataclass, by name
+def request(prompt: str | tuple[Piece, ...] = "What is 14 + 3?", max_new: int = 8, **options: object) -> Request:
+    """A request for `max_new` tokens after a prompt, greedy and without stops unless `options` say otherwise."""
+    pieces = (Ids(ids(prompt)),) if isinstance(prompt, str) else prompt
+    return Request(pieces, **{"stop": Stop(max_new), **options})  # type: ignore[arg-type]  # its fields, by name
 
 
 def noise(*shape: int, seed: int = 0) -> torch.Tensor:

@@ -1,0 +1,526 @@
+"""What the one decoding loop promises, each against a slow and obvious witness."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+
+from sottovoce.models import Edit, Feed, Ids, Mind, Record, Reply, Request, Rows, Sampling, Stop, Table, assemble
+from sottovoce.models.layers import hooked
+from tests.support import (
+    HIDDEN,
+    VOCABULARY,
+    close,
+    edit,
+    ids,
+    noise,
+    reciting_mind,
+    request,
+    rows,
+    same_reply,
+    text,
+    tiny_mind,
+    tiny_model,
+    tiny_tokenizer,
+)
+
+FAMILIES = ["qwen2", "llama", "mistral", "gemma2", "phi3", "gpt2", "gpt_neox", "opt", "falcon", "bloom", "mpt"]
+EVERYTHING = Record(layers=(0, 1), stats=True, top=3)
+# Means fed back on a random net amplify float32 noise from step to step. Weights of a tenth of the usual
+# spread contract it instead, and a few steps suffice to see a wrong position, mask or weight.
+CALM = 0.03
+MEAN = Feed("mean")
+
+
+def hooks(model: nn.Module) -> int:
+    return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
+
+
+def prompt_of(asked: Request) -> torch.Tensor:
+    return torch.tensor([[id for piece in asked.prompt if isinstance(piece, Ids) for id in piece.ids]])
+
+
+def generate(mind: Mind, asked: Request, **options: object) -> tuple[int, ...]:
+    """What transformers.generate adds to the prompt."""
+    prompt = prompt_of(asked)
+    mask, n = torch.ones_like(prompt), asked.stop.max_new
+    out: torch.Tensor = mind.model.generate(  # type: ignore[operator]  # transformers hides it from types
+        prompt, attention_mask=mask, max_new_tokens=n, min_new_tokens=n, do_sample=False, **options
+    )
+    return tuple(out[0, prompt.shape[1] :].tolist())
+
+
+def logits_of(model: PreTrainedModel, **inputs: torch.Tensor) -> torch.Tensor:
+    """Logits (V,) at the last position of a plain forward pass."""
+    with torch.inference_mode():
+        logits: torch.Tensor = model(**inputs).logits
+    return logits[0, -1].float()
+
+
+# Tokens
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_greedy_is_what_transformers_generates(family: str) -> None:
+    mind, asked = tiny_mind(family), request(max_new=12)
+
+    assert mind.engine.run(asked).ids == generate(mind, asked, eos_token_id=None)
+
+
+@pytest.mark.parametrize("penalty", [1.05, 1.5])
+def test_greedy_with_a_repetition_penalty_is_what_transformers_generates(penalty: float) -> None:
+    mind = tiny_mind()
+    asked = request(max_new=30, sampling=Sampling(repetition_penalty=penalty))
+
+    reply = mind.engine.run(asked)
+
+    assert reply.ids == generate(mind, asked, repetition_penalty=penalty, eos_token_id=None)
+    assert penalty < 1.5 or reply.ids != mind.engine.run(request(max_new=30)).ids
+
+
+@pytest.mark.parametrize(
+    "sampling", [Sampling(1e-6), Sampling(1e-38), Sampling(5.0, top_k=1), Sampling(5.0, top_p=1e-9)]
+)
+def test_sampling_that_leaves_one_token_is_greedy(sampling: Sampling) -> None:
+    engine = tiny_mind().engine
+
+    assert engine.run(request(sampling=sampling)).ids == engine.run(request()).ids
+
+
+def test_a_seed_fixes_a_sampled_reply() -> None:
+    engine = tiny_mind().engine
+    first, again, other = [request(sampling=Sampling(1.0, seed=seed)) for seed in (1, 1, 2)]
+
+    assert engine.run(first).ids == engine.run(again).ids != engine.run(other).ids
+
+
+def test_a_longer_limit_begins_with_the_same_sampled_tokens() -> None:
+    engine, sampling = tiny_mind().engine, Sampling(1.0, seed=4)
+
+    short, long = [engine.run(request(max_new=n, sampling=sampling)) for n in (5, 40)]
+
+    assert long.ids[:5] == short.ids
+
+
+def test_tokens_beyond_the_tokenizer_are_never_said() -> None:
+    padded = tiny_model(vocab_size=VOCABULARY + 20)
+    head = padded.get_output_embeddings().weight
+    assert isinstance(head, torch.Tensor)
+    head.data[VOCABULARY:] = 50 * noise(20, HIDDEN)  # so that one of them has by far the largest logit
+    asked, mind = request(max_new=12), assemble("padded", padded, tiny_tokenizer())
+
+    assert max(generate(mind, asked, eos_token_id=None)) >= VOCABULARY
+    assert max(mind.engine.run(asked).ids) < VOCABULARY
+    assert max(mind.engine.run(replace(asked, feed=MEAN, sampling=Sampling(1.0))).ids) < VOCABULARY
+
+
+# Batches
+
+
+def company() -> list[Request]:
+    """Requests that differ in protocol, sampling, length, layers and edits; all are safe from chaos."""
+    long = "You know: Mia has 3 apples. Another agent answered: 22 pears. " * 3
+    return [
+        request(record=EVERYTHING),
+        request(long, 12, record=Record(layers=(1,), final_norm=True)),
+        request("Hi", 3, sampling=Sampling(1.0, seed=3), record=Record(stats=True)),
+        request(long, sampling=Sampling(0.7, top_p=0.8, top_k=20, repetition_penalty=1.1, seed=9), record=EVERYTHING),
+        request((Ids(ids("Why?")), rows(4), Ids(ids(" So?"))), 5, record=EVERYTHING),
+        request(long, 6, edits=(edit(0, 2, 5), edit(1, 9, 3, seed=1)), record=EVERYTHING),
+        request("Mia has", 2, feed=MEAN, sampling=Sampling(1.0), record=Record(stats=True, sparse=4)),
+        request(max_new=6, feed=MEAN, record=EVERYTHING),
+    ]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_batch_gives_each_request_what_it_gets_alone(family: str) -> None:
+    mind = tiny_mind(family)
+
+    alone = [mind.engine.run(asked) for asked in company()]
+    before = len(mind.engine.batches)
+    together = mind.engine.run_all(company())
+
+    assert mind.engine.batches[before:] == [len(alone)]
+    for found, expected in zip(together, alone, strict=True):
+        assert same_reply(found, expected)
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gemma2", "gpt2", "bloom"])
+def test_means_of_a_batch_are_those_of_each_alone(family: str) -> None:
+    mind = tiny_mind(family, sharp=CALM)
+    asked = [
+        request(prompt, 6, feed=MEAN, sampling=Sampling(temperature), record=EVERYTHING)
+        for prompt in ("Hi", "What is 14 + 3 * 5 - 7?", "Another agent answered: 22 pears.")
+        for temperature in (0.3, 1.0)
+    ]
+
+    together = mind.engine.run_all([*asked, request(max_new=9)])
+
+    for found, each in zip(together, asked, strict=False):
+        # Nearly uniform distributions have many nearest tokens; the rows are what is promised.
+        alone = mind.engine.run(each)
+        assert close(found.rows[mind.table.key], alone.rows[mind.table.key])
+        assert close(found.states[1], alone.states[1])
+
+
+def test_the_order_of_a_batch_does_not_matter() -> None:
+    engine = tiny_mind().engine
+
+    forwards, backwards = engine.run_all(company()), engine.run_all(company()[::-1])
+
+    assert [reply.ids for reply in forwards] == [reply.ids for reply in backwards[::-1]]
+
+
+def test_padding_before_a_prompt_changes_nothing() -> None:
+    engine = tiny_mind().engine
+    short = request("Hi", record=EVERYTHING)
+
+    for length in (2, 20, 90):
+        padded, _ = engine.run_all([short, request("word " * length)])
+        assert same_reply(padded, engine.run(short))
+
+
+def test_the_same_request_twice_gives_the_same_reply_to_the_bit() -> None:
+    engine = tiny_mind().engine
+
+    for asked in company():
+        first, again = engine.run(asked), engine.run(asked)
+        assert first.ids == again.ids
+        assert all(torch.equal(first.states[layer], again.states[layer]) for layer in first.states)
+        assert all(torch.equal(first.rows[key], again.rows[key]) for key in first.rows)
+
+
+# Latent pieces, states and edits
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_prompt_of_table_rows_reads_as_its_ids(family: str) -> None:
+    mind, asked = tiny_mind(family), request(record=EVERYTHING)
+    table = mind.table.rows[list(ids("What is 14 + 3?"))]
+
+    latent = replace(asked, prompt=(Ids(ids("What is 14 + 3?")[:1]), Rows(table[1:], "rest")))
+
+    assert same_reply(mind.engine.run(latent), mind.engine.run(asked))
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gemma2", "gpt2", "gpt_neox", "falcon"])
+def test_recorded_states_are_those_of_a_plain_forward_pass(family: str) -> None:
+    mind, asked = tiny_mind(family), request(record=Record((0, 1)))
+    reply = mind.engine.run(asked)
+    normed = mind.engine.run(replace(asked, record=Record((0, 1), final_norm=True)))
+
+    read = torch.cat([prompt_of(asked), torch.tensor([reply.ids])], 1)
+    with torch.inference_mode():
+        hidden = mind.model(read, output_hidden_states=True).hidden_states  # the last one is after the final norm
+    spoken = slice(asked.length - 1, None)
+
+    assert [states.shape for states in reply.states.values()] == [(len(reply.ids) + 1, HIDDEN)] * 2
+    assert close(reply.states[0], hidden[1][0, spoken])
+    assert close(normed.states[0], hidden[1][0, spoken])
+    assert close(normed.states[1], hidden[2][0, spoken])
+    assert not close(reply.states[1], hidden[2][0, spoken])
+
+
+def test_an_edit_is_what_a_hook_by_hand_does() -> None:
+    mind = tiny_mind()
+    changes = (edit(0, 2, 4), edit(1, 1, 3, seed=1), edit(0, 6, 1, seed=2))
+    asked = request(edits=changes, record=Record(stats=True, top=VOCABULARY))
+
+    def by_hand(layer: int, hidden: torch.Tensor) -> torch.Tensor:
+        hidden = hidden.clone()
+        for change in changes:
+            if change.layer == layer:
+                hidden[0, change.at : change.at + len(change.delta)] += change.delta
+        return hidden
+
+    with hooked(mind.network.layers, {layer: lambda h, layer=layer: by_hand(layer, h) for layer in (0, 1)}):  # type: ignore[misc]
+        expected = logits_of(mind.model, input_ids=prompt_of(asked)).log_softmax(-1)
+
+    stats = mind.engine.run(asked).stats
+    assert stats is not None
+    assert close(stats.top_logprobs[0], expected[stats.top_ids[0]])
+
+
+def test_an_edit_acts_in_the_prefill_alone() -> None:
+    mind = tiny_mind()
+    asked = request(edits=(edit(0, 2, 4),))
+    n = asked.length
+
+    def once(hidden: torch.Tensor) -> torch.Tensor:
+        hidden = hidden.clone()
+        if hidden.shape[1] == n:
+            hidden[0, 2:6] += asked.edits[0].delta
+        return hidden
+
+    with hooked(mind.network.layers, {0: once}):
+        expected = generate(mind, asked, eos_token_id=None)
+
+    assert mind.engine.run(asked).ids == expected != mind.engine.run(replace(asked, edits=())).ids
+
+
+def test_an_edit_reaches_its_layer_and_those_above_from_its_position_on() -> None:
+    engine, n = tiny_mind().engine, request().length
+    recorded = request(max_new=1, record=Record((0, 1)))
+
+    plain = engine.run(recorded).states
+    low = engine.run(replace(recorded, edits=(edit(0, 0, 2),))).states
+    here = engine.run(replace(recorded, edits=(edit(0, n - 1, 1),))).states
+
+    assert torch.equal(low[0][0], plain[0][0])  # the edit stands before the recorded position, at its layer
+    assert not close(low[1][0], plain[1][0])
+    assert close(here[0][0], plain[0][0] + edit(0, n - 1, 1).delta[0])
+
+
+def test_zero_deltas_change_nothing_to_the_bit() -> None:
+    engine, asked = tiny_mind().engine, request(record=EVERYTHING)
+    zero = tuple(Edit(layer, 1, torch.zeros(5, HIDDEN), "zero") for layer in (0, 1))
+
+    found, expected = engine.run(replace(asked, edits=zero)), engine.run(asked)
+
+    assert found.ids == expected.ids
+    assert all(torch.equal(found.states[layer], expected.states[layer]) for layer in (0, 1))
+
+
+def test_hooks_leave_no_trace() -> None:
+    mind = tiny_mind()
+    before, plain = hooks(mind.model), logits_of(mind.model, input_ids=prompt_of(request()))
+
+    mind.engine.run(request(edits=(edit(0, 2, 4),), record=EVERYTHING))
+
+    assert hooks(mind.model) == before
+    assert torch.equal(logits_of(mind.model, input_ids=prompt_of(request())), plain)
+
+
+def test_bfloat16_models_take_and_give_their_own_dtype() -> None:
+    mind = assemble("half", tiny_model().bfloat16(), tiny_tokenizer())
+    asked = request((Ids(ids("Hi")), rows(3)), edits=(edit(0, 1, 2),), record=EVERYTHING)
+
+    drawn = mind.engine.run(asked)
+    means = mind.engine.run(replace(asked, feed=MEAN, sampling=Sampling(1.0)))
+
+    assert drawn.states[0].dtype == means.rows[mind.table.key].dtype == torch.bfloat16
+    assert drawn.stats is not None and drawn.stats.logprob.dtype == torch.float32
+
+
+# Means of embeddings
+
+
+@pytest.mark.parametrize("family", ["qwen2", "llama", "gemma2", "gpt2", "opt"])
+@pytest.mark.parametrize("temperature", [0.0, 1e-6, 1e-38])
+def test_means_at_temperature_zero_are_the_greedy_tokens(family: str, temperature: float) -> None:
+    mind, asked = tiny_mind(family), request(max_new=12, record=Record(stats=True))
+
+    means = mind.engine.run(replace(asked, feed=MEAN, sampling=Sampling(temperature)))
+    tokens = mind.engine.run(asked)
+
+    assert means.ids == tokens.ids
+    assert torch.equal(means.rows[mind.table.key], mind.table.rows[list(tokens.ids)])
+    assert means.stats is not None and tokens.stats is not None
+    assert close(means.stats.logprob, tokens.stats.logprob)
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
+def test_a_mean_is_the_softmax_over_the_table_computed_by_hand(temperature: float) -> None:
+    mind = tiny_mind()
+    asked = request(max_new=3, feed=MEAN, sampling=Sampling(temperature))
+    inputs = mind.table.rows[prompt_of(asked)]  # (1, n, E)
+    for _ in range(3):  # few steps: see CALM
+        p = (logits_of(mind.model, inputs_embeds=inputs) / temperature).softmax(-1)
+        inputs = torch.cat([inputs, (p @ mind.table.rows)[None, None]], 1)
+
+    found = mind.engine.run(asked).rows[mind.table.key]
+
+    assert close(found, inputs[0, -3:], relative=1e-4)  # three steps of feedback
+
+
+def test_other_tables_are_averaged_under_the_same_weights() -> None:
+    mind, wide = tiny_mind(), Table(noise(VOCABULARY, 48))
+    asked = request(max_new=2, feed=Feed("mean", tables=(wide,)), sampling=Sampling(1.0))
+    p = logits_of(mind.model, input_ids=prompt_of(asked)).softmax(-1)
+
+    reply = mind.engine.run(asked)
+
+    assert set(reply.rows) == {mind.table.key, wide.key}
+    assert close(reply.rows[wide.key][0], p @ wide.rows)
+    assert torch.equal(reply.rows[mind.table.key], mind.engine.run(replace(asked, feed=MEAN)).rows[mind.table.key])
+
+
+def test_neighbours_with_other_tables_and_weights_do_not_mix() -> None:
+    mind, wide = tiny_mind(), Table(noise(VOCABULARY, 48))
+    flat = Feed("mean", lambda logits, p: torch.full_like(p, 1 / VOCABULARY))
+    asked = [
+        request(max_new=1, feed=feed, sampling=Sampling(1.0)) for feed in (MEAN, flat, Feed("mean", tables=(wide,)))
+    ]
+
+    plain, averaged, both = mind.engine.run_all(asked)
+
+    assert close(averaged.rows[mind.table.key][0], mind.table.rows.mean(0))
+    assert close(both.rows[mind.table.key], plain.rows[mind.table.key])
+    assert [set(reply.rows) for reply in (plain, averaged)] == [{mind.table.key}] * 2
+
+
+def test_the_sparse_form_holds_the_largest_weights_and_their_mass() -> None:
+    mind = tiny_mind()
+    asked = request(max_new=2, feed=MEAN, sampling=Sampling(1.0), record=Record(sparse=5))
+    p = logits_of(mind.model, input_ids=prompt_of(asked)).softmax(-1).topk(5)
+
+    sparse = mind.engine.run(asked).sparse
+
+    assert sparse is not None and sparse.ids.shape == sparse.weights.shape == (2, 5)
+    assert sparse.ids[0].tolist() == p.indices.tolist()
+    assert close(sparse.weights[0], p.values) and close(sparse.covered[0], p.values.sum())
+
+
+def test_padded_rows_take_no_part_in_a_mean() -> None:
+    padded = assemble("padded", tiny_model(vocab_size=VOCABULARY + 20), tiny_tokenizer())
+    asked = request(max_new=1, feed=MEAN, sampling=Sampling(1.0))
+    p = logits_of(padded.model, input_ids=prompt_of(asked))[:VOCABULARY].softmax(-1)
+
+    assert close(padded.engine.run(asked).rows[padded.table.key][0], p @ padded.table.rows)
+
+
+def test_a_sure_token_keeps_its_id_where_rows_are_equal() -> None:
+    said = tiny_mind().engine.run(request(max_new=6)).ids
+    largest, (twin, *_) = max(said), sorted(set(range(3, max(said))) - {*said, *ids("What is 14 + 3?")})
+    model = tiny_model()
+    table = model.get_input_embeddings().weight
+    assert isinstance(table, torch.Tensor)
+    table.data[twin] = table.data[largest]  # an equal row with a smaller id, which nobody reads
+    mind = assemble("twins", model, tiny_tokenizer())
+
+    assert mind.table.nearest(mind.table.rows[[largest]]).tolist() == [twin]
+    assert mind.engine.run(request(max_new=6, feed=MEAN)).ids == said
+
+
+# Ends
+
+
+def ended(max_new: int = 30, feed: Feed = Feed(), **stop: object) -> Reply:  # noqa: B008  # frozen
+    """What a mind that recites says after a 0, with states and statistics recorded."""
+    asked = request("0", feed=feed, stop=Stop(max_new, **stop), record=EVERYTHING)  # type: ignore[arg-type]
+    return reciting_mind("0 answer is 22 pears.").engine.run(asked)
+
+
+def consistent(reply: Reply) -> bool:
+    """Rows, states and statistics end where the ids end."""
+    assert reply.stats is not None
+    n = len(reply.ids)
+    lengths = {len(each) for each in (*reply.rows.values(), reply.stats.logprob, reply.stats.top_ids)}
+    return lengths <= {n} and {len(states) for states in reply.states.values()} == {n + 1} and reply.usage.new == n
+
+
+@pytest.mark.parametrize("feed", [Feed(), MEAN], ids=["token", "mean"])
+@pytest.mark.parametrize(
+    ("stops", "said", "finish"),
+    [
+        ((), " answer is 22 pears.0 answer is", "length"),
+        (("never",), " answer is 22 pears.0 answer is", "length"),
+        (("pear",), " answer is 22 ", "stop_text"),
+        (("ears",), " answer is 22 ", "stop_text"),  # inside a token: the whole token goes
+        (("s.",), " answer is 22 pear", "stop_text"),  # over the edge of two
+        (("er is",), "", "stop_text"),  # over an edge, in the first token
+        ((" 22", "wer"), "", "stop_text"),  # the earliest in the text, not in the list
+        (("2 p",), " answer is", "stop_text"),
+        ((" answer",), "", "stop_text"),
+    ],
+)
+def test_a_reply_ends_before_the_first_token_of_a_stop_string(
+    stops: tuple[str, ...], said: str, finish: str, feed: Feed
+) -> None:
+    reply = ended(10, feed, texts=stops)
+
+    assert (text(reply.ids), reply.finish) == (said, finish)
+    assert consistent(reply)
+
+
+@pytest.mark.parametrize("feed", [Feed(), MEAN], ids=["token", "mean"])
+@pytest.mark.parametrize(("stop", "said"), [(" answer", ""), (" is", " answer"), (".", " answer is 22 pears")])
+def test_a_reply_ends_before_a_stop_id(stop: str, said: str, feed: Feed) -> None:
+    reply = ended(10, feed, ids=(2, *ids(stop)))
+
+    assert (text(reply.ids), reply.finish) == (said, "stop")
+    assert consistent(reply)
+
+
+def test_the_last_recorded_state_is_that_of_the_last_kept_token() -> None:
+    cut, whole = ended(texts=("s.",)), ended(9)
+
+    n = len(cut.ids)
+    for layer in (0, 1):
+        assert torch.equal(cut.states[layer], whole.states[layer][: n + 1])
+
+
+def test_a_reply_of_full_length_has_the_state_of_its_last_token() -> None:
+    short, long = ended(4), ended(5)
+
+    assert len(short.ids) == 4 and len(short.states[0]) == 5
+    assert close(short.states[0], long.states[0][:5])
+
+
+def test_the_row_that_meets_a_stop_can_be_kept() -> None:
+    reply = ended(10, MEAN, ids=ids(" is"), by="argmax", keep=True)
+
+    assert (text(reply.ids), reply.finish) == (" answer is", "stop")
+    assert len(next(iter(reply.rows.values()))) == 2
+
+
+def always(id: int) -> Feed:
+    """Averages nothing: each row is that of one token, whatever the model says."""
+    return Feed("mean", lambda logits, p: nn.functional.one_hot(torch.tensor([id] * len(p)), p.shape[-1]).to(p))
+
+
+def test_a_mean_ends_by_its_nearest_token_or_by_the_most_probable_one() -> None:
+    dot, answer = *ids("."), *ids(" answer")
+
+    assert ended(4, always(dot), ids=(dot,), by="nearest").finish == "stop"
+    assert ended(4, always(dot), ids=(answer,), by="nearest").finish == "length"
+    assert ended(4, always(dot), ids=(answer,), by="argmax").finish == "stop"
+    assert ended(4, always(dot), ids=(dot,), by="argmax").finish == "length"
+
+
+def test_special_tokens_are_text_only_where_asked_for() -> None:
+    eos = always(2)
+
+    assert ended(3, eos, texts=("<|im_end|>",), special=True).finish == "stop_text"
+    assert ended(3, eos, texts=("<|im_end|>",)).finish == "length"
+
+
+# What a listener sees while a reply is made
+
+
+def shown(mind: Mind, asked: Request) -> tuple[list[str], str]:
+    """What was shown, and the text of the reply."""
+    seen: list[str] = []
+    reply = mind.engine.submit(asked, seen.append).result()
+    return seen, text(reply.ids)
+
+
+def test_the_text_grows_up_to_the_whole_reply() -> None:
+    seen, said = shown(reciting_mind("0123456789"), request("0", 9))
+
+    assert seen == ["123456789"[:n] for n in range(1, 10)]
+    assert seen[-1] == said
+
+
+def test_no_broken_character_is_shown() -> None:
+    seen, said = shown(reciting_mind("0£€日!"), request("0", 9))
+
+    assert seen == ["£", "£€", "£€日", "£€日!"]
+    assert said == seen[-1]
+
+
+@pytest.mark.parametrize("stop", ["34", "3456", "9", "45x", "s.", "er is", "2 p", "ears", "answer is 23", "."])
+@pytest.mark.parametrize("recited", ["0123456789", "0 answer is 22 pears.A"])
+def test_nothing_is_shown_that_a_stop_string_takes_back(stop: str, recited: str) -> None:
+    seen, said = shown(reciting_mind(recited), request("0", stop=Stop(9, texts=(stop,))))
+
+    assert all(said.startswith(part) for part in seen)
+    assert (seen or [""])[-1] == said
+
+
+def test_a_reply_that_ends_at_once_shows_nothing() -> None:
+    assert shown(reciting_mind("01"), request("0", stop=Stop(9, ids("1")))) == ([], "")

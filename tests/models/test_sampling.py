@@ -1,0 +1,153 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+import torch
+from transformers import (
+    RepetitionPenaltyLogitsProcessor,
+    TemperatureLogitsWarper,
+    TopKLogitsWarper,
+    TopPLogitsWarper,
+)
+
+from sottovoce.models import Sampling
+from sottovoce.models.sampling import distribution, draw, penalise, statistics, uniforms
+from tests.support import noise
+
+SIZE = 30
+LOGITS = 2 * noise(1, SIZE)
+EVENLY = (torch.arange(20_000, dtype=torch.float64) + 0.5) / 20_000  # one draw in each slice of [0, 1)
+
+
+def frequencies(sampling: Sampling) -> torch.Tensor:
+    """How often each token is drawn when the uniforms go evenly through [0, 1): its probability to 1e-4."""
+    drawn = draw(LOGITS.expand(len(EVENLY), SIZE), [sampling] * len(EVENLY), EVENLY)
+    return drawn.bincount(minlength=SIZE) / len(EVENLY)
+
+
+def huggingface(sampling: Sampling) -> torch.Tensor:
+    """The probabilities that transformers samples from."""
+    scores: torch.Tensor = TemperatureLogitsWarper(sampling.temperature)(torch.zeros(1, 1).long(), LOGITS)
+    if sampling.top_k:
+        scores = TopKLogitsWarper(sampling.top_k)(torch.zeros(1, 1).long(), scores)
+    if sampling.top_p < 1:
+        scores = TopPLogitsWarper(sampling.top_p)(torch.zeros(1, 1).long(), scores)
+    return scores.softmax(-1)[0]
+
+
+@pytest.mark.parametrize(
+    "sampling",
+    [
+        Sampling(1.0),
+        Sampling(0.4),
+        Sampling(2.5),
+        Sampling(1.0, top_k=1),
+        Sampling(1.5, top_k=5),
+        Sampling(1.0, top_k=10 * SIZE),
+        Sampling(1.0, top_p=0.8),
+        Sampling(1.0, top_p=1e-9),
+        Sampling(0.7, top_p=0.8, top_k=20),
+        Sampling(2.0, top_p=0.5, top_k=7),
+    ],
+    ids=lambda sampling: f"T{sampling.temperature}-p{sampling.top_p}-k{sampling.top_k}",
+)
+def test_tokens_are_drawn_with_the_probabilities_of_transformers(sampling: Sampling) -> None:
+    found, expected = frequencies(sampling), huggingface(sampling)
+
+    assert not (found > 0)[expected == 0].any()  # what transformers cuts is never drawn
+    assert (found > 0)[expected > 1e-4].all()
+    # The draws resolve 1/20000 at each of a token's two edges.
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=0.0)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1e-3, 1e-20, 1e-38])
+def test_temperature_to_zero_is_greedy(temperature: float) -> None:
+    best = LOGITS.argmax(-1)
+    u = torch.tensor([0.999], dtype=torch.float64)
+
+    assert draw(LOGITS, [Sampling(temperature)], u) == best
+    assert draw(LOGITS, [Sampling(temperature, top_p=0.9, top_k=5)], u) == best
+    assert torch.equal(distribution(LOGITS, torch.tensor([temperature])).argmax(-1), best)
+    assert distribution(LOGITS, torch.tensor([temperature])).amax() == 1.0
+
+
+def test_a_row_is_drawn_alike_in_any_company() -> None:
+    logits, u = 2 * noise(5, SIZE), uniforms(3, 5)
+    company = [Sampling(), Sampling(1.0), Sampling(0.8, top_p=0.7), Sampling(1.2, top_k=4), Sampling(2.0)]
+    together = draw(logits, company, u)
+
+    alone = [draw(logits[i : i + 1], [each], u[i : i + 1]).item() for i, each in enumerate(company)]
+    backwards = draw(logits.flip(0), company[::-1], u.flip(0)).flip(0)
+
+    assert together.tolist() == alone == backwards.tolist()
+
+
+def test_no_token_without_mass_is_ever_drawn() -> None:
+    logits = torch.full((1, SIZE), -1e30)
+    logits[0, 3:6] = 0.0
+    last = torch.tensor([1 - 2**-53], dtype=torch.float64)  # the largest uniform below 1
+
+    assert draw(logits, [Sampling(1.0)], last).item() == 5
+    assert draw(logits, [Sampling(1.0)], torch.zeros(1, dtype=torch.float64)).item() == 3
+    assert draw(logits, [Sampling(1.0, top_p=0.99)], last).item() in (3, 4, 5)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.05, 1.7, 0.5])
+def test_the_repetition_penalty_is_the_one_of_transformers(penalty: float) -> None:
+    seen = [4, 9, 4, 0, 29]
+
+    found = penalise(LOGITS, [seen], [penalty])
+
+    assert torch.equal(found, RepetitionPenaltyLogitsProcessor(penalty)(torch.tensor([seen]), LOGITS.clone()))
+
+
+def test_a_penalty_touches_its_own_row_alone_and_not_its_argument() -> None:
+    logits = noise(3, SIZE)
+    before = logits.clone()
+
+    found = penalise(logits, [[1, 2], [1, 2], []], [1.0, 2.0, 2.0])
+
+    assert torch.equal(logits, before)
+    assert torch.equal(found[0], before[0]) and torch.equal(found[2], before[2])
+    assert (found[1] != before[1]).nonzero().flatten().tolist() == [1, 2]
+
+
+def test_a_seed_gives_the_same_draws_however_many_are_asked_for() -> None:
+    assert torch.equal(uniforms(7, 500)[:5], uniforms(7, 5))
+    assert not torch.equal(uniforms(8, 5), uniforms(7, 5))
+    assert uniforms(7, 500).min() >= 0 and uniforms(7, 500).max() < 1
+
+
+def test_drawing_leaves_the_global_generator_alone() -> None:
+    before = torch.random.get_rng_state()
+
+    draw(LOGITS, [replace(Sampling(1.0), seed=5)], uniforms(5, 1))
+
+    assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("p", "entropy", "varentropy", "kurtosis"),
+    [
+        ((0.7, 0.2, 0.05, 0.05), 0.871133, 0.745678, 3.859479),  # the check in the docstring
+        ((0.5, 0.5), 0.693147, 0.0, 0.0),
+        ((0.25, 0.25, 0.25, 0.25), 1.386294, 0.0, 0.0),
+        ((1.0, 0.0, 0.0), 0.0, 0.0, 0.0),
+    ],
+)
+def test_statistics_have_their_known_values(
+    p: tuple[float, ...], entropy: float, varentropy: float, kurtosis: float
+) -> None:
+    logits = torch.tensor([p]).log().clamp_min(-1e4)
+
+    numbers = statistics(logits, torch.tensor([0]))[0]
+
+    expected = torch.tensor([torch.tensor(p[0]).log().item(), entropy, varentropy, kurtosis])
+    torch.testing.assert_close(numbers, expected, atol=2e-6, rtol=2e-6)
+
+
+def test_statistics_do_not_depend_on_a_shift_of_the_logits() -> None:
+    chosen = torch.tensor([3])
+
+    torch.testing.assert_close(statistics(LOGITS + 50, chosen), statistics(LOGITS, chosen), atol=1e-4, rtol=1e-4)

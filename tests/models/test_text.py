@@ -1,0 +1,106 @@
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+
+from sottovoce.models.text import BROKEN, Detokenizer, Span, first_stop, held_back, overlapping
+from tests.support import ids, tiny_tokenizer
+
+PLAIN, SPECIAL = Detokenizer(tiny_tokenizer()), Detokenizer(tiny_tokenizer(), special=True)
+EOS = 2
+
+
+@pytest.mark.parametrize("text", ["", "The answer is 22.", " lead and trail ", "3 £, 4 €, 日本 😀!", "a\n\n\tb"])
+def test_spans_cover_the_text_from_end_to_end(text: str) -> None:
+    found = ids(text)
+    spans = PLAIN.spans(found)
+
+    assert PLAIN.text(found) == text
+    assert len(spans) == len(found)
+    assert [spans[0][0], spans[-1][1]] == [0, len(text)] if text else spans == []
+    assert all(left <= right for left, right in spans)
+    assert all(end >= start for (_, end), (start, _) in pairwise(spans))  # no character is missed
+
+
+def test_the_span_of_a_token_is_its_text() -> None:
+    found = ids("The answer is 22.")
+
+    cut = ["The answer is 22."[start:end] for start, end in PLAIN.spans(found)]
+
+    assert cut == [PLAIN.text([id]) for id in found] == ["Th", "e", " answer", " is", " 22", "."]
+
+
+def test_tokens_that_share_a_character_overlap() -> None:
+    found = ids("£")
+
+    assert len(found) == 2
+    assert PLAIN.spans(found) == [(0, 1), (0, 1)]
+
+
+def test_a_special_token_has_no_place_in_plain_text_and_one_in_special_text() -> None:
+    found = (*ids("Th"), EOS, *ids("e"))
+
+    assert (PLAIN.text(found), PLAIN.spans(found)) == ("The", [(0, 2), (2, 2), (2, 3)])
+    assert SPECIAL.text(found) == "Th<|im_end|>e"
+    assert SPECIAL.spans(found) == [(0, 2), (2, 12), (12, 13)]
+
+
+def test_an_unfinished_character_is_not_settled() -> None:
+    first, second = ids("£")
+
+    assert PLAIN.text([first]) == BROKEN
+    assert PLAIN.settled([*ids("3 "), first]) == "3 "
+    assert PLAIN.settled([*ids("3 "), first, second]) == "3 £"
+
+
+@pytest.mark.parametrize(
+    ("part", "tokens"),
+    [
+        ((0, 9), (0, 3)),
+        ((0, 1), (0, 1)),
+        ((2, 3), (0, 1)),
+        ((2, 4), (0, 2)),
+        ((3, 6), (1, 2)),
+        ((4, 5), (1, 2)),
+        ((5, 7), (1, 3)),
+        ((0, 0), (0, 0)),
+        ((3, 3), (1, 1)),
+        ((9, 9), (3, 3)),
+        ((20, 30), (3, 3)),
+    ],
+)
+def test_a_part_takes_every_token_that_overlaps_it(part: Span, tokens: Span) -> None:
+    assert overlapping([(0, 3), (3, 6), (6, 9)], part) == tokens
+
+
+@pytest.mark.parametrize(
+    ("text", "stops", "at"),
+    [
+        ("one two", (), None),
+        ("one two", ("three",), None),
+        ("one two", ("two",), 4),
+        ("one two", ("two", "one"), 0),
+        ("one\n\ntwo", ("\n\n",), 3),
+        ("", ("a",), None),
+    ],
+)
+def test_the_earliest_stop_counts(text: str, stops: tuple[str, ...], at: int | None) -> None:
+    assert first_stop(text, stops) == at
+
+
+@pytest.mark.parametrize(
+    ("text", "stops", "held"),
+    [
+        ("one", (), 0),
+        ("one", ("two",), 0),
+        ("one t", ("two",), 1),
+        ("one tw", ("two",), 2),
+        ("one t", ("t",), 0),  # a whole stop is cut, not held
+        ("aab", ("aabaa", "bc"), 3),
+        ("xa", ("b", "ab"), 1),
+        ("", ("ab",), 0),
+    ],
+)
+def test_what_may_become_a_stop_is_held_back(text: str, stops: tuple[str, ...], held: int) -> None:
+    assert held_back(text, stops) == held
