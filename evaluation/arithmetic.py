@@ -1,0 +1,153 @@
+"""Arithmetic questions, and questions whose numbers are split between agents, made from a seed.
+
+One sample: "What is 14 + 3 * 5 - 7?", target "22", solution
+"3 * 5 = 15; 14 + 15 = 29; 29 - 7 = 22. The answer is 22."
+
+A hash of the expression decides whether it is held out. The bundled model is trained on the
+other expressions only, so held-out questions are new to it (their single steps are not).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+import string
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from sottovoce.nodes.state import Question
+
+Split = Literal["train", "held_out", "any"]
+Shape = tuple[str, ...]
+"""The operators of an expression, from left to right."""
+Step = tuple[int, str, int, int]
+"""left, operator, right, result"""
+
+MIXED: tuple[Shape, ...] = (("+", "*", "-"), ("-", "*", "+"), ("*", "+"), ("*", "-"), ("+", "-"), ("-", "+"))
+SHORT: tuple[Shape, ...] = (("+",), ("-",), ("*",), ("+", "*"), ("-", "*"), ("*", "+"), ("+", "-"), ("+", "+"))
+SPLIT: tuple[Shape, ...] = (("+",), ("-",), ("+", "-"), ("+", "+"), ("-", "+"), ("+", "*"), ("*", "+"), ("*", "-"))
+UNKNOWN = "The answer is unknown."
+
+
+@dataclass(frozen=True)
+class Expression:
+    """Integers joined by + - *, without brackets."""
+
+    operands: tuple[int, ...]
+    operators: Shape
+
+    def text(self, names: Sequence[object] = ()) -> str:
+        """The expression with spaces, over `names` instead of its numbers where these are given."""
+        first, *rest = names or self.operands
+        return str(first) + "".join(f" {op} {name}" for op, name in zip(self.operators, rest, strict=True))
+
+    def steps(self, slip: tuple[int, int] = (0, 0)) -> list[Step]:
+        """What is computed, in order, products first; `slip` is (step, by how much its result is wrong)."""
+        numbers, operators = list(self.operands), list(self.operators)
+        steps: list[Step] = []
+        while operators:
+            at = operators.index("*") if "*" in operators else 0
+            left, op, right = numbers[at], operators.pop(at), numbers.pop(at + 1)
+            numbers[at] = apply(left, op, right) + (slip[1] if slip[0] == len(steps) else 0)
+            steps.append((left, op, right, numbers[at]))
+        return steps
+
+    @property
+    def value(self) -> int:
+        """The result, products before sums."""
+        return self.steps()[-1][3]
+
+    @property
+    def held_out(self) -> bool:
+        """Whether the hash of the expression keeps it out of training: one in ten."""
+        digest = hashlib.sha256(self.text().replace(" ", "").encode()).digest()
+        return int.from_bytes(digest[:4], "big") % 10 == 0
+
+
+def apply(left: int, operator: str, right: int) -> int:
+    """One step."""
+    return {"+": left + right, "-": left - right, "*": left * right}[operator]
+
+
+def solution(steps: Sequence[Step]) -> str:
+    """The steps in words, and the answer: "3 * 5 = 15; 14 + 15 = 29. The answer is 29."."""
+    working = "; ".join(f"{left} {op} {right} = {result}" for left, op, right, result in steps)
+    return f"{working}. The answer is {steps[-1][3]}."
+
+
+def draw(rng: random.Random, shapes: Sequence[Shape] = MIXED, top: int = 99, split: Split = "any") -> Expression:
+    """An expression with numbers up to `top`; each product has one factor of one digit."""
+    while True:
+        operators = rng.choice(shapes)
+        numbers = [rng.randint(1, top) for _ in range(len(operators) + 1)]
+        for at, op in enumerate(operators):
+            if op == "*":
+                numbers[at + rng.randint(0, 1)] = rng.randint(2, 9)
+        expression = Expression(tuple(numbers), operators)
+        if split == "any" or expression.held_out == (split == "held_out"):
+            return expression
+
+
+def questions(
+    n: int, seed: int, split: Split = "held_out", shapes: Sequence[Shape] = MIXED, top: int = 99
+) -> list[Question]:
+    """Different arithmetic questions, the same ones for the same arguments."""
+    return [
+        Question(id=f"arithmetic/{seed}/{i}", question=f"What is {expression.text()}?", **_answer(expression))
+        for i, expression in enumerate(_different(n, seed, split, shapes, top))
+    ]
+
+
+def split_knowledge(
+    n: int,
+    agents: Sequence[str] = ("agent_1", "agent_2"),
+    seed: int = 0,
+    split: Split = "held_out",
+    shapes: Sequence[Shape] = SPLIT,
+    top: int = 20,
+) -> list[Question]:
+    """Questions over letters whose values are dealt to `agents`: only together do they know them.
+
+    The solution is that of someone who knows all values. Where there are more agents than letters,
+    some know nothing.
+    """
+    made = []
+    for i, expression in enumerate(_different(n, seed, split, shapes, top)):
+        rng = random.Random(f"split/{seed}/{i}")
+        names = rng.sample(string.ascii_lowercase, len(expression.operands))
+        values = dict(zip(names, expression.operands, strict=True))
+        answer = _answer(expression)
+        answer["solution"] = f"{listed(values)}; {answer['solution']}"
+        documents = {agent: [f"{name} = {values[name]}." for name in own] for agent, own in deal(rng, names, agents)}
+        question = f"What is {expression.text(names)}?"
+        made.append(Question(id=f"split/{seed}/{i}", question=question, documents=documents, **answer))
+    return made
+
+
+def listed(values: dict[str, int]) -> str:
+    """Known values in words: "a = 14; b = 3"."""
+    return "; ".join(f"{name} = {value}" for name, value in values.items())
+
+
+def deal(rng: random.Random, names: Sequence[str], agents: Sequence[str]) -> list[tuple[str, list[str]]]:
+    """Each name to one agent, as evenly as it goes, at random; an agent's names in their order."""
+    holders = [agents[i % len(agents)] for i in range(len(names))]
+    if len(names) < len(agents):
+        holders = rng.sample(list(agents), len(names))
+    rng.shuffle(holders)
+    return [(agent, [name for name, holder in zip(names, holders, strict=True) if holder == agent]) for agent in agents]
+
+
+def _different(n: int, seed: int, split: Split, shapes: Sequence[Shape], top: int) -> Iterator[Expression]:
+    rng = random.Random(f"questions/{seed}")
+    seen: set[Expression] = set()
+    while len(seen) < n:
+        expression = draw(rng, shapes, top, split)
+        if expression not in seen:
+            seen.add(expression)
+            yield expression
+
+
+def _answer(expression: Expression) -> Question:
+    return Question(kind="number", target=str(expression.value), solution=solution(expression.steps()))  # type: ignore[typeddict-item]

@@ -1,0 +1,90 @@
+import random
+from pathlib import Path
+
+import pytest
+import torch
+
+from sottovoce.training import self_play, tokenizer
+from sottovoce.training.data import corpus
+from sottovoce.training.optimiser import orthogonal
+from sottovoce.training.publish import publish
+from sottovoce.training.train import Plan, Run, Stage
+
+TINY = Plan(hidden=32, layers=2, heads=2, mlp=64, warm_up=5, stages=(Stage("copy", 90_000, 5e-3, 0.1),))
+
+
+class Killed(Run):
+    """A run that dies in its second chunk, before anything of it is saved."""
+
+    def _log(self, stage: Stage, loss: float) -> None:
+        if self.progress.chunk == 2:
+            raise KeyboardInterrupt
+        super()._log(stage, loss)
+
+
+@pytest.fixture(scope="module")
+def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    tokenizer.train(corpus(0, n=100), size=400).save_pretrained(folder)
+    return folder
+
+
+def tiny(kind: type[Run], words: Path, folder: Path) -> Run:
+    folder.mkdir(exist_ok=True)
+    for path in words.iterdir():
+        (folder / path.name).write_bytes(path.read_bytes())
+    return kind(folder, TINY, every=0.0, workers=0)
+
+
+def losses(run: Run) -> list[float]:
+    lines = (run.folder / "log.jsonl").read_text(encoding="utf-8").splitlines()
+    return [float(line.split('"loss": ')[1].split(",")[0]) for line in lines]
+
+
+def test_a_short_run_learns_and_a_killed_one_ends_in_the_same_weights(words: Path, tmp_path: Path) -> None:
+    unbroken = tiny(Run, words, tmp_path / "unbroken")
+    unbroken.train()
+    with pytest.raises(KeyboardInterrupt):
+        tiny(Killed, words, tmp_path / "killed").train()
+    resumed = tiny(Run, words, tmp_path / "killed")
+    assert resumed.resume()
+    resumed.train()
+
+    assert losses(unbroken)[-1] < losses(unbroken)[0] - 0.5
+    assert resumed.progress.steps == unbroken.progress.steps
+    for left, right in zip(unbroken.model.parameters(), resumed.model.parameters(), strict=True):
+        assert torch.equal(left, right)
+
+
+def test_self_play_is_the_same_for_the_same_weights_and_key(words: Path, tmp_path: Path) -> None:
+    run = tiny(Run, words, tmp_path / "run")
+    first, again = (self_play.play(run.model, run.encoder, 4, "key") for _ in range(2))
+    assert first == again
+    assert all(set(said) == set(talk.agents) for talk in first for said in talk.said)
+    assert [talk.from_dict(talk.to_dict()) for talk in first] == first
+
+
+def test_a_reply_does_not_depend_on_what_runs_beside_it(words: Path, tmp_path: Path) -> None:
+    run = tiny(Run, words, tmp_path / "run")
+    prompts = [random.Random(i).choices(range(3, 300), k=5 + 4 * i) for i in range(4)]
+    together = self_play.reply(run.model, prompts, run.encoder.end, "key", temperature=0.0)
+    apart = [self_play.reply(run.model, [prompt], run.encoder.end, "key", temperature=0.0)[0] for prompt in prompts]
+    assert together == apart
+
+
+def test_what_is_published_is_what_was_trained(words: Path, tmp_path: Path) -> None:
+    from sottovoce.models import load
+
+    run = tiny(Run, words, tmp_path / "run")
+    publish(run, tmp_path / "model")
+    mind = load(tmp_path / "model")
+    assert mind.stop_ids == (run.encoder.end,)
+    assert mind.sampling.temperature == 0.7
+    for left, right in zip(run.model.parameters(), mind.model.parameters(), strict=True):
+        assert torch.equal(left.bfloat16().float(), right)
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 16), (2, 48, 16), (2, 16, 48)])
+def test_muon_makes_matrices_nearly_orthogonal(shape: tuple[int, int, int]) -> None:
+    values = torch.linalg.svdvals(orthogonal(torch.randn(shape, generator=torch.Generator().manual_seed(0))))
+    assert 0.3 < values.min() and values.max() < 1.3

@@ -1,0 +1,1 @@
+"""How the bundled model was made: data, tokenizer, training, measurement."""

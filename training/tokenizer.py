@@ -1,0 +1,62 @@
+"""The tokenizer of the bundled model: byte-level BPE in which every digit and every name is a token.
+
+Apart from digits, lone letters (the names of values) and line ends nothing stops a merge, so that
+a line of wording which every prompt repeats costs two or three tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, trainers
+from transformers import PreTrainedTokenizerFast
+
+START, END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
+SIZE = 640
+LONGEST = 32
+"""Characters of the longest token; longer ones would turn a whole prompt into one position."""
+# ChatML, without the default system prompt that other models' templates add.
+TEMPLATE = (
+    "{% for message in messages %}"
+    "{{ '<|im_start|>' + message['role'] + '\n' + message['content'] + '<|im_end|>\n' }}"
+    "{% endfor %}"
+    "{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}"
+)
+
+
+def train(texts: Iterable[str], size: int = SIZE) -> PreTrainedTokenizerFast:
+    """A tokenizer for such texts; it can write any other text too, byte by byte."""
+    bpe = Tokenizer(models.BPE())
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(Regex(r"\d|\b[a-z]\b"), "isolated"),
+            pre_tokenizers.Split(Regex(r"\n"), "merged_with_previous"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    bpe.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=size,
+        special_tokens=[PAD, START, END],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        max_token_length=LONGEST,
+        show_progress=False,
+    )
+    bpe.train_from_iterator(texts, trainer)
+    return PreTrainedTokenizerFast(
+        tokenizer_object=bpe,
+        eos_token=END,
+        pad_token=PAD,
+        additional_special_tokens=[START],
+        chat_template=TEMPLATE,
+        clean_up_tokenization_spaces=False,
+        model_max_length=2048,
+    )
+
+
+def load(folder: Path) -> PreTrainedTokenizerFast:
+    """The tokenizer in `folder`."""
+    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
+    assert isinstance(tokenizer, PreTrainedTokenizerFast)
+    return tokenizer
