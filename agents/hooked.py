@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import queue
 import secrets
+import time
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import asdict, replace
@@ -175,9 +176,10 @@ class HookedChatModel(BaseChatModel):
     ) -> Iterator[ChatGenerationChunk]:
         texts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
         future = self._started(self.request(messages, stop, **kwargs), texts.put)
+        deadline = self._deadline()
         try:
             shown = ""
-            while (text := texts.get()) is not None:
+            while (text := self._next(texts, future, deadline)) is not None:
                 if chunk := _grown(shown, text):
                     shown = text
                     if run_manager:
@@ -198,9 +200,10 @@ class HookedChatModel(BaseChatModel):
         loop = asyncio.get_running_loop()
         request = await asyncio.to_thread(self.request, messages, stop, **kwargs)
         future = self._started(request, lambda text: _call_soon(loop, texts.put_nowait, text))
+        deadline = self._deadline()
         try:
             shown = ""
-            while (text := await texts.get()) is not None:
+            while (text := await self._anext(texts, future, deadline)) is not None:
                 if chunk := _grown(shown, text):
                     shown = text
                     if run_manager:
@@ -216,6 +219,24 @@ class HookedChatModel(BaseChatModel):
         future = self.mind.engine.submit(request, put)
         future.add_done_callback(lambda _: put(None))
         return future
+
+    def _deadline(self) -> float | None:
+        return None if self.timeout is None else time.monotonic() + self.timeout
+
+    def _next(self, texts: queue.SimpleQueue[str | None], future: Future[Reply], deadline: float | None) -> str | None:
+        try:
+            return texts.get(timeout=_left(future, deadline))
+        except (queue.Empty, TimeoutError) as error:
+            raise self._late() from error
+
+    async def _anext(
+        self, texts: asyncio.Queue[str | None], future: Future[Reply], deadline: float | None
+    ) -> str | None:
+        try:
+            left = _left(future, deadline)
+            return await asyncio.wait_for(texts.get(), left)
+        except TimeoutError as error:
+            raise self._late() from error
 
     def _wait(self, future: Future[Reply]) -> Reply:
         try:
@@ -238,7 +259,7 @@ class HookedChatModel(BaseChatModel):
                 "stats": _summary(payload, self._sampling(**kwargs).temperature),
             },
             response_metadata={
-                "model_name": self.model,
+                "model_name": self.mind.name,
                 "model_provider": "sottovoce",
                 "finish_reason": reply.finish,
                 "protocol": payload.label.protocol,
@@ -273,6 +294,16 @@ def _last(message: AIMessage, shown: str) -> ChatGenerationChunk:
             chunk_position="last",
         )
     )
+
+
+def _left(future: Future[Reply], deadline: float | None) -> float | None:
+    """Seconds that a stream may still wait; a finished reply is read out, however late it is."""
+    if deadline is None or future.done():
+        return None
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
 
 
 def _call_soon(loop: asyncio.AbstractEventLoop, put: Callable[[str | None], None], text: str | None) -> None:

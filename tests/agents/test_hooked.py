@@ -1,0 +1,320 @@
+"""`HookedChatModel`: a chat model like any other from outside, a protocol's speaker and hearer inside."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import time
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
+from langchain_core.messages.base import BaseMessage
+
+from sottovoce.agents.convert import in_words, to_messages, to_turns
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.channels.message import Heard, Message, PayloadRef, Turn
+from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import ContextOverflow, EngineError, PayloadError, UsageError
+from sottovoce.models import Mind, Rows, assemble
+from tests.support import reciting_mind, tiny_mind, tiny_model, tiny_tokenizer
+
+PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
+QUESTION = "What is 14 + 3?"
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> PayloadStore:
+    return PayloadStore(tmp_path)
+
+
+def agent(protocol: str, store: PayloadStore, **more: Any) -> HookedChatModel:
+    return HookedChatModel(**{"protocol": protocol, "loaded": tiny_mind(), "store": store, "max_tokens": 12, **more})
+
+
+@cache
+def endless_mind() -> Mind:
+    """Greedy, it goes on to the token limit: some four seconds for 3500 tokens."""
+    model = tiny_model(max_position_embeddings=4096)
+    model.get_output_embeddings().weight.data[[0, 2]] = 0  # its end-of-sequence ids, never the largest logit
+    return assemble("endless", model, tiny_tokenizer())
+
+
+def endless(store: PayloadStore, **more: Any) -> HookedChatModel:
+    endless_mind().engine.run(agent("nl", store, loaded=endless_mind()).request([HumanMessage(QUESTION)]))  # warm
+    return agent("nl", store, **{"loaded": endless_mind(), "temperature": 0, "max_tokens": 3500, **more})
+
+
+def message_of(reply: AIMessage, **more: Any) -> Message:
+    ref = PayloadRef.from_dict(reply.additional_kwargs["payload"])
+    return Message(**{"agent": "agent_1", "round": 0, "act": "answer", "text": str(reply.text), "payload": ref, **more})
+
+
+def hearing(message: Message, **heard: Any) -> list[Turn]:
+    return [Turn("user", ("Another agent answered:\n", Heard(message, **heard), "\nAnswer again."))]
+
+
+def joined(chunks: list[AIMessageChunk]) -> AIMessageChunk:
+    whole = chunks[0]
+    for chunk in chunks[1:]:
+        whole = whole + chunk
+    return whole
+
+
+# Ways to call it
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_invoke_ainvoke_stream_and_astream_agree_for_one_seed(protocol: str, store: PayloadStore) -> None:
+    model = agent(protocol, store)
+    reply = model.invoke(QUESTION, seed=7)
+    streamed = joined(list(model.stream(QUESTION, seed=7)))
+    astreamed = joined([chunk async for chunk in model.astream(QUESTION, seed=7)])
+    assert reply.text
+    for other in (await model.ainvoke(QUESTION, seed=7), streamed, astreamed):
+        assert other.text == reply.text
+        assert other.additional_kwargs == reply.additional_kwargs
+        assert other.usage_metadata == reply.usage_metadata
+        assert other.response_metadata == reply.response_metadata
+
+
+def test_a_stream_comes_in_several_chunks_of_which_only_the_last_brings_the_payload(store: PayloadStore) -> None:
+    chunks = list(agent("cipher", store).stream(QUESTION, seed=7))
+    assert len(chunks) > 2
+    assert ["payload" in chunk.additional_kwargs for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+
+
+def test_another_seed_gives_another_reply_and_the_model_s_own_seed_is_the_default(store: PayloadStore) -> None:
+    model = agent("nl", store, seed=7)
+    assert model.invoke(QUESTION).text == model.invoke(QUESTION, seed=7).text != model.invoke(QUESTION, seed=8).text
+
+
+def test_without_any_seed_every_call_draws_its_own(store: PayloadStore) -> None:
+    model = agent("nl", store)
+    assert len({model.invoke(QUESTION).text for _ in range(4)}) > 1
+
+
+def test_a_call_may_override_what_the_model_was_made_with(store: PayloadStore) -> None:
+    model = agent("nl", store, temperature=1.0, max_tokens=12)
+    short = model.invoke(QUESTION, temperature=0.0, max_tokens=3)
+    again = model.invoke(QUESTION, temperature=0.0, max_tokens=3, seed=99)
+    assert short.text == again.text  # greedy: the seed does not matter
+    assert short.usage_metadata and short.usage_metadata["output_tokens"] <= 3
+    assert short.additional_kwargs["stats"]["temperature"] == 0.0
+
+
+def test_a_call_reads_a_temperature_of_zero_as_given(store: PayloadStore) -> None:
+    request = agent("nl", store, temperature=0.9).request([HumanMessage(QUESTION)], temperature=0.0)
+    assert request.sampling.temperature == 0.0
+
+
+def test_stop_strings_end_the_reply_and_are_not_part_of_it(store: PayloadStore) -> None:
+    model = agent("nl", store, loaded=reciting_mind("\nabcdefgh"), temperature=0.0)
+    assert model.invoke("x", max_tokens=7).text == "abcdefg"
+    assert model.invoke("x", stop=["de"], max_tokens=7).text == "abc"
+    assert agent("nl", store, loaded=reciting_mind("\nabcdefgh"), temperature=0.0, stop=["c"]).invoke("x").text == "ab"
+
+
+# Trouble
+
+
+async def seconds_until_idle() -> float:
+    """How long the engine is still busy with what nobody waits for."""
+    started = time.monotonic()
+    await endless_mind().engine.arun(HookedChatModel(loaded=endless_mind(), max_tokens=1).request([HumanMessage("x")]))
+    return time.monotonic() - started
+
+
+async def test_a_cancelled_stream_frees_its_row(store: PayloadStore) -> None:
+    stream = endless(store).astream(QUESTION)
+    await anext(stream)
+    await stream.aclose()  # type: ignore[attr-defined]  # LangChain promises an iterator and returns a generator
+    assert await seconds_until_idle() < 1
+
+
+async def test_a_cancelled_task_frees_its_row(store: PayloadStore) -> None:
+    task = asyncio.create_task(endless(store).ainvoke(QUESTION))
+    await asyncio.sleep(0.2)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert await seconds_until_idle() < 1
+
+
+async def test_a_stream_that_nobody_reads_to_its_end_frees_its_row(store: PayloadStore) -> None:
+    stream = endless(store).stream(QUESTION)
+    next(stream)
+    stream.close()  # type: ignore[attr-defined]  # as above
+    assert await seconds_until_idle() < 1
+
+
+def invoke(model: HookedChatModel) -> object:
+    return model.invoke(QUESTION)
+
+
+def stream(model: HookedChatModel) -> object:
+    return list(model.stream(QUESTION))
+
+
+async def ainvoke(model: HookedChatModel) -> object:
+    return await model.ainvoke(QUESTION)
+
+
+async def astream(model: HookedChatModel) -> object:
+    return [chunk async for chunk in model.astream(QUESTION)]
+
+
+@pytest.mark.parametrize("call", [invoke, stream, ainvoke, astream])
+async def test_a_late_reply_is_one_clear_error_and_frees_its_row(call: Any, store: PayloadStore) -> None:
+    model = endless(store, timeout=0.3)
+    with pytest.raises(EngineError, match=r"^no reply within 0\.3 s; raise `timeout` or lower `max_tokens`$"):
+        await result if inspect.isawaitable(result := call(model)) else None
+    assert await seconds_until_idle() < 1
+
+
+@pytest.mark.parametrize("way", ["invoke", "stream"])
+def test_a_prompt_that_is_too_long_is_refused_in_numbers(way: str, store: PayloadStore) -> None:
+    model = agent("nl", store, max_tokens=600)
+    with pytest.raises(ContextOverflow, match=r"the reply may take 600: \d+ in all, but the model reads 512"):
+        list(getattr(model, way)(QUESTION))
+
+
+def test_a_missing_payload_names_its_message(store: PayloadStore, tmp_path: Path) -> None:
+    message = message_of(agent("cipher", store).invoke(QUESTION, seed=1))
+    elsewhere = PayloadStore(tmp_path / "empty")
+    with pytest.raises(PayloadError, match=r"message of 'agent_1', round 0: payload .* is missing"):
+        agent("cipher", elsewhere).invoke(to_messages(hearing(message)))
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        (HumanMessage([{"type": "image", "url": "x"}]), "a content block has the type 'image'"),
+        (BaseMessage(content="x", type="tool"), "a message has the role 'tool'"),
+    ],
+)
+def test_what_a_text_model_cannot_read_is_refused(message: BaseMessage, expected: str, store: PayloadStore) -> None:
+    with pytest.raises(UsageError, match=expected):
+        agent("nl", store).invoke([message])
+
+
+def test_protocols_and_options_that_do_not_exist_are_refused(store: PayloadStore) -> None:
+    with pytest.raises(UsageError, match="unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"):
+        agent("cypher", store).invoke(QUESTION)
+    with pytest.raises(UsageError, match="protocol 'nl' has no option 'layers'"):
+        agent("nl", store, options={"layers": (1,)}).invoke(QUESTION)
+
+
+# What it says and hears
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_reply_brings_a_reference_in_plain_json_and_no_tensor(protocol: str, store: PayloadStore) -> None:
+    reply = agent(protocol, store).invoke(QUESTION, seed=3)
+    wire = json.loads(json.dumps(reply.additional_kwargs))
+    assert wire == reply.additional_kwargs
+    payload = PayloadRef.from_dict(wire["payload"]).load(store)
+    assert payload.label.protocol == protocol
+    assert payload.label.text == reply.text
+    assert reply.usage_metadata and len(payload) == wire["payload"]["tokens"] <= reply.usage_metadata["output_tokens"]
+    assert json.loads(reply.model_dump_json())["additional_kwargs"] == wire
+
+
+@pytest.mark.parametrize(("protocol", "what"), [("cipher", "rows"), ("sde", "edits"), ("hidden", "edits")])
+def test_a_latent_message_is_heard_latently(protocol: str, what: str, store: PayloadStore) -> None:
+    model = agent(protocol, store)
+    message = message_of(model.invoke(QUESTION, seed=3))
+    request = model.request(to_messages(hearing(message)))
+    found = [piece for piece in request.prompt if isinstance(piece, Rows)] if what == "rows" else request.edits
+    assert len(found) == 1
+
+
+def test_a_latent_hearer_may_answer_in_words(store: PayloadStore) -> None:
+    model = agent("cipher", store)
+    message = message_of(model.invoke(QUESTION, seed=3))
+    request = model.request(to_messages(hearing(message)), speaks="nl")
+    reply = model.invoke(to_messages(hearing(message)), speaks="nl", seed=3)
+    assert any(isinstance(piece, Rows) for piece in request.prompt)
+    assert request.feed.kind == "token"
+    assert reply.response_metadata["protocol"] == reply.additional_kwargs["payload"]["protocol"] == "nl"
+
+
+def test_an_edited_message_is_heard_as_its_new_words(store: PayloadStore) -> None:
+    model = agent("cipher", store)
+    spoken = message_of(model.invoke(QUESTION, seed=3))
+    edited = message_of(model.invoke(QUESTION, seed=3), text="It is 22.")
+    words = Message("agent_1", 0, "answer", "It is 22.")
+    request = model.request(to_messages(hearing(edited)))
+    assert request.prompt == model.request(to_messages(hearing(words))).prompt
+    assert request.prompt != model.request(to_messages(hearing(spoken))).prompt
+
+
+def test_the_model_s_name_is_that_of_the_model_that_ran(store: PayloadStore) -> None:
+    assert agent("nl", store).invoke(QUESTION).response_metadata["model_name"] == tiny_mind().name
+
+
+def test_models_that_will_hear_it_have_rows_of_their_own_made(store: PayloadStore) -> None:
+    other = tiny_mind(hidden_size=64, seed=1)
+    message = message_of(agent("cipher", store, hearers=(agent("cipher", store, loaded=other),)).invoke(QUESTION))
+    assert message.payload is not None
+    payload = message.payload.load(store)
+    own, theirs = payload.rows(tiny_mind().table.key), payload.rows(other.table.key)
+    assert own is not None and theirs is not None
+    assert (own.shape[-1], theirs.shape[-1]) == (32, 64)
+
+
+# Turns and LangChain's messages
+
+
+MESSAGE = Message(
+    "agent_2",
+    1,
+    "revise",
+    "It is 22.",
+    attempt=1,
+    payload=PayloadRef("sde", "a" * 64, "b" * 64, 3, 99, 32, "float32", (1, 2)),
+    source="hosted",
+    notes=("cut",),
+    stats={"tokens_out": 3},
+)
+
+
+@pytest.mark.parametrize("heard", [Heard(MESSAGE), Heard(MESSAGE, (0, 5), latest=False, own=True)])
+def test_heard_messages_survive_the_trip_through_langchain_and_json(heard: Heard) -> None:
+    turns = [
+        Turn("system", ("Be brief.",)),
+        Turn("user", ("One said: ", heard, " Now you.")),
+        Turn("assistant", (heard,)),
+    ]
+    messages = to_messages(turns)
+    assert to_turns(messages) == turns
+    wire = [type(message).model_validate_json(message.model_dump_json()) for message in messages]
+    assert to_turns(wire) == turns
+
+
+def test_a_hosted_model_gets_each_turn_as_one_plain_text() -> None:
+    turns = [Turn("system", ("Be brief.",)), Turn("user", ("One said: ", Heard(MESSAGE, (0, 5)), " Now", " you."))]
+    assert in_words(turns) == [SystemMessage("Be brief."), HumanMessage("One said: It is Now you.")]
+
+
+def test_plain_chats_of_others_are_read_too() -> None:
+    messages = [HumanMessage("a"), AIMessage([{"type": "text", "text": "b"}, "c"]), HumanMessage("")]
+    assert to_turns(messages) == [Turn("user", ("a",)), Turn("assistant", ("b", "c")), Turn("user", ("",))]
+
+
+# Cost
+
+
+def test_making_one_loads_no_model_and_no_folder_is_written_before_it_speaks(tmp_path: Path) -> None:
+    HookedChatModel(model="no/such/model", store=PayloadStore(tmp_path / "store"))
+    assert not (tmp_path / "store").exists()
+
+
+@pytest.fixture(autouse=True)
+def own_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("SOTTOVOCE_STORE", str(tmp_path / "default"))
+    yield

@@ -1,0 +1,85 @@
+"""`ScriptedChatModel`: replies by agent in order, and a record of what each was asked."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from sottovoce.agents.ask import Ask, aask, ask, is_hooked
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.errors import UsageError
+
+HEARD = Heard(Message("agent_2", 0, "answer", "It is 22."))
+TURNS = (Turn("system", ("Be brief.",)), Turn("user", ("One said: ", HEARD, "\nNow you.")))
+
+
+def question(model: ScriptedChatModel, agent: str = "agent_1", **more: object) -> Ask:
+    return Ask(**{"agent": agent, "model": model, "turns": TURNS, "act": "revise", "round": 1, "seed": 5, **more})  # type: ignore[arg-type]
+
+
+def test_each_agent_has_its_own_queue() -> None:
+    model = ScriptedChatModel({"agent_1": ["a", "b"], "agent_2": ["c"]})
+    said = [ask(question(model, agent), {}).text for agent in ("agent_1", "agent_2", "agent_1")]
+    assert said == ["a", "c", "b"]
+
+
+def test_one_queue_serves_all_and_those_without_their_own() -> None:
+    model = ScriptedChatModel(["a", "b"])
+    assert [model.invoke("?").text, ask(question(model, "agent_9"), {}).text] == ["a", "b"]
+    mixed = ScriptedChatModel({"agent_1": ["a"], "": ["b"]})
+    assert [ask(question(mixed, agent), {}).text for agent in ("agent_2", "agent_1")] == ["b", "a"]
+
+
+@pytest.mark.parametrize(
+    ("replies", "agent", "expected"),
+    [
+        ({"agent_1": ["a"]}, "agent_1", "the script of agent 'agent_1' is empty after 2 calls; give it more replies"),
+        ({"agent_1": ["a"]}, "agent_2", "the script of agent 'agent_2' is empty after 2 calls"),
+    ],
+)
+def test_an_empty_queue_is_a_clear_error(replies: dict[str, list[str]], agent: str, expected: str) -> None:
+    model = ScriptedChatModel(replies)
+    ask(question(model), {})
+    with pytest.raises(UsageError, match=expected):
+        ask(question(model, agent), {})
+
+
+async def test_it_records_who_was_asked_what_how_and_for_what() -> None:
+    model = ScriptedChatModel(["a", "b"])
+    ask(question(model, temperature=0.3, speaks="nl"), {})
+    await aask(question(model), {})
+    first, second = model.asked
+    assert (first.agent, first.act, first.round, first.turns) == ("agent_1", "revise", 1, TURNS)
+    assert (first.options, second.options) == ({"temperature": 0.3, "speaks": "nl", "seed": 5}, {"seed": 5})
+    assert first.text == "[system]\nBe brief.\n[user]\nOne said: It is 22.\nNow you."
+
+
+def test_it_plays_a_hosted_model_too_which_gets_words_and_no_option_but_its_temperature() -> None:
+    model = ScriptedChatModel(["a"], hooked=False)
+    ask(question(model, temperature=0.3, speaks="nl"), {})
+    (asked,) = model.asked
+    assert asked.turns == (Turn("system", ("Be brief.",)), Turn("user", ("One said: It is 22.\nNow you.",)))
+    assert asked.options == {"temperature": 0.3}
+
+
+def test_only_models_with_hooks_are_told_apart_messages() -> None:
+    models = [HookedChatModel(), ScriptedChatModel(), ScriptedChatModel(hooked=False)]
+    assert [is_hooked(model) for model in models] == [True, True, False]
+
+
+def test_the_given_lists_are_left_as_they_were() -> None:
+    replies = ["a", "b"]
+    ScriptedChatModel({"agent_1": replies}).model_copy().invoke([HumanMessage("?")], {"metadata": {"agent": "agent_1"}})
+    assert replies == ["a", "b"]
+
+
+def test_threads_may_ask_at_once() -> None:
+    model = ScriptedChatModel([str(i) for i in range(200)])
+    with ThreadPoolExecutor(8) as threads:
+        said = list(threads.map(lambda _: model.invoke("?").text, range(200)))
+    assert sorted(said, key=int) == [str(i) for i in range(200)]
+    assert len(model.asked) == 200
