@@ -122,7 +122,7 @@ class Engine:
         return tickets, False
 
     def _serve(self, tickets: Sequence[_Ticket]) -> None:
-        tickets = [ticket for ticket in tickets if not ticket.future.cancelled()]
+        tickets = [ticket for ticket in tickets if not _left(ticket.future)]
         if not tickets:
             return
         self.batches.append(len(tickets))
@@ -173,6 +173,11 @@ def _end(
     waiting.put(None)
     if thread is not threading.current_thread():  # the thread itself may hold the engine last
         thread.join()
+
+
+def _left(future: Future[Reply]) -> bool:
+    """True where the request was cancelled; tells those who wait for several futures at once."""
+    return future.cancelled() and not future.set_running_or_notify_cancel()
 
 
 def _settle(future: Future[Reply], row: Row) -> None:
@@ -230,11 +235,17 @@ def _check_shapes(request: Request, network: Network) -> None:
         if not 0 <= layer < count:
             raise UsageError(f"layer {layer} is out of range; the model has layers 0 to {count - 1}")
     for edit in request.edits:
-        if edit.delta.shape[-1] != hidden or edit.at < 0 or edit.at + len(edit.delta) > request.length:
+        flat = edit.delta.dim() != 2 or edit.delta.shape[1] != hidden
+        if flat or edit.at < 0 or edit.at + len(edit.delta) > request.length:
             raise UsageError(
                 f"an edit of shape {tuple(edit.delta.shape)} at position {edit.at} does not fit "
                 f"a prompt of {request.length} positions and hidden size {hidden}"
             )
     for piece in request.prompt:
-        if isinstance(piece, Rows) and piece.rows.shape[-1] != width:
-            raise UsageError(f"embedding rows are {piece.rows.shape[-1]} wide; the model's table is {width} wide")
+        if isinstance(piece, Rows):
+            if piece.rows.dim() != 2 or piece.rows.shape[1] != width:
+                raise UsageError(f"embedding rows have shape {tuple(piece.rows.shape)}; expected (n, {width})")
+            continue
+        for id in (min(piece.ids, default=0), max(piece.ids, default=0)):
+            if not 0 <= id < len(network.table):  # on an accelerator it would end the process, not the request
+                raise UsageError(f"token id {id} is out of range; the model has ids 0 to {len(network.table) - 1}")

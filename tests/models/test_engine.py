@@ -1,0 +1,347 @@
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import gc
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+import torch
+
+from sottovoce.errors import ContextOverflow, EngineError, UsageError
+from sottovoce.models import Edit, Engine, Feed, Ids, Record, Request, Rows, Sampling, Stop, assemble
+from tests.support import (
+    HIDDEN,
+    VOCABULARY,
+    edit,
+    ids,
+    noise,
+    request,
+    rows,
+    same_reply,
+    tiny_mind,
+    tiny_model,
+    tiny_tokenizer,
+)
+
+LIMIT = 60  # seconds; reached only where the engine hangs
+Matrix = torch.Tensor
+
+
+@pytest.fixture
+def engine() -> Iterator[Engine]:
+    """An engine without a past."""
+    engine = assemble("fresh", tiny_model(), tiny_tokenizer()).engine
+    yield engine
+    engine.close()
+
+
+@contextmanager
+def busy(engine: Engine) -> Iterator[None]:
+    """Keep the engine at work inside the block: what is asked in it waits, and is one batch afterwards."""
+    began, done = threading.Event(), threading.Event()
+
+    def wait(_logits: Matrix, p: Matrix) -> Matrix:
+        began.set()
+        done.wait(LIMIT)
+        return p
+
+    engine.submit(request(max_new=1, feed=Feed("mean", wait)))
+    began.wait(LIMIT)
+    try:
+        yield
+    finally:
+        done.set()
+
+
+# What is refused before it meets a neighbour
+
+
+@pytest.mark.parametrize(
+    ("asked", "complaint"),
+    [
+        (request(""), "the prompt is empty"),
+        (request(max_new=0), "max_new is 0; expected at least 1"),
+        (request(sampling=Sampling(-0.1)), "temperature is -0.1; expected 0 or more"),
+        (request(sampling=Sampling(float("nan"))), "temperature is nan"),
+        (request(sampling=Sampling(1.0, top_p=0.0)), "top_p is 0.0; expected above 0, at most 1"),
+        (request(sampling=Sampling(1.0, top_p=1.5)), "top_p is 1.5"),
+        (request(sampling=Sampling(1.0, top_k=-1)), "top_k is -1"),
+        (request(sampling=Sampling(repetition_penalty=0.0)), "repetition_penalty is 0.0; expected above 0"),
+        (request(record=Record((0, 2))), "layer 2 is out of range; the model has layers 0 to 1"),
+        (request(record=Record((-1,))), "layer -1 is out of range"),
+        (request(edits=(edit(2, 0, 1),)), "layer 2 is out of range"),
+        (request(edits=(edit(0, 5, 3),)), r"an edit of shape \(3, 32\) at position 5 does not fit a prompt of 7"),
+        (request(edits=(edit(0, -1, 1),)), "at position -1 does not fit"),
+        (request(edits=(Edit(0, 0, noise(2, 31), "narrow"),)), r"shape \(2, 31\) .* hidden size 32"),
+        (request(edits=(Edit(0, 0, noise(HIDDEN), "flat"),)), r"an edit of shape \(32,\)"),
+        (request((rows(3, width=31),)), r"embedding rows have shape \(3, 31\); expected \(n, 32\)"),
+        (request((Rows(noise(HIDDEN), "flat"),)), r"embedding rows have shape \(32,\)"),
+        (request((Ids((4, 5000)),)), f"token id 5000 is out of range; the model has ids 0 to {VOCABULARY - 1}"),
+        (request((Ids((-7, 4)),)), "token id -7 is out of range"),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_what_cannot_run_is_refused_at_the_door(engine: Engine, asked: Request, complaint: str) -> None:
+    with pytest.raises(UsageError, match=complaint):
+        engine.submit(asked)
+    assert engine.batches == []
+
+
+def test_a_prompt_that_is_too_long_is_refused_in_numbers(engine: Engine) -> None:
+    long = (Ids((5,) * 500), rows(4))
+
+    with pytest.raises(
+        ContextOverflow, match=r"the prompt has 504 tokens and the reply may take 9: 513 in all, .* 512"
+    ):
+        engine.submit(request(long, 9))
+    assert engine.batches == []
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gpt2", "opt"])
+def test_a_request_may_fill_the_context_to_its_last_position(family: str) -> None:
+    reply = tiny_mind(family).engine.run(request((Ids((5,) * 504),), 8, record=Record((0,))))
+
+    assert len(reply.ids) == 8 and len(reply.states[0]) == 9
+
+
+# Many callers, few batches
+
+
+def test_requests_of_many_threads_become_one_batch(engine: Engine) -> None:
+    asked = [request(f"What is {n}?", sampling=Sampling(1.0, seed=n)) for n in range(12)]
+    alone = [engine.run(each).ids for each in asked]
+    before = len(engine.batches)
+
+    with concurrent.futures.ThreadPoolExecutor(12) as pool, busy(engine):
+        submitted = list(pool.map(engine.submit, asked))
+
+    assert [each.result(LIMIT).ids for each in submitted] == alone
+    assert engine.batches[before:] == [1, 12]
+
+
+async def test_requests_of_many_tasks_become_one_batch(engine: Engine) -> None:
+    asked = [request(f"What is {n}?") for n in range(12)]
+
+    with busy(engine):
+        tasks = [asyncio.create_task(engine.arun(each)) for each in asked]
+        await asyncio.sleep(0)  # lets each task ask
+    together = await asyncio.gather(*tasks)
+
+    assert engine.batches == [1, 12]
+    assert [reply.ids for reply in together] == [engine.run(each).ids for each in asked]
+
+
+def test_threads_that_ask_and_wait_meet_in_batches(engine: Engine) -> None:
+    """Without a held gate: twelve threads that each ask four times need far fewer than 48 batches."""
+    start = threading.Barrier(12)
+
+    def ask(n: int) -> list[tuple[int, ...]]:
+        start.wait(LIMIT)
+        return [engine.run(request(f"What is {n}?")).ids for _ in range(4)]
+
+    with concurrent.futures.ThreadPoolExecutor(12) as pool:
+        replies = list(pool.map(ask, range(12)))
+
+    assert all(len(set(each)) == 1 for each in replies)
+    assert sum(engine.batches) == 48
+    assert len(engine.batches) <= 24
+
+
+def test_a_batch_takes_no_more_than_its_bound() -> None:
+    engine = assemble("narrow", tiny_model(), tiny_tokenizer(), max_batch=4).engine
+
+    with busy(engine):
+        submitted = [engine.submit(request(max_new=n)) for n in range(1, 11)]
+
+    assert [len(each.result(LIMIT).ids) for each in submitted] == list(range(1, 11))
+    assert engine.batches == [1, 4, 4, 2]
+
+
+# One row leaves, the others stay
+
+
+def test_a_cancelled_request_leaves_a_running_batch(engine: Engine) -> None:
+    seen: list[str] = []
+
+    def cancel(text: str) -> None:
+        seen.append(text)
+        leaving.cancel()
+
+    expected = engine.run(request("You know:", 40))
+    with busy(engine):
+        leaving = engine.submit(request(max_new=400), cancel)
+        staying = engine.submit(request("You know:", 40))
+
+    assert same_reply(staying.result(LIMIT), expected)
+    assert leaving.cancelled() and len(seen) == 1  # so it made no step after it was cancelled
+    assert engine.batches[1:] == [1, 2]
+
+
+def test_a_request_cancelled_while_it_waits_joins_no_batch(engine: Engine) -> None:
+    with busy(engine):
+        leaving, staying = engine.submit(request(max_new=400)), engine.submit(request())
+        leaving.cancel()
+
+    assert staying.result(LIMIT).ids == engine.run(request()).ids
+    assert engine.batches == [1, 1, 1]
+    # Whoever waits for both is told of both.
+    assert concurrent.futures.wait([leaving, staying], timeout=5).not_done == set()
+
+
+async def test_cancelling_a_task_cancels_its_request(engine: Engine) -> None:
+    began, cancelled = threading.Event(), threading.Event()
+    steps: list[int] = []
+
+    def step(_logits: Matrix, p: Matrix) -> Matrix:
+        steps.append(len(p))
+        began.set()
+        cancelled.wait(LIMIT)
+        return p
+
+    task = asyncio.create_task(engine.arun(request(max_new=400, feed=Feed("mean", step))))
+    await asyncio.to_thread(began.wait, LIMIT)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    cancelled.set()
+
+    assert len((await engine.arun(request())).ids) == 8  # the engine is free
+    assert steps == [1]
+
+
+def fails(_logits: Matrix, _p: Matrix) -> Matrix:
+    raise ZeroDivisionError("of a caller's own weights")
+
+
+NOT_A_NUMBER = request((Ids(ids("Hi")), Rows(torch.full((2, HIDDEN), torch.nan), "nan")))
+
+
+@pytest.mark.parametrize(
+    ("faulty", "complaint"),
+    [
+        (request(feed=Feed("mean", fails)), "the model failed on this request: ZeroDivisionError: of a caller's own"),
+        (NOT_A_NUMBER, "logits were not finite after 0 new tokens"),
+        (Request(NOT_A_NUMBER.prompt, Stop(4), feed=Feed("mean"), record=Record((1,), stats=True)), "not finite"),
+        (request(edits=(Edit(1, 0, torch.full((7, HIDDEN), torch.inf), "inf"),)), "not finite after 0 new tokens"),
+        (request(sampling=Sampling(1.0, seed=2**70)), "the model failed on this request: "),
+    ],
+    ids=["raises", "nan", "nan mean", "inf edit", "seed"],
+)
+def test_a_request_that_fails_inside_fails_alone(engine: Engine, faulty: Request, complaint: str) -> None:
+    good = [request(record=Record((1,), stats=True)), request("You know:", 5, feed=Feed("mean"))]
+    expected = [engine.run(each) for each in good]
+
+    with busy(engine):
+        first, failing, last = [engine.submit(each) for each in (good[0], faulty, good[1])]
+
+    with pytest.raises(EngineError, match=complaint):
+        failing.result(LIMIT)
+    for found, alone in zip((first, last), expected, strict=True):
+        assert same_reply(found.result(LIMIT), alone)
+
+
+def test_a_listener_that_fails_fails_its_own_request(engine: Engine) -> None:
+    def listen(text: str) -> None:
+        raise OSError(f"cannot show {text[:0]!r}")
+
+    with busy(engine):
+        failing, good = engine.submit(request(), listen), engine.submit(request("You know:"))
+
+    with pytest.raises(EngineError, match="OSError: cannot show"):
+        failing.result(LIMIT)
+    assert len(good.result(LIMIT).ids) == 8
+
+
+def test_the_cause_of_a_failure_is_kept(engine: Engine) -> None:
+    with pytest.raises(EngineError) as caught:
+        engine.run(request(feed=Feed("mean", fails)))
+
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_failing_request_leaves_no_hook() -> None:
+    mind = assemble("hooked", tiny_model(), tiny_tokenizer())
+    layers, head = mind.network.layers, mind.network.head
+    asked = request(edits=(edit(0, 1, 2),), record=Record((0, 1)), feed=Feed("mean", fails))
+
+    with pytest.raises(EngineError):
+        mind.engine.run(asked)
+
+    assert [len(layer._forward_hooks) for layer in layers] == [0, 0]
+    assert len(head._forward_pre_hooks) == 0
+
+
+def test_out_of_memory_halves_the_batch_until_it_fits(engine: Engine) -> None:
+    def small(_logits: Matrix, p: Matrix) -> Matrix:
+        if len(p) > 2:
+            raise torch.OutOfMemoryError(f"no room for {len(p)} rows")
+        return p
+
+    asked = [request(f"What is {n}?", 3, feed=Feed("mean", small)) for n in range(7)]
+    alone = [engine.run(each).ids for each in asked]
+    before = len(engine.batches)
+    with busy(engine):
+        submitted = [engine.submit(each) for each in asked]
+
+    assert [each.result(LIMIT).ids for each in submitted] == alone
+    assert engine.batches[before:] == [1, 7, 4, 2, 2, 3, 2, 1]
+
+
+def test_a_request_too_large_for_the_memory_alone_fails_with_words(engine: Engine) -> None:
+    def never(_logits: Matrix, _p: Matrix) -> Matrix:
+        raise torch.OutOfMemoryError("tried to allocate 9 GiB")
+
+    with busy(engine):
+        failing, good = engine.submit(request(feed=Feed("mean", never))), engine.submit(request())
+
+    with pytest.raises(EngineError, match="OutOfMemoryError: tried to allocate 9 GiB"):
+        failing.result(LIMIT)
+    assert len(good.result(LIMIT).ids) == 8
+
+
+# The thread
+
+
+def test_a_closed_engine_has_run_what_waited_and_starts_anew_when_asked(engine: Engine) -> None:
+    threads = threading.active_count()
+    with busy(engine):
+        waiting = engine.submit(request())
+        closing = threading.Thread(target=engine.close)
+        closing.start()
+    closing.join(LIMIT)
+
+    assert waiting.done() and threading.active_count() == threads
+    assert engine.run(request()).ids == waiting.result().ids
+    engine.close()
+    engine.close()  # closing twice is no error
+
+
+def test_a_forgotten_engine_frees_its_model_and_its_thread() -> None:
+    threads = threading.active_count()
+    mind = assemble("forgotten", tiny_model(), tiny_tokenizer())
+    mind.engine.run(request())
+    model = weakref.ref(mind.model)
+    assert threading.active_count() == threads + 1
+
+    del mind
+    gc.collect()
+
+    assert model() is None
+    assert threading.active_count() == threads
+
+
+def test_the_number_of_threads_is_set_inside_the_engine_alone() -> None:
+    mine, seen = torch.get_num_threads(), []
+    engine = assemble("threads", tiny_model(), tiny_tokenizer(), threads=1).engine
+
+    def look(_logits: Matrix, p: Matrix) -> Matrix:
+        seen.append(torch.get_num_threads())
+        return p
+
+    engine.run(request(max_new=1, feed=Feed("mean", look)))
+
+    assert seen == [1] and torch.get_num_threads() == mine
