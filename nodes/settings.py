@@ -152,10 +152,11 @@ class SelfConsistency(Settings):
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
+AnyModel = TypeVar("AnyModel", bound=BaseModel)
 
 
-def validated(kind: type[AnySettings], values: dict[str, Any]) -> AnySettings:  # Any: values as they were given
-    """Settings from plain values.
+def validated(kind: type[AnyModel], values: dict[str, Any]) -> AnyModel:  # Any: values as they were given
+    """Settings (or other options) from plain values.
 
     Raises:
         UsageError: one line for the first value that does not fit.

@@ -7,6 +7,7 @@ SottovoceError            exit code 1: the run failed
 |   `-- ProtocolError     two models cannot share a protocol, or one cannot speak it
 |-- ContextOverflow       a prompt and its reply exceed what the model can read
 |-- PayloadError          a payload is missing, cut or not what its reference says
+|-- RecordError           a saved run cannot be written or read
 |-- BoardConflict         two different messages under one key
 `-- EngineError           a request failed inside the model (NaN logits, a hook)
 """
@@ -42,6 +43,10 @@ class ContextOverflow(SottovoceError):
 
 class PayloadError(SottovoceError):
     """A payload is missing, damaged, or holds something else than its reference says."""
+
+
+class RecordError(SottovoceError):
+    """A saved run is missing, damaged or newer than this program, or its file cannot be written."""
 
 
 class BoardConflict(SottovoceError):
