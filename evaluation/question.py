@@ -1,0 +1,99 @@
+"""The question of a run: the one that was asked, or a held-out sample of the bundled set.
+
+Nothing here imports torch or langgraph before a question is made: the command line reads `Asked`
+to print its help.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sottovoce.errors import UsageError, choose
+from sottovoce.nodes.settings import Settings
+from sottovoce.prompts.answers import Kind
+
+if TYPE_CHECKING:
+    from sottovoce.nodes.state import Question
+
+SAMPLES = ("arithmetic", "split")
+DECOYS = 3  # solutions of other samples, for dummy debaters
+PRIVATE = re.compile(r"([a-z]+_\d+)=(.*)", re.DOTALL)
+
+
+class Asked(BaseModel):
+    """What a run is asked, as a person can say it on a command line."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, title="Question")
+
+    question: str | None = Field(
+        default=None,
+        description="what to discuss; a held-out sample of the bundled set if none",
+        json_schema_extra={"positional": True},
+    )
+    document: list[str] = Field(default=[], description="a text that all agents read, or NAME=TEXT for one of them")
+    kind: Kind = Field(default="number", description="form of the answer")
+    choice: list[str] = Field(default=[], description="an option to choose from")
+    target: str | None = Field(default=None, description="the right answer; no agent reads it")
+    solution: str | None = Field(default=None, description="the right answer with its working: what an expert says")
+    decoy: list[str] = Field(default=[], description="a solution of another question: what a dummy says")
+    sample: str = Field(
+        default="arithmetic", description="without a question: arithmetic, split (private documents), or e.g. split/3"
+    )
+
+
+def question_of(asked: Asked, settings: Settings) -> tuple[Question, str | None]:
+    """The question, and what is to be said of its origin (None where a person asked it).
+
+    Raises:
+        UsageError: an empty question, an unknown sample, documents for agents that do not exist.
+    """
+    from sottovoce.nodes.state import check_question
+
+    question, origin = _sample(asked.sample, settings) if asked.question is None else (_asked(asked, settings), None)
+    check_question(question, settings.owners())
+    return question, origin
+
+
+def _asked(asked: Asked, settings: Settings) -> Question:
+    assert asked.question is not None, "a question was asked"
+    question: Question = {"question": asked.question, "kind": asked.kind}
+    if asked.document:
+        question["documents"] = _documents(asked.document, settings)
+    if asked.choice:
+        question["choices"] = list(asked.choice)
+    if asked.target is not None:
+        question["target"] = asked.target
+    if asked.solution is not None:
+        question["solution"] = asked.solution
+    if asked.decoy:
+        question["decoys"] = list(asked.decoy)
+    return question
+
+
+def _documents(given: list[str], settings: Settings) -> list[str] | dict[str, list[str]]:
+    """Shared ones as a list; where any is private, each agent's own list, shared ones first."""
+    split = [(match[1], match[2]) if (match := PRIVATE.fullmatch(text)) else ("", text) for text in given]
+    if settings.owners() is None or not any(owner for owner, _ in split):
+        return [text for _, text in split]
+    shared = [text for owner, text in split if not owner]
+    owners = dict.fromkeys([*settings.names(), *(owner for owner, _ in split if owner)])
+    return {name: [*shared, *(text for owner, text in split if owner == name)] for name in owners}
+
+
+def _sample(name: str, settings: Settings) -> tuple[Question, str]:
+    from sottovoce.evaluation.arithmetic import questions, split_knowledge
+
+    kind, _, number = name.partition("/")
+    if kind not in SAMPLES:
+        raise UsageError(choose("sample", kind, SAMPLES))
+    if number and not number.isdecimal():
+        raise UsageError(f"sample {name!r} has the number {number!r}; expected e.g. {kind}/3")
+    seed = int(number or 0)
+    n = 1 + DECOYS
+    made = questions(n, seed) if kind == "arithmetic" else split_knowledge(n, settings.names(), seed)
+    first, *others = made
+    decoys = [other["solution"] for other in others]
+    return {**first, "decoys": decoys}, f"held-out sample {kind}/{seed} of the bundled set"

@@ -1,0 +1,124 @@
+"""The command line: one command a scheme, and those that look at schemes and models.
+
+Nothing here imports torch or langgraph before a command runs: `--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from functools import partial
+from io import TextIOWrapper
+from typing import Any, Literal, get_args
+
+import typer
+from pydantic import BaseModel, ConfigDict, Field
+from typer.core import TyperGroup
+
+from sottovoce.errors import SottovoceError, UsageError, choose
+from sottovoce.evaluation.output import Output, show
+from sottovoce.evaluation.printable import one_line
+from sottovoce.evaluation.question import Asked
+from sottovoce.graphs import SCHEMES
+from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single
+from sottovoce.options import command
+
+SETTINGS: dict[str, type[Settings]] = {"debate": Debate, "single": Single, "self_consistency": SelfConsistency}
+"""The settings of each scheme; a test holds them against the schemes' own."""
+REPEAT = "Options with ... may be given several times, e.g. one --temperature for each agent."
+USAGE = 2
+STOPPED = 130  # the shells' code for Ctrl-C
+
+
+class Group(TyperGroup):
+    """Commands that are listed when an unknown one is asked for."""
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # Any: typer's own types are private
+        """As typer does, but for the error."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            kind = "scheme" if ctx.info_name == "draw" else "command"
+            raise UsageError(choose(kind, args[0], list(self.commands)))
+        return super().resolve_command(ctx, args)
+
+
+app = typer.Typer(
+    name="sottovoce",
+    cls=Group,
+    help="Language-model agents that discuss in words and in what lies under the words.",
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+draw = typer.Typer(cls=Group, help="Draw a scheme's graph.")
+app.add_typer(draw, name="draw")
+
+
+class Drawing(BaseModel):
+    """How a graph is drawn."""
+
+    model_config = ConfigDict(title="Drawing")
+
+    format: Literal["mermaid", "ascii"] = Field(default="mermaid", description="of the drawing")
+
+
+def draw_graph(scheme: str, settings: Settings, drawing: Drawing) -> None:
+    """Print the graph that a scheme has with these settings."""
+    from sottovoce import graphs
+
+    graph = graphs.scheme(scheme).create(settings).compile().get_graph()
+    typer.echo(graph.draw_mermaid() if drawing.format == "mermaid" else graph.draw_ascii())
+
+
+for _name, _settings in SETTINGS.items():
+    _help = (_settings.__doc__ or "").splitlines()[0]
+    _command = _name.replace("_", "-")
+    app.command(_command, help=_help, epilog=REPEAT)(command(partial(show, _name), _settings, Asked, Output))
+    draw.command(_command, help=_help, epilog=REPEAT)(command(partial(draw_graph, _name), _settings, Drawing))
+
+
+@app.command("list")
+def list_() -> None:
+    """List schemes, protocols and forms of answer."""
+    for name in SCHEMES:
+        typer.echo(f"{name.replace('_', '-'):18}{(SETTINGS[name].__doc__ or '').splitlines()[0]}")
+    typer.echo()
+    for name, info in (("protocol", Settings.model_fields["protocol"]), ("kind", Asked.model_fields["kind"])):
+        typer.echo(f"{'--' + name:18}{', '.join(get_args(info.annotation))}: {info.description}")
+
+
+@app.command()
+def doctor(model: str = typer.Argument("bundled", help="'bundled', a folder or a hub id")) -> None:
+    """Look at a model: its layers, template, dtype and memory, and whether it computes as it should."""
+    from sottovoce.models.doctor import diagnose
+
+    diagnose(model)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code: 0, 1 the run failed, 2 wrong usage, 130 stopped."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character gets its escape, not a traceback
+            stream.reconfigure(errors="backslashreplace")
+    typed = list(sys.argv[1:] if arguments is None else arguments)
+    try:
+        result = app(typed or ["--help"], prog_name="sottovoce", standalone_mode=False)
+    except SottovoceError as error:
+        return _complain(str(error), error.exit_code)
+    except typer.TyperException as error:
+        return _complain(f"{error.format_message().rstrip('.')}; see {_help_of(error)}", USAGE)
+    except KeyboardInterrupt:
+        result = STOPPED
+    if result == STOPPED:  # typer returns it for a Ctrl-C
+        return _complain("stopped", STOPPED)
+    return result if isinstance(result, int) else 0
+
+
+def _help_of(error: typer.TyperException) -> str:
+    context = getattr(error, "ctx", None)
+    return f"{context.command_path if context else 'sottovoce'} --help"
+
+
+def _complain(message: str, code: int) -> int:
+    """One line on stderr, whatever the message quotes."""
+    print(f"sottovoce: {one_line(message)}", file=sys.stderr)
+    return code
