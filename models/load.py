@@ -5,12 +5,19 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import torch
 from safetensors import SafetensorError
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
 from transformers.utils import logging as transformers_logging
+from transformers.utils.hub import cached_file
 
 from sottovoce.errors import ModelError
 from sottovoce.models.chat import ChatTemplate
@@ -70,9 +77,10 @@ def _load(name: str, where: str, dtype: Dtype, place: str, layers_path: str | No
     _quiet()
     wanted = torch.float32 if dtype == "auto" and place == "cpu" else dtype
     try:
-        tokenizer = AutoTokenizer.from_pretrained(where)
-        model = AutoModelForCausalLM.from_pretrained(
+        tokenizer = _tokenizer(where)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: with its report, a pair that the types do not know
             where,
+            output_loading_info=True,
             dtype=wanted,
             use_safetensors=True,
             trust_remote_code=False,
@@ -81,7 +89,33 @@ def _load(name: str, where: str, dtype: Dtype, place: str, layers_path: str | No
     except (OSError, ValueError, KeyError, SafetensorError, RuntimeError) as error:
         first = str(error).strip().split("\n")[0]
         raise ModelError(f"model {name!r} cannot be loaded: {first}") from error
+    model, report = loaded
+    _check_complete(name, tokenizer, sorted(report["missing_keys"]))
     return assemble(name, model if place == "map" else _moved(model, place), tokenizer, layers_path=layers_path)
+
+
+def _tokenizer(where: str) -> PreTrainedTokenizerBase:
+    """The tokenizer exactly as its tokenizer.json describes it.
+
+    AutoTokenizer (transformers 5.23) makes a `qwen2` of every model of that type, and that class splits
+    words by Qwen's own pattern whatever the file says: other tokens than the model was trained on.
+    """
+    described = cached_file(where, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
+    kind = PreTrainedTokenizerFast if described else AutoTokenizer
+    tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(where)
+    return tokenizer
+
+
+def _check_complete(name: str, tokenizer: PreTrainedTokenizerBase, missing: list[str]) -> None:
+    """Refuse what transformers would make up: random weights, a tokenizer that knows no word."""
+    if missing:
+        raise ModelError(
+            f"model {name!r} lacks {len(missing)} of its weights, {missing[0]!r} among them; fetch it again"
+        )
+    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
+        raise ModelError(
+            f"model {name!r} has no tokenizer; expected tokenizer.json or its family's own files beside it"
+        )
 
 
 def _moved(model: PreTrainedModel, place: str) -> PreTrainedModel:
