@@ -29,7 +29,7 @@ def debate(company: Company[Debate], agent: str) -> Act:
 
     def act(state: Discussion) -> Steps:
         stage, round = company.stage(state), state["round"]
-        part = (stage.settings.each("role") or ["debater"] * stage.settings.agents)[_index(stage, agent)]
+        part = stage.settings.parts()[agent]
         if not _speaks(stage, agent, round):
             return {}
         if part != "debater":
@@ -46,14 +46,10 @@ def debate(company: Company[Debate], agent: str) -> Act:
 
 
 def deciding_agent(stage: Stage[Debate]) -> str:
-    """The agent with the lowest temperature, the first of several (CIPHER, section 3.3)."""
-    names = stage.settings.names()
-    temperatures = [stage.temperature(name) for name in names]
-    return min(names, key=lambda name: _warmth(temperatures[names.index(name)]))
-
-
-def _warmth(temperature: float | None) -> float:
-    return float("inf") if temperature is None else temperature
+    """The debater with the lowest temperature, the first of several (CIPHER, section 3.3)."""
+    debaters = [name for name, part in stage.settings.parts().items() if part == "debater"]
+    warmth = {name: stage.temperature(name) for name in debaters or stage.settings.names()}
+    return min(warmth, key=lambda name: float("inf") if (found := warmth[name]) is None else found)
 
 
 def _speaks(stage: Stage[Debate], agent: str, round: int) -> bool:
@@ -93,19 +89,7 @@ def _must(state: Discussion, agent: str, round: int, act: str | None = None) -> 
 def _given(state: Discussion, stage: Stage[Debate], agent: str, part: str) -> Message:
     """What an expert or a dummy says: words without a payload (CIPHER, section 5.4)."""
     act, round = "revise" if state["round"] else "answer", state["round"]
-    if part == "expert":
-        texts = [state["solution"]] if state.get("solution") else []
-    else:
-        texts = list(state.get("decoys") or [])
-    if not texts:
-        field = "solution" if part == "expert" else "decoys"
-        raise UsageError(
-            f"agent {agent!r} is a{'n' if part == 'expert' else ''} {part}, but the question has no {field!r}"
-        )
+    texts = [state["solution"]] if part == "expert" else state["decoys"]  # the opening saw to it that they are there
     # Drawn anew at each call, as the published code does.
     seed = derived_seed(stage.settings.seed, question_id(state), round, agent, part)
     return Message(agent, round, act, random.Random(seed).choice(texts), source=part)
-
-
-def _index(stage: Stage[Debate], agent: str) -> int:
-    return stage.settings.names().index(agent)

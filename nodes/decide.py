@@ -9,7 +9,7 @@ from langchain_core.runnables import RunnableLambda
 from sottovoce.nodes.act import Update
 from sottovoce.nodes.answer import deciding_agent
 from sottovoce.nodes.settings import Debate
-from sottovoce.nodes.stage import Company
+from sottovoce.nodes.stage import Company, Stage
 from sottovoce.nodes.state import Decision, Discussion, Vote, said
 from sottovoce.prompts import answers
 
@@ -20,14 +20,21 @@ def decide(company: Company[Any]) -> RunnableLambda[Discussion, Update]:  # Any:
     def decide(state: Discussion) -> Update:
         stage = company.stage(state)
         votes = [_vote(state, name) for name in stage.settings.names() if said(state, name, state["round"])]
-        rule = getattr(stage.settings, "rule", None) or "majority"
-        if isinstance(stage.settings, Debate):
-            rule = stage.settings.rule or stage.final_rule()
-            if rule == "lowest_temperature":
-                return {"decision": by_agent(votes, deciding_agent(stage), state)}
+        rule = _rule(stage)
+        if rule == "lowest_temperature":
+            return {"decision": by_agent(votes, deciding_agent(stage), state)}
         return {"decision": average(votes, state) if rule == "average" else majority(votes, state)}
 
     return RunnableLambda(decide, name="decide")
+
+
+def _rule(stage: Stage[Any]) -> str:  # Any: see decide
+    """As set; else that of the one agent that speaks last, where only one does; else the protocol's own."""
+    if not isinstance(stage.settings, Debate):
+        return "majority"
+    if stage.settings.rule is not None:
+        return stage.settings.rule
+    return "lowest_temperature" if stage.settings.last_round == "deciding" else stage.final_rule()
 
 
 def majority(votes: list[Vote], question: Discussion) -> Decision:

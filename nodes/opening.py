@@ -6,6 +6,7 @@ from typing import Any
 
 from langchain_core.runnables import RunnableLambda
 
+from sottovoce.errors import UsageError
 from sottovoce.nodes.act import Update
 from sottovoce.nodes.stage import Company
 from sottovoce.nodes.state import Discussion, check_question
@@ -18,8 +19,10 @@ def opening(company: Company[Any]) -> RunnableLambda[Discussion, Update]:  # Any
     """
 
     def opening(state: Discussion) -> Update:
+        if state.get("board"):
+            raise UsageError("this thread holds a discussion already; ask each question in a thread of its own")
         settings = company.settings()
-        check_question(state, settings.owners())
+        check_question(state, settings.owners(), settings.needs())
         opened: Discussion = {**state, "settings": settings.model_dump(mode="json")}
         return {"settings": opened["settings"], "round": -1, "notes": company.stage(opened).check_edges()}
 

@@ -68,6 +68,14 @@ class Settings(BaseModel):
         """The agents that private documents may belong to; None where one agent reads them all."""
         return None
 
+    def layout(self) -> tuple[str, ...]:
+        """What a graph's nodes and edges are made for: a run cannot change it."""
+        return ()
+
+    def needs(self) -> dict[str, str]:
+        """Fields without which a question cannot be discussed, and what for."""
+        return {}
+
     def each(self, field: str) -> list[Any]:  # Any: the field's own type
         """A per-agent field, one value for each agent; [] where none was given.
 
@@ -127,9 +135,28 @@ class Debate(Settings):
         """Each agent reads its own documents."""
         return self.names()
 
+    def layout(self) -> tuple[str, ...]:
+        """A node for each agent, and one for a shared summary."""
+        return f"{self.agents} agents", f"{'a' if self.summarise == 'shared' else 'no'} shared summary"
+
+    def parts(self) -> dict[str, Part]:
+        """What each agent plays."""
+        return dict(zip(self.names(), self.each("role") or ["debater"] * self.agents, strict=True))
+
+    def needs(self) -> dict[str, str]:
+        """An expert says the solution, a dummy a decoy (CIPHER, section 5.4)."""
+        said = {"expert": ("solution", "is an expert"), "dummy": ("decoys", "is a dummy")}
+        wanted = {name: said[part] for name, part in self.parts().items() if part in said}
+        return {field: f"agent {name!r} {what}" for name, (field, what) in wanted.items()}
+
     @model_validator(mode="after")
     def _fits(self) -> Debate:
         self.each("role")
+        if self.last_round == "deciding" and self.rule in ("majority", "average"):
+            raise UsageError(
+                f"the rule {self.rule!r} looks at all agents, but last_round 'deciding' lets one of them speak; "
+                "use --rule lowest_temperature or --last-round all"
+            )
         if self.summarise != "none" and self.shape == "fresh":
             raise UsageError("summaries replace the others' answers in a chat; use --shape history with --summarise")
         if self.agents == 1 and self.summarise != "none":
@@ -150,6 +177,10 @@ class SelfConsistency(Settings):
         """sample_1 .. sample_k."""
         return [f"sample_{i + 1}" for i in range(self.samples)]
 
+    def layout(self) -> tuple[str, ...]:
+        """A node for each sample."""
+        return (f"{self.samples} samples",)
+
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
 AnyModel = TypeVar("AnyModel", bound=BaseModel)
@@ -164,11 +195,12 @@ def validated(kind: type[AnyModel], values: dict[str, Any]) -> AnyModel:  # Any:
     try:
         return kind.model_validate(values)
     except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(step) for step in first["loc"]) or kind.__name__
-        raise UsageError(f"{where} is {first['input']!r}: {_expected(first)}") from error
+        raise UsageError(first_wrong(error, kind.__name__)) from error
 
 
-def _expected(error: Any) -> str:  # Any: pydantic's error details
-    message = str(error["msg"])
-    return f"expected {message.removeprefix('Input should be ')}" if message.startswith("Input should be") else message
+def first_wrong(error: ValidationError, whole: str) -> str:
+    """One line about the first value that does not fit; `whole` names what has no field of its own."""
+    first = error.errors()[0]
+    where, message = ".".join(str(step) for step in first["loc"]) or whole, str(first["msg"])
+    expected = message.removeprefix("Input should be ")
+    return f"{where} is {first['input']!r}: {message if expected == message else 'expected ' + expected}"

@@ -98,17 +98,17 @@ class Company(Generic[AnySettings]):
         """The run's settings: those of the runtime context over the factory's.
 
         Raises:
-            UsageError: the context asks for other agents than the graph was built with.
+            UsageError: the context asks for another graph than was built.
         """
         context: Any = get_runtime().context  # Any: a dict, the settings, or None, as the run was started
         if isinstance(context, Settings):
             context = context.model_dump(exclude_unset=True)
         settings = validated(self.kind, {**self.defaults.model_dump(), **(context or {})})
-        if settings.names() != self.defaults.names():
-            raise UsageError(
-                f"the context asks for {len(settings.names())} agents, but this graph was built with "
-                f"{len(self.defaults.names())}; build it with those settings"
-            )
+        for asked, built in zip(settings.layout(), self.defaults.layout(), strict=True):
+            if asked != built:
+                raise UsageError(
+                    f"the context asks for {asked}, but this graph was built with {built}; build it with those settings"
+                )
         return settings
 
     def stage(self, state: Discussion) -> Stage[AnySettings]:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
 from typing import Annotated, Any, NotRequired
 
+from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from sottovoce.channels.board import Board, latest
 from sottovoce.channels.message import Message
 from sottovoce.errors import UsageError, choose
-from sottovoce.prompts.answers import KINDS, Kind
+from sottovoce.nodes.settings import first_wrong
+from sottovoce.prompts.answers import KINDS, Kind, same
 
 JSON = dict[str, Any]  # Any: plain JSON, as checkpoints hold it
 
@@ -100,18 +103,38 @@ def said(state: Discussion, agent: str, round: int, act: str | None = None) -> M
     return None
 
 
-def check_question(question: Question, agents: list[str] | None) -> None:
-    """Refuse a question that no agent could answer, before any model runs.
+def check_question(question: Question, agents: list[str] | None, needs: Mapping[str, str] | None = None) -> None:
+    """Refuse a question that no agent could answer, before any model runs. `needs`: see `Settings.needs`.
 
     Raises:
-        UsageError: empty, of an unknown kind, or with documents for agents that do not exist.
+        UsageError: empty, of an unknown kind, with a field of the wrong type or missing, with a target that
+            is no answer, or with documents for agents that do not exist.
     """
     if not str(question.get("question", "")).strip():
         raise UsageError("the question is empty; give a text to discuss")
     if question.get("kind", "number") not in KINDS:
         raise UsageError(choose("kind of answer", question.get("kind"), KINDS))
+    _check_types(question)
+    for field, what_for in (needs or {}).items():
+        if not question.get(field):
+            raise UsageError(f"{what_for}, but the question has no {field!r}")
     documents = question.get("documents")
     if isinstance(documents, dict) and agents is not None:
         for agent in documents:
             if agent not in agents:
                 raise UsageError(choose("agent among the documents:", agent, agents))
+
+
+def _check_types(question: Question) -> None:
+    """A question may come as JSON from anywhere, and a text in the place of a list would be read letter by letter."""
+    given = {name: question[name] for name in Question.__annotations__ if name in question}  # type: ignore[literal-required]
+    try:
+        TypeAdapter(Question).validate_python(given, strict=True)
+    except ValidationError as error:
+        raise UsageError(first_wrong(error, "the question")) from error
+    target = question.get("target")
+    if target is not None and question.get("kind", "number") == "number":
+        try:
+            same(target, target, "number")
+        except ValueError as error:
+            raise UsageError(f"target is {target!r}; expected a plain number, as answers are read: 22, -3.5") from error

@@ -1,0 +1,66 @@
+"""Words for holding a discussion in a test."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from langgraph.graph.state import CompiledStateGraph
+
+from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.store import PayloadStore
+from sottovoce.graphs.debate import create_debate
+from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.stage import Models
+from sottovoce.nodes.state import Discussion
+
+QUESTION = {"question": "What is 14 + 3 * 5 - 7?", "id": "q1"}
+KEYS = ["settings", "round", "board", "notes", "decision"]
+State = Discussion
+Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
+
+
+def debating(models: Models = None, *, store: PayloadStore | None = None, saver: Any = None, **settings: Any) -> Graph:
+    """A compiled debate of these settings."""
+    return create_debate(Debate(**settings), models=models, store=store).compile(checkpointer=saver)
+
+
+def held(graph: Graph, config: Any = None, **question: Any) -> Any:  # Any: the state at the end
+    """The state of a discussion after its end, held synchronously."""
+    return graph.invoke({**QUESTION, **question}, config, output_keys=KEYS)
+
+
+def script(answers: Mapping[str, list[str]], **more: Any) -> ScriptedChatModel:
+    """A model of which each agent gives these answers, round by round."""
+    return ScriptedChatModel(
+        {agent: [f"The answer is {answer}." for answer in said] for agent, said in answers.items()}, **more
+    )
+
+
+def marked(agents: int, rounds: int) -> ScriptedChatModel:
+    """A model whose every reply says who speaks and in which round."""
+    return ScriptedChatModel({f"agent_{i + 1}": [f"{i + 1} in {r}." for r in range(rounds)] for i in range(agents)})
+
+
+def heard(asked: Asked, turn: int | None = None) -> list[tuple[str, int]]:
+    """Agent and round of every message in a prompt, or in one turn of it, in order."""
+    turns = asked.turns if turn is None else (asked.turns[turn],)
+    return [
+        (part.message.agent, part.message.round) for turn in turns for part in turn.parts if isinstance(part, Heard)
+    ]
+
+
+def calls(model: ScriptedChatModel, agent: str, act: str | None = None) -> list[Asked]:
+    """What an agent was asked, in order."""
+    return [asked for asked in model.asked if asked.agent == agent and act in (None, asked.act)]
+
+
+def texts(state: State) -> dict[tuple[int, str, str], str]:
+    """The words on the board, by round, agent and act."""
+    return {(message.round, message.agent, message.act): message.text for message in board(state)}
+
+
+def board(state: State) -> list[Message]:
+    """The messages of a state."""
+    return list(state["board"])

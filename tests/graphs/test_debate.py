@@ -1,0 +1,351 @@
+"""The debate with scripted replies: who hears what and when, and how many calls are made for it."""
+
+from __future__ import annotations
+
+import threading
+from itertools import permutations
+from typing import Any
+
+import pytest
+from langchain_core.outputs import ChatResult
+from pydantic import PrivateAttr
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Heard
+from sottovoce.errors import UsageError
+from sottovoce.nodes.stage import derived_seed
+from tests.graphs.support import board, calls, debating, heard, held, marked, script, texts
+
+NAMES = ["agent_1", "agent_2", "agent_3"]
+
+
+# Who hears what (Du et al.; CIPHER, appendix B)
+
+
+def test_all_answer_alone_first() -> None:
+    model = marked(3, 3)
+    held(debating(model, agents=3, rounds=3))
+    firsts = [calls(model, name)[0] for name in NAMES]
+    assert [heard(asked) for asked in firsts] == [[], [], []]
+    assert len({asked.text for asked in firsts}) == 1
+    assert "What is 14 + 3 * 5 - 7?" in firsts[0].text
+
+
+def test_every_round_hears_all_others_of_the_round_before_in_order_and_nothing_of_its_own() -> None:
+    model = marked(3, 3)
+    held(debating(model, agents=3, rounds=3))
+    for name in NAMES:
+        others = [other for other in NAMES if other != name]
+        for round, asked in enumerate(calls(model, name)[1:], start=1):
+            assert asked.round == round
+            assert heard(asked, -1) == [(other, round - 1) for other in others]
+            latest = [part.latest for part in asked.turns[-1].parts if isinstance(part, Heard)]
+            assert latest == [True, True]
+
+
+def test_the_history_is_the_chat_so_far_own_answers_as_assistant_turns() -> None:
+    model = marked(3, 3)
+    held(debating(model, agents=3, rounds=3))
+    last = calls(model, "agent_2")[-1]
+    assert [turn.role for turn in last.turns] == ["user", "assistant", "user", "assistant", "user"]
+    assert heard(last) == [
+        ("agent_2", 0),
+        ("agent_1", 0),
+        ("agent_3", 0),
+        ("agent_2", 1),
+        ("agent_1", 1),
+        ("agent_3", 1),
+    ]
+    parts = [part for turn in last.turns for part in turn.parts if isinstance(part, Heard)]
+    assert [part.latest for part in parts] == [False] * 3 + [True] * 3
+    assert [part.own for part in parts] == [True, False, False] * 2
+    assert [part.text for part in parts[3:]] == ["2 in 1.", "1 in 1.", "3 in 1."]
+
+
+@pytest.mark.parametrize(("order", "own_at"), [(None, -1), ("others_first", -1), ("own_first", 0)])
+def test_a_fresh_prompt_holds_the_last_round_alone_the_own_answer_last_or_first(order: Any, own_at: int) -> None:
+    model = marked(3, 3)
+    held(debating(model, agents=3, rounds=3, shape="fresh", order=order))
+    last = calls(model, "agent_2")[-1]
+    blocks = [("agent_1", 1), ("agent_3", 1)]
+    blocks.insert(len(blocks) if own_at else 0, ("agent_2", 1))
+    assert [turn.role for turn in last.turns] == ["user"]
+    assert heard(last) == blocks
+
+
+@pytest.mark.parametrize(("order", "own_at"), [("others_first", -1), ("own_first", 0)])
+def test_in_a_chat_an_order_restates_the_own_answer_beside_the_others(order: Any, own_at: int) -> None:
+    model = marked(3, 2)
+    held(debating(model, agents=3, rounds=2, order=order))
+    blocks = heard(calls(model, "agent_2")[-1], -1)
+    assert blocks.pop(own_at) == ("agent_2", 0)
+    assert blocks == [("agent_1", 0), ("agent_3", 0)]
+
+
+def test_nobody_is_told_who_said_what() -> None:
+    model = marked(3, 3)
+    held(debating(model, agents=3, rounds=3))
+    assert not [name for name in NAMES for asked in model.asked if name in asked.text]
+
+
+def test_nobody_reads_the_target_or_the_solution() -> None:
+    model = marked(2, 2)
+    held(debating(model, rounds=2), target="9191", solution="It is 9292.", decoys=["It is 9393."])
+    assert not [asked for asked in model.asked if "9" in asked.text]
+
+
+def test_one_agent_is_asked_to_verify_its_own_answer() -> None:
+    model = marked(1, 3)
+    held(debating(model, agents=1, rounds=3))
+    last = calls(model, "agent_1")[-1]
+    assert heard(last) == [("agent_1", 0), ("agent_1", 1)]
+    assert "Check your answer" in last.turns[-1].text
+    assert "Another agent" not in last.text
+
+
+class InOrder(ScriptedChatModel):
+    """Lets the agents of a round speak in one order only."""
+
+    order: tuple[str, ...] = ()
+    _turn: Any = PrivateAttr(default_factory=threading.Condition)  # Any: as its super class has a lock
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        with self._turn:
+            agent = run_manager.metadata["agent"]
+            assert self._turn.wait_for(lambda: self.order[len(self.asked) % 3] == agent, timeout=30)
+            result = super()._generate(messages, stop, run_manager, **kwargs)
+            self._turn.notify_all()
+        return result
+
+
+def test_the_order_in_which_agents_of_a_round_happen_to_run_changes_no_prompt() -> None:
+    found = []
+    for order in permutations(NAMES):
+        model = InOrder(replies=marked(3, 3).replies, order=order)
+        state = held(debating(model, agents=3, rounds=3))
+        assert [asked.agent for asked in model.asked] == list(order) * 3
+        prompts = {(asked.agent, asked.round): asked.text for asked in model.asked}
+        found.append((prompts, texts(state), state["decision"]))
+    assert all(each == found[0] for each in found)
+
+
+# Summaries
+
+
+def test_each_summarises_the_others_before_it_revises() -> None:
+    model = ScriptedChatModel({name: [f"{name} says {i}" for i in range(9)] for name in NAMES})
+    state = held(debating(model, agents=3, rounds=3, summarise="each"))
+    for name in NAMES:
+        others = [other for other in NAMES if other != name]
+        asked = calls(model, name)
+        assert [call.act for call in asked] == ["answer", "summarise", "revise", "summarise", "revise"]
+        assert [heard(call) for call in asked[1::2]] == [[(other, r) for other in others] for r in (0, 1)]
+        assert heard(asked[4], -1) == [(name, 1)]
+        assert asked[4].turns[-1].parts[1].text == f"{name} says 3"  # type: ignore[union-attr]  # a heard message
+    assert len(model.asked) == 3 * 3 + 3 * 2
+    assert sorted({(message.round, message.act) for message in board(state)}) == [
+        (0, "answer"),
+        (0, "summarise"),
+        (1, "revise"),
+        (1, "summarise"),
+        (2, "revise"),
+    ]
+
+
+def test_a_revision_after_summaries_hears_no_other_agent_s_own_words() -> None:
+    model = ScriptedChatModel({name: [f"{name} says {i}" for i in range(9)] for name in NAMES})
+    held(debating(model, agents=3, rounds=3, summarise="each"))
+    parts = [part for turn in calls(model, "agent_1")[4].turns for part in turn.parts if isinstance(part, Heard)]
+    assert [(part.message.act, part.own, part.latest) for part in parts] == [
+        ("answer", True, False),
+        ("summarise", False, False),
+        ("revise", True, True),
+        ("summarise", False, True),
+    ]
+
+
+def test_one_shared_summary_of_all_answers_reaches_everybody() -> None:
+    model = ScriptedChatModel({name: [f"{name} says {i}" for i in range(9)] for name in NAMES})
+    state = held(debating(model, agents=3, rounds=3, summarise="shared"))
+    summaries = calls(model, "agent_1", "summarise")
+    assert [heard(asked) for asked in summaries] == [[(name, 0) for name in NAMES], [(name, 1) for name in NAMES]]
+    assert len(model.asked) == 3 * 3 + 2
+    assert [heard(calls(model, name)[-1], -1) for name in NAMES] == [[("summariser", 1)]] * 3
+    assert [key for key in texts(state) if key[2] == "summarise"] == [
+        (0, "summariser", "summarise"),
+        (1, "summariser", "summarise"),
+    ]
+
+
+def test_summaries_are_spoken_in_words_and_answers_by_the_protocol() -> None:
+    model = marked(2, 9)
+    held(debating(model, rounds=2, summarise="each"))
+    assert {asked.act: asked.options.get("speaks") for asked in model.asked} == {
+        "answer": None,
+        "summarise": "nl",
+        "revise": None,
+    }
+
+
+# Experts and dummies (CIPHER, section 5.4)
+
+
+def test_an_expert_says_the_solution_every_round_without_a_call() -> None:
+    model = marked(2, 3)
+    state = held(debating(model, rounds=3, role=["debater", "expert"]), solution="14 + 15 - 7 = 22.", decoys=["no"])
+    assert {asked.agent for asked in model.asked} == {"agent_1"}
+    assert [text for (_, agent, _), text in texts(state).items() if agent == "agent_2"] == ["14 + 15 - 7 = 22."] * 3
+    assert {message.source for message in board(state) if message.agent == "agent_2"} == {"expert"}
+
+
+def test_a_dummy_says_the_solution_of_another_question_drawn_anew_each_round() -> None:
+    decoys = [f"It is {i}." for i in range(50)]
+    state = held(
+        debating(marked(1, 6), rounds=6, agents=3, role=["debater", "dummy", "dummy"]), solution="x", decoys=decoys
+    )
+    first, second = (
+        [text for (_, agent, _), text in texts(state).items() if agent == name] for name in ("agent_2", "agent_3")
+    )
+    assert set(first) | set(second) <= set(decoys)
+    assert len(set(first)) > 3
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("part", "expected"),
+    [
+        ("expert", "agent 'agent_2' is an expert, but the question has no 'solution'"),
+        ("dummy", "agent 'agent_2' is a dummy, but the question has no 'decoys'"),
+    ],
+)
+def test_what_an_expert_or_a_dummy_would_say_is_asked_for_before_anybody_speaks(part: str, expected: str) -> None:
+    model = marked(1, 1)
+    with pytest.raises(UsageError, match=expected):
+        held(debating(model, rounds=1, role=["debater", part]))
+    assert not model.asked
+
+
+@pytest.mark.parametrize("rule", ["lowest_temperature", None])
+def test_an_expert_never_decides_by_temperature_for_it_has_none(rule: Any) -> None:
+    model = script({"agent_2": ["1"], "agent_3": ["2"]})
+    graph = debating(
+        model, agents=3, rounds=1, role=["expert", "debater", "debater"], rule=rule, temperature=[0.1, 0.9, 0.5]
+    )
+    decision = held(graph, solution="The answer is 22.")["decision"]
+    assert decision["answer"] == ("2" if rule else "22")
+
+
+# Documents, temperatures, models, system prompts
+
+
+def test_documents_are_private_to_their_agent() -> None:
+    model = marked(3, 2)
+    held(debating(model, agents=3, rounds=2), documents={"agent_1": ["Mia has 3."], "agent_3": ["Tom has 5."]})
+    facts = [["Mia has 3." in asked.text, "Tom has 5." in asked.text] for name in NAMES for asked in calls(model, name)]
+    assert facts == [[True, False]] * 2 + [[False, False]] * 2 + [[False, True]] * 2
+
+
+def test_a_plain_list_of_documents_is_for_all() -> None:
+    model = marked(2, 1)
+    held(debating(model, rounds=1), documents=["Mia has 3."])
+    assert all("Mia has 3." in asked.text for asked in model.asked)
+
+
+@pytest.mark.parametrize("summarise", ["each", "shared"])
+def test_summaries_are_asked_for_without_documents(summarise: str) -> None:
+    model = marked(3, 9)
+    held(debating(model, agents=3, rounds=2, summarise=summarise), documents={"agent_1": ["Mia has 3."]})
+    assert not ["Mia" in asked.text for asked in model.asked if asked.act == "summarise" and "Mia" in asked.text]
+
+
+@pytest.mark.parametrize(
+    ("question", "expected"),
+    [
+        (
+            {"documents": {"agent_9": ["x"]}},
+            "unknown agent among the documents: 'agent_9'; choose from: agent_1, agent_2",
+        ),
+        ({"documents": "Mia has 3."}, "documents"),
+        ({"question": " \n"}, "the question is empty"),
+        ({"kind": "colour"}, "unknown kind of answer 'colour'; choose from: label, number, option, text, yes_no"),
+        ({"target": "twenty-two"}, "target"),
+        ({"choices": "(A) 1"}, "choices"),
+    ],
+)
+def test_a_question_that_cannot_be_discussed_is_refused_before_anybody_speaks(
+    question: dict[str, Any], expected: str
+) -> None:
+    model = marked(2, 1)
+    with pytest.raises(UsageError, match=expected):
+        held(debating(model, rounds=1), **question)
+    assert not model.asked
+
+
+def test_each_agent_has_its_own_temperature_model_and_system_prompt() -> None:
+    models = {name: marked(3, 2) for name in NAMES}
+    systems = ["You are bold.", "You are shy.", "You are dry."]
+    held(debating(models, agents=3, rounds=2, temperature=[0.1, 0.2, 0.3], system=systems))
+    for name, system, temperature in zip(NAMES, systems, [0.1, 0.2, 0.3], strict=True):
+        assert [(asked.agent, asked.options["temperature"]) for asked in models[name].asked] == [
+            (name, temperature)
+        ] * 2
+        assert all(asked.turns[0].text == system and asked.turns[0].role == "system" for asked in models[name].asked)
+
+
+def test_one_value_serves_all_agents() -> None:
+    model = marked(3, 1)
+    held(debating(model, agents=3, rounds=1, temperature=[0.7], system=["Be brief."]))
+    assert [(asked.options["temperature"], asked.turns[0].text) for asked in model.asked] == [(0.7, "Be brief.")] * 3
+
+
+def test_a_model_for_each_agent_is_asked_for_by_name() -> None:
+    with pytest.raises(UsageError, match="unknown agent without a model: 'agent_2'; choose from: agent_1"):
+        held(debating({"agent_1": marked(1, 1)}, rounds=1))
+
+
+# Seeds
+
+
+def seeds(**more: Any) -> dict[tuple[str, int, str], int]:
+    model = marked(4, 9)
+    question = {"id": more.pop("id")} if "id" in more else {}
+    held(debating(model, **{"agents": 3, "rounds": 2, "summarise": "each", **more}), **question)
+    return {(asked.agent, asked.round, asked.act): asked.options["seed"] for asked in model.asked}
+
+
+def test_every_call_has_a_seed_of_its_own() -> None:
+    found = seeds()
+    assert len(set(found.values())) == len(found) == 9
+    assert found["agent_2", 1, "revise"] == derived_seed(0, "q1", 1, "agent_2", "revise")
+
+
+def test_the_same_run_has_the_same_seeds_another_run_or_question_others() -> None:
+    assert seeds() == seeds()
+    assert not set(seeds().values()) & set(seeds(seed=1).values())
+    assert not set(seeds().values()) & set(seeds(id="q2").values())
+
+
+def test_more_agents_or_rounds_leave_the_seeds_of_the_others_as_they_were() -> None:
+    larger = seeds(agents=4, rounds=3)
+    assert seeds().items() <= larger.items()
+
+
+# The last round
+
+
+@pytest.mark.parametrize(("agents", "rounds"), [(2, 3), (3, 2), (3, 1)])
+def test_if_the_deciding_agent_alone_speaks_last_there_are_n_times_r_minus_one_plus_one_calls(
+    agents: int, rounds: int
+) -> None:
+    model = marked(agents, rounds)
+    warmth = [0.9] * (agents - 1) + [0.1]
+    state = held(debating(model, agents=agents, rounds=rounds, temperature=warmth, last_round="deciding"))
+    assert len(model.asked) == agents * (rounds - 1) + 1
+    assert [asked.agent for asked in model.asked if asked.round == rounds - 1] == [f"agent_{agents}"]
+    assert state["decision"]["rule"] == "lowest_temperature"
+
+
+@pytest.mark.parametrize("rule", ["majority", "average"])
+def test_a_rule_over_all_agents_needs_all_of_them_in_the_last_round(rule: Any) -> None:
+    with pytest.raises(UsageError, match="last_round"):
+        debating(last_round="deciding", rule=rule)

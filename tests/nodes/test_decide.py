@@ -1,0 +1,114 @@
+"""How a debate is decided: the rules, their ties, and what an unreadable answer does."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.nodes.state import Decision
+from tests.graphs.support import board, debating, held
+
+SILENT = "I do not know."
+
+
+def decided(said: list[str], *, question: dict[str, Any] | None = None, **settings: Any) -> Decision:
+    """How a debate of one round ends in which each agent says one of `said`."""
+    model = ScriptedChatModel({f"agent_{i + 1}": [text] for i, text in enumerate(said)})
+    graph = debating(model, **{"agents": len(said), "rounds": 1, **settings})
+    decision: Decision = held(graph, **(question or {}))["decision"]
+    return decision
+
+
+@pytest.mark.parametrize(
+    ("said", "answer", "why"),
+    [
+        (["5", "7", "7"], "7", "2 of 3 say 7"),
+        (["5", "7"], "5", "1 of 2 say 5; a tie of 2 answers, agent_1 spoke first"),
+        (["9", "5", "7", "7", "5"], "5", "2 of 5 say 5; a tie of 2 answers, agent_2 spoke first"),
+        ([SILENT, "7", "5"], "7", "1 of 3 say 7; a tie of 2 answers, agent_2 spoke first"),
+        ([SILENT, SILENT, "5"], "5", "1 of 3 say 5"),
+        ([SILENT, ""], None, "no answer could be read: all abstained"),
+        (["22.0", "$22", "7", "7"], "22", "2 of 4 say 22; a tie of 2 answers, agent_1 spoke first"),
+    ],
+)
+def test_the_majority_is_the_most_frequent_answer_and_of_several_the_first(
+    said: list[str], answer: str | None, why: str
+) -> None:
+    decision = decided(said)
+    assert (decision["answer"], decision["why"], decision["rule"]) == (answer, why, "majority")
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "answer"),
+    [
+        ("option", ["(B)", "The answer is (C).", "B"], "B"),
+        ("yes_no", ["The answer is no.", "The answer is No.", "The answer is yes."], "no"),
+        ("label", ["[Unknown]", "so [unknown]", "[Correct]"], "unknown"),
+        ("text", ["[the Eiffel Tower]", "[Eiffel tower]", "[Paris]"], "the Eiffel Tower"),
+    ],
+)
+def test_answers_of_each_kind_are_pooled_as_that_kind(kind: str, said: list[str], answer: str) -> None:
+    decision = decided(said, question={"kind": kind})
+    assert (decision["answer"], decision["why"]) == (answer, f"2 of 3 say {answer}")
+
+
+def test_an_unreadable_answer_abstains_and_keeps_its_words_on_the_board() -> None:
+    model = ScriptedChatModel({"agent_1": [SILENT], "agent_2": ["5"]})
+    state = held(debating(model, rounds=1), target="5")
+    assert state["decision"]["votes"] == [
+        {"agent": "agent_1", "answer": None, "counts": False},
+        {"agent": "agent_2", "answer": "5", "counts": True},
+    ]
+    assert board(state)[0].text == SILENT
+
+
+@pytest.mark.parametrize(
+    ("temperatures", "answer", "agent"),
+    [([0.5, 0.2, 0.9], "2", "agent_2"), ([0.5, 0.2, 0.2], "2", "agent_2"), ([0.0, 0.0, 0.0], "1", "agent_1")],
+)
+def test_the_lowest_temperature_decides_and_of_several_the_first(
+    temperatures: list[float], answer: str, agent: str
+) -> None:
+    decision = decided(["1", "2", "3"], rule="lowest_temperature", temperature=temperatures)
+    assert (decision["answer"], decision["why"]) == (answer, f"{agent} has the lowest temperature")
+    assert [vote["agent"] for vote in decision["votes"] if vote["counts"]] == [agent]
+
+
+def test_a_deciding_agent_that_abstains_is_not_replaced_by_another() -> None:
+    decision = decided([SILENT, "5"], rule="lowest_temperature", temperature=[0.1, 0.9], question={"target": "5"})
+    assert (decision["answer"], decision["score"]) == (None, 0.0)
+    assert decision["why"] == "agent_1 has the lowest temperature, and its answer could not be read"
+
+
+def test_without_any_temperature_the_first_agent_decides() -> None:
+    assert decided(["1", "2"], rule="lowest_temperature")["answer"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("said", "score"), [(["5", "7", "5", SILENT], 0.5), ([SILENT, SILENT], 0.0), (["5.0", "5"], 1.0)]
+)
+def test_the_average_is_the_share_of_right_agents_and_no_answer(said: list[str], score: float) -> None:
+    decision = decided(said, rule="average", question={"target": "5"})
+    assert (decision["answer"], decision["score"], decision["rule"]) == (None, score, "average")
+    assert len(decision["votes"]) == len(said)
+
+
+def test_the_average_without_a_target_shows_every_answer_and_no_score() -> None:
+    decision = decided(["5", SILENT], rule="average")
+    assert decision["score"] is None
+    assert [vote["answer"] for vote in decision["votes"]] == ["5", None]
+
+
+@pytest.mark.parametrize(
+    ("target", "said", "score"),
+    [("7", ["7", "7"], 1.0), ("7.0", ["7"], 1.0), ("8", ["7"], 0.0), (None, ["7"], None), ("8", [SILENT], 0.0)],
+)
+def test_one_answer_scores_one_or_nothing(target: str | None, said: list[str], score: float | None) -> None:
+    assert decided(said, question={} if target is None else {"target": target})["score"] == score
+
+
+def test_an_abstention_is_not_right_even_where_the_target_is_unknown_too() -> None:
+    decision = decided([SILENT], question={"kind": "text", "target": "unknown"})
+    assert (decision["answer"], decision["score"]) == (None, 0.0)
