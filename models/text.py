@@ -42,7 +42,7 @@ class Detokenizer:
 def overlapping(spans: Sequence[Span], part: Span) -> Span:
     """The token span of every token that overlaps a character span; empty spans give (k, k)."""
     start, end = part
-    inside = [i for i, (left, right) in enumerate(spans) if left < end and right > start]
+    inside = [i for i, (left, right) in enumerate(spans) if start < end and left < end and right > start]
     if not inside:
         before = sum(right <= start for _, right in spans)
         return (before, before)

@@ -66,6 +66,7 @@ def test_an_unfinished_character_is_not_settled() -> None:
         ((5, 7), (1, 3)),
         ((0, 0), (0, 0)),
         ((3, 3), (1, 1)),
+        ((4, 4), (1, 1)),  # a heard part of nothing, inside a token, took the token
         ((9, 9), (3, 3)),
         ((20, 30), (3, 3)),
     ],

@@ -1,0 +1,271 @@
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sottovoce.channels.cipher import Cipher, Partial, Weights
+from sottovoce.channels.message import Heard, PayloadRef, Turn
+from sottovoce.channels.nl import NL
+from sottovoce.channels.payload import Payload
+from sottovoce.channels.protocol import CompatName, Speech
+from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import ProtocolError, UsageError
+from sottovoce.models import Ids, Mind, Request, Rows, Sampling, assemble
+from sottovoce.models.sampling import distribution
+from tests.support import (
+    VOCABULARY,
+    close,
+    hear,
+    noise,
+    reciting_mind,
+    say,
+    text,
+    tiny_mind,
+    tiny_model,
+    tiny_tokenizer,
+)
+
+LOGITS = 3 * noise(40, 20)
+ONE = torch.ones(40)
+
+
+def lower(mind: Mind, protocol: Cipher | NL, temperature: float = 0.0, max_new: int = 12, **speech: object) -> Request:
+    wanted = Speech(max_new, Sampling(temperature), **speech)  # type: ignore[arg-type]
+    return protocol.lower([Turn("user", ("What is 14 + 3?",))], mind, never, wanted)
+
+
+def never(ref: PayloadRef) -> Payload:
+    raise AssertionError(f"nothing is heard here, but {ref} was asked for")
+
+
+# The one invariant that ties CIPHER to words
+
+
+@pytest.mark.parametrize("family", ["qwen2", "llama", "gpt2", "gemma2"])
+@pytest.mark.parametrize("temperature", [0.0, 1e-6])
+def test_cipher_at_temperature_zero_is_greedy_speech_token_by_token(family: str, temperature: float) -> None:
+    mind = tiny_mind(family)
+    words, latent = lower(mind, NL()), lower(mind, Cipher(), temperature)
+
+    said, thought = mind.engine.run(words), mind.engine.run(latent)
+
+    assert thought.ids == said.ids and thought.finish == said.finish
+    assert torch.equal(thought.rows[mind.table.key], mind.table.rows[list(said.ids)])
+
+
+def test_a_message_of_sure_means_is_heard_as_its_words_are(store: PayloadStore) -> None:
+    mind = tiny_mind()
+    thought, said = say(Cipher(), mind, store), say(NL(), mind, store)
+
+    latent = mind.engine.run(hear(Cipher(), mind, store, Heard(thought)))
+    words = mind.engine.run(hear(NL(), mind, store, Heard(said)))
+
+    assert latent.ids == words.ids
+
+
+def test_cipher_stops_where_greedy_speech_stops_and_leaves_the_stop_out() -> None:
+    mind = reciting_mind("\n22 pears<|im_end|>.")
+    words, latent = lower(mind, NL()), lower(mind, Cipher(), 0.5)
+
+    said, thought = mind.engine.run(words), mind.engine.run(latent)
+
+    assert text(said.ids) == text(thought.ids) == "22 pears"
+    assert said.finish == thought.finish == "stop"
+
+
+# The reference's other choices
+
+
+@pytest.mark.parametrize(
+    ("compat", "temperature", "found"), [("paper", 0.0, 0.0), ("reference", 0.0, 1.0), ("reference", 0.3, 0.3)]
+)
+def test_the_reference_reads_temperature_zero_as_one(compat: CompatName, temperature: float, found: float) -> None:
+    assert lower(tiny_mind(), Cipher(compat=compat), temperature).sampling.temperature == found
+
+
+def test_the_reference_keeps_the_row_that_met_the_stop() -> None:
+    mind = reciting_mind("\n22 pears<|im_end|>.")
+    paper, reference = Cipher(), Cipher(compat="reference")
+
+    kept, left = [each.record(mind.engine.run(lower(mind, each, 0.5)), mind) for each in (reference, paper)]
+
+    assert (kept.label.text, left.label.text) == ("22 pears<|im_end|>", "22 pears")
+    rows = kept.rows(mind.table.key)
+    assert rows is not None and len(rows) == len(kept) == len(left) + 1
+
+
+def test_the_reference_stops_at_the_tokenizers_end_alone() -> None:
+    mind = tiny_mind()
+
+    assert lower(mind, Cipher()).stop.ids == mind.stop_ids == (2, 0)
+    assert lower(mind, Cipher(compat="reference")).stop.ids == (2,)
+
+
+def test_cipher_applies_no_processor_but_the_temperature() -> None:
+    mind = tiny_mind()
+    plain = lower(mind, Cipher(), 0.8)
+    cut = replace(plain, sampling=Sampling(0.8, top_p=0.1, top_k=1, repetition_penalty=2.0, seed=5))
+
+    found, expected = mind.engine.run(cut), mind.engine.run(plain)
+
+    assert torch.equal(found.rows[mind.table.key], expected.rows[mind.table.key])
+
+
+# Partial CIPHER
+
+
+def means(weights: Weights, temperature: float = 1.0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Averaging weights, the whole distribution, and the greedy one."""
+    p = distribution(LOGITS, temperature * ONE)
+    return weights(LOGITS, p), p, distribution(LOGITS, 0 * ONE)
+
+
+@pytest.mark.parametrize(
+    ("criterion", "everything", "nothing"),
+    [("entropy", 0.0, 99.0), ("entropy_reversed", 99.0, 0.0), ("max", 1.0, 0.0), ("max_reversed", 0.0, 1.0)],
+)
+def test_the_threshold_goes_from_full_cipher_to_greedy(criterion: Partial, everything: float, nothing: float) -> None:
+    full, p, greedy = means(Weights(criterion, everything))
+    none, _, _ = means(Weights(criterion, nothing))
+
+    assert torch.equal(full, p) and torch.equal(none, greedy)
+
+
+@pytest.mark.parametrize(("criterion", "threshold"), [("entropy", 1.0), ("max", 0.6)])
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_a_criterion_and_its_reverse_complement_each_other(
+    criterion: Partial, threshold: float, temperature: float
+) -> None:
+    found, p, greedy = means(Weights(criterion, threshold), temperature)
+    reversed_criterion: Partial = "entropy_reversed" if criterion == "entropy" else "max_reversed"
+    other, _, _ = means(Weights(reversed_criterion, threshold), temperature)
+
+    averaged = (found == p).all(-1)
+    assert 0 < averaged.sum() < len(averaged)
+    assert torch.equal(other, torch.where(averaged[:, None], greedy, p))
+
+
+def test_uncertain_positions_are_averaged() -> None:
+    certain, uncertain = torch.tensor([[9.0, 0, 0, 0]]), torch.tensor([[0.1, 0, 0, 0]])
+
+    for weights in (Weights("entropy", 0.7), Weights("max", 0.5)):
+        assert weights(uncertain, uncertain.softmax(-1)).tolist() == uncertain.softmax(-1).tolist()
+        assert weights(certain, certain.softmax(-1)).tolist() == [[1, 0, 0, 0]]
+
+
+def test_the_criterion_is_taken_at_temperature_one_unless_told_otherwise() -> None:
+    logits = torch.tensor([[2.0, 0.0, 0.0, 0.0]])  # largest probability .71 at T = 1, .46 at T = 2
+    p = (logits / 2).softmax(-1)
+
+    assert Weights("max", 0.6)(logits, p).tolist() == [[1, 0, 0, 0]]
+    assert Weights("max", 0.6, at="generation")(logits, p).tolist() == p.tolist()
+
+
+def test_the_reference_marks_what_reaches_the_level_instead_of_one_token() -> None:
+    by_max, by_entropy = Weights("max", 0.3, true_one_hot=False), Weights("entropy", 9.0, true_one_hot=False)
+    logits = torch.tensor([[2.0, 1.9, 0.0]])  # largest probability .51, entropy .92 nats at T = 1
+    hot, cold = (logits / 3).softmax(-1), (logits / 0.1).softmax(-1)
+
+    assert by_max(logits, hot).tolist() == [[0, 0, 0]]  # T > 1: nothing reaches the largest p at T = 1
+    assert by_max(logits, cold).tolist() == [[1, 0, 0]]
+    assert by_entropy(logits, hot).tolist() == [[0, 0, 0]]  # compares a probability with an entropy
+
+
+@pytest.mark.parametrize("criterion", ["max", "max_reversed"])
+def test_partial_cipher_says_table_rows_where_it_does_not_average(criterion: Partial) -> None:
+    mind, protocol = tiny_mind(), Cipher(partial=criterion, threshold=0.06)
+    request = lower(mind, protocol, 1.0, max_new=10)
+    reply = mind.engine.run(replace(request, stop=replace(request.stop, ids=())))
+
+    assert reply.stats is not None
+    uncertain = reply.stats.top_logprobs[:, 0].exp() <= 0.06
+    averaged = (reply.rows[mind.table.key] != mind.table.rows[list(reply.ids)]).any(-1)
+    assert 0 < uncertain.sum() < 10
+    assert torch.equal(averaged, uncertain if criterion == "max" else ~uncertain)
+
+
+@pytest.mark.parametrize(
+    ("options", "threshold"),
+    [({"partial": "max"}, 0.8), ({"partial": "entropy_reversed"}, 1.869), ({"partial": "max", "threshold": 0.5}, 0.5)],
+)
+def test_the_papers_thresholds_are_the_defaults(options: dict[str, object], threshold: float) -> None:
+    weigh = lower(tiny_mind(), Cipher(**options)).feed.weigh  # type: ignore[arg-type]
+
+    assert isinstance(weigh, Weights) and weigh.threshold == threshold
+
+
+def test_a_threshold_without_criterion_is_refused() -> None:
+    with pytest.raises(UsageError, match="cipher got a threshold but no criterion"):
+        Cipher(threshold=0.5)
+
+
+# Between two models
+
+
+def test_a_hearer_with_a_wider_table_gets_the_means_in_its_own_space(store: PayloadStore) -> None:
+    speaker, hearer = tiny_mind(), tiny_mind("llama", hidden_size=48)
+    message = say(Cipher(), speaker, store, sampling=Sampling(0.8), max_new=3, hearers=(hearer, speaker, hearer))
+    assert message.payload is not None
+    payload = message.payload.load(store)
+
+    own, others = payload.rows(speaker.table.key), payload.rows(hearer.table.key)
+    (piece,) = [piece for piece in hear(Cipher(), hearer, store, Heard(message)).prompt if isinstance(piece, Rows)]
+
+    assert own is not None and others is not None
+    assert own.shape == (3, 32) and others.shape == (3, 48)
+    assert torch.equal(piece.rows, others)
+    assert len(hearer.engine.run(hear(Cipher(), hearer, store, Heard(message))).ids) == 8
+
+
+def test_both_spaces_are_averaged_under_one_distribution(store: PayloadStore) -> None:
+    speaker, hearer = tiny_mind(), tiny_mind("llama", hidden_size=48)
+    request = lower(speaker, Cipher(), 0.8, max_new=1, hearers=(hearer,))
+    prompt = torch.tensor([[id for piece in request.prompt if isinstance(piece, Ids) for id in piece.ids]])
+    p = (speaker.model(prompt).logits[0, -1] / 0.8).softmax(-1)
+
+    rows = speaker.engine.run(request).rows
+
+    assert close(rows[speaker.table.key][0], p @ speaker.table.rows)
+    assert close(rows[hearer.table.key][0], p @ hearer.table.rows)
+
+
+def test_a_hearer_nobody_expected_reads_the_sparse_form_which_tells_its_mass(store: PayloadStore) -> None:
+    speaker, hearer = tiny_mind(), tiny_mind("llama", hidden_size=48)
+    sampling = Sampling(0.3)
+    alone = say(Cipher(), speaker, store, sampling=sampling, max_new=4)
+    expected = say(Cipher(), speaker, store, sampling=sampling, max_new=4, hearers=(hearer,))
+    assert alone.payload is not None and expected.payload is not None
+    exact, covered = (
+        expected.payload.load(store).rows(hearer.table.key),
+        alone.payload.load(store).tensors["sparse.covered"],
+    )
+
+    (piece,) = [piece for piece in hear(Cipher(), hearer, store, Heard(alone)).prompt if isinstance(piece, Rows)]
+
+    assert exact is not None and covered.min() > 0.5
+    # Rows of length at most m, of which the mass 1 - c was left out and the rest scaled up: off by at most 2 (1 - c) m.
+    m = hearer.table.rows.norm(dim=-1).max()
+    assert ((piece.rows - exact).norm(dim=-1) <= 2 * (1 - covered) * m + 1e-5).all()
+
+
+def test_receivers_of_another_vocabulary_are_left_out_and_refused_by_name() -> None:
+    longer = copy.deepcopy(tiny_tokenizer())
+    longer.add_tokens(["sottovoce"])
+    speaker, other = tiny_mind(), assemble("longer", tiny_model(vocab_size=VOCABULARY + 1), longer)
+
+    assert lower(speaker, Cipher(), hearers=(other,)).feed.tables == ()
+    with pytest.raises(
+        ProtocolError, match=r"cipher needs one vocabulary, but 'qwen2-0' \(300 tokens\) and 'longer' \(301 tokens\)"
+    ):
+        Cipher().check(speaker, other)
+
+
+def test_one_vocabulary_is_enough_whatever_the_sizes() -> None:
+    Cipher().check(tiny_mind(), tiny_mind("llama", hidden_size=48, vocab_size=320))
+
+
+def test_agents_of_a_cipher_debate_have_rising_temperatures() -> None:
+    assert [Cipher().temperature(i, 4, 0.8) for i in range(4)] == pytest.approx([0.2, 0.4, 0.6, 0.8])

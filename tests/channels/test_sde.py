@@ -1,0 +1,216 @@
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+
+import pytest
+import torch
+
+from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.nl import NL
+from sottovoce.channels.payload import Payload
+from sottovoce.channels.sde import SDE, Hidden
+from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import ProtocolError, UsageError
+from sottovoce.models import Edit, Ids, Mind, Request, Sampling, assemble
+from tests.support import HIDDEN, close, hear, say, tiny_mind, tiny_model, tiny_tokenizer
+
+MIND = tiny_mind(num_hidden_layers=3)
+
+
+def payload_of(message: Message, store: PayloadStore) -> Payload:
+    assert message.payload is not None
+    return message.payload.load(store)
+
+
+def prompt_ids(request: Request) -> list[int]:
+    return [id for piece in request.prompt if isinstance(piece, Ids) for id in piece.ids]
+
+
+def hidden_states(mind: Mind, prompt: str, said: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
+    """Of a plain forward pass, from the last position of the prompt on: (n + 1, H), the embeddings first."""
+    chat = mind.tokenizer.apply_chat_template(
+        [{"role": "user", "content": prompt}], add_generation_prompt=True, return_dict=False
+    )
+    with torch.inference_mode():
+        states = mind.model(torch.tensor([[*chat, *said]]), output_hidden_states=True).hidden_states
+    return tuple(state[0, len(chat) - 1 :] for state in states)
+
+
+@pytest.mark.parametrize("layers", [(0,), (1,), (0, 1)])  # not the last: transformers gives it after the final norm
+@pytest.mark.parametrize("family", ["qwen2", "llama", "gemma2"])
+def test_deltas_are_differences_of_the_hidden_states_of_a_plain_forward_pass(
+    store: PayloadStore, family: str, layers: tuple[int, ...]
+) -> None:
+    mind = tiny_mind(family, num_hidden_layers=3)
+    payload = payload_of(say(SDE(layers=layers), mind, store), store)
+    states = hidden_states(mind, "What is 14 + 3?", payload.ids)
+
+    assert payload.label.layers == layers
+    assert payload.states is not None and payload.states.shape == (len(layers), 8, HIDDEN)
+    assert close(payload.states, torch.stack([states[layer + 1].diff(dim=0) for layer in layers]))
+
+
+def test_the_reference_takes_the_last_layer_after_the_final_norm(store: PayloadStore) -> None:
+    reference = payload_of(say(SDE(layers=(0, 2), compat="reference"), MIND, store), store)
+    states = hidden_states(MIND, "What is 14 + 3?", reference.ids)
+    paper = payload_of(say(SDE(layers=(0, 2)), MIND, store), store)
+
+    assert reference.states is not None and paper.states is not None
+    assert close(reference.states, torch.stack([states[1].diff(dim=0), states[3].diff(dim=0)]))
+    assert not close(paper.states[1], reference.states[1])
+
+
+def test_hidden_carries_the_states_themselves(store: PayloadStore) -> None:
+    payload = payload_of(say(Hidden(layers=(0, 1)), MIND, store), store)
+    states = hidden_states(MIND, "What is 14 + 3?", payload.ids)
+
+    assert payload.states is not None and payload.label.protocol == "hidden"
+    assert close(payload.states, torch.stack([states[1][1:], states[2][1:]]))
+
+
+@pytest.mark.parametrize("protocol", [SDE(layers=(0, 1)), Hidden(layers=(0, 1))])
+def test_a_message_is_heard_as_its_tokens_with_its_states_added_there(store: PayloadStore, protocol: SDE) -> None:
+    message = say(protocol, MIND, store)
+    payload = payload_of(message, store)
+
+    request = hear(protocol, MIND, store, Heard(message))
+
+    assert payload.states is not None and len(request.edits) == 2
+    for edit, layer, states in zip(request.edits, (0, 1), payload.states, strict=True):
+        assert edit.layer == layer and torch.equal(edit.delta, states)
+        assert prompt_ids(request)[edit.at : edit.at + len(edit.delta)] == list(payload.ids)
+
+
+@pytest.mark.parametrize("protocol", [SDE(layers=(0, 1)), Hidden(layers=(0, 1))])
+def test_with_nothing_added_a_message_is_heard_as_its_words_are(store: PayloadStore, protocol: SDE) -> None:
+    request = hear(protocol, MIND, store, Heard(say(protocol, MIND, store)))
+    zeroed = replace(
+        request, edits=tuple(Edit(edit.layer, edit.at, torch.zeros_like(edit.delta), "0") for edit in request.edits)
+    )
+    words = hear(NL(), MIND, store, Heard(say(NL(), MIND, store)))
+
+    silent, spoken, added = MIND.engine.run_all([zeroed, words, request])
+
+    assert prompt_ids(zeroed) == prompt_ids(words)
+    assert silent.ids == spoken.ids != added.ids
+
+
+def test_older_messages_carry_their_states_only_where_all_are_injected(store: PayloadStore) -> None:
+    older, newer = say(SDE(), MIND, store), say(SDE(), MIND, store, prompt="Why?")
+    heard = Heard(older, latest=False), "\nand\n", Heard(newer)
+
+    latest, everything = [hear(SDE(inject=inject), MIND, store, *heard) for inject in ("latest", "all")]
+
+    assert [len(request.edits) for request in (latest, everything)] == [1, 2]
+    assert latest.edits[0].at == everything.edits[1].at > everything.edits[0].at
+    assert prompt_ids(latest) == prompt_ids(everything)
+
+
+@pytest.mark.parametrize("inject", ["latest", "all"])
+def test_own_messages_never_carry_states(store: PayloadStore, inject: str) -> None:
+    message = say(SDE(), MIND, store)
+
+    assert hear(SDE(inject=inject), MIND, store, Heard(message, own=True)).edits == ()  # type: ignore[arg-type]
+
+
+def test_messages_of_another_protocol_are_heard_without_states(store: PayloadStore) -> None:
+    for spoken in (NL(), Hidden()):
+        request = hear(SDE(), MIND, store, Heard(say(spoken, MIND, store)))
+        assert request.edits == ()
+        assert prompt_ids(request) == prompt_ids(hear(NL(), MIND, store, Heard(say(spoken, MIND, store))))
+
+
+def test_a_silent_agent_is_heard_without_a_crash(store: PayloadStore) -> None:
+    asked = hear(SDE(layers=(0, 1)), MIND, store)
+    (first,) = MIND.engine.run(replace(asked, stop=replace(asked.stop, max_new=1))).ids
+    silent = MIND.engine.run(replace(asked, stop=replace(asked.stop, ids=(first,))))
+    payload = SDE(layers=(0, 1)).record(silent, MIND)
+    message = Message("agent_1", 0, "answer", payload.label.text, payload=store.put(payload))
+
+    request = hear(SDE(layers=(0, 1)), MIND, store, Heard(message))
+
+    assert (message.text, len(payload)) == ("", 0)
+    assert payload.states is not None and payload.states.shape == (2, 0, HIDDEN)
+    assert request.edits == () and len(MIND.engine.run(request).ids) == 8
+
+
+def test_states_are_kept_in_the_models_dtype_and_taken_apart_in_float32(store: PayloadStore) -> None:
+    half = assemble("half", tiny_model().bfloat16(), tiny_tokenizer())
+    states = half.engine.run(hear(SDE(layers=(0,)), half, store)).states[0]
+
+    payload = payload_of(say(SDE(layers=(0,)), half, store), store)
+    encoded = SDE(layers=(0,))._encode(states[None])
+
+    assert payload.states is not None and payload.states.dtype == torch.bfloat16
+    assert torch.equal(encoded[0], states.float().diff(dim=0).bfloat16())
+
+
+@pytest.mark.parametrize(("layers", "heard_layers"), [((), (1, 2)), ((2,), (0,))])
+def test_the_layers_of_the_message_count_not_those_of_the_hearer(
+    store: PayloadStore, layers: tuple[int, ...], heard_layers: tuple[int, ...]
+) -> None:
+    message = say(SDE(layers=heard_layers), MIND, store)
+
+    assert tuple(edit.layer for edit in hear(SDE(layers=layers), MIND, store, Heard(message)).edits) == heard_layers
+
+
+def test_a_layer_out_of_range_is_refused(store: PayloadStore) -> None:
+    with pytest.raises(UsageError, match="layer 3 is out of range"):
+        hear(SDE(layers=(3,)), MIND, store)
+
+
+# Between two models
+
+
+def test_the_same_weights_may_exchange_states() -> None:
+    twin = assemble("twin", tiny_model(num_hidden_layers=3), tiny_tokenizer())
+
+    SDE().check(MIND, twin)
+    Hidden().check(twin, MIND)
+
+
+def test_other_weights_are_refused_by_name_and_by_what_would_help() -> None:
+    other, smaller = tiny_mind(seed=1, num_hidden_layers=3), tiny_mind(seed=1)
+
+    with pytest.raises(ProtocolError, match="sde needs one model on both sides, but 'qwen2-0' and 'qwen2-1'") as same:
+        SDE().check(MIND, other)
+    with pytest.raises(ProtocolError, match="hidden needs one model") as different:
+        Hidden().check(MIND, smaller)
+
+    assert "--allow-other-weights" in str(same.value) and "--allow-other-weights" not in str(different.value)
+
+
+def test_other_weights_of_one_shape_are_heard_where_the_user_allows_it(store: PayloadStore) -> None:
+    other, allowing = tiny_mind(seed=1, num_hidden_layers=3), SDE(allow_other_weights=True)
+    heard = Heard(say(SDE(), MIND, store))
+
+    allowing.check(MIND, other)
+    assert len(hear(allowing, other, store, heard).edits) == 1
+    assert hear(SDE(), other, store, heard).edits == ()
+
+
+def test_other_shapes_and_vocabularies_are_refused_whatever_is_allowed() -> None:
+    longer = copy.deepcopy(tiny_tokenizer())
+    longer.add_tokens(["sottovoce"])
+    others = [tiny_mind(), tiny_mind(hidden_size=48, num_hidden_layers=3)]
+    others.append(assemble("longer", tiny_model(num_hidden_layers=3, seed=1, vocab_size=301), longer))
+
+    for other in others:
+        with pytest.raises(ProtocolError):
+            SDE(allow_other_weights=True).check(MIND, other)
+
+
+def test_a_message_of_a_wider_model_is_heard_without_states(store: PayloadStore) -> None:
+    wide = tiny_mind(hidden_size=48, num_hidden_layers=3)
+
+    request = hear(SDE(allow_other_weights=True), MIND, store, Heard(say(SDE(), wide, store)))
+
+    assert request.edits == () and len(MIND.engine.run(request).ids) == 8
+
+
+def test_sampling_penalties_of_the_model_stay_active(store: PayloadStore) -> None:
+    sampling = Sampling(0.7, 0.8, 20, 1.05, seed=3)
+    said = say(SDE(), MIND, store, sampling=sampling)
+
+    assert said.text == say(NL(), MIND, store, sampling=sampling).text
