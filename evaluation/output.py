@@ -45,19 +45,19 @@ def show(scheme: str, settings: Settings, asked: Asked, output: Output) -> None:
     console = _console()
     live = console.is_terminal and not output.as_json and not output.quiet
     with console.status("loading") if live else nullcontext():
-        from sottovoce.evaluation import record
-        from sottovoce.evaluation.markdown import markdown
         from sottovoce.evaluation.question import question_of
-        from sottovoce.evaluation.run import Task, discuss, payloads
 
+        question, origin = question_of(asked, settings)
         _check(output)
-        task = Task(scheme, settings, *question_of(asked, settings))
+        # Late: torch takes seconds, and what is wrong with the request is told before.
+        from sottovoce.evaluation.run import Task, discuss, payloads
+    task = Task(scheme, settings, question, origin)
     with payloads(output.save) as store:
         with _watching(console, settings) if live else nullcontext() as watch:
             run = discuss(task, store, folder=output.save, watch=watch)
         _print(console, run, output, live=live)
         if output.markdown is not None:
-            record.write(output.markdown, markdown(run))
+            _write(run, output.markdown)
 
 
 @contextmanager
@@ -89,6 +89,13 @@ def _print(console: Console, run: Run, output: Output, *, live: bool) -> None:
         console.print(transcript.ending(console, run))
     else:
         transcript.print_run(console, run)
+
+
+def _write(run: Run, path: Path) -> None:
+    from sottovoce.evaluation.markdown import markdown
+    from sottovoce.evaluation.record import write
+
+    write(path, markdown(run))
 
 
 def _console() -> Console:

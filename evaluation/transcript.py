@@ -103,11 +103,11 @@ def shade(entropy: float | None) -> str:
 
 def legend() -> Text:
     """What the shades mean."""
-    text = Text("shaded by entropy: ", style="dim")
+    text = Text.assemble(("shaded by entropy (nats): ", "dim"))
     lower = ""
     for word, (limit, style) in zip(("sure", "fairly sure", "unsure", "very unsure"), LEVELS, strict=True):
-        text.append(f"{word}{lower}", style=style or "dim").append(", " if limit < LEVELS[-1][0] else " nats")
-        lower = f" from {limit:g}"
+        text.append(", " if lower else "", style="dim").append(f"{word}{lower}", style=style or "dim")
+        lower = f" {limit:g}+"
     return text
 
 

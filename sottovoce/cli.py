@@ -105,7 +105,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SottovoceError as error:
         return _complain(str(error), error.exit_code)
     except typer.TyperException as error:
-        return _complain(f"{error.format_message().rstrip('.')}; see {_help_of(error)}", USAGE)
+        return _complain(_misused(error), USAGE)
     except KeyboardInterrupt:
         result = STOPPED
     if result == STOPPED:  # typer returns it for a Ctrl-C
@@ -113,9 +113,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return result if isinstance(result, int) else 0
 
 
-def _help_of(error: typer.TyperException) -> str:
+def _misused(error: typer.TyperException) -> str:
+    """Typer's own message, and where the right use is described."""
     context = getattr(error, "ctx", None)
-    return f"{context.command_path if context else 'sottovoce'} --help"
+    see = f"; see {context.command_path} --help" if context else ""
+    return error.format_message().rstrip(".") + see
 
 
 def _complain(message: str, code: int) -> int:

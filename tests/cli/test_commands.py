@@ -1,0 +1,179 @@
+"""What the commands print and write, run on a tiny model with random weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from sottovoce.evaluation.record import load_run
+from tests.cli.conftest import Call, Models
+
+FAST = ("--max-tokens", "6")
+
+
+def test_the_schemes_are_listed(call: Call) -> None:
+    out = call("list").out
+
+    assert [line.split()[0] for line in out.splitlines()[:3]] == ["debate", "single", "self-consistency"]
+    assert "--protocol        nl, cipher, sde, hidden: what a message carries" in out
+
+
+def test_without_a_command_help_is_shown(call: Call) -> None:
+    assert call() == call("--help")
+
+
+@pytest.mark.parametrize("format", ["mermaid", "ascii"])
+def test_a_drawing_shows_the_agents_that_the_settings_ask_for(call: Call, format: str) -> None:
+    out = call("draw", "debate", "--agents", 3, "--summarise", "shared", "--format", format).out
+
+    assert all(name in out for name in ("agent_3", "summarise", "close_round"))
+    assert "agent_4" not in out
+
+
+@pytest.mark.parametrize("scheme", ["debate", "single", "self-consistency"])
+@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])
+def test_json_is_one_object_and_nothing_else(call: Call, models: Models, scheme: str, protocol: str) -> None:
+    answer = call(scheme, "What is 2 + 2?", "--model", models.tiny, "--protocol", protocol, "--json", *FAST)
+
+    assert (answer.code, answer.err) == (0, "")
+    run = json.loads(answer.out)
+    assert (run["format"], run["version"], run["status"], run["scheme"]) == (
+        "sottovoce.run", 1, "done", scheme.replace("-", "_"),
+    )  # fmt: skip
+    assert run["question"]["question"] == "What is 2 + 2?"
+    assert run["settings"]["protocol"] == protocol
+    assert {message["payload"]["protocol"] for message in run["messages"]} == {protocol}
+    assert run["decision"]["rule"] and run["usage"]["calls"] == len(run["messages"])
+    assert set(run["models"]) == {message["agent"] for message in run["messages"]}
+
+
+def test_without_a_question_a_held_out_sample_is_asked_and_named(call: Call, models: Models) -> None:
+    fast = ("--model", models.tiny, "--rounds", 1, "--agents", 1, *FAST)
+
+    run = json.loads(call("debate", "--json", *fast).out)
+    text = call("debate", *fast).out
+
+    assert run["origin"] == "held-out sample arithmetic/0 of the bundled set"
+    assert run["question"]["target"] and run["question"]["solution"] and len(run["question"]["decoys"]) == 3
+    assert "(held-out sample arithmetic/0 of the bundled set)" in text
+
+
+def test_a_split_sample_gives_each_agent_its_own_documents(call: Call, models: Models) -> None:
+    roles = ("--role", "expert", "--role", "dummy", "--model", models.tiny)
+
+    run = json.loads(call("debate", "--sample", "split/3", "--json", "--rounds", 1, *roles).out)
+
+    assert set(run["question"]["documents"]) == {"agent_1", "agent_2"}
+    assert [message["source"] for message in run["messages"]] == ["expert", "dummy"]
+    assert run["messages"][0]["text"] == run["question"]["solution"]
+
+
+def test_documents_go_to_all_or_to_one(call: Call, models: Models) -> None:
+    given = ("--document", "all know it", "--document", "agent_2=x = 3.")
+
+    run = json.loads(call("debate", "x?", *given, "--model", models.tiny, "--json", "--rounds", 1, *FAST).out)
+
+    assert run["question"]["documents"] == {"agent_1": ["all know it"], "agent_2": ["all know it", "x = 3."]}
+
+
+def test_a_saved_run_can_be_read_back_with_its_payloads(call: Call, models: Models, tmp_path: Path) -> None:
+    from sottovoce.channels.store import PayloadStore
+
+    call("debate", "2 + 2?", "--model", models.tiny, "--protocol", "cipher", "--save", tmp_path / "run", *FAST)
+
+    run = load_run(tmp_path / "run")
+    assert run.status == "done" and len(run.messages) == 6
+    store = PayloadStore(tmp_path / "run" / "payloads")
+    for message in run.messages:
+        assert message.payload is not None
+        assert message.payload.load(store).label.text == message.text
+
+
+def test_an_unsaved_run_leaves_no_payload(
+    call: Call, models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOTTOVOCE_STORE", str(tmp_path / "store"))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+
+    assert call("debate", "2 + 2?", "--model", models.tiny, *FAST).code == 0
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_quiet_prints_the_decision_alone(call: Call, models: Models) -> None:
+    answer = call("debate", "--sample", "arithmetic/1", "--role", "expert", "--quiet", "--model", models.tiny)
+
+    target, *_ = answer.out.split()
+    assert answer.out.startswith(f"{target}  by majority: 2 of 2 say {target}\n")
+    assert f"right: the answer is {target}" in answer.out
+
+
+def test_the_transcript_is_written_as_markdown(call: Call, models: Models, tmp_path: Path) -> None:
+    call("debate", "2 + 2?", "--model", models.tiny, "--markdown", tmp_path / "run.md", "--quiet", *FAST)
+
+    text = (tmp_path / "run.md").read_text()
+    assert text.count("\n## Round ") == 3 and "\n## Decision" in text
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "TERM": "xterm-256color"}
+
+
+def start(*arguments: object, **streams: object) -> subprocess.Popen[str]:
+    call = [sys.executable, "-c", "import sys; from sottovoce.cli import main; sys.exit(main())"]
+    return subprocess.Popen(  # type: ignore[call-overload,no-any-return]  # its streams, by name
+        [*call, *map(str, arguments)], env=environment(), text=True, **streams
+    )
+
+
+def wait_for_messages(folder: Path) -> None:
+    end = time.monotonic() + 60
+    while not (folder / "run.json").exists() or not load_run(folder).messages:
+        assert time.monotonic() < end, f"nothing was said in {folder}"
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(("sent", "code", "status"), [(signal.SIGINT, 130, "stopped"), (signal.SIGKILL, -9, "running")])
+def test_a_stopped_or_killed_run_shows_what_it_had(
+    models: Models, tmp_path: Path, sent: signal.Signals, code: int, status: str
+) -> None:
+    long = ("--rounds", 5000, "--max-tokens", 4, "--shape", "fresh", "--model", models.tiny)
+    process = start("debate", "2 + 2?", *long, "--save", tmp_path / "run", stdout=-1, stderr=-1)
+    wait_for_messages(tmp_path / "run")
+
+    process.send_signal(sent)
+    out, err = process.communicate(timeout=30)
+
+    assert (process.returncode, out) == (code, "")
+    assert err == ("sottovoce: stopped\n" if sent is signal.SIGINT else "")
+    run = load_run(tmp_path / "run")
+    assert run.status == status and run.decision is None
+    assert run.messages and run.usage.calls == len(run.messages)
+
+
+def test_a_terminal_sees_the_debate_grow_and_gets_its_cursor_back(models: Models) -> None:
+    ours, theirs = pty.openpty()
+    long = ("--model", models.tiny, "--agents", 3, "--max-tokens", 90, "--rounds", 2, "--shape", "fresh")
+    process = start("debate", "2 + 2?", *long, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    seen = bytearray()
+    while True:
+        try:
+            seen += os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+    os.close(ours)
+
+    text = seen.decode()
+    assert process.wait() == 0
+    assert "loading" in text and "agent_1 …" in text and "shaded by entropy" in text
+    assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l") > 0
+    assert text.index("Round 1") < text.index("Round 2") < text.index("Decision")

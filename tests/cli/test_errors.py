@@ -1,0 +1,189 @@
+"""What cannot be done is told in one line, with the right exit code, and leaves nothing half-written."""
+
+# ruff: noqa: E501  # a table reads best with one case a line
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Call, Models
+
+USAGE, FAILED = 2, 1
+FAST = ("--max-tokens", "4", "--rounds", "2")
+
+
+def refused(call: Call, code: int, *arguments: object) -> str:
+    """The one line of a refusal."""
+    answer = call(*arguments)
+    assert (answer.code, answer.out) == (code, "")
+    (line,) = answer.err.splitlines()
+    return line.removeprefix("sottovoce: ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["mad"], "unknown command 'mad'; choose from: debate, doctor, draw, list, self-consistency, single"),
+        (["draw", "mad"], "unknown scheme 'mad'; choose from: debate, self-consistency, single"),
+        (["debate", "--protocol", "cypher"], "protocol is 'cypher': expected 'nl', 'cipher', 'sde' or 'hidden'"),
+        (["debate", "--rounds", "0"], "rounds is '0': expected greater than or equal to 1"),
+        (["debate", "--rounds", "two"], "rounds is 'two': expected a valid integer, unable to parse string as an integer"),
+        (["debate", "--temperature", "-1"], "temperature.0 is '-1': expected greater than or equal to 0"),
+        (["debate", "--layers", "-1"], "layers.0 is '-1': expected greater than or equal to 0"),
+        (["debate", "--kind", "letter"], "kind is 'letter': expected 'number', 'option', 'yes_no', 'label' or 'text'"),
+        (["debate", ""], "the question is empty; give a text to discuss"),
+        (["single", "  \n "], "the question is empty; give a text to discuss"),
+        (["debate", "--sample", "riddle"], "unknown sample 'riddle'; choose from: arithmetic, split"),
+        (["debate", "--sample", "split/x"], "sample 'split/x' has the number 'x'; expected e.g. split/3"),
+        (["debate", "2 + 2?", "--document", "agent_9=x"], "unknown agent among the documents: 'agent_9'; choose from: agent_1, agent_2"),
+        (["debate", "--temperature", "1", "--temperature", "1", "--temperature", "1"], "temperature has 3 values for 2 agents; give one for all, or one each"),
+        (["debate", "--xyzzy"], "No such option: --xyzzy; see sottovoce debate --help"),
+        (["debate", "--rounds"], "Option '--rounds' requires an argument"),
+        (["draw"], "Missing command; see sottovoce draw --help"),
+        (["debate", "--model", "nowhere"], "unknown model 'nowhere'; give 'bundled', a folder with config.json and *.safetensors, or a hub id owner/name"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_named_with_what_was_expected(call: Call, arguments: list[str], line: str) -> None:
+    assert refused(call, USAGE, *arguments) == line
+
+
+def test_a_folder_that_is_no_model_is_refused(call: Call, models: Models) -> None:
+    line = refused(call, USAGE, "single", "2 + 2?", "--model", models.no_model)
+
+    assert line == f"folder '{models.no_model}' is no model: it has no config.json"
+
+
+def test_pickled_weights_are_refused(call: Call, models: Models) -> None:
+    line = refused(call, USAGE, "debate", "2 + 2?", "--model", models.pickled)
+
+    assert "has only pickled weights (pytorch_model.bin); expected *.safetensors" in line
+
+
+@pytest.mark.parametrize("scheme", ["single", "debate"])
+def test_a_layer_out_of_range_is_refused_and_leaves_no_run(
+    call: Call, models: Models, tmp_path: Path, scheme: str
+) -> None:
+    save = tmp_path / "run"
+
+    line = refused(
+        call, USAGE, scheme, "2 + 2?", "--model", models.tiny, "--protocol", "sde", "--layers", 7, "--save", save
+    )
+
+    assert line == f"layer 7 is out of range; '{models.tiny}' has layers 0 to 1"
+    assert not save.exists()
+
+
+def test_sde_between_different_models_is_refused(call: Call, models: Models) -> None:
+    line = refused(
+        call, USAGE, "debate", "2 + 2?", "--protocol", "sde", "--model", models.tiny, "--model", models.other_weights
+    )
+
+    assert line.startswith("sde needs one model on both sides, but ")
+
+
+def test_cipher_across_vocabularies_is_refused(call: Call, models: Models) -> None:
+    line = refused(
+        call, USAGE, "debate", "2 + 2?", "--protocol", "cipher", "--model", models.tiny,
+        "--model", models.other_vocabulary,
+    )  # fmt: skip
+
+    assert line.startswith("cipher needs one vocabulary, but ")
+
+
+def test_an_expert_without_a_solution_is_refused_and_leaves_no_run(call: Call, models: Models, tmp_path: Path) -> None:
+    save = tmp_path / "run"
+
+    line = refused(call, USAGE, "debate", "2 + 2?", "--model", models.tiny, "--role", "expert", "--save", save)
+
+    assert "is an expert, but the question has no 'solution'" in line
+    assert not save.exists()
+
+
+def test_a_prompt_too_long_for_the_model_is_told_in_numbers(call: Call, models: Models) -> None:
+    line = refused(call, FAILED, "debate", "one two three " * 400, "--model", models.tiny)
+
+    assert "but the model reads 512; shorten the prompt or lower max_tokens" in line
+
+
+def test_a_misspelt_slot_in_a_prompt_pack_is_refused(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "answer.md").write_text("{{ qestion }}")
+
+    line = refused(call, USAGE, "debate", "2 + 2?", "--prompts", tmp_path)
+
+    assert line.startswith("unknown slot 'qestion'; choose from: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("rouns: 2", "unknown setting 'rouns'; choose from: "),
+        ("rounds: 0", "rounds is 0: expected greater than or equal to 1"),
+        ("- rounds", "settings file 'settings.yaml' holds list; expected lines like 'rounds: 2'"),
+        ("rounds: [", "settings file 'settings.yaml' is no YAML: "),
+    ],
+)
+def test_a_wrong_settings_file_is_refused(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, line: str
+) -> None:
+    (tmp_path / "settings.yaml").write_text(text)
+    monkeypatch.chdir(tmp_path)
+
+    assert refused(call, USAGE, "debate", "2 + 2?", "--settings", "settings.yaml").startswith(line)
+
+
+def test_a_missing_settings_file_is_refused(call: Call) -> None:
+    line = refused(call, USAGE, "debate", "--settings", "nowhere.yaml")
+
+    assert line == "settings file 'nowhere.yaml' cannot be read: No such file or directory"
+
+
+def test_a_folder_that_holds_a_run_is_not_written_over(call: Call, models: Models, tmp_path: Path) -> None:
+    save = ("--model", models.tiny, "--save", tmp_path / "run", *FAST)
+    assert call("debate", "2 + 2?", *save).code == 0
+    before = (tmp_path / "run" / "run.json").read_bytes()
+
+    line = refused(call, USAGE, "debate", "2 + 2?", *save)
+
+    assert line == f"'{tmp_path / 'run'}' holds a run already; choose another folder for --save"
+    assert (tmp_path / "run" / "run.json").read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("option", "path", "line"),
+    [
+        ("--markdown", "nowhere/run.md", "--markdown 'nowhere/run.md' cannot be written: 'nowhere' is no folder"),
+        ("--markdown", "folder", "--markdown 'folder' is a folder; give a file"),
+        ("--save", "file", "--save 'file/run.json' cannot be written: 'file' is no folder"),
+    ],
+)
+def test_a_path_that_cannot_be_written_is_refused_before_the_run(
+    call: Call, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str, path: str, line: str
+) -> None:
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "file").write_text("")
+    monkeypatch.chdir(tmp_path)
+
+    assert refused(call, USAGE, "debate", "2 + 2?", "--model", "nowhere", option, path) == line
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+def test_a_folder_without_permission_is_refused(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "shut").mkdir(mode=0o500)
+
+    assert "no permission" in refused(call, USAGE, "debate", "--markdown", tmp_path / "shut" / "run.md")
+
+
+def test_an_error_that_quotes_a_text_stays_on_one_line_without_control_characters(call: Call) -> None:
+    assert refused(call, USAGE, "debate", "--protocol", "a\nb\x1b[2J") == (
+        r"protocol is 'a\nb\x1b[2J': expected 'nl', 'cipher', 'sde' or 'hidden'"
+    )
+
+
+def test_a_json_run_that_fails_leaves_stdout_empty(call: Call, models: Models) -> None:
+    assert "layer 7" in refused(
+        call, USAGE, "debate", "2 + 2?", "--model", models.tiny, "--protocol", "sde", "--layers", "7", "--json"
+    )

@@ -1,0 +1,87 @@
+"""Options are the settings: each is declared once, and command line and file mean the same by it."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from sottovoce.cli import SETTINGS
+from sottovoce.evaluation.output import Output
+from sottovoce.evaluation.question import Asked
+from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.nodes.settings import Debate
+from sottovoce.options import build
+from tests.cli.conftest import Call
+
+
+def options(model: type[BaseModel]) -> set[str]:
+    positional = {"question"}
+    return {
+        f"--{(info.alias or name).replace('_', '-')}"
+        for name, info in model.model_fields.items()
+        if name not in positional
+    }
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_commands_help_has_every_setting_and_nothing_else(
+    call: Call, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    answer = call(name.replace("_", "-"), "--help")
+
+    shown = set(re.findall(r"^. (--[a-z-]+)", answer.out, re.MULTILINE))
+    assert shown == {"--help", "--settings"} | options(SETTINGS[name]) | options(Asked) | options(Output)
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_commands_settings_are_its_schemes(name: str) -> None:
+    assert set(SETTINGS) == set(SCHEMES)
+    assert scheme(name).settings is SETTINGS[name]
+
+
+def test_help_tells_choices_and_defaults(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "200")
+
+    out = call("debate", "--help").out
+
+    assert re.search(r"--protocol +nl\|cipher\|sde\|hidden +what a message carries.*\(default: nl\)", out)
+    assert re.search(r"--partial +entropy\|entropy_reversed\|max\|max_reversed ", out)
+    assert re.search(r"--temperature +X \.\.\. ", out)
+    assert re.search(r"--rounds +N .*\(default: 3\)", out)
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["debate", "--help"], ["list"], ["debate", "--rounds", "0"]])
+def test_neither_torch_nor_langgraph_is_loaded_for_help(arguments: list[str]) -> None:
+    asked = f"import sys; from sottovoce.cli import main; main({arguments!r}); print(*sys.modules, file=sys.stderr)"
+
+    loaded = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True, text=True).stderr.split()
+
+    assert {"torch", "transformers", "langgraph", "langchain_core", "yaml"} & set(loaded) == set()
+
+
+def test_what_was_not_given_is_left_to_the_defaults() -> None:
+    assert build(Debate, {"rounds": "2", "agents": None, "temperature": None, "allow_other_weights": False}) == Debate(
+        rounds=2
+    )
+
+
+def test_lists_are_repeated_options() -> None:
+    assert build(Debate, {"temperature": ["0.5", "1"], "model": ["a", "b"]}) == Debate(
+        temperature=[0.5, 1.0], model=["a", "b"]
+    )
+
+
+def test_the_command_line_wins_over_the_settings_file(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("rounds: 5\nmax-tokens: 9\nprotocol: cipher\nmodel: here\ntemperature: [0.5, 1]\n")
+
+    built = build(Debate, {"settings": str(file), "rounds": "2"})
+
+    assert built == Debate(rounds=2, max_tokens=9, protocol="cipher", model=["here"], temperature=[0.5, 1.0])

@@ -1,0 +1,47 @@
+"""Runs by a scripted model, whose messages may carry a payload of the test's making."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Message
+from sottovoce.channels.payload import Label, Payload
+from sottovoce.channels.store import PayloadStore
+from sottovoce.evaluation.record import Run
+from sottovoce.evaluation.run import Task, Watch, discuss
+from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.state import Question
+
+QUESTION: Question = {"question": "What is 14 + 3 * 5 - 7?", "target": "22", "kind": "number"}
+
+
+def task(replies: Mapping[str, list[str]], question: Question = QUESTION, **settings: Any) -> Task:
+    """A debate whose agents say these replies, round by round."""
+    rounds = max(len(queue) for queue in replies.values())
+    made = Debate(agents=len(replies), **{"rounds": rounds, **settings})
+    return Task("debate", made, question, models=ScriptedChatModel(replies))
+
+
+def held(replies: Mapping[str, list[str]], store: Path, watch: Watch | None = None, **more: Any) -> Run:
+    """The record of a scripted debate, as it is when time stands still."""
+    run = discuss(task(replies, **more), PayloadStore(store), watch=watch)
+    run.seconds = 1.5
+    return run
+
+
+def carrying(message: Message, spans: list[tuple[int, int]], entropy: list[float], store: PayloadStore) -> Message:
+    """The message with a cipher payload of one row a token."""
+    label = Label("cipher", message.text, "a", "b", "c")
+    n = len(spans)
+    tensors = {
+        "ids": torch.arange(n),
+        "spans": torch.tensor(spans).reshape(n, 2),
+        "entropy": torch.tensor(entropy),
+        "rows.t": torch.zeros(n, 8),
+    }
+    return Message(**{**vars(message), "payload": store.put(Payload(label, tensors))})
