@@ -96,12 +96,11 @@ class Payload:
         try:
             size = int.from_bytes(data[:8], "little")
             label = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][METADATA])
-            tensors = safetensors.torch.load(data)
+            if label["format"] != FORMAT:
+                raise PayloadError(f"payload has format {label['format']!r}; this version reads format {FORMAT}")
+            return cls(Label(**{**label, "layers": tuple(label["layers"])}), safetensors.torch.load(data))
         except (ValueError, KeyError, TypeError, SafetensorError) as error:
             raise PayloadError(f"not a payload file ({len(data)} bytes): {error}; expected safetensors") from error
-        if label.get("format") != FORMAT:
-            raise PayloadError(f"payload has format {label.get('format')!r}; this version reads format {FORMAT}")
-        return cls(Label(**{**label, "layers": tuple(label["layers"])}), tensors)
 
     def reference(self, data: bytes) -> PayloadRef:
         """The content address of this payload, whose file is `data`."""

@@ -1,0 +1,229 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Annotated, Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.graph import END, START, StateGraph
+from langgraph.types import Overwrite
+from typing_extensions import TypedDict
+
+from sottovoce.channels.board import Board, latest
+from sottovoce.channels.message import Message, PayloadRef, text_digest
+from sottovoce.errors import BoardConflict
+
+REF = PayloadRef("sde", "a" * 64, text_digest("22"), 7, 4096, hidden=32, dtype="float32", layers=(0, 2))
+
+
+def message(agent: str = "agent_1", round: int = 0, text: str = "22", attempt: int = 0, act: str = "answer") -> Message:
+    return Message(agent, round, act, text, attempt, REF, stats={"entropy": 0.5})
+
+
+def board(*writes: Any) -> Board:  # Any: whatever a node may write
+    made = Board(list[Message], "board")
+    made.update(list(writes))
+    return made
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        message(),
+        [message()],
+        message().to_dict(),
+        [message().to_dict()],
+        json.loads(json.dumps([message().to_dict()])),
+    ],
+)
+def test_messages_may_arrive_as_they_are_or_as_json(write: Any) -> None:  # Any: see board
+    assert board(write).get() == [message()]
+
+
+def test_an_equal_message_changes_nothing() -> None:
+    made = board(message())
+
+    assert made.update([message(), [message().to_dict()]]) is False
+    assert made.update([]) is False
+    assert made.get() == [message()]
+
+
+def test_a_new_message_is_a_change() -> None:
+    assert board(message()).update([message("agent_2")]) is True
+
+
+@pytest.mark.parametrize(
+    "other", [message(text="23"), replace(message(), payload=None), replace(message(), notes=("in words",))]
+)
+def test_two_messages_under_one_key_are_an_error_that_names_both(other: Message) -> None:
+    with pytest.raises(
+        BoardConflict,
+        match=r"two different messages of 'agent_1' for round 0, act 'answer', attempt 0: '22' and '2[23]'",
+    ):
+        board(message(), other)
+
+
+def test_a_conflict_leaves_the_board_of_the_superstep_before() -> None:
+    made = board(message())
+    copied = made.copy()
+    with pytest.raises(BoardConflict):
+        made.update([message(text="23")])
+
+    assert copied.get() == [message()]
+
+
+def test_messages_are_ordered_by_round_agent_act_and_attempt() -> None:
+    ordered = [
+        message("agent_2", 0),
+        message("agent_10", 0),
+        message("judge", 0),
+        message("agent_1", 1, act="answer"),
+        message("agent_1", 1, act="revise"),
+        message("agent_1", 1, act="revise", attempt=1),
+        message("agent_1", 10),
+    ]
+
+    assert board(*reversed(ordered)).get() == ordered
+    assert board(ordered[3:], ordered[:3]).get() == ordered
+
+
+def test_readers_take_the_highest_attempt() -> None:
+    first, again, other = message(), message(text="23", attempt=1), message("agent_2")
+
+    assert latest(board(again, other, first).get()) == [again, other]
+    assert latest([]) == []
+
+
+@pytest.mark.parametrize("wrap", [Overwrite, lambda value: {"__overwrite__": value}])
+def test_an_overwrite_replaces_the_board(wrap: Any) -> None:  # Any: two forms of one thing
+    made = board(message("agent_1"), message("agent_2"))
+
+    assert made.update([wrap([message("agent_3").to_dict()])]) is True
+    assert made.get() == [message("agent_3")]
+    made.update([wrap([])])
+    assert made.get() == []
+
+
+def test_an_overwrite_may_change_a_message_under_its_key() -> None:
+    made = board(message())
+
+    made.update([Overwrite([message(text="edited")])])
+
+    assert [each.text for each in made.get()] == ["edited"]
+
+
+def test_a_copy_is_independent() -> None:
+    made = board(message())
+    copied = made.copy()
+    copied.update([message("agent_2")])
+
+    assert (len(made.get()), len(copied.get())) == (1, 2)
+    assert copied == made  # as channels: what they hold does not count
+
+
+def test_a_checkpoint_is_plain_json_and_comes_back() -> None:
+    made = board(message("agent_10"), message("agent_2"))
+    wire = made.checkpoint()
+
+    assert json.loads(json.dumps(wire)) == wire
+    restored = Board(list[Message], "board").from_checkpoint(json.loads(json.dumps(wire)))
+    assert restored.get() == made.get() == [message("agent_2"), message("agent_10")]
+
+
+def test_an_empty_board_can_be_read() -> None:
+    made = board()
+
+    assert made.is_available() and made.get() == [] and made.checkpoint() == []
+    assert made.from_checkpoint([]).get() == []
+
+
+# In a graph
+
+
+class State(TypedDict):
+    board: Annotated[list[Message], Board]
+    round: int
+
+
+def speaker(agent: str) -> Any:  # Any: a node
+    def speak(state: State) -> dict[str, Any]:
+        return {"board": [message(agent, state["round"], text=f"heard {len(state['board'])}")]}
+
+    return speak
+
+
+def graph() -> StateGraph[State]:
+    """Two agents that speak at once, until the second round is over."""
+    made: StateGraph[State] = StateGraph(State)
+    for agent in ("agent_10", "agent_2"):
+        made.add_node(agent, speaker(agent))
+        made.add_edge("next_round", agent)
+        made.add_edge(agent, "close")
+    made.add_node("next_round", lambda state: {"round": state["round"] + 1})
+    made.add_node("close", lambda state: {})
+    made.add_edge(START, "next_round")
+    made.add_conditional_edges("close", lambda state: "next_round" if state["round"] < 1 else END)
+    return made
+
+
+EXPECTED = [
+    message("agent_2", 0, "heard 0"),
+    message("agent_10", 0, "heard 0"),
+    message("agent_2", 1, "heard 2"),
+    message("agent_10", 1, "heard 2"),
+]
+
+
+def saver() -> InMemorySaver:
+    """A saver that takes nothing but what msgpack knows."""
+    return InMemorySaver(serde=JsonPlusSerializer(allowed_msgpack_modules=None))
+
+
+def test_agents_that_speak_at_once_hear_the_round_before() -> None:
+    start: Any = {"round": -1}
+
+    assert graph().compile().invoke(start)["board"] == EXPECTED
+
+
+def test_a_run_with_a_strict_saver_gives_the_same_and_its_checkpoints_hold_plain_json() -> None:
+    config: Any = {"configurable": {"thread_id": "1"}}
+    start: Any = {"round": -1}
+    kept = saver()
+    compiled = graph().compile(checkpointer=kept)
+
+    assert compiled.invoke(start, config)["board"] == EXPECTED
+    assert compiled.get_state(config).values["board"] == EXPECTED
+    for checkpoint in kept.list(config):
+        wire = checkpoint.checkpoint["channel_values"].get("board", [])
+        assert json.loads(json.dumps(wire)) == wire
+
+
+def test_a_stopped_run_goes_on_where_it_was() -> None:
+    config: Any = {"configurable": {"thread_id": "1"}}
+    start: Any = {"round": -1}
+    kept = saver()
+
+    stopped = graph().compile(checkpointer=kept, interrupt_before=["close"])
+    stopped.invoke(start, config)
+    resumed = graph().compile(checkpointer=kept)
+
+    assert stopped.get_state(config).values["board"] == EXPECTED[:2]
+    assert resumed.invoke(None, config)["board"] == EXPECTED
+
+
+def test_a_board_can_be_edited_from_outside() -> None:
+    config: Any = {"configurable": {"thread_id": "1"}}
+    start: Any = {"round": -1}
+    compiled = graph().compile(checkpointer=saver())
+    compiled.invoke(start, config)
+
+    compiled.update_state(
+        config, {"board": [replace(EXPECTED[0], text="edited", attempt=1).to_dict()]}, as_node="close"
+    )
+    board = compiled.get_state(config).values["board"]
+
+    first, *_ = latest(board)
+    assert first.text == "edited"
+    assert first.latent is None  # so it is read in words

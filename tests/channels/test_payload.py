@@ -1,0 +1,114 @@
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+import safetensors.torch
+import torch
+
+from sottovoce.channels.message import text_digest
+from sottovoce.channels.payload import METADATA, Label, Payload
+from sottovoce.errors import PayloadError
+from tests.support import noise
+
+LABEL = Label("sde", "The answer is 22 €.", "tiny", "w" * 16, "v" * 16, layers=(0, 2))
+
+
+def payload(dtype: torch.dtype = torch.float32, label: Label = LABEL, n: int = 3) -> Payload:
+    tensors = {
+        "ids": torch.arange(n),
+        "spans": torch.tensor([[i, i + 1] for i in range(n)]).reshape(-1, 2),
+        "states": noise(2, n, 8).to(dtype),
+        "logprob": noise(n),
+    }
+    return Payload(label, tensors)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_a_payload_comes_back_as_it_was(dtype: torch.dtype, n: int) -> None:
+    before = payload(dtype, n=n)
+    after = Payload.from_bytes(before.to_bytes())
+
+    assert after.label == before.label
+    assert sorted(after.tensors) == sorted(before.tensors)
+    for name, tensor in before.tensors.items():
+        assert after.tensors[name].dtype == tensor.dtype
+        assert torch.equal(after.tensors[name], tensor)
+
+
+def test_equal_payloads_have_equal_bytes_however_often_they_are_saved() -> None:
+    again = Payload(replace(LABEL), dict(reversed(list(payload().tensors.items()))))  # in another order
+
+    assert {payload().to_bytes() for _ in range(20)} == {again.to_bytes()}
+
+
+def test_other_labels_and_values_have_other_bytes() -> None:
+    changed = payload()
+    changed.tensors["logprob"][1] += 1e-6
+    others = [changed, payload(torch.bfloat16), payload(label=replace(LABEL, text="other")), payload(n=2)]
+
+    assert len({each.to_bytes() for each in [payload(), *others]}) == 5
+
+
+def test_views_and_tensors_that_share_memory_can_be_saved() -> None:
+    whole = noise(6, 8)
+    shared = Payload(LABEL, {"ids": torch.arange(3), "states": whole[::2].T, "logprob": whole[0], "entropy": whole[0]})
+
+    after = Payload.from_bytes(shared.to_bytes())
+
+    assert torch.equal(after.tensors["states"], whole[::2].T) and torch.equal(after.tensors["entropy"], whole[0])
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.01, 0.3, 0.5, 0.9, 0.999])
+def test_a_cut_file_is_no_payload(share: float) -> None:
+    data = payload().to_bytes()
+
+    with pytest.raises(PayloadError, match="not a payload file"):
+        Payload.from_bytes(data[: int(share * len(data))])
+
+
+def saved(label: object) -> bytes:
+    line = label if isinstance(label, str) else json.dumps(label)
+    return bytes(safetensors.torch.save({"ids": torch.arange(3)}, metadata={METADATA: line}))
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"not safetensors at all",
+        b"\xff" * 64,
+        bytes(safetensors.torch.save({"ids": torch.arange(3)})),
+        saved("no json"),
+        saved([1, 2]),
+        saved({"format": 1}),
+        saved({"format": 1, "layers": [], "protocol": "nl", "text": "", "model": "", "weights": "", "more": 1}),
+    ],
+)
+def test_another_file_is_no_payload(data: bytes) -> None:
+    with pytest.raises(PayloadError, match=r"not a payload file \(\d+ bytes\): .*; expected safetensors"):
+        Payload.from_bytes(data)
+
+
+def test_a_later_format_is_refused_by_its_number() -> None:
+    with pytest.raises(PayloadError, match="payload has format 2; this version reads format 1"):
+        Payload.from_bytes(saved({"format": 2, "news": True}))
+
+
+def test_a_reference_tells_what_there_is_without_a_tensor() -> None:
+    data = payload(torch.bfloat16).to_bytes()
+
+    ref = payload(torch.bfloat16).reference(data)
+
+    assert (ref.protocol, ref.tokens, ref.nbytes, ref.layers) == ("sde", 3, len(data), (0, 2))
+    assert (ref.hidden, ref.dtype) == (8, "bfloat16")
+    assert ref.text_sha256 == text_digest(LABEL.text)
+
+
+def test_a_payload_of_words_carries_no_width() -> None:
+    words = Payload(replace(LABEL, protocol="nl", layers=()), {"ids": torch.arange(3)})
+
+    ref = words.reference(words.to_bytes())
+
+    assert (ref.hidden, ref.dtype, ref.layers) == (None, None, ())

@@ -1,0 +1,234 @@
+from __future__ import annotations
+
+import gc
+import hashlib
+import resource
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+import torch
+from langchain_tests.integration_tests import BaseStoreAsyncTests, BaseStoreSyncTests
+
+from sottovoce.channels.message import Message
+from sottovoce.channels.payload import Label, Payload
+from sottovoce.channels.store import PayloadStore, default_root
+from sottovoce.errors import PayloadError
+from tests.support import noise
+
+
+class TestAsAByteStore(BaseStoreSyncTests[bytes]):
+    @pytest.fixture
+    def kv_store(self, tmp_path: Path) -> PayloadStore:
+        return PayloadStore(tmp_path)
+
+    @pytest.fixture
+    def three_values(self) -> tuple[bytes, bytes, bytes]:
+        return b"one", b"", b"\x00three"
+
+
+class TestAsAnAsyncByteStore(BaseStoreAsyncTests[bytes]):
+    @pytest.fixture
+    def kv_store(self, tmp_path: Path) -> PayloadStore:
+        return PayloadStore(tmp_path)
+
+    @pytest.fixture
+    def three_values(self) -> tuple[bytes, bytes, bytes]:
+        return b"one", b"", b"\x00three"
+
+
+def payload(text: str = "22", n: int = 3) -> Payload:
+    return Payload(Label("nl", text, "tiny", "w", "v"), {"ids": torch.arange(n), "logprob": noise(n)})
+
+
+def files(store: PayloadStore) -> list[Path]:
+    return sorted(path for path in store.root.rglob("*") if path.is_file())
+
+
+def damage(store: PayloadStore) -> None:
+    (file,) = files(store)
+    data = bytearray(file.read_bytes())
+    data[-1] ^= 1
+    file.write_bytes(data)
+
+
+def test_a_payload_lies_under_the_digest_of_its_file(store: PayloadStore) -> None:
+    ref = store.put(payload())
+    (file,) = files(store)
+
+    assert hashlib.sha256(file.read_bytes()).hexdigest() == ref.sha256
+    assert file == store.root / ref.sha256[:2] / f"{ref.sha256}.safetensors"
+    assert ref.nbytes == file.stat().st_size
+
+
+def test_equal_payloads_are_one_file_and_one_reference(store: PayloadStore) -> None:
+    refs = {store.put(payload()) for _ in range(20)}
+
+    assert len(refs) == len(files(store)) == 1
+    assert store.put(payload("23")) not in refs
+
+
+def test_a_payload_is_found_by_another_store_of_the_same_folder(store: PayloadStore) -> None:
+    ref = store.put(payload())
+
+    found = PayloadStore(store.root).get(ref.sha256)
+
+    assert found is not None and found.label == payload().label
+    assert torch.equal(found.tensors["logprob"], payload().tensors["logprob"])
+
+
+def test_a_payload_that_is_not_there_is_none(store: PayloadStore) -> None:
+    assert store.get("0" * 64) is None
+    assert not store.root.exists()  # asking makes no folder
+
+
+def test_what_was_used_lately_is_handed_over_without_a_copy(tmp_path: Path) -> None:
+    size = len(payload().to_bytes())
+    store = PayloadStore(tmp_path, kept=2 * size)
+    spoken = [payload(str(n)) for n in (10, 11, 12)]  # of one size
+
+    refs = [store.put(each) for each in spoken[:2]]
+    assert store.get(refs[0].sha256) is spoken[0]  # so the second is the one used longest ago
+    refs.append(store.put(spoken[2]))
+
+    assert store.get(refs[1].sha256) is not spoken[1]  # read again from its file, which makes it the latest
+    assert store.get(refs[2].sha256) is spoken[2]
+    assert store.get(refs[0].sha256) is not spoken[0]
+
+
+def test_a_payload_beyond_the_bound_is_kept_until_the_next(tmp_path: Path) -> None:
+    store, large = PayloadStore(tmp_path, kept=1), payload(n=1000)
+    ref = store.put(large)
+
+    assert store.get(ref.sha256) is large
+    store.put(payload())
+    assert store.get(ref.sha256) is not large
+
+
+@pytest.mark.parametrize(
+    "spoil", [damage, lambda store: files(store)[0].write_bytes(files(store)[0].read_bytes()[:90])]
+)
+def test_a_damaged_or_cut_file_is_refused_by_its_digest(
+    store: PayloadStore, spoil: Callable[[PayloadStore], object]
+) -> None:
+    ref = store.put(payload())
+    spoil(store)
+
+    with pytest.raises(PayloadError, match=rf"payload {ref.sha256} is damaged: the file of \d+ bytes .* delete it"):
+        PayloadStore(store.root).get(ref.sha256)
+
+
+def test_a_file_that_is_whole_and_no_payload_is_refused(store: PayloadStore) -> None:
+    data = b"a letter"
+    store.mset([(hashlib.sha256(data).hexdigest(), data)])
+
+    with pytest.raises(PayloadError, match=r"not a payload file \(8 bytes\)"):
+        store.get(hashlib.sha256(data).hexdigest())
+
+
+def test_bytes_under_a_wrong_digest_are_not_written(store: PayloadStore) -> None:
+    with pytest.raises(PayloadError, match="is damaged: the bytes to be written have another digest"):
+        store.mset([("0" * 64, b"other")])
+
+    assert files(store) == []
+
+
+@contextmanager
+def full_disk() -> Iterator[None]:
+    """Let no file grow beyond 64 KiB: a write stops half-way with OSError, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (2**16, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+def test_an_interrupted_write_leaves_no_file_and_can_be_done_again(store: PayloadStore) -> None:
+    large = payload(n=2**16)
+    with full_disk(), pytest.raises(OSError, match="too large"):
+        store.put(large)
+
+    assert files(store) == []
+    ref = store.put(large)
+    assert PayloadStore(store.root).get(ref.sha256) is not None
+
+
+def test_a_deleted_payload_is_gone_from_disk_and_memory(store: PayloadStore) -> None:
+    ref = store.put(payload())
+
+    store.mdelete([ref.sha256, "0" * 64])
+
+    assert store.get(ref.sha256) is None and files(store) == [] and list(store.yield_keys()) == []
+
+
+@pytest.mark.parametrize("key", ["../outside", "a/b", "..", ".", "a.safetensors", "ü €", "x" * 60, "%2E", "A:b"])
+def test_a_key_of_any_letters_stays_inside_the_folder(store: PayloadStore, key: str) -> None:
+    store.mset([(key, b"kept")])
+
+    assert store.mget([key]) == [b"kept"]
+    assert list(store.yield_keys()) == [key]
+    assert all(file.resolve().is_relative_to(store.root.resolve()) for file in files(store))
+
+
+def test_keys_come_sorted_and_by_prefix(store: PayloadStore) -> None:
+    store.mset([("b", b""), ("ab", b""), ("aa", b"")])
+
+    assert list(store.yield_keys()) == ["aa", "ab", "b"]
+    assert list(store.yield_keys(prefix="a")) == ["aa", "ab"]
+
+
+def test_many_threads_may_put_and_get_the_same_payload(store: PayloadStore) -> None:
+    def round_trip(n: int) -> str:
+        ref = store.put(payload(str(n % 3)))
+        found = PayloadStore(store.root).get(ref.sha256)
+        assert found is not None
+        return found.label.text
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(round_trip, range(60))) == [str(n % 3) for n in range(60)]
+    assert len(files(store)) == 3
+
+
+# From a reference alone
+
+
+def test_a_message_loads_its_payload_from_any_open_store(store: PayloadStore) -> None:
+    message = Message("agent_1", 0, "answer", "22", payload=store.put(payload()))
+    assert message.payload is not None
+
+    assert message.payload.load().label.text == "22"
+
+
+def test_a_message_loads_its_payload_in_another_process_by_the_environment(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = PayloadStore(tmp_path / "saved")
+    ref = store.put(payload())
+    del store
+    gc.collect()  # so that no open store knows the folder
+
+    with pytest.raises(
+        PayloadError, match=rf"payload {ref.sha256} \(nl, 3 tokens\) is missing; .* set SOTTOVOCE_STORE"
+    ):
+        ref.load()
+    monkeypatch.setenv("SOTTOVOCE_STORE", str(tmp_path / "saved"))
+    assert torch.equal(ref.load().tensors["logprob"], payload().tensors["logprob"])
+
+
+def test_a_missing_payload_names_every_place_that_was_looked_in(store: PayloadStore, tmp_path: Path) -> None:
+    ref = store.put(payload())
+
+    with pytest.raises(PayloadError, match=rf"is missing; looked in {tmp_path}/empty; set"):
+        ref.load(PayloadStore(tmp_path / "empty"))
+
+
+def test_the_default_folder_is_the_environments_or_in_the_users_cache(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", "/cache")
+    monkeypatch.delenv("SOTTOVOCE_STORE", raising=False)
+    assert default_root() == Path("/cache/sottovoce/payloads")
+
+    monkeypatch.setenv("SOTTOVOCE_STORE", "/chosen")
+    assert default_root() == PayloadStore().root == Path("/chosen")
