@@ -81,7 +81,7 @@ class Cipher(Protocol):
         """Agent i of n speaks at (i + 1)/n of the model's default (SDE's code for its CIPHER runs)."""
         return default * (i + 1) / n
 
-    def check(self, speaker: Mind, hearer: Mind) -> None:
+    def check(self, speaker: Mind, hearer: Mind) -> str | None:
         """Both models need one vocabulary; tables and hidden sizes may differ."""
         if speaker.vocabulary_key != hearer.vocabulary_key:
             raise ProtocolError(
@@ -89,6 +89,7 @@ class Cipher(Protocol):
                 f"{hearer.name!r} ({len(hearer.table)} tokens) have different ones; "
                 "use models that share a tokenizer, or carry that edge in words with --fallback nl"
             )
+        return None
 
     def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
         """Mean embeddings at the agent's temperature, without any other logits processor."""

@@ -89,12 +89,13 @@ class Protocol(ABC):
         """The temperature of agent i (0-based) of n where none was set."""
         return default
 
-    def check(self, speaker: Mind, hearer: Mind) -> None:  # noqa: B027  # words go between any two models
-        """Refuse an edge that this protocol cannot carry.
+    def check(self, speaker: Mind, hearer: Mind) -> str | None:
+        """Refuse an edge that this protocol cannot carry; returns what a reader must know of one that it can.
 
         Raises:
             ProtocolError: names both models and what they lack in common.
         """
+        return None  # words go between any two models
 
     def lower(self, turns: Sequence[Turn], mind: Mind, load: Load, speech: Speech) -> Request:
         """The model request for a prompt that is heard and answered by this protocol."""

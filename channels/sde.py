@@ -36,16 +36,19 @@ class SDE(Protocol):
     allow_other_weights: bool = False
     """Let models of equal shape with other weights exchange states (outside the paper)."""
 
-    def check(self, speaker: Mind, hearer: Mind) -> None:
+    def check(self, speaker: Mind, hearer: Mind) -> str | None:
         """Both need the same weights; with `allow_other_weights`, one vocabulary and one shape."""
+        if speaker.weights_key == hearer.weights_key:
+            return None
         same_shape = (speaker.layers, speaker.network.hidden) == (hearer.layers, hearer.network.hidden)
         allowed = self.allow_other_weights and same_shape and speaker.vocabulary_key == hearer.vocabulary_key
-        if speaker.weights_key != hearer.weights_key and not allowed:
+        if not allowed:
             raise ProtocolError(
                 f"{self.name} needs one model on both sides, but {speaker.name!r} and {hearer.name!r} have different "
                 "weights; use the same model, or carry that edge in words with --fallback nl"
                 + ("; --allow-other-weights lets equal shapes pass" if same_shape else "")
             )
+        return f"by {self.name} between other weights, which is outside the paper"
 
     def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
         """Drawn tokens, with the states of the chosen layers."""

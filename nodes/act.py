@@ -66,7 +66,7 @@ def message_of(question: Ask, reply: AIMessage) -> Message:
         agent=question.agent,
         round=question.round,
         act=question.act,
-        text=reply.text,
+        text=str(reply.text),  # LangChain's is a kind of str; the board holds plain ones
         payload=PayloadRef.from_dict(ref) if ref else None,
         source="model" if ref else "hosted",
         notes=_notes(reply),

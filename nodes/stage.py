@@ -18,7 +18,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import get_runtime
 
 from sottovoce.agents.ask import Ask
-from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.channels.message import Turn
 from sottovoce.errors import ProtocolError, UsageError, choose
 from sottovoce.nodes.settings import AnySettings, Settings, validated
@@ -69,7 +69,7 @@ class Stage(Generic[AnySettings]):
         return rules[0] if rules else "majority"
 
     def check_edges(self) -> list[str]:
-        """Check that every agent can hear every other; returns notes on edges that go in words.
+        """Check that every agent can hear every other; returns notes on edges that go in words or outside a paper.
 
         Raises:
             ProtocolError: an edge cannot be carried and the settings do not allow words.
@@ -77,11 +77,25 @@ class Stage(Generic[AnySettings]):
         notes = []
         for speaker, spoken in self.models.items():
             for hearer, heard in self.models.items():
-                if speaker != hearer and (problem := _problem(spoken, heard)):
-                    if isinstance(problem, ProtocolError) and self.settings.fallback == "error":
-                        raise problem
-                    notes.append(f"{hearer} hears {speaker} in words: {problem}")
+                if speaker != hearer and (note := self._edge(spoken, heard)):
+                    notes.append(f"{hearer} hears {speaker} {note}")
         return notes
+
+    def _edge(self, speaker: BaseChatModel, hearer: BaseChatModel) -> str | None:
+        """What a reader must know of an edge; None where it carries what the speaker's protocol says."""
+        if not isinstance(speaker, HookedChatModel) or not isinstance(hearer, HookedChatModel):
+            latent = [
+                each for each in (speaker, hearer) if isinstance(each, HookedChatModel) and each.protocol != WORDS
+            ]
+            return "in words: one of them is a hosted model" if latent else None
+        if speaker.protocol != hearer.protocol:
+            return f"in words: they speak {speaker.protocol} and {hearer.protocol}"
+        try:
+            return speaker.channel.check(speaker.mind, hearer.mind)
+        except ProtocolError as problem:
+            if self.settings.fallback == "error":
+                raise
+            return f"in words: {problem}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +112,7 @@ class Company(Generic[AnySettings]):
         """The run's settings: those of the runtime context over the factory's.
 
         Raises:
-            UsageError: the context asks for another graph than was built.
+            UsageError: the context asks for another graph than was built, or the given models contradict it.
         """
         context: Any = get_runtime().context  # Any: a dict, the settings, or None, as the run was started
         if isinstance(context, Settings):
@@ -109,7 +123,7 @@ class Company(Generic[AnySettings]):
                 raise UsageError(
                     f"the context asks for {asked}, but this graph was built with {built}; build it with those settings"
                 )
-        return settings
+        return self._as_spoken(settings, self.defaults.model_fields_set | set(context or ()))
 
     def stage(self, state: Discussion) -> Stage[AnySettings]:
         """The stage of the settings in state."""
@@ -119,6 +133,19 @@ class Company(Generic[AnySettings]):
             prompts = Prompts(Path(settings.prompts) if settings.prompts else None)
             self._stages[key] = Stage(settings, self._cast(settings), prompts)
         return self._stages[key]
+
+    def _as_spoken(self, settings: AnySettings, chosen: set[str]) -> AnySettings:
+        """Given models speak as they were made: a run must not bear the name of another protocol."""
+        given = self.models.values() if isinstance(self.models, Mapping) else [self.models]
+        spoken = list(dict.fromkeys(model.protocol for model in given if isinstance(model, HookedChatModel)))
+        if not spoken or settings.protocol in spoken:
+            return settings
+        if "protocol" in chosen:
+            raise UsageError(
+                f"the settings ask for protocol {settings.protocol!r}, but the given models speak {', '.join(spoken)}; "
+                "make the models with that protocol"
+            )
+        return settings.model_copy(update={"protocol": spoken[0]})
 
     def _cast(self, settings: Settings) -> dict[str, BaseChatModel]:
         names = settings.names()
@@ -168,15 +195,3 @@ def _introduced(name: str, model: BaseChatModel, everyone: Mapping[str, BaseChat
         return model
     hearers = tuple(other for other_name, other in everyone.items() if other_name != name and other is not model)
     return model.model_copy(update={"hearers": tuple(each for each in hearers if isinstance(each, HookedChatModel))})
-
-
-def _problem(speaker: BaseChatModel, hearer: BaseChatModel) -> ProtocolError | str | None:
-    """Why an edge cannot be carried by the speaker's protocol; a hosted model on it is no error."""
-    if not isinstance(speaker, HookedChatModel) or not isinstance(hearer, HookedChatModel):
-        latent = [model for model in (speaker, hearer) if isinstance(model, HookedChatModel)]
-        return "one of them is a hosted model" if any(model.protocol != "nl" for model in latent) else None
-    try:
-        speaker.channel.check(speaker.mind, hearer.mind)
-    except ProtocolError as problem:
-        return problem
-    return None

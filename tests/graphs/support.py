@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from typing import Any
 
 from langgraph.graph.state import CompiledStateGraph
 
+from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.channels.message import Heard, Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
+from sottovoce.models import Mind, assemble
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.stage import Models
-from sottovoce.nodes.state import Discussion
+from tests.support import tiny_model, tiny_tokenizer
 
 QUESTION = {"question": "What is 14 + 3 * 5 - 7?", "id": "q1"}
 KEYS = ["settings", "round", "board", "notes", "decision"]
-State = Discussion
+State = Any  # Any: a state as a graph returns it, typed by its keys
 Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
 
 
@@ -64,3 +67,19 @@ def texts(state: State) -> dict[tuple[int, str, str], str]:
 def board(state: State) -> list[Message]:
     """The messages of a state."""
     return list(state["board"])
+
+
+@cache
+def lonely_mind() -> Mind:
+    """A mind that runs each request alone, so that a run repeats bit for bit: cipher on random weights is chaotic."""
+    return assemble("lonely", tiny_model(max_position_embeddings=4096), tiny_tokenizer(), max_batch=1)
+
+
+def lonely(protocol: str, store: PayloadStore, **more: Any) -> HookedChatModel:
+    """An agent that thinks with it."""
+    return HookedChatModel(protocol=protocol, loaded=lonely_mind(), store=store, max_tokens=6, **more)
+
+
+def outcome(state: State) -> tuple[dict[tuple[int, str, str], str], object]:
+    """What "the same result" means: words and decision (payload digests may differ)."""
+    return texts(state), state["decision"]

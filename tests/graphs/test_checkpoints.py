@@ -1,0 +1,360 @@
+"""What a debate leaves in its checkpoints, and how it goes on from them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Message
+from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import BoardConflict, UsageError
+from sottovoce.models import Ids, Request, Rows, load
+from tests.graphs.support import (
+    KEYS,
+    QUESTION,
+    Graph,
+    board,
+    calls,
+    debating,
+    heard,
+    held,
+    lonely,
+    lonely_mind,
+    marked,
+    outcome,
+    texts,
+)
+
+PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
+@contextmanager
+def saver_of(kind: str, path: Path) -> Iterator[BaseCheckpointSaver[Any]]:
+    if kind == "memory":
+        yield InMemorySaver()
+    else:
+        with SqliteSaver.from_conn_string(str(path / "checkpoints.db")) as saver:
+            yield saver
+
+
+def stored(saver: BaseCheckpointSaver[Any]) -> list[tuple[str, bytes]]:
+    """Every value that a saver keeps, as it keeps it."""
+    if isinstance(saver, SqliteSaver):
+        rows = saver.conn.execute("select type, checkpoint from checkpoints union all select type, value from writes")
+        return [(kind, bytes(data)) for kind, data in rows]
+    assert isinstance(saver, InMemorySaver)
+    checkpoints = [
+        value for by_space in saver.storage.values() for by_id in by_space.values() for value in by_id.values()
+    ]
+    writes = [value for by_task in saver.writes.values() for value in by_task.values()]
+    return [
+        *(part for checkpoint, metadata, _ in checkpoints for part in (checkpoint, metadata)),
+        *(value for _, _, value, _ in writes),
+        *saver.blobs.values(),
+    ]
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it; raises TypeError where it is anything more."""
+    return json.loads(json.dumps(value, default=as_messages))
+
+
+def as_messages(value: Any) -> Any:
+    if isinstance(value, Message):
+        return value.to_dict()
+    raise TypeError(f"{type(value)} in a checkpoint")
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_checkpoints_of_a_debate_hold_plain_json_and_no_tensor(
+    protocol: str, kind: str, tmp_path: Path, store: PayloadStore
+) -> None:
+    assert os.environ["LANGGRAPH_STRICT_MSGPACK"] == "true"
+    with saver_of(kind, tmp_path) as saver:
+        graph = debating(lonely(protocol, store), agents=3, rounds=3, saver=saver)
+        held(graph, THREAD)
+        history = list(graph.get_state_history(THREAD))
+        kept = stored(saver)
+    assert len(history) == 13  # input, opening, three rounds of three steps, decision, and the start
+    for snapshot in history:
+        plain(snapshot.values)
+        assert all(type(message.text) is str for message in snapshot.values.get("board", []))
+    assert {each for each, _ in kept} <= {"msgpack", "json", "empty", "null"}, "no pickle"
+    values = [saver.serde.loads_typed(each) for each in kept if each[0] not in ("null", "empty")]
+    assert all(plain(value) is not None or value is None for value in values)
+    assert sum(len(data) for _, data in kept) < 100_000
+    assert not any(b"safetensors" in data or b"torch" in data or b"numpy" in data for _, data in kept)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+async def test_a_saver_or_none_sync_async_and_in_company_the_result_is_the_same(
+    protocol: str, tmp_path: Path, store: PayloadStore
+) -> None:
+    def graph(saver: Any = None) -> Graph:
+        return debating(lonely(protocol, store), agents=3, rounds=3, saver=saver)
+
+    expected = outcome(held(graph()))
+    assert len(expected[0]) == 9
+    with saver_of("sqlite", tmp_path) as saver:
+        assert outcome(held(graph(saver), THREAD)) == expected
+    assert outcome(held(graph(InMemorySaver()), THREAD)) == expected
+    assert outcome(await graph().ainvoke(QUESTION, output_keys=KEYS)) == expected
+    async with AsyncSqliteSaver.from_conn_string(str(tmp_path / "async.db")) as asaver:
+        assert outcome(await graph(asaver).ainvoke(QUESTION, THREAD, output_keys=KEYS)) == expected
+    for state in await graph().abatch([QUESTION, QUESTION], output_keys=KEYS):
+        assert outcome(state) == expected
+
+
+@pytest.mark.parametrize("protocol", ["nl", "cipher"])
+def test_another_seed_or_question_is_another_discussion(protocol: str, store: PayloadStore) -> None:
+    first, other, named = (
+        texts(held(debating(lonely(protocol, store), temperature=[1.0], rounds=1, seed=seed), id=id))
+        for seed, id in ((0, "q1"), (1, "q1"), (0, "q2"))
+    )
+    # cipher draws nothing: only nl has a use for its seed
+    assert (first == other, first == named) == ((protocol == "cipher",) * 2)
+
+
+async def test_many_debates_at_once_fill_the_engine_s_batches(folder: str, store: PayloadStore) -> None:
+    graph = debating(protocol="sde", model=[folder], agents=3, rounds=3, max_tokens=6, store=store)
+    before = len(load(folder).engine.batches)
+    states = await graph.abatch([{**QUESTION, "id": f"q{i}"} for i in range(8)], output_keys=KEYS)
+    batches = load(folder).engine.batches[before:]
+    assert sum(batches) == 8 * 9
+    assert max(batches) > 3 and len(batches) < 36  # one debate alone has no more than three at a time
+    assert len({json.dumps(plain(texts_of(state))) for state in states}) == 8
+
+
+def texts_of(state: Any) -> list[str]:
+    return [message.text for message in board(state)]
+
+
+# Going on
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_after_a_failure_only_the_agent_that_failed_speaks_again(kind: str, tmp_path: Path) -> None:
+    unbroken = held(debating(marked(3, 3), agents=3, rounds=3))
+    model = marked(3, 3)
+    replies = model.replies["agent_2"]
+    held_back = [replies.pop(), replies.pop()][::-1]
+    with saver_of(kind, tmp_path) as saver:
+        graph = debating(model, agents=3, rounds=3, saver=saver)
+        with pytest.raises(UsageError, match="the script of agent 'agent_2' is empty"):
+            held(graph, THREAD)
+        assert graph.get_state(THREAD).next == ("agent_2",)
+        replies.extend(held_back)
+        state = graph.invoke(None, THREAD, output_keys=KEYS)
+    assert outcome(state) == outcome(unbroken)
+    assert [len(calls(model, f"agent_{i}")) for i in (1, 2, 3)] == [3, 4, 3]  # agent_2 asked once in vain
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_run_that_stopped_between_steps_goes_on_in_a_new_process_as_if_unbroken(
+    protocol: str, tmp_path: Path, store: PayloadStore
+) -> None:
+    unbroken = outcome(held(debating(lonely(protocol, store), agents=3, rounds=3)))
+    for steps in (3, 6):
+        (tmp_path / str(steps)).mkdir()
+        with saver_of("sqlite", tmp_path / str(steps)) as saver:
+            graph = debating(lonely(protocol, PayloadStore(store.root)), agents=3, rounds=3, saver=saver)
+            for done, _ in enumerate(graph.stream(QUESTION, THREAD, stream_mode="values", durability="sync")):
+                if done == steps:
+                    break
+        with saver_of("sqlite", tmp_path / str(steps)) as saver:
+            graph = debating(lonely(protocol, PayloadStore(store.root)), agents=3, rounds=3, saver=saver)
+            assert graph.get_state(THREAD).next
+            assert outcome(graph.invoke(None, THREAD, output_keys=KEYS)) == unbroken
+
+
+KILLED = """
+import os, signal, sys, time
+from langgraph.checkpoint.sqlite import SqliteSaver
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.graphs.debate import create_debate
+from sottovoce.nodes.settings import Debate
+
+class Mortal(ScriptedChatModel):
+    def _generate(self, messages, stop=None, run_manager=None, **kwargs):
+        if (run_manager.metadata["agent"], run_manager.metadata["round"]) == ("agent_2", 1):
+            time.sleep(1)  # the others finish
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super()._generate(messages, stop, run_manager, **kwargs)
+
+model = Mortal({f"agent_{i + 1}": [f"{i + 1} in {r}." for r in range(3)] for i in range(3)})
+with SqliteSaver.from_conn_string(sys.argv[1]) as saver:
+    graph = create_debate(Debate(agents=3, rounds=3), models=model).compile(checkpointer=saver)
+    config = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"question": "What is 14 + 3 * 5 - 7?", "id": "q1"}, config, durability="sync")
+"""
+
+
+def test_a_killed_run_goes_on_with_the_agent_that_was_killed(tmp_path: Path) -> None:
+    killed = subprocess.run([sys.executable, "-c", KILLED, tmp_path / "checkpoints.db"], timeout=60, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    model = ScriptedChatModel(
+        {"agent_1": ["1 in 2."], "agent_2": ["2 in 1.", "2 in 2."], "agent_3": ["3 in 2."]}
+    )  # no more than what was not said yet
+    with saver_of("sqlite", tmp_path) as saver:
+        graph = debating(model, agents=3, rounds=3, saver=saver)
+        assert graph.get_state(THREAD).next == ("agent_2",)
+        state = graph.invoke(None, THREAD, output_keys=KEYS)
+    assert outcome(state) == outcome(held(debating(marked(3, 3), agents=3, rounds=3)))
+
+
+def test_a_thread_holds_one_discussion(store: PayloadStore) -> None:
+    model = marked(2, 2)
+    graph = debating(model, rounds=1, saver=InMemorySaver())
+    held(graph, THREAD, target="1")
+    with pytest.raises(UsageError, match="ask each question in a thread of its own"):
+        held(graph, THREAD, question="And what is 1 + 1?")
+    assert len(model.asked) == 2
+
+
+def test_a_context_that_asks_for_another_graph_is_refused_before_anybody_speaks() -> None:
+    model = marked(3, 2)
+    graph = debating(model, rounds=2)
+    for context, expected in [
+        ({"agents": 3}, "the context asks for 3 agents, but this graph was built with 2 agents"),
+        ({"summarise": "shared"}, "the context asks for a shared summary, but this graph was built with no shared"),
+    ]:
+        with pytest.raises(UsageError, match=expected):
+            graph.invoke(QUESTION, context=context)
+    assert not model.asked
+
+
+def test_a_context_changes_what_it_names_and_nothing_else() -> None:
+    model = marked(2, 3)
+    graph = debating(model, rounds=3, temperature=[0.3])
+    state = graph.invoke(QUESTION, context={"rounds": 1}, output_keys=KEYS)
+    assert (state["settings"]["rounds"], state["settings"]["temperature"]) == (1, [0.3])
+    assert len(model.asked) == 2
+
+
+# Forks
+
+
+def before_round(graph: Graph, round: int) -> Any:
+    """The checkpoint at which the agents of a round are about to speak."""
+    return next(
+        snapshot
+        for snapshot in graph.get_state_history(THREAD)
+        if "agent_1" in snapshot.next and snapshot.values["round"] == round
+    )
+
+
+def edited(snapshot: Any, agent: str, **changes: Any) -> dict[str, Any]:
+    """A message as Studio shows it, changed by hand."""
+    (message,) = (each for each in snapshot.values["board"] if each.agent == agent)
+    wire: dict[str, Any] = plain({**message.to_dict(), **changes})
+    return wire
+
+
+class Recording(HookedChatModel):
+    """Keeps the requests that it made."""
+
+    requests: list[Any] = []  # noqa: RUF012  # a pydantic field, copied for each model
+
+    def request(self, *args: Any, **kwargs: Any) -> Request:
+        request = super().request(*args, **kwargs)
+        self.requests.append(request)
+        return request
+
+
+def test_an_edited_message_is_read_in_its_new_words(store: PayloadStore) -> None:
+    model = Recording(protocol="cipher", loaded=lonely_mind(), store=store, max_tokens=6)
+    graph = debating(model, rounds=2, saver=InMemorySaver())
+    held(graph, THREAD)
+    snapshot = before_round(graph, 1)
+    model.requests.clear()
+    edit = edited(snapshot, "agent_1", text="The answer is 9.", attempt=1)
+    forked = graph.update_state(snapshot.config, {"board": [edit]}, as_node="next_round")
+    state = graph.invoke(None, forked, output_keys=KEYS)
+    spoken = [message for message in board(state) if (message.round, message.agent) == (0, "agent_1")]
+    assert [(message.text, message.latent is None) for message in spoken][1] == ("The answer is 9.", True)
+    # Each prompt reads the own and the other's answer: of two messages only the one that nobody edited is latent.
+    assert [[isinstance(piece, Rows) for piece in request.prompt].count(True) for request in model.requests] == [1, 1]
+    new_words = lonely_mind().chat.ids("The answer is 9.", plain=True)
+    assert all(Ids(new_words) in request.prompt for request in model.requests)
+
+
+def test_an_edit_of_the_whole_board_replaces_it() -> None:
+    model = marked(2, 3)
+    graph = debating(model, rounds=2, saver=InMemorySaver())
+    held(graph, THREAD)
+    snapshot = before_round(graph, 1)
+    whole = [edited(snapshot, "agent_1", text="9."), edited(snapshot, "agent_2")]
+    forked = graph.update_state(snapshot.config, {"board": {"__overwrite__": whole}}, as_node="next_round")
+    state = graph.invoke(None, forked, output_keys=KEYS)
+    assert texts(state)[0, "agent_1", "answer"] == "9."
+    assert "9." in calls(model, "agent_2")[-1].turns[-1].text
+
+
+def test_an_edit_under_the_same_key_says_how_to_edit() -> None:
+    graph = debating(marked(2, 3), rounds=2, saver=InMemorySaver())
+    held(graph, THREAD)
+    snapshot = before_round(graph, 1)
+    with pytest.raises(BoardConflict, match="raise `attempt` to replace one"):
+        graph.update_state(snapshot.config, {"board": [edited(snapshot, "agent_1", text="9.")]}, as_node="next_round")
+
+
+def test_writing_the_board_s_own_messages_again_changes_nothing() -> None:
+    graph = debating(marked(2, 3), rounds=2, saver=InMemorySaver())
+    state = held(graph, THREAD)
+    same = plain([message.to_dict() for message in state["board"]])
+    graph.update_state(THREAD, {"board": same}, as_node="decide")
+    assert graph.get_state(THREAD).values["board"] == state["board"]
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_replay_from_any_step_ends_as_the_first_time(protocol: str, store: PayloadStore) -> None:
+    graph = debating(lonely(protocol, store), rounds=2, saver=InMemorySaver())
+    expected = outcome(held(graph, THREAD))
+    for snapshot in list(graph.get_state_history(THREAD))[1:-1]:
+        assert outcome(graph.invoke(None, snapshot.config, output_keys=KEYS)) == expected
+
+
+def test_a_payload_can_be_loaded_from_the_state_by_anybody_later(store: PayloadStore) -> None:
+    state = held(debating(lonely("sde", store), rounds=1))
+    for message in board(state):
+        assert message.payload is not None
+        again = Message.from_dict(plain(message.to_dict())).payload
+        assert again is not None and again.load(PayloadStore(store.root)).label.text == message.text
+
+
+def test_the_database_is_readable_without_us(tmp_path: Path) -> None:
+    with saver_of("sqlite", tmp_path) as saver:
+        held(debating(marked(2, 1), rounds=1, saver=saver), THREAD)
+    with sqlite3.connect(tmp_path / "checkpoints.db") as database:
+        assert database.execute("select count(*) from checkpoints where type != 'msgpack'").fetchone() == (0,)
+
+
+def test_heard_messages_after_a_fork_are_those_of_the_highest_attempt() -> None:
+    model = marked(2, 3)
+    graph = debating(model, rounds=2, saver=InMemorySaver())
+    held(graph, THREAD)
+    snapshot = before_round(graph, 1)
+    forked = graph.update_state(
+        snapshot.config, {"board": [edited(snapshot, "agent_1", text="9.", attempt=1)]}, as_node="next_round"
+    )
+    graph.invoke(None, forked)
+    assert heard(calls(model, "agent_2")[-1], -1) == [("agent_1", 0)]
+    assert "9." in calls(model, "agent_2")[-1].text
