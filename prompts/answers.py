@@ -16,8 +16,8 @@ from typing import Literal
 Kind = Literal["number", "option", "yes_no", "label", "text"]
 KINDS: tuple[Kind, ...] = ("number", "option", "yes_no", "label", "text")
 
-NUMBER = re.compile(r"[-\u2212]?\s?(?:[$\u20ac\u00a3]\s?)?(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?")
-STATED = re.compile(r"\banswer(?:\s+is|\s*:)\s*:?\s*(.{0,80})", re.IGNORECASE)
+NUMBER = re.compile(r"[-\u2212]?\s?(?:[$\u20ac\u00a3]\s?)?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|(?<![\d.])\.\d+)")
+STATED = re.compile(r"\banswer(?:\s+is|\s*:)\s*:?\s*(?=(.{0,80}))", re.IGNORECASE)  # ahead: statements may overlap
 UNKNOWN = re.compile(r"[\W_]*(?:unknown|not known|undetermined|unclear|cannot|can't|none\b)", re.IGNORECASE)
 TOLERANCE = 1e-5  # of CIPHER's evaluator
 
@@ -76,6 +76,8 @@ def _first(found: list[str]) -> str | None:
         return None
     digits = re.sub(r"[^\d.\-]", "", found[0].replace("\u2212", "-"))
     value = float(digits)
+    if math.isinf(value):  # hundreds of digits: a model that repeats itself
+        return None
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
@@ -129,6 +131,8 @@ def _choice_of(boxed: str | None, choices: list[str]) -> str | None:
 
 def _yes_no(text: str) -> str | None:
     for source in (_boxed(text), _stated(text), text):
+        if source is not text and UNKNOWN.match(source or ""):
+            return None
         found = re.findall(r"\b(yes|no)\b", (source or "").lower())
         if found:
             return str(found[0] if source is not text else found[-1])

@@ -57,8 +57,8 @@ class Prompts:
         heard: list[Heard] = []
         try:
             text = self._templates[name].render({key: _marked(value, heard) for key, value in slots.items()})
-        except TemplateError as error:
-            raise PromptError(f"prompt {name!r} cannot be rendered: {error.message}") from error
+        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:  # what a pack may do
+            raise PromptError(f"prompt {name!r} cannot be rendered: {error}") from error
         return _split(text.strip("\n"), heard)
 
     def digest(self) -> str:
@@ -69,7 +69,7 @@ class Prompts:
     def _read_pack(self, pack: Path) -> dict[str, str]:
         if not pack.is_dir():
             raise PromptError(f"prompt pack {str(pack)!r} is no folder; give a folder with files like shared/answer.md")
-        files = {_name(path, pack): path.read_text(encoding="utf-8") for path in sorted(pack.rglob("*.md"))}
+        files = {_name(path, pack): _text(path) for path in sorted(pack.rglob("*.md"))}
         files = {name: text for name, text in files.items() if name.rsplit("/")[-1] != "README"}
         if not files:
             raise PromptError(f"prompt pack {str(pack)!r} holds no .md file; expected e.g. shared/answer.md")
@@ -96,6 +96,13 @@ def _built_in() -> dict[str, str]:
 
 def _name(path: Path, root: Path) -> str:
     return path.relative_to(root).with_suffix("").as_posix()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as error:
+        raise PromptError(f"prompt file {str(path)!r} is not UTF-8: {error.reason} at byte {error.start}") from error
 
 
 def _declared(text: str) -> set[str]:

@@ -1,0 +1,220 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sottovoce.prompts.answers import KINDS, Kind, normalise, read, same
+from sottovoce.prompts.render import BUILT_IN, Prompts
+from tests.support import shared
+
+CHOICES = ["(A) blue", "(B) red", "(C) The green one", "(D) 7"]
+DIGITS = "9" * 400  # beyond what a float holds
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_a_form_asks_for_is_read_back(kind: Kind) -> None:
+    (form,) = Prompts().render(f"answers/{kind}")
+    expected = {"number": None, "option": "A", "yes_no": "no", "label": "unknown", "text": "Paris"}
+    assert isinstance(form, str)
+
+    assert read(form, kind) == expected[kind]
+    assert read(form.replace("N.", "-1,234.5."), kind) == {**expected, "number": "-1234.5"}[kind]
+
+
+def test_there_is_a_form_for_every_kind_and_no_other() -> None:
+    assert sorted(path.stem for path in (BUILT_IN / "answers").glob("*.md")) == sorted(KINDS)
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("The answer is 22.", "22"),
+        ("the ANSWER is: 22", "22"),
+        ("Answer: 22 apples", "22"),
+        ("Answer:\n22", "22"),
+        ("The answer is **22**.", "22"),
+        ("The answer is -7.", "-7"),
+        ("The answer is \u22127.", "-7"),  # a minus as typesetters write it
+        ("The answer is 1,234,567.", "1234567"),
+        ("The answer is 1,300 then.", "1300"),
+        ("The answer is $1,200.50.", "1200.5"),
+        ("The answer is -$5.", "-5"),
+        ("The answer is $-5.", "-5"),
+        ("The answer is €3.", "3"),
+        ("The answer is 12.5%.", "12.5"),
+        ("The answer is 42.", "42"),
+        ("The answer is 18.00.", "18"),
+        ("The answer is .5.", "0.5"),
+        ("Wait...5", "5"),
+        ("The answer is -0.", "0"),
+        ("The answer is 0.1.", "0.1"),
+        ("The answer is 5. No: the answer is 6.", "6"),
+        ("14 + 3 * 5 - 7 = 22", "22"),
+        ("So 7-5", "5"),
+        ("So (3)-5", "5"),
+        ("x = -5", "-5"),
+        ("3 * -5 = -15", "-15"),
+        ("I count 3, then 4.", "4"),
+        (r"\boxed{22}", "22"),
+        (r"Not 3 but $\boxed{-1,234.5}$ of 7", "-1234.5"),
+        (r"\boxed{\text{22 apples}}", "22"),
+        (r"\boxed{3} or rather \boxed{4}", "4"),
+        (r"\boxed{22", "22"),
+        (r"\boxed{} and 7", "7"),
+        (r"The answer is 3. \boxed{4}", "4"),  # a box counts more than a sentence
+        ("The answer is that there are 3 of them.", "3"),
+        ("The answer is right. We have 12.", "12"),
+        ("1000000000000000000000", "1e+21"),
+        ("The answer is unknown. Bob has 5.", None),
+        ("The answer is not known, since 5 is missing.", None),
+        ("Answer: none of 3", None),
+        ("Answer: cannot be told from 3", None),
+        (r"\boxed{unknown}, though 5", None),
+        ("no number", None),
+        ("", None),
+        (DIGITS, None),
+    ],
+)
+def test_numbers(text: str, answer: str | None) -> None:
+    assert read(text, "number") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("The answer is (B).", "B"),
+        ("(A) is wrong. The answer is (C).", "C"),
+        ("Answer: B", "B"),
+        ("Answer: D) 7", "D"),
+        ("The answer is: **C**", "C"),
+        ("I choose C", "C"),
+        ("A car is blue, so C.", "C"),
+        ("A car is blue.", None),
+        ("A.", "A"),
+        ("It's A", "A"),
+        (r"\boxed{B}", "B"),
+        (r"\boxed{red}", "B"),
+        (r"\boxed{green one}", "C"),
+        (r"\boxed{7}", "D"),
+        ("Put it as (X): (B)", "B"),
+        ("(X)", None),
+        ("(E)", None),
+        ("The answer is unknown; A or B.", None),
+        ("I think so", None),
+        ("", None),
+    ],
+)
+def test_options(text: str, answer: str | None) -> None:
+    assert read(text, "option", CHOICES) == answer
+
+
+def test_options_beyond_the_fourth_need_as_many_choices() -> None:
+    assert read("The answer is (E).", "option", [*CHOICES, "(E) none"]) == "E"
+    assert read("The answer is (D).", "option") == "D"  # at least four letters are understood
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("The answer is yes.", "yes"),
+        ("Yes or no? The answer is No.", "no"),
+        ("Answer: NO, although yes was close", "no"),
+        ("Yes. On second thought: no.", "no"),
+        (r"no, \boxed{Yes}", "yes"),
+        ("The answer is unknown, since no one counted.", None),
+        ("There is no way. The answer is unknown.", None),
+        ("I know nothing of yesterday", None),
+        ("", None),
+    ],
+)
+def test_yes_and_no(text: str, answer: str | None) -> None:
+    assert read(text, "yes_no") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("[Unknown]", "unknown"),  # a label as good as any other
+        ("[Bob] lied, so [ Eve ].", "eve"),
+        ("Bob", None),
+        ("[]", None),
+        ("[two\nlines]", None),
+        ("", None),
+    ],
+)
+def test_labels(text: str, answer: str | None) -> None:
+    assert read(text, "label") == answer
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("[Paris]", "Paris"),
+        (r"[Paris] or \boxed{Rome}", "Rome"),
+        (r"\boxed{f{x}}", "f{x}"),
+        (r"\boxed{} [Oslo]", "Oslo"),
+        ("The answer is New York City.\nIt is large.", "New York City"),
+        ("It is Paris", None),
+        ("[ ]", None),
+        ("", None),
+    ],
+)
+def test_texts(text: str, answer: str | None) -> None:
+    assert read(text, "text") == answer
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "kind", "agree"),
+    [
+        ("22", "22", "number", True),
+        ("22", "22.000001", "number", True),
+        ("22", "22.0001", "number", False),
+        ("-7", "7", "number", False),
+        ("1e+21", "1e+21", "number", True),
+        ("B", "B", "option", True),
+        ("B", "C", "option", False),
+        ("The Beatles!", "beatles", "text", True),
+        ("an apple", "apple", "text", True),
+        ("apple", "apples", "text", False),
+        ("yes", "no", "yes_no", False),
+        (None, "22", "number", False),
+        ("22", None, "number", False),
+        (None, None, "text", False),  # two that do not know do not agree
+    ],
+)
+def test_when_two_answers_are_the_same(left: str | None, right: str | None, kind: Kind, agree: bool) -> None:
+    assert same(left, right, kind) == same(right, left, kind) == agree
+
+
+@pytest.mark.parametrize(
+    ("text", "normal"),
+    [
+        ("The  Answer, a THE.", "answer"),
+        ("u.s.a.", "usa"),
+        ("ca\u00f1on", "ca\u00f1on"),
+        ("", ""),
+        ("theatre", "theatre"),
+    ],
+)
+def test_normalisation_is_squads(text: str, normal: str) -> None:
+    assert normalise(text) == normal
+
+
+def lines(path: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def test_the_golds_of_gsm8k_are_read_from_their_solutions() -> None:
+    for sample in lines(shared("datasets/gsm8k_test_first200.jsonl")):
+        gold = sample["answer"].rpartition("#### ")[2].replace(",", "")
+        assert same(read(sample["answer"], "number"), gold, "number"), sample["answer"][-80:]
+        assert same(read(f"It was 3, so the answer is {gold}.", "number"), gold, "number")
+
+
+def test_the_golds_of_the_arithmetic_task_are_read_back() -> None:
+    for sample in lines(shared("datasets/arithmetic_valid200.jsonl")):
+        gold = str(sample["answer"])
+        assert read(gold, "number") == read(f"The answer is {gold}.", "number") == gold
+        assert read(sample["question"] + f" {gold}", "number") == gold

@@ -1,0 +1,143 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sottovoce.channels.message import Heard, Message, words
+from sottovoce.errors import PromptError
+from sottovoce.prompts.render import BUILT_IN, Prompts
+
+QUESTION = "What is 14 + 3?"
+ONE, TWO = [Heard(Message(f"agent_{n}", 0, "answer", f"It is {n}.")) for n in (1, 2)]
+SLOTS = {"question": QUESTION, "choices": [], "form": "Say N."}
+
+
+def pack(folder: Path, **files: str) -> Path:
+    """A prompt pack; `shared__answer` is the file shared/answer.md."""
+    for name, text in files.items():
+        path = folder / (name.replace("__", "/") + ".md")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+def test_every_file_is_a_prompt_by_its_folder_and_name() -> None:
+    found = {path.relative_to(BUILT_IN).with_suffix("").as_posix() for path in BUILT_IN.rglob("*.md")}
+
+    assert Prompts().names() == sorted(name for name in found if not name.endswith("README"))
+
+
+def test_texts_render_to_one_part() -> None:
+    parts = Prompts().render("shared/answer", documents=["Mia has 3 apples."], **SLOTS)
+
+    assert parts == (f"You know: Mia has 3 apples.\n{QUESTION}\nSay N.",)
+
+
+@pytest.mark.parametrize("own_first", [True, False])
+def test_heard_messages_come_back_as_parts_in_their_places(own_first: bool) -> None:
+    own = Heard(Message("agent_3", 0, "answer", "It is 3."), own=True)
+
+    parts = Prompts().render("debate/revise", others=[ONE, TWO], own=own, own_first=own_first, **SLOTS)
+
+    heard = [part for part in parts if isinstance(part, Heard)]
+    assert heard == ([own, ONE, TWO] if own_first else [ONE, TWO, own])
+    assert all(part for part in parts if isinstance(part, str))  # no empty wording
+    assert words(parts).count("Another agent answered:\nIt is") == 2
+
+
+def test_a_message_is_heard_as_often_as_the_prompt_names_it(tmp_path: Path) -> None:
+    prompts = Prompts(pack(tmp_path, debate__revise_from_summary="{{ summary }} and {{ summary }}"))
+
+    assert prompts.render("debate/revise_from_summary", summary=ONE, **SLOTS) == (ONE, " and ", ONE)
+
+
+@pytest.mark.parametrize("mark", ["\ue0000\ue001", "a\ue00012\ue001b"])
+def test_a_text_with_our_mark_is_refused(mark: str) -> None:
+    with pytest.raises(PromptError, match=r"U\+E000 digits U\+E001, which marks heard messages; remove it"):
+        Prompts().render("shared/answer", documents=[], question=mark, choices=[], form="")
+    with pytest.raises(PromptError, match="marks heard messages"):
+        Prompts().render("shared/answer", documents=["fine", mark], **SLOTS)
+
+
+@pytest.mark.parametrize("text", ["{{ 7 * 7 }}", "{% for x in y %}", "{# note #}", "a\n\nb"])
+def test_a_text_that_looks_like_a_template_stays_what_it_is(text: str) -> None:
+    (part,) = Prompts().render("shared/answer", documents=[], question=text, choices=[], form="")
+
+    assert part == text
+
+
+def test_an_unknown_prompt_names_those_there_are() -> None:
+    with pytest.raises(
+        PromptError, match=r"unknown prompt 'debate/revice'; choose from: answers/label, .*debate/revise"
+    ):
+        Prompts().render("debate/revice")
+
+
+def test_a_slot_that_was_not_given_is_named() -> None:
+    with pytest.raises(PromptError, match="prompt 'shared/answer' cannot be rendered: 'form' is undefined"):
+        Prompts().render("shared/answer", question=QUESTION, choices=[], documents=[])
+
+
+# A user's own pack
+
+
+def test_a_pack_replaces_the_files_it_holds_and_no_other(tmp_path: Path) -> None:
+    prompts = Prompts(pack(tmp_path, answers__number="Only the number.", README="About this pack."))
+
+    assert prompts.render("answers/number") == ("Only the number.",)
+    assert prompts.render("answers/yes_no") == Prompts().render("answers/yes_no")
+    assert prompts.names() == Prompts().names()
+    assert prompts.digest() != Prompts().digest() == Prompts().digest()
+
+
+def test_a_pack_needs_no_line_that_declares_its_slots(tmp_path: Path) -> None:
+    prompts = Prompts(pack(tmp_path, debate__verify="{# mine #}\nOnce more: {{ question }}"))
+
+    assert prompts.render("debate/verify", **SLOTS) == (f"Once more: {QUESTION}",)
+
+
+@pytest.mark.parametrize(
+    ("files", "complaint"),
+    [
+        ({"debate__revise": "{{ quesion }}"}, "unknown slot 'quesion'; choose from: .*question.*debate/revise.md"),
+        ({"debate__verify": "{{ others }}"}, "unknown slot 'others'; choose from: choices, form, question"),
+        ({"debate__revice": "x"}, "unknown prompt file in the pack: 'debate/revice.md'; choose from: answers/label"),
+        ({"revise": "x"}, "unknown prompt file in the pack: 'revise.md'"),
+        ({"debate__verify": "{% if %}"}, "prompt file 'debate/verify.md' of the pack is no template: "),
+        ({"debate__verify": "{{ question"}, "prompt file 'debate/verify.md' of the pack is no template: "),
+        ({"debate__verify": "{{ question | shout }}"}, "'debate/verify.md' .* no template: .*shout"),
+        ({"README": "nothing else"}, "holds no .md file; expected e.g. shared/answer.md"),
+        ({}, "holds no .md file"),
+    ],
+)
+def test_a_pack_that_does_not_fit_is_refused_when_it_is_read(
+    tmp_path: Path, files: dict[str, str], complaint: str
+) -> None:
+    with pytest.raises(PromptError, match=complaint):
+        Prompts(pack(tmp_path, **files))
+
+
+def test_a_pack_that_is_no_folder_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "file.md").write_text("x")
+
+    for path in (tmp_path / "absent", tmp_path / "file.md"):
+        with pytest.raises(PromptError, match=f"prompt pack '{path}' is no folder; give a folder"):
+            Prompts(path)
+
+
+def test_a_pack_that_is_not_utf8_is_refused_by_its_file(tmp_path: Path) -> None:
+    (pack(tmp_path, debate__verify="") / "debate" / "verify.md").write_bytes(b"\xff\xfeO\x00n\x00")
+
+    with pytest.raises(PromptError, match=r"debate/verify\.md' is not UTF-8: invalid start byte at byte 0"):
+        Prompts(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "text", ["{{ question.__class__.__mro__ }}", "{{ question + 1 }}", "{{ 1 / 0 }}", "{{ question.missing.more }}"]
+)
+def test_a_pack_that_fails_while_it_is_rendered_names_its_prompt(tmp_path: Path, text: str) -> None:
+    prompts = Prompts(pack(tmp_path, debate__verify=text))
+
+    with pytest.raises(PromptError, match="prompt 'debate/verify' cannot be rendered: "):
+        prompts.render("debate/verify", **SLOTS)
