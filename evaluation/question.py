@@ -53,7 +53,7 @@ def question_of(asked: Asked, settings: Settings) -> tuple[Question, str | None]
     from sottovoce.nodes.state import check_question
 
     question, origin = _sample(asked.sample, settings) if asked.question is None else (_asked(asked, settings), None)
-    check_question(question, settings.owners())
+    check_question(question, settings.owners(), settings.needs())
     return question, origin
 
 

@@ -139,9 +139,11 @@ def write(path: Path, text: str) -> None:
         RecordError: the file system refused, e.g. because it is full.
     """
     unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    special = path.exists() and not path.is_file()  # /dev/stdout, a pipe: nothing to put another file in the place of
     try:
-        unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
-        os.replace(unfinished, path)
+        (path if special else unfinished).write_text(text, encoding="utf-8", errors="backslashreplace")
+        if not special:
+            os.replace(unfinished, path)
     except OSError as error:
         raise RecordError(f"{str(path)!r} cannot be written: {error.strerror}") from error
     finally:

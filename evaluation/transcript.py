@@ -114,7 +114,7 @@ def legend() -> Text:
 def ending(console: Console, run: Run) -> RenderableType:
     """The decision and what it took, with a legend where tokens were shaded."""
     lines: list[RenderableType] = [headline("Decision"), decision(run), Text(describe.cost(run), style="dim")]
-    if console.color_system is not None and any(message.payload for message in run.messages):
+    if console.color_system is not None and not console.no_color and any(message.payload for message in run.messages):
         lines.append(legend())
     return Group(*lines)
 

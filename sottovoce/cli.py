@@ -5,6 +5,7 @@ Nothing here imports torch or langgraph before a command runs: `--help` answers 
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -26,6 +27,7 @@ from sottovoce.options import command
 SETTINGS: dict[str, type[Settings]] = {"debate": Debate, "single": Single, "self_consistency": SelfConsistency}
 """The settings of each scheme; a test holds them against the schemes' own."""
 REPEAT = "Options with ... may be given several times, e.g. one --temperature for each agent."
+FAILED = 1
 USAGE = 2
 STOPPED = 130  # the shells' code for Ctrl-C
 
@@ -108,6 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(_misused(error), USAGE)
     except KeyboardInterrupt:
         result = STOPPED
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        return _complain(f"the disk is full: {error}", FAILED)
     if result == STOPPED:  # typer returns it for a Ctrl-C
         return _complain("stopped", STOPPED)
     return result if isinstance(result, int) else 0

@@ -4,7 +4,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+from io import StringIO
 from pathlib import Path
 
 import pytest
@@ -187,3 +189,17 @@ def test_a_json_run_that_fails_leaves_stdout_empty(call: Call, models: Models) -
     assert "layer 7" in refused(
         call, USAGE, "debate", "2 + 2?", "--model", models.tiny, "--protocol", "sde", "--layers", "7", "--json"
     )
+
+
+class FullDisk(StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_a_full_disk_is_told_in_one_line(call: Call, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.stdout", FullDisk())
+
+    answer = call("debate", "2 + 2?", "--model", models.tiny, "--json", *FAST)
+
+    assert answer.code == FAILED
+    assert answer.err == "sottovoce: the disk is full: [Errno 28] No space left on device\n"

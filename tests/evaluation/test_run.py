@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -186,3 +187,14 @@ def test_a_folder_that_holds_more_than_the_record_is_left(tmp_path: Path) -> Non
     discard(tmp_path)
 
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_a_device_or_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    write(tmp_path / "pipe", "text")
+
+    assert os.read(reading, 100) == b"text"
+    assert (tmp_path / "pipe").is_fifo()
+    os.close(reading)
