@@ -1,0 +1,64 @@
+"""What it costs to name a scheme, and what names there are."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib import import_module
+
+import pytest
+
+from sottovoce.errors import UsageError
+from sottovoce.graphs import SCHEMES, scheme
+
+LOADED = "import sys; import {modules}; print(sorted({{name.split('.')[0] for name in sys.modules}} & {{{heavy}}}))"
+
+
+def loaded(modules: str, *heavy: str) -> str:
+    code = LOADED.format(modules=modules, heavy=", ".join(map(repr, heavy)))
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def test_importing_the_schemes_loads_no_torch() -> None:
+    modules = ", ".join(path.split(":")[0] for path in SCHEMES.values())
+    assert loaded(modules, "torch", "transformers", "safetensors", "numpy") == "[]"
+
+
+def test_listing_the_schemes_loads_no_langgraph() -> None:
+    assert loaded("sottovoce.graphs, sottovoce.nodes.settings", "torch", "langgraph", "langchain_core") == "[]"
+
+
+def test_drawing_a_debate_and_running_it_with_scripted_replies_loads_no_torch() -> None:
+    code = (
+        "import sys; from sottovoce.graphs.debate import *; from sottovoce.agents.scripted import ScriptedChatModel;"
+        "graph = create_debate(models=ScriptedChatModel(['The answer is 2.'] * 6)).compile();"
+        "graph.get_graph().draw_mermaid(); print(graph.invoke({'question': '1 + 1?'})['decision']['answer']);"
+        "print('torch' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["2", "False"]
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_scheme_has_its_parts_under_their_names(name: str) -> None:
+    found, module = scheme(name), import_module(SCHEMES[name].split(":")[0])
+    assert found.create is getattr(module, f"create_{name}")
+    assert found.settings is module.SETTINGS
+    assert module.make_graph({}).name == name
+    assert (module.__doc__ or "").strip()
+
+
+def test_dashes_are_underscores_and_other_names_are_refused() -> None:
+    assert scheme("self-consistency").name == "self_consistency"
+    with pytest.raises(UsageError, match="unknown scheme 'debat'; choose from: debate, self_consistency, single"):
+        scheme("debat")
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_a_scheme_is_made_for_an_assistant_s_settings_without_its_model(name: str) -> None:
+    module = import_module(SCHEMES[name].split(":")[0])
+    field = {"debate": "agents", "self_consistency": "samples"}.get(name)
+    given = {"model": ["no/such/model/anywhere"], "thread_id": "of the server", **({field: 4} if field else {})}
+    nodes = set(module.make_graph({"configurable": given}).get_graph().nodes)
+    agents = nodes - {"__start__", "__end__", "opening", "next_round", "close_round", "decide"}
+    assert len(agents) == (4 if field else 1)

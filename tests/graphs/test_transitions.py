@@ -1,0 +1,128 @@
+"""Which node follows which, and what each writes: the schemes as seen from outside, kept as snapshots.
+
+Snapshots hold shapes and words, no digest and no number that another CPU could round otherwise.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.graph.state import CompiledStateGraph
+from syrupy.assertion import SnapshotAssertion
+from syrupy.extensions.json import JSONSnapshotExtension
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.nodes.settings import validated
+from tests.graphs.support import QUESTION, lonely
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
+CASES: dict[str, tuple[str, dict[str, Any]]] = {
+    "debate": ("debate", {"agents": 3, "rounds": 2}),
+    "debate_each": ("debate", {"agents": 2, "rounds": 2, "summarise": "each"}),
+    "debate_shared": ("debate", {"agents": 2, "rounds": 2, "summarise": "shared"}),
+    "debate_one_round": ("debate", {"agents": 2, "rounds": 1, "summarise": "shared"}),
+    "single": ("single", {}),
+    "self_consistency": ("self_consistency", {"samples": 3}),
+}
+
+
+def built(name: str, settings: dict[str, Any], **more: Any) -> Graph:
+    found = scheme(name)
+    graph: Graph = found.create(validated(found.settings, settings), **more).compile(name=name)
+    return graph
+
+
+def transitions(graph: Graph, question: dict[str, Any]) -> list[dict[str, Any]]:
+    """What every node of every step wrote, nodes of one step in order of their names."""
+    steps: dict[int, list[tuple[str, Any]]] = {}
+    for event in graph.stream(question, stream_mode="debug"):
+        if event["type"] == "task_result":
+            done = event["payload"]
+            steps.setdefault(event["step"], []).append((done["name"], summary(dict(done["result"]))))
+    return [
+        {"step": step, "tasks": [{"node": node, "writes": writes} for node, writes in sorted(tasks, key=repr)]}
+        for step, tasks in sorted(steps.items())
+    ]
+
+
+def summary(writes: dict[str, Any]) -> dict[str, Any]:
+    """An update without settings, digests, byte counts and measured numbers."""
+    written = json.loads(json.dumps(writes))
+    for message in written.get("board", []):
+        message["stats"] = sorted(message["stats"])
+        for name in ("sha256", "text_sha256", "nbytes"):
+            if message["payload"] is not None:
+                del message["payload"][name]
+    if "settings" in written:
+        written["settings"] = "(as given)"
+    return {name: written[name] for name in sorted(written)}
+
+
+@pytest.fixture
+def as_json(snapshot: SnapshotAssertion) -> SnapshotAssertion:
+    return snapshot.use_extension(JSONSnapshotExtension)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_transitions(case: str, as_json: SnapshotAssertion) -> None:
+    name, settings = CASES[case]
+    model = ScriptedChatModel([f"The answer is {number}." for number in [22] * 12])
+    assert transitions(built(name, settings, models=model), {**QUESTION, "target": "22"}) == as_json
+
+
+def test_transitions_of_a_debate_with_payloads(as_json: SnapshotAssertion, store: PayloadStore) -> None:
+    graph = built("debate", {"rounds": 2}, models=lonely("sde", store, temperature=0.0))
+    steps = transitions(graph, dict(QUESTION))
+    for message in (each for step in steps for task in step["tasks"] for each in task["writes"].get("board", [])):
+        message["text"], message["payload"]["tokens"] = "(random)", "(a few)"
+        message["notes"] = []
+    steps[-1]["tasks"][0]["writes"]["decision"] = "(random)"
+    assert steps == as_json
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_drawing(case: str, snapshot: SnapshotAssertion) -> None:
+    name, settings = CASES[case]
+    assert built(name, settings).get_graph().draw_mermaid() == snapshot
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_node_is_reached_and_leads_to_the_end(case: str) -> None:
+    name, settings = CASES[case]
+    graph = built(name, settings).get_graph()
+    ahead = {node: {edge.target for edge in graph.edges if edge.source == node} for node in graph.nodes}
+    back = {node: {edge.source for edge in graph.edges if edge.target == node} for node in graph.nodes}
+    assert reached("__start__", ahead) == set(graph.nodes) == reached("__end__", back)
+
+
+def reached(start: str, edges: dict[str, set[str]]) -> set[str]:
+    found, waiting = {start}, [start]
+    while waiting:
+        fresh = edges[waiting.pop()] - found
+        found |= fresh
+        waiting.extend(fresh)
+    return found
+
+
+def test_every_scheme_takes_a_question_and_returns_a_decision(as_json: SnapshotAssertion) -> None:
+    graphs = [built(name, {}) for name in SCHEMES]
+    schemas = [{"in": each.get_input_jsonschema(), "out": each.get_output_jsonschema()} for each in graphs]
+    assert all(each == schemas[0] for each in schemas)
+    assert schemas[0] == as_json
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_setting_of_a_scheme_is_described(name: str) -> None:
+    fields = scheme(name).settings.model_fields
+    assert not [field for field, info in fields.items() if not info.description]
+
+
+def test_the_server_knows_the_schemes_that_we_list() -> None:
+    served = json.loads((Path(__file__).resolve().parents[2] / "langgraph.json").read_text(encoding="utf-8"))["graphs"]
+    assert {name: graph["path"] for name, graph in served.items()} == SCHEMES
+    assert all(graph["description"] for graph in served.values())
