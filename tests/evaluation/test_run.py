@@ -16,14 +16,12 @@ from sottovoce.evaluation.record import FILE, Run, discard, load_run, save, writ
 from sottovoce.evaluation.run import Task, discuss
 from sottovoce.nodes.settings import Debate
 from tests.evaluation.support import QUESTION, held, task
-from tests.support import shared
 
 REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
 
 
-def real(**settings: object) -> Task:
+def real(model: str, **settings: object) -> Task:
     """A debate of a real, tiny model."""
-    model = str(shared("golden/models/qwen2-tiny"))
     return Task("debate", Debate(model=[model], max_tokens=6, **settings), QUESTION)  # type: ignore[arg-type]  # by name
 
 
@@ -37,7 +35,7 @@ def test_events_come_in_order_of_time(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("summarise", ["none", "each", "shared"])
-def test_texts_grow_into_the_messages(tmp_path: Path, summarise: str) -> None:
+def test_texts_grow_into_the_messages(model: str, tmp_path: Path, summarise: str) -> None:
     texts: dict[tuple[str, int, str], list[str]] = {}
 
     def watch(run: Run, event: Event) -> None:
@@ -45,7 +43,7 @@ def test_texts_grow_into_the_messages(tmp_path: Path, summarise: str) -> None:
             message = event.message
             texts.setdefault((event.node, message.round, message.act), []).append(message.text)
 
-    run = discuss(real(rounds=2, summarise=summarise), PayloadStore(tmp_path), watch=watch)
+    run = discuss(real(model, rounds=2, summarise=summarise), PayloadStore(tmp_path), watch=watch)
 
     longest = 0
     for message in run.messages:
@@ -83,11 +81,11 @@ def test_the_file_holds_at_every_step_what_the_record_has(tmp_path: Path) -> Non
     assert load_run(tmp_path / "run") == run
 
 
-def test_a_run_with_payloads_reads_back_as_it_was(tmp_path: Path) -> None:
-    run = discuss(real(protocol="sde", rounds=2), PayloadStore(tmp_path / "payloads"), folder=tmp_path / "run")
+def test_a_run_with_payloads_reads_back_as_it_was(model: str, tmp_path: Path) -> None:
+    run = discuss(real(model, protocol="sde", rounds=2), PayloadStore(tmp_path / "payloads"), folder=tmp_path / "run")
 
     assert load_run(tmp_path / "run") == run
-    assert run.models["agent_1"].model.endswith("qwen2-tiny")
+    assert run.models["agent_1"].model == model
 
 
 def test_a_failed_run_says_why_and_keeps_what_was_said(tmp_path: Path) -> None:
@@ -131,8 +129,8 @@ def test_a_cancelled_run_is_stopped_and_keeps_what_was_said(tmp_path: Path) -> N
     assert (run.status, run.error, len(run.messages)) == ("stopped", None, 1)
 
 
-def test_a_cut_payload_of_a_saved_run_is_told_by_its_digest(tmp_path: Path) -> None:
-    run = discuss(real(protocol="cipher", rounds=1), PayloadStore(tmp_path / "payloads"))
+def test_a_cut_payload_of_a_saved_run_is_told_by_its_digest(model: str, tmp_path: Path) -> None:
+    run = discuss(real(model, protocol="cipher", rounds=1), PayloadStore(tmp_path / "payloads"))
     ref = run.messages[0].payload
     assert ref is not None
     (file,) = (tmp_path / "payloads").rglob(f"{ref.sha256}.safetensors")
@@ -142,6 +140,19 @@ def test_a_cut_payload_of_a_saved_run_is_told_by_its_digest(tmp_path: Path) -> N
         ref.load(PayloadStore(tmp_path / "payloads"))
 
     assert caught.value.exit_code == 1 and "\n" not in str(caught.value)
+
+
+def test_a_payload_cut_while_the_run_goes_on_ends_it_with_message_and_digest(model: str, tmp_path: Path) -> None:
+    def watch(run: Run, event: Event) -> None:
+        if isinstance(event, Spoke):
+            for file in (tmp_path / "payloads").rglob("*.safetensors"):
+                file.write_bytes(file.read_bytes()[:100])
+
+    store = PayloadStore(tmp_path / "payloads", kept=0)  # live copies would serve as well as the files
+    with pytest.raises(PayloadError, match=r"message of 'agent_.', round 0: payload [0-9a-f]{64} is damaged"):
+        discuss(real(model, protocol="sde", agents=3), store, folder=tmp_path / "run", watch=watch)
+
+    assert load_run(tmp_path / "run").status == "failed"
 
 
 @pytest.mark.parametrize(
