@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.channels.message import Heard, Message, Part, Turn, words
 from sottovoce.nodes.settings import Order
 from sottovoce.nodes.state import Question, documents_of
 from sottovoce.prompts.render import Prompts
@@ -85,9 +85,7 @@ class View:
         return {"question": self.question["question"], "choices": self.question.get("choices") or []}
 
     def _form(self) -> str:
-        (form,) = self.prompts.render(f"answers/{self.question.get('kind', 'number')}")
-        assert isinstance(form, str), "an answer form has no slots"
-        return form
+        return words(self.prompts.render(f"answers/{self.question.get('kind', 'number')}"))
 
     def _documents(self) -> list[str]:
         return documents_of(self.question, self.agent)

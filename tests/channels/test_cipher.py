@@ -264,7 +264,7 @@ def test_receivers_of_another_vocabulary_are_left_out_and_refused_by_name() -> N
 
 
 def test_one_vocabulary_is_enough_whatever_the_sizes() -> None:
-    Cipher().check(tiny_mind(), tiny_mind("llama", hidden_size=48, vocab_size=320))
+    assert Cipher().check(tiny_mind(), tiny_mind("llama", hidden_size=48, vocab_size=320)) is None
 
 
 def test_agents_of_a_cipher_debate_have_rising_temperatures() -> None:

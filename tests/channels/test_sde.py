@@ -166,8 +166,8 @@ def test_a_layer_out_of_range_is_refused(store: PayloadStore) -> None:
 def test_the_same_weights_may_exchange_states() -> None:
     twin = assemble("twin", tiny_model(num_hidden_layers=3), tiny_tokenizer())
 
-    SDE().check(MIND, twin)
-    Hidden().check(twin, MIND)
+    assert SDE().check(MIND, twin) is None
+    assert Hidden().check(twin, MIND) is None
 
 
 def test_other_weights_are_refused_by_name_and_by_what_would_help() -> None:
@@ -185,7 +185,7 @@ def test_other_weights_of_one_shape_are_heard_where_the_user_allows_it(store: Pa
     other, allowing = tiny_mind(seed=1, num_hidden_layers=3), SDE(allow_other_weights=True)
     heard = Heard(say(SDE(), MIND, store))
 
-    allowing.check(MIND, other)
+    assert allowing.check(MIND, other) == "by sde between other weights, which is outside the paper"
     assert len(hear(allowing, other, store, heard).edits) == 1
     assert hear(SDE(), other, store, heard).edits == ()
 

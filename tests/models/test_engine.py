@@ -263,16 +263,22 @@ def test_the_cause_of_a_failure_is_kept(engine: Engine) -> None:
     assert isinstance(caught.value.__cause__, ZeroDivisionError)
 
 
-def test_a_failing_request_leaves_no_hook() -> None:
-    mind = assemble("hooked", tiny_model(), tiny_tokenizer())
-    layers, head = mind.network.layers, mind.network.head
-    asked = request(edits=(edit(0, 1, 2),), record=Record((0, 1)), feed=Feed("mean", fails))
+def test_a_model_that_fails_in_its_own_code_keeps_no_hook() -> None:
+    mind = assemble("breaking", tiny_model(), tiny_tokenizer())
+    seen: list[int] = []
 
-    with pytest.raises(EngineError):
-        mind.engine.run(asked)
+    def fail(module: torch.nn.Module, _inputs: object) -> None:
+        seen.append(len(module._forward_hooks))
+        raise ZeroDivisionError("inside the model")
 
-    assert [len(layer._forward_hooks) for layer in layers] == [0, 0]
-    assert len(head._forward_pre_hooks) == 0
+    handle = mind.network.layers[1].register_forward_pre_hook(fail)
+    with pytest.raises(EngineError, match="ZeroDivisionError: inside the model"):
+        mind.engine.run(request(edits=(edit(1, 1, 2),), record=Record((0, 1))))
+    handle.remove()
+
+    assert seen == [1]  # so it failed while our hook was there
+    assert sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in mind.model.modules()) == 0
+    assert len(mind.engine.run(request()).ids) == 8
 
 
 def test_out_of_memory_halves_the_batch_until_it_fits(engine: Engine) -> None:

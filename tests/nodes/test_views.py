@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.nodes.state import Question
+from sottovoce.nodes.views import View
+from sottovoce.prompts.render import Prompts
+
+QUESTION: Question = {"question": "What is 14 + 3?"}
+FORM = 'Show your steps and end with "The answer is N."'
+
+
+def view(
+    question: Question = QUESTION, agent: str | None = "agent_1", system: str = "", pack: Path | None = None
+) -> View:
+    return View(Prompts(pack), question, agent, system)
+
+
+def message(agent: str, round: int = 0) -> Message:
+    return Message(agent, round, "answer", f"{agent} in round {round}.")
+
+
+def heard(turns: Sequence[Turn]) -> list[tuple[str, str, int, bool, bool]]:
+    """Every heard message: the role of its turn, who spoke in which round, whether it is of the last, whether own."""
+    return [
+        (turn.role, part.message.agent, part.message.round, part.latest, part.own)
+        for turn in turns
+        for part in turn.parts
+        if isinstance(part, Heard)
+    ]
+
+
+def wording(turn: Turn) -> list[str]:
+    return [part if isinstance(part, str) else f"<{part.message.agent}>" for part in turn.parts]
+
+
+def test_at_first_an_agent_sees_the_question_alone() -> None:
+    assert view().independent() == [Turn("user", (f"What is 14 + 3?\n{FORM}",))]
+
+
+def test_a_system_prompt_stands_before_every_shape() -> None:
+    talking = view(system="Be brief.")
+    shapes = [
+        talking.independent(),
+        talking.history([message("agent_1")], [[message("agent_2")]]),
+        talking.history_of_summaries([message("agent_1")], [message("secretary")]),
+        talking.fresh(message("agent_1"), [message("agent_2")]),
+        talking.summarise([message("agent_2")]),
+    ]
+
+    assert all(turns[0] == Turn("system", ("Be brief.",)) and turns[1].role == "user" for turns in shapes)
+
+
+DOCUMENTS: list[tuple[object, str | None, list[str]]] = [
+    ([], "agent_1", []),
+    (["Mia has 3.", "Bob has 5."], "agent_1", ["Mia has 3.", "Bob has 5."]),
+    ({"agent_1": ["Mia has 3."], "agent_2": ["Bob has 5."]}, "agent_1", ["Mia has 3."]),
+    ({"agent_2": ["Bob has 5."]}, "agent_1", []),
+    ({"agent_1": ["Mia has 3."], "agent_2": ["Bob has 5.", "Mia has 3."]}, None, ["Mia has 3.", "Bob has 5."]),
+]
+
+
+@pytest.mark.parametrize(("documents", "agent", "known"), DOCUMENTS)
+def test_an_agent_knows_its_own_documents_and_a_single_one_knows_all(
+    documents: list[str], agent: str | None, known: list[str]
+) -> None:
+    (turn,) = view({**QUESTION, "documents": documents}, agent).independent()
+
+    assert turn.text.splitlines() == [*(f"You know: {line}" for line in known), "What is 14 + 3?", FORM]
+
+
+def test_nobody_reads_the_target() -> None:
+    question: Question = {**QUESTION, "target": "seventeen", "solution": "It is seventeen.", "decoys": ["seventeen"]}
+    talking = view(question)
+    own, other = message("agent_1"), message("agent_2")
+
+    for turns in (talking.independent(), talking.history([own], [[other]]), talking.fresh(own, [other])):
+        assert "seventeen" not in "".join(turn.text for turn in turns)
+
+
+@pytest.mark.parametrize("kind", ["number", "option", "yes_no", "label", "text"])
+def test_the_form_of_the_answer_and_the_choices_are_asked_for_at_the_end(kind: str) -> None:
+    question: Question = {**QUESTION, "kind": kind, "choices": ["(A) 17", "(B) 18"]}  # type: ignore[typeddict-item]
+    (form,) = Prompts().render(f"answers/{kind}")
+
+    for turns in (view(question).independent(), view(question).fresh(message("agent_1"), [message("agent_2")])):
+        assert turns[-1].text.splitlines()[-4:] == ["What is 14 + 3?", "(A) 17", "(B) 18", form]
+
+
+def test_history_is_a_chat_in_which_only_the_last_round_is_the_latest() -> None:
+    own = [message("agent_1", round) for round in range(3)]
+    others = [[message("agent_2", round), message("agent_3", round)] for round in range(3)]
+
+    turns = view().history(own, others)
+
+    assert [turn.role for turn in turns] == ["user", "assistant", "user", "assistant", "user", "assistant", "user"]
+    expected = []
+    for round in range(3):
+        expected.append(("assistant", "agent_1", round, round == 2, True))
+        expected += [("user", agent, round, round == 2, False) for agent in ("agent_2", "agent_3")]
+    assert heard(turns) == expected
+
+
+def test_the_chat_of_a_round_begins_as_the_one_before() -> None:
+    own = [message("agent_1", round) for round in range(2)]
+    others = [[message("agent_2", round)] for round in range(2)]
+
+    shorter, longer = view().history(own[:1], others[:1]), view().history(own, others)
+
+    assert [wording(turn) for turn in longer[:3]] == [wording(turn) for turn in shorter]
+
+
+def test_a_debate_of_one_checks_itself() -> None:
+    turns = view().history([message("agent_1")], [[]])
+
+    assert turns[-1].text == f"Check your answer and answer again.\nWhat is 14 + 3?\n{FORM}"
+
+
+@pytest.mark.parametrize(
+    ("order", "blocks"),
+    [
+        (None, ["<agent_2>", "<agent_3>"]),
+        ("others_first", ["<agent_2>", "<agent_3>", "<agent_1>"]),
+        ("own_first", ["<agent_1>", "<agent_2>", "<agent_3>"]),
+    ],
+)
+def test_an_order_restates_the_own_last_answer_beside_the_others(order: str | None, blocks: list[str]) -> None:
+    own, others = [message("agent_1", 0), message("agent_1", 1)], [[message("agent_2"), message("agent_3")]] * 2
+
+    turns = view().history(own, others, order)  # type: ignore[arg-type]
+
+    assert [part for part in wording(turns[-1]) if part.startswith("<")] == blocks
+    assert [part for part in wording(turns[2]) if part.startswith("<")] == ["<agent_2>", "<agent_3>"]
+
+
+@pytest.mark.parametrize(
+    ("order", "blocks"),
+    [
+        (None, ["agent_2", "agent_3", "agent_1"]),
+        ("others_first", ["agent_2", "agent_3", "agent_1"]),
+        ("own_first", ["agent_1", "agent_2", "agent_3"]),
+    ],
+)
+def test_the_fresh_shape_is_one_prompt_with_all_answers_of_the_last_round(order: str | None, blocks: list[str]) -> None:
+    question: Question = {**QUESTION, "documents": ["Mia has 3."]}
+
+    (turn,) = view(question).fresh(message("agent_1", 1), [message("agent_2", 1), message("agent_3", 1)], order)  # type: ignore[arg-type]
+
+    assert heard([turn]) == [("user", agent, 1, True, agent == "agent_1") for agent in blocks]
+    assert turn.text.startswith("You know: Mia has 3.\n")
+
+
+def test_a_summary_stands_in_the_place_of_the_others() -> None:
+    own = [message("agent_1", round) for round in range(2)]
+    summaries = [message("secretary", round) for round in range(2)]
+
+    turns = view().history_of_summaries(own, summaries)
+
+    assert heard(turns) == [
+        ("assistant", "agent_1", 0, False, True),
+        ("user", "secretary", 0, False, False),
+        ("assistant", "agent_1", 1, True, True),
+        ("user", "secretary", 1, True, False),
+    ]
+
+
+def test_who_sums_up_hears_all_answers_and_gives_none() -> None:
+    (turn,) = view().summarise([message("agent_1"), message("agent_2")])
+
+    assert heard([turn]) == [("user", agent, 0, True, False) for agent in ("agent_1", "agent_2")]
+    assert turn.text.endswith("Sum up what the agents say.") and FORM not in turn.text
+
+
+def test_no_prompt_pastes_the_words_of_an_agent() -> None:
+    own, others = [message("agent_1")], [[message("agent_2")]]
+    shapes = [view().history(own, others, "own_first"), view().fresh(own[0], others[0]), view().summarise(own)]
+
+    for part in (part for turns in shapes for turn in turns for part in turn.parts):
+        assert not isinstance(part, str) or "in round" not in part
+
+
+def test_a_pack_may_ask_for_no_form_at_all(tmp_path: Path) -> None:
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / "number.md").write_text("")
+
+    parts: tuple[Part, ...] = view(pack=tmp_path).independent()[0].parts
+
+    assert parts == ("What is 14 + 3?",)
