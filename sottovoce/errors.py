@@ -13,8 +13,12 @@ SottovoceError            exit code 1: the run failed
 """
 
 
-class SottovoceError(Exception):
-    """An expected failure; its text says what was found, what was expected and what to do."""
+class SottovoceError(RuntimeError):
+    """An expected failure; its text says what was found, what was expected and what to do.
+
+    A RuntimeError, because the server behind Studio shows the text of those (and of few others): of an
+    exception that it does not know it says "An internal error occurred" (langgraph-api 0.16).
+    """
 
     exit_code = 1
 
