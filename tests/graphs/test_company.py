@@ -224,11 +224,15 @@ async def test_tokens_stream_out_of_the_graph_with_their_agent(folder: str, stor
     graph: CompiledStateGraph[Any, Any, Any, Any] = debating(
         protocol="cipher", model=[folder], rounds=2, max_tokens=5, store=store
     )
-    texts: dict[tuple[str, int], str] = {}
-    chunk: Any  # Any: the stream's items have no type of their own
-    about: Any
-    async for chunk, about in graph.astream({"question": "What is 1 + 1?"}, stream_mode="messages"):
-        key = about["agent"], about["round"]
-        texts[key] = texts.get(key, "") + chunk.text
-    state = held(graph, question="What is 1 + 1?", id="")
-    assert texts == {(message.agent, message.round): message.text for message in board(state)}
+    streamed: dict[tuple[str, int], str] = {}
+    written: dict[tuple[str, int], str] = {}
+    item: Any  # Any: the stream's items have no type of their own
+    async for kind, item in graph.astream({"question": "What is 1 + 1?"}, stream_mode=["messages", "updates"]):
+        if kind == "messages":
+            key = item[1]["agent"], item[1]["round"]
+            streamed[key] = streamed.get(key, "") + item[0].text
+        else:
+            messages = [message for update in item.values() for message in (update or {}).get("board", [])]
+            written |= {(message["agent"], message["round"]): message["text"] for message in messages}
+    assert len(written) == 4
+    assert streamed == written

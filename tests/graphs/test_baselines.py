@@ -1,0 +1,74 @@
+"""The baselines: one agent, and samples of one, with everything that the agents of a scheme know together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.graphs import scheme
+from sottovoce.nodes.settings import validated
+from tests.graphs.support import KEYS, QUESTION, Graph, board
+
+PRIVATE = {"agent_1": ["Mia has 3.", "Tom has 5."], "agent_2": ["Tom has 5.", "Ann has 7."]}
+
+
+def baseline(name: str, models: Any = None, *, store: PayloadStore | None = None, **settings: Any) -> Graph:
+    found = scheme(name)
+    graph: Graph = found.create(validated(found.settings, settings), models=models, store=store).compile()
+    return graph
+
+
+def said(*answers: str) -> ScriptedChatModel:
+    return ScriptedChatModel([f"The answer is {answer}." for answer in answers])
+
+
+@pytest.mark.parametrize(("name", "calls"), [("single", 1), ("self_consistency", 5)])
+def test_a_baseline_reads_the_documents_of_all_agents_each_once(name: str, calls: int) -> None:
+    model = said(*["22"] * calls)
+    baseline(name, model).invoke({**QUESTION, "documents": PRIVATE})
+    assert len(model.asked) == calls
+    for asked in model.asked:
+        assert [asked.text.count(fact) for fact in ("Mia has 3.", "Tom has 5.", "Ann has 7.")] == [1, 1, 1]
+
+
+def test_single_answers_once_and_its_answer_is_the_decision() -> None:
+    state = baseline("single", said("7")).invoke({**QUESTION, "target": "7"}, output_keys=KEYS)
+    assert [(message.agent, message.round, message.act) for message in board(state)] == [("agent_1", 0, "answer")]
+    assert (state["decision"]["answer"], state["decision"]["score"]) == ("7", 1.0)
+
+
+def test_single_asks_what_a_debater_is_asked_first() -> None:
+    single, debate = said("1"), said("1", "1")
+    baseline("single", single).invoke(QUESTION)
+    baseline("debate", debate, rounds=1).invoke(QUESTION)
+    assert single.asked[0].turns == debate.asked[0].turns
+
+
+def test_self_consistency_takes_the_most_frequent_of_independent_samples() -> None:
+    model = ScriptedChatModel({f"sample_{i + 1}": [f"The answer is {n}."] for i, n in enumerate([7, 5, 5])})
+    state = baseline("self_consistency", model, samples=3).invoke(QUESTION, output_keys=KEYS)
+    assert state["decision"]["answer"] == "5"
+    assert len({asked.text for asked in model.asked}) == 1
+    assert len({asked.options["seed"] for asked in model.asked}) == 3
+
+
+def test_more_samples_leave_the_first_ones_as_they_were(folder: str, store: PayloadStore) -> None:
+    def samples(n: int) -> list[str]:
+        graph = baseline("self_consistency", model=[folder], samples=n, max_tokens=5, store=store)
+        return [message.text for message in board(graph.invoke(QUESTION, output_keys=KEYS))]
+
+    assert samples(2) == samples(4)[:2]
+    assert len(set(samples(4))) == 4
+
+
+async def test_many_samples_make_one_batch(folder: str, store: PayloadStore) -> None:
+    from sottovoce.models import load
+
+    before = len(load(folder).engine.batches)
+    graph = baseline("self_consistency", model=[folder], samples=12, max_tokens=3, store=store)
+    await graph.ainvoke(QUESTION)
+    batches = load(folder).engine.batches[before:]
+    assert sum(batches) == 12 and len(batches) <= 6

@@ -1,0 +1,71 @@
+"""The settings of each scheme: what they refuse, in one line, and what they say to each agent."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.errors import UsageError
+from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single, validated
+
+
+@pytest.mark.parametrize(
+    ("kind", "values", "expected"),
+    [
+        (Debate, {"rounds": 0}, "rounds is 0: expected greater than or equal to 1"),
+        (Debate, {"agents": 0}, "agents is 0: expected greater than or equal to 1"),
+        (Debate, {"protocol": "cypher"}, "protocol is 'cypher': expected 'nl', 'cipher', 'sde' or 'hidden'"),
+        (Debate, {"temperature": [-0.1]}, "temperature.0 is -0.1: expected greater than or equal to 0"),
+        (Debate, {"round": 3}, "round is 3: Extra inputs are not permitted"),
+        (Debate, {"model": []}, "no model was given"),
+        (Debate, {"agents": 3, "temperature": [0.1, 0.2]}, "temperature has 2 values for 3 agents"),
+        (Debate, {"agents": 3, "model": ["a", "b"]}, "model has 2 values for 3 agents"),
+        (Debate, {"agents": 3, "system": ["a", "b"]}, "system has 2 values for 3 agents"),
+        (Debate, {"agents": 3, "role": ["debater", "expert"]}, "role has 2 values for 3 agents"),
+        (Debate, {"summarise": "each", "shape": "fresh"}, "use --shape history with --summarise"),
+        (Debate, {"summarise": "each", "agents": 1}, "a debate of one agent has no answers to sum up"),
+        (Debate, {"last_round": "deciding", "rule": "average"}, "the rule 'average' looks at all agents"),
+        (SelfConsistency, {"samples": 0}, "samples is 0: expected greater than or equal to 1"),
+        (Single, {"rounds": 2}, "rounds is 2: Extra inputs are not permitted"),
+        (Single, {"layers": [-1]}, "layers.0 is -1: expected greater than or equal to 0"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(kind: type[Settings], values: dict[str, Any], expected: str) -> None:
+    with pytest.raises(UsageError) as found:
+        validated(kind, values)
+    assert expected in str(found.value)
+    assert "\n" not in str(found.value)
+
+
+def test_one_value_is_for_all_and_none_for_nobody() -> None:
+    settings = Debate(agents=3, temperature=[0.5], system=["a", "b", "c"])
+    assert settings.each("temperature") == [0.5] * 3
+    assert settings.each("system") == ["a", "b", "c"]
+    assert settings.each("role") == []
+    assert settings.parts() == dict.fromkeys(["agent_1", "agent_2", "agent_3"], "debater")
+
+
+def test_only_options_that_were_set_reach_the_protocol() -> None:
+    assert Debate(protocol="sde").protocol_options() == {}
+    assert Debate(protocol="sde", layers=[2, 1], compat="reference").protocol_options() == {
+        "compat": "reference",
+        "layers": (2, 1),
+    }
+
+
+@pytest.mark.parametrize(
+    "settings", [Debate(agents=3, role=["debater", "expert", "dummy"]), Single(), SelfConsistency()]
+)
+def test_settings_survive_a_trip_through_json(settings: Settings) -> None:
+    assert validated(type(settings), settings.model_dump(mode="json")) == settings
+
+
+def test_settings_cannot_be_changed_once_made() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        Debate().rounds = 5
+
+
+def test_the_defaults_of_a_debate_are_two_agents_and_three_rounds() -> None:
+    settings = Debate()
+    assert (settings.agents, settings.rounds, settings.shape, settings.inject) == (2, 3, "history", "latest")
