@@ -86,9 +86,10 @@ class Batch:
         changes = capture([request.record for request in requests], states)
         if edited:
             changes = apply_edits(requests, changes)
-        logits, final = self.network.forward(inputs, self._past, changes)
+        normed = states if any(request.record.final_norm for request in requests) else None
+        logits = self.network.forward(inputs, self._past, changes, normed=normed)
         for i, row in enumerate(self.rows):
-            row.see(i, states | final)
+            row.see(i, states)
         return logits
 
     def _draw(self, logits: torch.Tensor, rows: Sequence[Row]) -> torch.Tensor:

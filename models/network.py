@@ -40,6 +40,7 @@ class Network:
         self.head: nn.Module = head
         self.table = Table.of(self.embedding, min(vocabulary, model.config.get_text_config().vocab_size))
         self._accepts = set(inspect.signature(model.forward).parameters)
+        self._ready_masks = "position_ids" in self._accepts and _attends_to_all(model)
 
     @property
     def device(self) -> torch.device:
@@ -63,13 +64,15 @@ class Network:
         embedded: torch.Tensor = self.embedding(ids)
         return embedded
 
-    def forward(self, inputs: torch.Tensor, past: Past, changes: dict[int, Change]) -> tuple[torch.Tensor, States]:
+    def forward(
+        self, inputs: torch.Tensor, past: Past, changes: dict[int, Change], *, normed: States | None = None
+    ) -> torch.Tensor:
         """Read inputs, ids (b, n) or embeddings (b, n, E), after what `past` holds.
 
-        Returns float32 logits (b, V) over the tokenizer's vocabulary, and the normed last state.
+        Returns float32 logits (b, V) over the tokenizer's vocabulary; puts the last layer's state
+        after the final norm into `normed`, where that is given.
         """
-        final: States = {}
-        arguments = past.arguments(inputs.shape[1])
+        arguments = past.arguments(inputs.shape[1], ready=self._ready_masks)
         arguments["input_ids" if inputs.dim() == 2 else "inputs_embeds"] = inputs
         if "logits_to_keep" in self._accepts:
             arguments["logits_to_keep"] = 1
@@ -77,10 +80,12 @@ class Network:
             del arguments["position_ids"]
         with ExitStack() as stack:
             stack.enter_context(hooked(self.layers, changes))
-            stack.enter_context(read_before(self.head, lambda normed: final.update({FINAL: normed[:, -1].clone()})))
+            if normed is not None:
+                keep = normed.__setitem__
+                stack.enter_context(read_before(self.head, lambda states: keep(FINAL, states[:, -1].clone())))
             logits = self.model(**arguments, use_cache=True).logits
         past.seen += inputs.shape[1]
-        return logits[:, -1, : len(self.table)].float(), final
+        return logits[:, -1, : len(self.table)].float()
 
 
 @dataclass
@@ -96,28 +101,48 @@ class Past:
         default_factory=DynamicCache
     )  # without config: every layer full, the mask does the window
     mask: torch.Tensor = field(init=False)
-    pads: torch.Tensor = field(init=False)
+    """(b, all positions): False at the padding."""
+    positions: torch.Tensor = field(init=False)
+    """(b, all positions): counted from each row's first token."""
 
     def __post_init__(self) -> None:
         longest = max(self.lengths)
-        self.pads = longest - torch.tensor(self.lengths, device=self.device)  # (b,)
-        self.mask = (torch.arange(longest + self.room, device=self.device) >= self.pads[:, None]).long()
+        pads = longest - torch.tensor(self.lengths, device=self.device)  # (b,)
+        columns = torch.arange(longest + self.room, device=self.device)
+        self.mask = columns >= pads[:, None]
+        self.positions = (columns - pads[:, None]).clamp_min(0)
         self.padded = min(self.lengths) < longest
 
-    def arguments(self, n: int) -> dict[str, object]:
-        """Keyword arguments of the forward pass over the next n positions."""
-        columns = torch.arange(self.seen, self.seen + n, device=self.device)
-        return {
-            "position_ids": (columns - self.pads[:, None]).clamp_min(0),
-            "attention_mask": self.mask[:, : self.seen + n] if self.padded else None,
+    def arguments(self, n: int, *, ready: bool) -> dict[str, object]:
+        """Keyword arguments of the forward pass over the next n positions; `ready` as `_attends_to_all` has it."""
+        end = self.seen + n
+        arguments: dict[str, object] = {
+            "position_ids": self.positions[:, self.seen : end],
             "past_key_values": self.cache,
         }
+        if self.padded:
+            arguments["attention_mask"] = (
+                self.mask[:, None, None, :end] if ready and n == 1 else self.mask[:, :end].long()
+            )
+        return arguments
 
     def select(self, keep: Sequence[int]) -> None:
         """Go on with these rows alone."""
         at = torch.tensor(keep, device=self.device)
         self.cache.batch_select_indices(at)
-        self.mask, self.pads = self.mask[at], self.pads[at]
+        self.mask, self.positions = self.mask[at], self.positions[at]
+
+
+def _attends_to_all(model: PreTrainedModel) -> bool:
+    """True where a step's mask is the padding alone: transformers then takes it ready made, in 4-D.
+
+    Elsewhere (windows, alibi, an attention that adds its mask) it builds the mask from a 2-D one, at
+    each step: 8 % of the time at batch 8.
+    """
+    config = model.config.get_text_config()
+    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
+    windowed = kinds != {"full_attention"} or getattr(config, "sliding_window", None) is not None
+    return config._attn_implementation == "sdpa" and not windowed and not getattr(config, "alibi", False)
 
 
 def prompt_inputs(network: Network, requests: Sequence[Request], *, as_rows: bool) -> torch.Tensor:
