@@ -7,6 +7,8 @@ tokens for some rows and mean embeddings for others from the same logits, and re
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import torch
 
@@ -69,16 +71,25 @@ class Batch:
 
     def choose(self, logits: torch.Tensor) -> tuple[list[Choice], torch.Tensor]:
         """What each row feeds next: the choices, and the inputs as ids (b,) or embeddings (b, E)."""
-        means = [i for i, row in enumerate(self.rows) if row.request.feed.kind == "mean"]
-        tokens = [i for i in range(len(self.rows)) if i not in set(means)]
-        ids = torch.zeros(len(self.rows), dtype=torch.long, device=logits.device)
-        if tokens:
-            ids[tokens] = self._draw(logits if not means else logits[tokens], [self.rows[i] for i in tokens])
-        latent: dict[int, _Mean] = self._average(logits, means) if means else {}
-        for i, mean in latent.items():
-            ids[i] = mean.id
-        inputs = self._inputs(ids, latent)
-        return self._choices(logits, ids, latent), inputs
+        means = self._average(logits)
+        ids = self._ids(logits, means)
+        inputs = ids
+        if self._as_rows:
+            inputs = self.network.embed(ids)
+            for group in means:
+                inputs[group.at] = group.rows[self.network.table.key]
+        return self._choices(logits, ids, means), inputs
+
+    def _ids(self, logits: torch.Tensor, means: Sequence[_Means]) -> torch.Tensor:
+        """The drawn token of each row (b,), or the nearest one to its mean."""
+        if not means:
+            return self._draw(logits, self.rows)
+        ids = torch.empty(len(self.rows), dtype=torch.long, device=logits.device)
+        if tokens := [i for i, row in enumerate(self.rows) if row.request.feed.kind == "token"]:
+            ids[tokens] = self._draw(logits[tokens], [self.rows[i] for i in tokens])
+        for group in means:
+            ids[group.at] = group.ids
+        return ids
 
     def _forward(self, inputs: torch.Tensor, *, edited: bool) -> torch.Tensor:
         states: States = {}
@@ -88,8 +99,9 @@ class Batch:
             changes = apply_edits(requests, changes)
         normed = states if any(request.record.final_norm for request in requests) else None
         logits = self.network.forward(inputs, self._past, changes, normed=normed)
+        by_row = {layer: state.unbind() for layer, state in states.items()}
         for i, row in enumerate(self.rows):
-            row.see(i, states)
+            row.see(i, by_row)
         return logits
 
     def _draw(self, logits: torch.Tensor, rows: Sequence[Row]) -> torch.Tensor:
@@ -97,15 +109,16 @@ class Batch:
         penalties = [each.repetition_penalty for each in samplings]
         if any(penalty != 1.0 for penalty in penalties):
             logits = sampling.penalise(logits, [row.seen + row.ids for row in rows], penalties)
-        u = torch.stack([row.u[min(len(row.ids), len(row.u) - 1)] for row in rows])
+        u = torch.tensor([row.u[min(len(row.ids), len(row.u) - 1)] for row in rows], dtype=torch.float64)
         return sampling.draw(logits, samplings, u)
 
-    def _average(self, logits: torch.Tensor, means: Sequence[int]) -> dict[int, _Mean]:
-        """Mean embeddings of the rows that feed them, grouped by their averaging weights."""
-        found: dict[int, _Mean] = {}
+    def _average(self, logits: torch.Tensor) -> list[_Means]:
+        """Mean embeddings of the rows that feed them, grouped by how they weigh."""
         groups: dict[object, list[int]] = {}
-        for i in means:
-            groups.setdefault(self.rows[i].request.feed.weigh, []).append(i)
+        for i, row in enumerate(self.rows):
+            if row.request.feed.kind == "mean":
+                groups.setdefault(row.request.feed.weigh, []).append(i)
+        means = []
         for group in groups.values():
             feeds = [self.rows[i].request.feed for i in group]
             temperatures = torch.tensor([self.rows[i].request.sampling.temperature for i in group])
@@ -113,54 +126,58 @@ class Batch:
             weigh = feeds[0].weigh
             weights = weigh(logits[group], p) if weigh else p
             tables = {table.key: table for feed in feeds for table in feed.tables}
-            found |= dict(zip(group, _means(self.network.table, tables, weights), strict=True))
-        return found
+            means.append(_Means.of(group, self.network.table, tables, weights))
+        return means
 
-    def _inputs(self, ids: torch.Tensor, latent: Mapping[int, _Mean]) -> torch.Tensor:
-        if not self._as_rows:
-            return ids
-        inputs = self.network.embed(ids)
-        for i, mean in latent.items():
-            inputs[i] = mean.rows[self.network.table.key]
-        return inputs
-
-    def _choices(self, logits: torch.Tensor, ids: torch.Tensor, latent: Mapping[int, _Mean]) -> list[Choice]:
-        records = [row.request.record for row in self.rows]
+    def _choices(self, logits: torch.Tensor, ids: torch.Tensor, means: Sequence[_Means]) -> list[Choice]:
+        requests = [row.request for row in self.rows]
+        first = logits.argmax(-1) if any(request.stop.by == "argmax" for request in requests) else ids
         sound = logits.isfinite().all(-1)
-        host = torch.stack([torch.where(sound, ids, -1), logits.argmax(-1)], -1).tolist()  # the one sync of a step
-        numbers = sampling.statistics(logits, ids) if any(record.stats for record in records) else None
-        most = max((record.top for record in records if record.stats), default=0)
-        top = logits.log_softmax(-1).topk(most, dim=-1) if numbers is not None else None
-        return [
-            Choice(
-                id=host[i][0],
-                argmax=host[i][1],
-                stats=numbers[i] if numbers is not None and record.stats else None,
-                top=(top.indices[i, : record.top], top.values[i, : record.top]) if top and record.stats else None,
-                rows=latent[i].chosen(row.request.feed.tables, self.network.table) if i in latent else {},
-                sparse=latent[i].largest(record.sparse) if i in latent and record.sparse else None,
-            )
-            for i, (row, record) in enumerate(zip(self.rows, records, strict=True))
-        ]
+        host = torch.stack([torch.where(sound, ids, -1), first], -1).tolist()  # the one sync of a step
+        kept: list[dict[str, Any]] = [{} for _ in self.rows]  # Any: fields of Choice, by name
+        if any(request.record.stats for request in requests):
+            self._keep_statistics(kept, logits, ids)
+        for group in means:
+            self._keep_means(kept, group)
+        return [Choice(id, argmax, **fields) for (id, argmax), fields in zip(host, kept, strict=True)]
+
+    def _keep_statistics(self, kept: Sequence[dict[str, Any]], logits: torch.Tensor, ids: torch.Tensor) -> None:
+        records = [row.request.record for row in self.rows]
+        top = logits.log_softmax(-1).topk(max(record.top for record in records if record.stats), dim=-1)
+        pairs = zip(top.indices.unbind(), top.values.unbind(), strict=True)
+        numbers = sampling.statistics(logits, ids).unbind()
+        for fields, record, number, pair in zip(kept, records, numbers, pairs, strict=True):
+            if record.stats:
+                fields |= {"stats": number, "top": pair}
+
+    def _keep_means(self, kept: Sequence[dict[str, Any]], group: _Means) -> None:
+        rows = {key: of_table.unbind() for key, of_table in group.rows.items()}
+        requests = [self.rows[i].request for i in group.at]
+        most = max(request.record.sparse for request in requests)
+        largest = group.weights.topk(min(most, group.weights.shape[-1]), dim=-1)
+        pairs = zip(largest.indices.unbind(), largest.values.unbind(), strict=True)
+        for j, (i, request, pair) in enumerate(zip(group.at, requests, pairs, strict=True)):
+            keys = [table.key for table in (self.network.table, *request.feed.tables)]
+            kept[i] |= {"rows": {key: rows[key][j] for key in keys}}
+            if request.record.sparse:
+                kept[i] |= {"sparse": pair}
 
 
-class _Mean:
-    """One row's mean embedding in every table that was asked for, and its nearest token."""
+@dataclass(frozen=True, eq=False)
+class _Means:
+    """The mean embeddings of some rows in every table that was asked for, and their nearest tokens."""
 
-    def __init__(self, id: torch.Tensor, weights: torch.Tensor, rows: dict[str, torch.Tensor]) -> None:
-        self.id, self.weights, self.rows = id, weights, rows
+    at: list[int]
+    """The rows' places in the batch (g,)."""
+    ids: torch.Tensor
+    weights: torch.Tensor
+    rows: dict[str, torch.Tensor]
+    """By table key: (g, E)."""
 
-    def chosen(self, tables: Sequence[Table], own: Table) -> dict[str, torch.Tensor]:
-        return {table.key: self.rows[table.key] for table in (own, *tables)}
-
-    def largest(self, k: int) -> tuple[torch.Tensor, torch.Tensor]:
-        best = self.weights.topk(min(k, len(self.weights)))
-        return best.indices, best.values
-
-
-def _means(own: Table, tables: Mapping[str, Table], weights: torch.Tensor) -> list[_Mean]:
-    rows = {key: table.mean(weights[:, : len(table)]) for key, table in {own.key: own, **tables}.items()}
-    one_hot = ((weights > 0).sum(-1) == 1) & (weights.amax(-1) == 1.0)
-    # A one-hot row keeps its token: duplicate rows of a table make its nearest neighbour ambiguous.
-    ids = torch.where(one_hot, weights.argmax(-1), own.nearest(rows[own.key]))
-    return [_Mean(ids[i], weights[i], {key: row[i] for key, row in rows.items()}) for i in range(len(weights))]
+    @classmethod
+    def of(cls, at: list[int], own: Table, tables: Mapping[str, Table], weights: torch.Tensor) -> _Means:
+        """Average under weights (g, V)."""
+        rows = {key: table.mean(weights[:, : len(table)]) for key, table in {own.key: own, **tables}.items()}
+        one_hot = ((weights > 0).sum(-1) == 1) & (weights.amax(-1) == 1.0)
+        # A one-hot row keeps its token: duplicate rows of a table make its nearest neighbour ambiguous.
+        return cls(at, torch.where(one_hot, weights.argmax(-1), own.nearest(rows[own.key])), weights, rows)

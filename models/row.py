@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 import torch
 
 from sottovoce.errors import EngineError
-from sottovoce.models.network import FINAL, States
+from sottovoce.models.network import FINAL
 from sottovoce.models.request import Ids, Reply, Request, Sparse, Stats, Usage
 from sottovoce.models.sampling import uniforms
 from sottovoce.models.text import Detokenizer, first_stop, held_back, overlapping
@@ -34,10 +34,13 @@ class Choice:
     id: int
     """-1 where the logits were not finite."""
     argmax: int
+    """Of the logits; the id again where no row of the batch stops by it."""
     stats: torch.Tensor | None = None
     top: tuple[torch.Tensor, torch.Tensor] | None = None
+    """Ids and log-probabilities of the most probable tokens: at least as many as asked for."""
     rows: Mapping[str, torch.Tensor] = field(default_factory=dict)
     sparse: tuple[torch.Tensor, torch.Tensor] | None = None
+    """Ids and values of the largest averaging weights: at least as many as asked for."""
 
 
 class Row:
@@ -48,7 +51,7 @@ class Row:
         self.job, self.request = job, job.request
         self.ids: list[int] = []
         self.seen = [id for piece in self.request.prompt if isinstance(piece, Ids) for id in piece.ids]
-        self.u = uniforms(self.request.sampling.seed, self.request.stop.max_new)
+        self.u: list[float] = uniforms(self.request.sampling.seed, self.request.stop.max_new).tolist()
         self.finish: Finish | None = None
         self.error: EngineError | None = None
         self._text = detokenizers[self.request.stop.special]
@@ -68,8 +71,8 @@ class Row:
     def _lacks_state(self) -> bool:
         return any(len(states) < len(self.ids) + 1 for states in self._states.values())
 
-    def see(self, i: int, states: States) -> None:
-        """Keep the states of a forward pass; the row stands at index i of the batch."""
+    def see(self, i: int, states: Mapping[int, Sequence[torch.Tensor]]) -> None:
+        """Keep the states of a forward pass, by layer and row; the row stands at index i of the batch."""
         for layer, kept in self._states.items():
             kept.append(states[FINAL if layer == self._normed else layer][i])
 
@@ -133,7 +136,7 @@ class Row:
             rows={key: _stack([choice.rows[key] for choice in self._choices]) for key in self._row_keys()},
             states={layer: _stack(states[: n + 1]) for layer, states in self._states.items()},
             stats=_stats(self._choices, record.top) if record.stats else None,
-            sparse=_sparse(self._choices) if record.sparse else None,
+            sparse=_sparse(self._choices, record.sparse) if record.sparse else None,
         )
 
     def _row_keys(self) -> list[str]:
@@ -152,12 +155,12 @@ def _stats(choices: list[Choice], top: int) -> Stats:
     tops = [choice.top for choice in choices if choice.top is not None]
     logprob, entropy, varentropy, kurtosis = numbers.unbind(-1)
     top_ids, top_logprobs = _stack([ids for ids, _ in tops]), _stack([logp for _, logp in tops])
-    return Stats(logprob, entropy, varentropy, kurtosis, top_ids, top_logprobs)
+    return Stats(logprob, entropy, varentropy, kurtosis, top_ids[:, :top], top_logprobs[:, :top])
 
 
-def _sparse(choices: list[Choice]) -> Sparse | None:
+def _sparse(choices: list[Choice], size: int) -> Sparse | None:
     kept = [choice.sparse for choice in choices if choice.sparse is not None]
     if not kept:
         return None
-    weights = _stack([weights for _, weights in kept])
-    return Sparse(_stack([ids for ids, _ in kept]), weights, weights.sum(-1))
+    weights = _stack([weights for _, weights in kept])[:, :size]
+    return Sparse(_stack([ids for ids, _ in kept])[:, :size], weights, weights.sum(-1))
