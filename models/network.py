@@ -83,7 +83,7 @@ class Network:
             if normed is not None:
                 keep = normed.__setitem__
                 stack.enter_context(read_before(self.head, lambda states: keep(FINAL, states[:, -1].clone())))
-            logits = self.model(**arguments, use_cache=True).logits
+            logits: torch.Tensor = self.model(**arguments, use_cache=True).logits
         past.seen += inputs.shape[1]
         return logits[:, -1, : len(self.table)].float()
 
