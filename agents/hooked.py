@@ -26,7 +26,7 @@ from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResu
 from pydantic import Field
 
 from sottovoce.agents.convert import to_turns
-from sottovoce.channels.message import PayloadRef
+from sottovoce.channels.message import LONGEST_REPLY, PayloadRef
 from sottovoce.errors import EngineError
 
 if TYPE_CHECKING:
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from sottovoce.models import Mind, Reply, Request, Sampling
 
 WORDS = "nl"
-MAX_TOKENS = 512  # of SDE's debates
 
 
 class HookedChatModel(BaseChatModel):
@@ -55,7 +54,7 @@ class HookedChatModel(BaseChatModel):
     top_p: float | None = None
     top_k: int | None = None
     repetition_penalty: float | None = None
-    max_tokens: int = MAX_TOKENS
+    max_tokens: int = LONGEST_REPLY
     stop: list[str] | None = None
     seed: int | None = None
     """Of every call; None draws a new one each time."""

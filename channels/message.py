@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from sottovoce.channels.store import PayloadStore
 
 Role = Literal["system", "user", "assistant"]
+LONGEST_REPLY = 512  # tokens, of the debates in SDE (arXiv 2506.19209)
 
 
 def text_digest(text: str) -> str:

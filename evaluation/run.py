@@ -21,8 +21,8 @@ from sottovoce.errors import PayloadError, RecordError, SottovoceError, UsageErr
 from sottovoce.evaluation.events import Decided, Event, Graph, Opened, Spoke, events
 from sottovoce.evaluation.record import PAYLOADS, Run, Speaker, discard, save
 from sottovoce.graphs import scheme
+from sottovoce.nodes.company import Models
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.stage import Models
 from sottovoce.nodes.state import Question
 
 Watch = Callable[[Run, Event], None]

@@ -15,10 +15,10 @@ from langgraph.graph.state import CompiledStateGraph
 
 from sottovoce.nodes.act import node
 from sottovoce.nodes.answer import debate
+from sottovoce.nodes.company import Company, Models, of_config
 from sottovoce.nodes.decide import decide
 from sottovoce.nodes.opening import close_round, next_round, opening
 from sottovoce.nodes.settings import Debate
-from sottovoce.nodes.stage import Company, Models, of_config
 from sottovoce.nodes.state import Discussion, Outcome, Question
 from sottovoce.nodes.summarise import summarise
 

@@ -13,10 +13,10 @@ from langgraph.graph.state import CompiledStateGraph
 
 from sottovoce.nodes.act import node
 from sottovoce.nodes.answer import answer
+from sottovoce.nodes.company import Company, Models, of_config
 from sottovoce.nodes.decide import decide
 from sottovoce.nodes.opening import next_round, opening
 from sottovoce.nodes.settings import SelfConsistency
-from sottovoce.nodes.stage import Company, Models, of_config
 from sottovoce.nodes.state import Discussion, Outcome, Question
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def create_self_consistency(
     graph.add_edge(START, "opening")
     graph.add_edge("opening", "next_round")
     for sample in settings.names():
-        graph.add_node(sample, node(answer(company, sample), sample), metadata={"role": "sample"})
+        graph.add_node(sample, node(answer(company, sample, speaks="nl"), sample), metadata={"role": "sample"})
         graph.add_edge("next_round", sample)
         graph.add_edge(sample, "decide")
     graph.add_edge("decide", END)

@@ -10,10 +10,10 @@ from langgraph.graph.state import CompiledStateGraph
 
 from sottovoce.nodes.act import node
 from sottovoce.nodes.answer import answer
+from sottovoce.nodes.company import Company, Models, of_config
 from sottovoce.nodes.decide import decide
 from sottovoce.nodes.opening import next_round, opening
 from sottovoce.nodes.settings import Single
-from sottovoce.nodes.stage import Company, Models, of_config
 from sottovoce.nodes.state import Discussion, Outcome, Question
 
 if TYPE_CHECKING:

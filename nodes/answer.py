@@ -7,18 +7,19 @@ import random
 from sottovoce.channels.message import Message, Turn
 from sottovoce.errors import UsageError
 from sottovoce.nodes.act import Act, Steps, message_of
+from sottovoce.nodes.company import Company
 from sottovoce.nodes.settings import AnySettings, Debate
-from sottovoce.nodes.stage import Company, Stage, derived_seed
+from sottovoce.nodes.stage import Stage, derived_seed
 from sottovoce.nodes.state import Discussion, question_id, said
 from sottovoce.nodes.summarise import SUMMARISER, summary_of
 
 
-def answer(company: Company[AnySettings], agent: str) -> Act:
-    """Answer alone, with the documents of all: the single baselines."""
+def answer(company: Company[AnySettings], agent: str, *, speaks: str | None = None) -> Act:
+    """Answer alone, with the documents of all: the single baselines. `speaks` as in `Ask`."""
 
     def act(state: Discussion) -> Steps:
         stage = company.stage(state)
-        question = stage.ask(state, agent, stage.view(state, agent, None).independent(), "answer")
+        question = stage.ask(state, agent, stage.view(state, agent, None).independent(), "answer", speaks=speaks)
         return {"board": [message_of(question, (yield question))]}
 
     return act
@@ -29,11 +30,11 @@ def debate(company: Company[Debate], agent: str) -> Act:
 
     def act(state: Discussion) -> Steps:
         stage, round = company.stage(state), state["round"]
-        part = stage.settings.parts()[agent]
+        role = stage.settings.roles()[agent]
         if not _speaks(stage, agent, round):
             return {}
-        if part != "debater":
-            return {"board": [_given(state, stage, agent, part)]}
+        if role != "debater":
+            return {"board": [_given(state, stage, agent, role)]}
         heard: list[Message] = []
         if round and stage.settings.summarise == "each":
             others = _others(state, stage, agent, round - 1)
@@ -47,7 +48,7 @@ def debate(company: Company[Debate], agent: str) -> Act:
 
 def deciding_agent(stage: Stage[Debate]) -> str:
     """The debater with the lowest temperature, the first of several (CIPHER, section 3.3)."""
-    debaters = [name for name, part in stage.settings.parts().items() if part == "debater"]
+    debaters = [name for name, role in stage.settings.roles().items() if role == "debater"]
     warmth = {name: stage.temperature(name) for name in debaters or stage.settings.names()}
     return min(warmth, key=lambda name: float("inf") if (found := warmth[name]) is None else found)
 
@@ -86,10 +87,10 @@ def _must(state: Discussion, agent: str, round: int, act: str | None = None) -> 
     return message
 
 
-def _given(state: Discussion, stage: Stage[Debate], agent: str, part: str) -> Message:
+def _given(state: Discussion, stage: Stage[Debate], agent: str, role: str) -> Message:
     """What an expert or a dummy says: words without a payload (CIPHER, section 5.4)."""
     act, round = "revise" if state["round"] else "answer", state["round"]
-    texts = [state["solution"]] if part == "expert" else state["decoys"]  # the opening saw to it that they are there
+    texts = [state["solution"]] if role == "expert" else state["decoys"]  # the opening saw to it that they are there
     # Drawn anew at each call, as the published code does.
-    seed = derived_seed(stage.settings.seed, question_id(state), round, agent, part)
-    return Message(agent, round, act, random.Random(seed).choice(texts), source=part)
+    seed = derived_seed(stage.settings.seed, question_id(state), round, agent, role)
+    return Message(agent, round, act, random.Random(seed).choice(texts), source=role)

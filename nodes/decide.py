@@ -8,8 +8,9 @@ from langchain_core.runnables import RunnableLambda
 
 from sottovoce.nodes.act import Update
 from sottovoce.nodes.answer import deciding_agent
+from sottovoce.nodes.company import Company
 from sottovoce.nodes.settings import Debate
-from sottovoce.nodes.stage import Company, Stage
+from sottovoce.nodes.stage import Stage
 from sottovoce.nodes.state import Decision, Discussion, Vote, said
 from sottovoce.prompts import answers
 
@@ -20,10 +21,12 @@ def decide(company: Company[Any]) -> RunnableLambda[Discussion, Update]:  # Any:
     def decide(state: Discussion) -> Update:
         stage = company.stage(state)
         votes = [_vote(state, name) for name in stage.settings.names() if said(state, name, state["round"])]
-        rule = _rule(stage)
-        if rule == "lowest_temperature":
-            return {"decision": by_agent(votes, deciding_agent(stage), state)}
-        return {"decision": average(votes, state) if rule == "average" else majority(votes, state)}
+        debaters = [vote for vote in votes if _is_debater(stage, vote["agent"])] or votes
+        decision = _by_rule(stage, debaters, state)
+        read = {vote["agent"]: vote for vote in decision["votes"]}
+        # What an expert or a dummy says was given to it: it is shown, and decides nothing.
+        shown: list[Vote] = [read.get(vote["agent"], {**vote, "counts": False}) for vote in votes]
+        return {"decision": {**decision, "votes": shown}}
 
     return RunnableLambda(decide, name="decide")
 
@@ -35,6 +38,17 @@ def _rule(stage: Stage[Any]) -> str:  # Any: see decide
     if stage.settings.rule is not None:
         return stage.settings.rule
     return "lowest_temperature" if stage.settings.last_round == "deciding" else stage.final_rule()
+
+
+def _by_rule(stage: Stage[Any], votes: list[Vote], state: Discussion) -> Decision:  # Any: see decide
+    rule = _rule(stage)
+    if rule == "lowest_temperature":
+        return by_agent(votes, deciding_agent(stage), state)
+    return average(votes, state) if rule == "average" else majority(votes, state)
+
+
+def _is_debater(stage: Stage[Any], agent: str) -> bool:  # Any: see decide
+    return not isinstance(stage.settings, Debate) or stage.settings.roles()[agent] == "debater"
 
 
 def majority(votes: list[Vote], question: Discussion) -> Decision:

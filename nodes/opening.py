@@ -8,7 +8,7 @@ from langchain_core.runnables import RunnableLambda
 
 from sottovoce.errors import UsageError
 from sottovoce.nodes.act import Update
-from sottovoce.nodes.stage import Company
+from sottovoce.nodes.company import Company
 from sottovoce.nodes.state import Discussion, check_question
 
 

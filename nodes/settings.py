@@ -5,16 +5,19 @@ Nothing here imports torch or langgraph: the command line reads it to print its 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
+from sottovoce.channels.message import LONGEST_REPLY
 from sottovoce.errors import UsageError
 
 Order = Literal["others_first", "own_first"]
 FinalRule = Literal["majority", "lowest_temperature", "average"]
-Part = Literal["debater", "expert", "dummy"]
-Celsius = Annotated[float, Field(ge=0)]
+Role = Literal["debater", "expert", "dummy"]
+Temperature = Annotated[float, Field(ge=0)]
+
+OF_PROTOCOL = ("compat", "layers", "inject", "allow_other_weights", "partial", "partial_at", "threshold")
 
 
 class Settings(BaseModel):
@@ -28,11 +31,11 @@ class Settings(BaseModel):
     model: list[str] = Field(
         default=["bundled"], description="'bundled', a folder or a hub id; one for all agents, or one each"
     )
-    temperature: list[Celsius] = Field(
+    temperature: list[Temperature] = Field(
         default=[], description="one for all agents, or one each; the protocol's default if none"
     )
     system: list[str] = Field(default=[], description="system prompt; one for all agents, or one each")
-    max_tokens: int = Field(default=256, ge=1, description="longest reply, in tokens")
+    max_tokens: int = Field(default=LONGEST_REPLY, ge=1, description="longest reply, in tokens")
     seed: int = Field(default=0, description="of the run; every call derives its own from it")
     prompts: str | None = Field(default=None, description="a folder whose files replace ours (a prompt pack)")
     compat: Literal["paper", "reference"] = Field(
@@ -59,6 +62,9 @@ class Settings(BaseModel):
         default="auto", description="of the models' weights"
     )
     device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps, or map (spread over all devices)")
+
+    discusses: ClassVar[bool] = False
+    """Whether its agents hear one another."""
 
     def names(self) -> list[str]:
         """The agents that speak in this scheme, in order."""
@@ -89,11 +95,15 @@ class Settings(BaseModel):
             return values * n
         raise UsageError(f"{field} has {len(values)} values for {n} agents; give one for all, or one each")
 
+    @staticmethod
+    def of_models() -> set[str]:
+        """The settings that make a model: one that is given as an object brings its own."""
+        return {"model", "max_tokens", "dtype", "device", *OF_PROTOCOL}
+
     def protocol_options(self) -> dict[str, Any]:  # Any: each protocol's own options
         """The options set for the protocol, without those left at their defaults."""
         fields = type(self).model_fields
-        names = ("compat", "layers", "inject", "allow_other_weights", "partial", "partial_at", "threshold")
-        changed = {name: getattr(self, name) for name in names if getattr(self, name) != fields[name].default}
+        changed = {name: getattr(self, name) for name in OF_PROTOCOL if getattr(self, name) != fields[name].default}
         return {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
 
     @model_validator(mode="after")
@@ -108,6 +118,8 @@ class Settings(BaseModel):
 class Debate(Settings):
     """Several agents answer, read one another's answers, and answer again (Du et al. 2023)."""
 
+    discusses: ClassVar[bool] = True
+
     agents: int = Field(default=2, ge=1, description="how many agents")
     rounds: int = Field(default=3, ge=1, description="rounds, the independent answers included")
     shape: Literal["history", "fresh"] = Field(
@@ -119,7 +131,7 @@ class Debate(Settings):
     summarise: Literal["none", "each", "shared"] = Field(
         default="none", description="agents read a summary: of the others' answers each, or one of all answers"
     )
-    role: list[Part] = Field(
+    role: list[Role] = Field(
         default=[], description="debater, expert (knows the solution) or dummy (says another one); one each"
     )
     rule: FinalRule | None = Field(default=None, description="how it is decided; the protocol's own rule if not given")
@@ -139,14 +151,14 @@ class Debate(Settings):
         """A node for each agent, and one for a shared summary."""
         return f"{self.agents} agents", f"{'a' if self.summarise == 'shared' else 'no'} shared summary"
 
-    def parts(self) -> dict[str, Part]:
+    def roles(self) -> dict[str, Role]:
         """What each agent plays."""
         return dict(zip(self.names(), self.each("role") or ["debater"] * self.agents, strict=True))
 
     def needs(self) -> dict[str, str]:
         """An expert says the solution, a dummy a decoy (CIPHER, section 5.4)."""
         said = {"expert": ("solution", "is an expert"), "dummy": ("decoys", "is a dummy")}
-        wanted = {name: said[part] for name, part in self.parts().items() if part in said}
+        wanted = {name: said[part] for name, part in self.roles().items() if part in said}
         return {field: f"agent {name!r} {what}" for name, (field, what) in wanted.items()}
 
     @model_validator(mode="after")
@@ -157,8 +169,11 @@ class Debate(Settings):
                 f"the rule {self.rule!r} looks at all agents, but last_round 'deciding' lets one of them speak; "
                 "use --rule lowest_temperature or --last-round all"
             )
-        if self.summarise != "none" and self.shape == "fresh":
-            raise UsageError("summaries replace the others' answers in a chat; use --shape history with --summarise")
+        if self.summarise != "none" and (self.shape == "fresh" or self.order is not None):
+            raise UsageError(
+                "summaries stand in the place of the others' answers in a chat; "
+                "use --summarise with --shape history and without --order"
+            )
         if self.agents == 1 and self.summarise != "none":
             raise UsageError("a debate of one agent has no answers to sum up; give --agents 2 or more")
         return self
@@ -169,7 +184,10 @@ class Single(Settings):
 
 
 class SelfConsistency(Settings):
-    """Independent samples of one agent, and the most frequent answer: the second baseline."""
+    """Independent samples of one agent, and the most frequent answer: the second baseline.
+
+    Samples are drawn in words under every protocol: a mean of embeddings leaves nothing to draw.
+    """
 
     samples: int = Field(default=5, ge=1, description="how many samples")
 
@@ -180,6 +198,13 @@ class SelfConsistency(Settings):
     def layout(self) -> tuple[str, ...]:
         """A node for each sample."""
         return (f"{self.samples} samples",)
+
+    @model_validator(mode="after")
+    def _of_one_agent(self) -> SelfConsistency:
+        for field in ("model", "temperature", "system"):
+            if len(getattr(self, field)) > 1:
+                raise UsageError(f"{field} has {len(getattr(self, field))} values; samples are of one agent, give one")
+        return self
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)

@@ -13,8 +13,9 @@ from langchain_core.messages import AIMessage
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message
 from sottovoce.nodes.act import Act, Steps, message_of
+from sottovoce.nodes.company import Company
 from sottovoce.nodes.settings import Debate
-from sottovoce.nodes.stage import Company, Stage
+from sottovoce.nodes.stage import Stage
 from sottovoce.nodes.state import Discussion, said
 
 SUMMARISER = "summariser"

@@ -22,8 +22,8 @@ class View:
 
     prompts: Prompts
     question: Question
-    agent: str | None
-    """None sees the documents of all agents: the single baselines."""
+    owner: str | None
+    """Whose documents it shows; None shows those of all agents: the single baselines."""
     system: str = ""
 
     def independent(self) -> list[Turn]:
@@ -88,7 +88,7 @@ class View:
         return words(self.prompts.render(f"answers/{self.question.get('kind', 'number')}"))
 
     def _documents(self) -> list[str]:
-        return documents_of(self.question, self.agent)
+        return documents_of(self.question, self.owner)
 
     def _system(self) -> list[Turn]:
         parts: tuple[Part, ...] = (self.system,)

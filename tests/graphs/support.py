@@ -14,8 +14,8 @@ from sottovoce.channels.message import Heard, Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import Mind, assemble
+from sottovoce.nodes.company import Models
 from sottovoce.nodes.settings import Debate
-from sottovoce.nodes.stage import Models
 from tests.support import tiny_model, tiny_tokenizer
 
 QUESTION = {"question": "What is 14 + 3 * 5 - 7?", "id": "q1"}

@@ -226,13 +226,15 @@ def test_what_an_expert_or_a_dummy_would_say_is_asked_for_before_anybody_speaks(
 
 
 @pytest.mark.parametrize("rule", ["lowest_temperature", None])
-def test_an_expert_never_decides_by_temperature_for_it_has_none(rule: Any) -> None:
+def test_an_expert_decides_nothing_neither_by_temperature_nor_by_majority(rule: Any) -> None:
     model = script({"agent_2": ["1"], "agent_3": ["2"]})
     graph = debating(
         model, agents=3, rounds=1, role=["expert", "debater", "debater"], rule=rule, temperature=[0.1, 0.9, 0.5]
     )
     decision = held(graph, solution="The answer is 22.")["decision"]
-    assert decision["answer"] == ("2" if rule else "22")
+    assert decision["answer"] == ("2" if rule else "1")
+    assert [vote["answer"] for vote in decision["votes"]] == ["22", "1", "2"]
+    assert not decision["votes"][0]["counts"]
 
 
 # Documents, temperatures, models, system prompts

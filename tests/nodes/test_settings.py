@@ -23,7 +23,9 @@ from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single, 
         (Debate, {"agents": 3, "model": ["a", "b"]}, "model has 2 values for 3 agents"),
         (Debate, {"agents": 3, "system": ["a", "b"]}, "system has 2 values for 3 agents"),
         (Debate, {"agents": 3, "role": ["debater", "expert"]}, "role has 2 values for 3 agents"),
-        (Debate, {"summarise": "each", "shape": "fresh"}, "use --shape history with --summarise"),
+        (Debate, {"summarise": "each", "shape": "fresh"}, "use --summarise with --shape history"),
+        (Debate, {"summarise": "each", "order": "own_first"}, "and without --order"),
+        (SelfConsistency, {"samples": 2, "temperature": [0.1, 0.2]}, "samples are of one agent"),
         (Debate, {"summarise": "each", "agents": 1}, "a debate of one agent has no answers to sum up"),
         (Debate, {"last_round": "deciding", "rule": "average"}, "the rule 'average' looks at all agents"),
         (SelfConsistency, {"samples": 0}, "samples is 0: expected greater than or equal to 1"),
@@ -43,7 +45,7 @@ def test_one_value_is_for_all_and_none_for_nobody() -> None:
     assert settings.each("temperature") == [0.5] * 3
     assert settings.each("system") == ["a", "b", "c"]
     assert settings.each("role") == []
-    assert settings.parts() == dict.fromkeys(["agent_1", "agent_2", "agent_3"], "debater")
+    assert settings.roles() == dict.fromkeys(["agent_1", "agent_2", "agent_3"], "debater")
 
 
 def test_only_options_that_were_set_reach_the_protocol() -> None:

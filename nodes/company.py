@@ -1,0 +1,123 @@
+"""What a graph's factory knows: its settings and the models it was given. It makes a stage for each run.
+
+State holds the settings as plain JSON; models never enter it. A factory may be given model objects
+(any LangChain chat model, one for all agents or by name); otherwise they are made from the settings.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic
+
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.runnables import RunnableConfig
+from langgraph.runtime import get_runtime
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.errors import UsageError, choose
+from sottovoce.nodes.settings import AnySettings, Settings, validated
+from sottovoce.nodes.stage import Stage
+from sottovoce.nodes.state import Discussion
+from sottovoce.prompts.render import Prompts
+
+Models = BaseChatModel | Mapping[str, BaseChatModel] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Company(Generic[AnySettings]):
+    """Default settings and given models."""
+
+    kind: type[AnySettings]
+    defaults: AnySettings
+    models: Models = None
+    store: Any = None  # Any: a PayloadStore; naming its type would import torch
+    _stages: dict[str, Stage[AnySettings]] = field(default_factory=dict)
+
+    def settings(self) -> AnySettings:
+        """The run's settings: those of the runtime context over the factory's.
+
+        Raises:
+            UsageError: the context asks for another graph than was built, or the given models contradict it.
+        """
+        context: Any = get_runtime().context  # Any: a dict, the settings, or None, as the run was started
+        if isinstance(context, Settings):
+            context = context.model_dump(exclude_unset=True)
+        settings = validated(self.kind, {**self.defaults.model_dump(), **(context or {})})
+        for asked, built in zip(settings.layout(), self.defaults.layout(), strict=True):
+            if asked != built:
+                raise UsageError(
+                    f"the context asks for {asked}, but this graph was built with {built}; build it with those settings"
+                )
+        return self._as_spoken(settings, self.defaults.model_fields_set | set(context or ()))
+
+    def stage(self, state: Discussion) -> Stage[AnySettings]:
+        """The stage of the settings in state."""
+        key = json.dumps(state["settings"], sort_keys=True)
+        if key not in self._stages:
+            settings = validated(self.kind, state["settings"])
+            prompts = Prompts(Path(settings.prompts) if settings.prompts else None)
+            self._stages[key] = Stage(settings, self._cast(settings), prompts)
+        return self._stages[key]
+
+    def _as_spoken(self, settings: AnySettings, chosen: set[str]) -> AnySettings:
+        """Given models speak as they were made: a run must not bear settings that they never heard of."""
+        if self.models is None:
+            return settings
+        for name in sorted(chosen & settings.of_models()):
+            raise UsageError(f"the setting {name!r} is the models' own, and this graph was given models; set it there")
+        given = self.models.values() if isinstance(self.models, Mapping) else [self.models]
+        spoken = list(dict.fromkeys(model.protocol for model in given if isinstance(model, HookedChatModel)))
+        if not spoken or settings.protocol in spoken:
+            return settings
+        if "protocol" in chosen:
+            raise UsageError(
+                f"the settings ask for protocol {settings.protocol!r}, but the given models speak {', '.join(spoken)}; "
+                "make the models with that protocol"
+            )
+        return settings.model_copy(update={"protocol": spoken[0]})
+
+    def _cast(self, settings: Settings) -> dict[str, BaseChatModel]:
+        names = settings.names()
+        if self.models is None:
+            made = _made(settings, self.store)
+        elif isinstance(self.models, BaseChatModel):
+            made = dict.fromkeys(names, self.models)
+        else:
+            for name in names:
+                if name not in self.models:
+                    raise UsageError(choose("agent without a model:", name, list(self.models)))
+            made = {name: self.models[name] for name in names}
+        return {name: _introduced(name, model, made) for name, model in made.items()}
+
+
+def of_config(kind: type[AnySettings], config: RunnableConfig) -> AnySettings:
+    """An assistant's settings: what of its configuration the scheme knows (the server adds keys of its own)."""
+    given = config.get("configurable") or {}
+    return validated(kind, {name: value for name, value in given.items() if name in kind.model_fields})
+
+
+def _made(settings: Settings, store: Any) -> dict[str, BaseChatModel]:  # Any: see Company
+    options = settings.protocol_options()
+    return {
+        name: HookedChatModel(
+            model=model,
+            protocol=settings.protocol,
+            options=options,
+            max_tokens=settings.max_tokens,
+            dtype=settings.dtype,
+            device=settings.device,
+            store=store,
+        )
+        for name, model in zip(settings.names(), settings.each("model"), strict=True)
+    }
+
+
+def _introduced(name: str, model: BaseChatModel, everyone: Mapping[str, BaseChatModel]) -> BaseChatModel:
+    """A hooked model knows who will hear it, so that cipher can average over their tables too."""
+    if not isinstance(model, HookedChatModel) or model.hearers:
+        return model
+    hearers = tuple(other for other_name, other in everyone.items() if other_name != name and other is not model)
+    return model.model_copy(update={"hearers": tuple(each for each in hearers if isinstance(each, HookedChatModel))})
