@@ -50,8 +50,16 @@ def load(
     key = (where, dtype, place, layers_path)
     with _loading:
         if key not in _minds:
-            _minds[key] = _load(str(name), where, dtype, place, layers_path)
+            model, tokenizer = _read(str(name), where, dtype, place)
+            _minds[key] = assemble(str(name), model, tokenizer, layers_path=layers_path)
         return _minds[key]
+
+
+def read(
+    name: str | Path = BUNDLED, *, dtype: Dtype = "auto", device: str = "auto"
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """Return the model and the tokenizer that `load` makes a mind of. Arguments and errors: see `load`."""
+    return _read(str(name), _locate(name), dtype, _device(device))
 
 
 def assemble(
@@ -73,7 +81,7 @@ def assemble(
     return Mind(name, model, tokenizer, network, engine, ChatTemplate(tokenizer))
 
 
-def _load(name: str, where: str, dtype: Dtype, place: str, layers_path: str | None) -> Mind:
+def _read(name: str, where: str, dtype: Dtype, place: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     _quiet()
     wanted = torch.float32 if dtype == "auto" and place == "cpu" else dtype
     try:
@@ -91,7 +99,7 @@ def _load(name: str, where: str, dtype: Dtype, place: str, layers_path: str | No
         raise ModelError(f"model {name!r} cannot be loaded: {first}") from error
     model, report = loaded
     _check_complete(name, tokenizer, sorted(report["missing_keys"]))
-    return assemble(name, model if place == "map" else _moved(model, place), tokenizer, layers_path=layers_path)
+    return model if place == "map" else _moved(model, place), tokenizer
 
 
 def _tokenizer(where: str) -> PreTrainedTokenizerBase:

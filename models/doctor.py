@@ -1,0 +1,152 @@
+"""Look at a model before trusting it: what it is, how its chat template behaves, whether it computes as we rely on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from sottovoce.errors import ModelError
+from sottovoce.models.finding import Finding
+from sottovoce.models.load import Dtype, assemble, read
+from sottovoce.models.mind import KNOWN_LAYERS, Mind
+from sottovoce.models.network import Past
+from sottovoce.models.selftest import self_test
+from sottovoce.models.template_check import template_findings
+
+
+def diagnose(
+    name: str | Path, *, dtype: Dtype = "auto", device: str = "auto", layers_path: str | None = None
+) -> list[Finding]:
+    """What there is to know of a model, one line each; a finding that is not ok says what to do.
+
+    Arguments as `load` takes them. A model that loads but cannot work here is a failed finding.
+
+    Raises:
+        ModelError: there is no such model, or it cannot be loaded.
+    """
+    model, tokenizer = read(name, dtype=dtype, device=device)
+    return examine(str(name), model, tokenizer, layers_path=layers_path)
+
+
+def examine(
+    name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, layers_path: str | None = None
+) -> list[Finding]:
+    """`diagnose` for a model and a tokenizer that are in memory."""
+    what = Finding("model", None, f"{type(model).__name__}, {model.num_parameters():,} parameters")
+    try:
+        mind = assemble(name, model, tokenizer, layers_path=layers_path)
+    except ModelError as error:
+        return [what, Finding("layers", False, str(error))]
+    facts = [_layers(mind), _vocabulary(mind), _stops(mind), _numbers(mind), _context(mind), _sampling(mind)]
+    return [what, *facts, _latent(mind), *_memory(mind), *template_findings(mind), *self_test(mind)]
+
+
+def _layers(mind: Mind) -> Finding:
+    network = mind.network
+    path = next(path for path, module in mind.model.named_modules() if module is network.layers)
+    head, table = getattr(network.head, "weight", None), getattr(network.embedding, "weight", None)
+    tied = head is not None and table is not None and head.data_ptr() == table.data_ptr()
+    return Finding(
+        "layers",
+        True,
+        f"{mind.layers} at {path}, hidden size {network.hidden}, embeddings {mind.table.width} wide, "
+        f"output head {'tied to them' if tied else 'of its own'}",
+    )
+
+
+def _vocabulary(mind: Mind) -> Finding:
+    tokens = max(mind.tokenizer.get_vocab().values()) + 1
+    rows = mind.model.config.get_text_config().vocab_size
+    if tokens > rows:
+        detail = f"the tokenizer has ids up to {tokens - 1}, the table {rows} rows; use the model's own tokenizer"
+        return Finding("vocabulary", False, detail)
+    padded = f"{rows - tokens:,} of them padded, never chosen" if rows > tokens else "none padded"
+    return Finding("vocabulary", True, f"{tokens:,} tokens, table of {rows:,} rows, {padded}")
+
+
+def _stops(mind: Mind) -> Finding:
+    if not mind.stop_ids:
+        detail = "none: replies end at max_tokens or a stop string; set eos_token_id in generation_config.json"
+        return Finding("stop ids", False, detail)
+    named = (f"{id} {mind.tokenizer.convert_ids_to_tokens(id)!r}" for id in mind.stop_ids)
+    return Finding("stop ids", True, ", ".join(named))
+
+
+def _numbers(mind: Mind) -> Finding:
+    kinds = sorted({_name(parameter.dtype) for parameter in mind.model.parameters()})
+    devices = sorted({str(parameter.device) for parameter in mind.model.parameters()})
+    return Finding("dtype and device", None, f"{', '.join(kinds)} on {', '.join(devices)}")
+
+
+def _context(mind: Mind) -> Finding:
+    limit = mind.network.context
+    return Finding("context", None, f"{limit:,} positions" if limit else "no limit in its configuration")
+
+
+def _sampling(mind: Mind) -> Finding:
+    own = mind.sampling
+    return Finding(
+        "sampling defaults",
+        None,
+        f"temperature {own.temperature:g}, top_p {own.top_p:g}, top_k {own.top_k or 'all'}, "
+        f"repetition_penalty {own.repetition_penalty:g}",
+    )
+
+
+def _latent(mind: Mind) -> Finding:
+    layers = ", ".join(map(str, mind.latent_layers()))
+    known = (mind.model.config.get_text_config().model_type, mind.layers, mind.network.hidden) in KNOWN_LAYERS
+    why = "the choice of SDE's authors for this model" if known else "near 0.7 of the depth, never the last"
+    return Finding("latent layers", None, f"{layers} of 0 to {mind.layers - 1}: {why}")
+
+
+def _memory(mind: Mind) -> list[Finding]:
+    parts = [*mind.model.parameters(), *mind.model.buffers()]
+    weights = sum(part.numel() * part.element_size() for part in parts)
+    size, chosen = mind.dtype.itemsize, len(mind.latent_layers())
+    sde = chosen * mind.network.hidden * size
+    return [
+        Finding("memory: weights", None, _amount(weights)),
+        Finding("memory: cache", None, _cache(mind)),
+        Finding(
+            "memory: payload",
+            None,
+            f"a token: sde {_amount(sde)} ({chosen} layer{'s' * (chosen > 1)} x {mind.network.hidden} x {size} bytes), "
+            f"cipher {_amount(mind.table.width * size)} for each hearer's table ({mind.table.width} x {size} bytes)",
+        ),
+    ]
+
+
+@torch.inference_mode()
+def _cache(mind: Mind) -> str:
+    """Measured on one token, so that grouped heads and compressed caches count as what they are."""
+    past = Past([1], 1, mind.network.device)
+    try:
+        mind.network.forward(torch.zeros(1, 1, dtype=torch.long, device=past.device), past, {})
+    except Exception as error:  # whatever a model's own code breaks on; the self-test says what to do
+        return f"not measured: {type(error).__name__}"
+    found = [getattr(layer, part, None) for layer in past.cache.layers for part in ("keys", "values")]
+    kept = [part for part in found if part is not None]  # (1, heads, 1, width) each
+    if not kept:
+        return "the model keeps no keys and values"
+    _, heads, _, width = kept[0].shape
+    queries = mind.model.config.get_text_config().num_attention_heads
+    size = 1000 * sum(part.numel() * part.element_size() for part in kept)
+    return (
+        f"{_amount(size)} per 1,000 tokens ({len(kept) // 2} layers, keys and values of {heads} heads "
+        f"for {queries} queries, {width} wide, {_name(kept[0].dtype)})"
+    )
+
+
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+def _amount(size: float) -> str:
+    for unit in ("bytes", "kB", "MB"):
+        if size < 1000:
+            return f"{size:.3g} {unit}"
+        size /= 1000
+    return f"{size:,.3g} GB"

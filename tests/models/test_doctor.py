@@ -1,0 +1,234 @@
+"""What the doctor says of sound models, of odd templates, and of models that cannot work here."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from transformers import MambaConfig, MambaForCausalLM, PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+
+from sottovoce.errors import ModelError
+from sottovoce.models import assemble
+from sottovoce.models.doctor import diagnose, examine
+from sottovoce.models.finding import Finding
+from sottovoce.models.template_check import template_findings
+from tests.support import CHATML, tiny_model, tiny_tokenizer
+
+TURN = "{% for message in messages %}[{{ message.role }}]{{ message.content }}{% endfor %}"
+OPENED = "{% if add_generation_prompt %}[assistant]{% endif %}"
+REFUSES_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system turn') }}{% endif %}"
+ALTERNATES = (
+    "{% for message in messages %}{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}"
+    "{{ raise_exception('turns must alternate') }}{% endif %}{% endfor %}"
+)
+DROPS_SYSTEM = TURN.replace("%}[", "%}{% if message.role != 'system' %}[", 1).replace(
+    "{% endfor", "{% endif %}{% endfor"
+)
+OWN_SYSTEM = "{% if messages[0].role != 'system' %}[system]You are a teapot.{% endif %}"
+LAST_ONLY = "[user]{{ messages[-1].content }}"
+THINKS = "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
+
+
+def findings(tokenizer: PreTrainedTokenizerFast | None = None, **config: Any) -> dict[str, Finding]:
+    found = examine("tiny", tiny_model(**config), tokenizer or tiny_tokenizer())
+    return {finding.check: finding for finding in found}
+
+
+def with_template(template: str | None, **changes: Any) -> PreTrainedTokenizerFast:
+    tokenizer = deepcopy(tiny_tokenizer())
+    tokenizer.chat_template = template
+    for name, value in changes.items():
+        setattr(tokenizer, name, value)
+    return tokenizer
+
+
+def of_template(template: str | None, **changes: Any) -> dict[str, Finding]:
+    mind = assemble("tiny", tiny_model(), with_template(template, **changes))
+    return {finding.check: finding for finding in template_findings(mind)}
+
+
+@pytest.mark.parametrize(
+    ("family", "path"),
+    [
+        ("qwen2", "model.layers"),
+        ("gemma2", "model.layers"),
+        ("opt", "model.decoder.layers"),
+        ("gpt2", "transformer.h"),
+        ("bloom", "transformer.h"),
+        ("gpt_neox", "gpt_neox.layers"),
+    ],
+)
+def test_a_sound_model_of_any_family_passes_every_check(family: str, path: str) -> None:
+    found = findings(family=family)
+
+    assert [finding for finding in found.values() if finding.ok is False] == []
+    assert found["layers"].detail.startswith(f"2 at {path}, hidden size 32, embeddings 32 wide")
+    assert found["cold cipher = greedy"].ok and found["same request, same reply"].ok
+
+
+def test_every_finding_is_one_line() -> None:
+    assert [finding for finding in findings().values() if "\n" in finding.detail] == []
+
+
+def test_a_saved_model_is_diagnosed_by_its_folder(tmp_path: Path) -> None:
+    tiny_model().save_pretrained(tmp_path)
+    tiny_tokenizer().save_pretrained(tmp_path)
+
+    found = {finding.check: finding for finding in diagnose(tmp_path, dtype="bfloat16")}
+
+    assert [finding for finding in found.values() if finding.ok is False] == []
+    assert found["dtype and device"].detail.startswith("bfloat16 on ")
+    assert found["batch = single"].detail.endswith("0.03 allowed in bfloat16")
+
+
+def test_a_model_that_is_not_there_is_an_error_and_no_finding() -> None:
+    with pytest.raises(ModelError, match="unknown model 'nowhere'"):
+        diagnose("nowhere")
+
+
+def test_memory_counts_grouped_heads_and_what_each_protocol_sends() -> None:
+    found = findings(num_key_value_heads=2)
+
+    # 2 layers x keys and values x 2 heads x 8 wide x 4 bytes = 256 bytes a token
+    assert found["memory: cache"].detail.startswith(
+        "256 kB per 1,000 tokens (2 layers, keys and values of 2 heads for 4"
+    )
+    assert found["memory: payload"].detail.startswith(
+        "a token: sde 128 bytes (1 layer x 32 x 4 bytes), cipher 128 bytes"
+    )
+    weights = sum(parameter.numel() * 4 for parameter in tiny_model().parameters())
+    assert found["memory: weights"].detail.startswith(f"{weights / 1000:.3g} kB")
+
+
+def test_padded_rows_of_a_table_are_counted_and_missing_ones_are_a_fault() -> None:
+    assert (
+        findings(vocab_size=320)["vocabulary"].detail
+        == "300 tokens, table of 320 rows, 20 of them padded, never chosen"
+    )
+    assert findings(vocab_size=280)["vocabulary"].ok is False
+
+
+def test_a_model_that_never_stops_is_a_fault() -> None:
+    tokenizer = with_template(CHATML, eos_token=None)
+
+    stops = findings(tokenizer, eos_token_id=None)["stop ids"]
+
+    assert stops.ok is False
+    assert "set eos_token_id" in stops.detail
+
+
+def test_the_latent_layers_are_told_with_their_reason() -> None:
+    assert findings()["latent layers"].detail == "0 of 0 to 1: near 0.7 of the depth, never the last"
+
+
+Expected = dict[str, tuple[bool | None, str]]
+TEMPLATES: dict[str, tuple[str | None, Expected]] = {
+    "any": (TURN + OPENED, {"system turn": (True, "accepted"), "order of turns": (True, "any")}),
+    "opens": (TURN + OPENED, {"chat template": (True, "opens the assistant's turn with '[assistant]'")}),
+    "does not open": (TURN, {"chat template": (True, "does not open the assistant's turn")}),
+    "refuses system": (REFUSES_SYSTEM + TURN, {"system turn": (None, "refused by the template: we put it before")}),
+    "drops system": (DROPS_SYSTEM, {"system turn": (False, "dropped without a word")}),
+    "alternates": (ALTERNATES + TURN, {"order of turns": (None, "strictly alternating: we join")}),
+    "own system": (OWN_SYSTEM + TURN, {"default system prompt": (None, "adds '[system]You are a teapot.'")}),
+    "no own system": (TURN + OPENED, {"default system prompt": (None, "none")}),
+    "trims": (TURN.replace("content", "content | trim"), {"content of a turn": (None, "trimmed")}),
+    "keeps": (TURN, {"content of a turn": (True, "as it is written")}),
+    "thinks": (TURN + OPENED + THINKS, {"thinking": (None, "a switch (enable_thinking), which we leave on")}),
+    "does not think": (TURN, {"thinking": (None, "no switch")}),
+    "loses turns": (LAST_ONLY, {"heard messages": (False, "4 went into the template, [3] came out")}),
+    "refuses all": ("{{ raise_exception('never') }}", {"chat template": (False, "it refuses a question")}),
+    "none": (
+        None,
+        {"chat template": (None, "none: roles are written in capitals"), "heard messages": (True, "own tokens")},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_how_a_template_behaves_is_told(name: str) -> None:
+    template, expected = TEMPLATES[name]
+
+    found = of_template(template)
+
+    for check, (ok, detail) in expected.items():
+        assert found[check].ok is ok
+        assert found[check].detail.startswith(detail)
+
+
+def test_a_template_that_writes_the_first_token_itself_is_told_from_one_that_does_not() -> None:
+    found = of_template("{{ bos_token }}" + TURN, bos_token="<|endoftext|>")
+
+    assert found["chat template"].detail.endswith("writes '<|endoftext|>' at the start, and we add no other")
+
+
+def state_space_model() -> MambaForCausalLM:
+    return MambaForCausalLM(MambaConfig(vocab_size=300, hidden_size=32, num_hidden_layers=2, state_size=8))
+
+
+def test_a_model_whose_layers_are_not_found_is_told_what_to_set() -> None:
+    model, layers = examine("mamba", state_space_model(), tiny_tokenizer())
+
+    assert model.ok is None
+    assert layers.ok is False
+    assert layers.detail.endswith("set `layers_path` to the attribute path of its list of decoder layers")
+
+
+def test_a_state_space_model_fails_the_self_test_and_not_the_doctor() -> None:
+    found = examine("mamba", state_space_model(), tiny_tokenizer(), layers_path="backbone.layers")
+
+    failed = {finding.check: finding.detail for finding in found if finding.ok is False}
+    assert {"batch = single", "cropped = fresh"} <= set(failed)
+    assert failed["cropped = fresh"].endswith("use an attention-based causal language model")
+
+
+def tiny_config() -> Qwen2Config:
+    config = tiny_model().config
+    assert isinstance(config, Qwen2Config)
+    return config
+
+
+class Crowded(Qwen2ForCausalLM):
+    """Its logits depend on the number of rows."""
+
+    def forward(self, *arguments: Any, **named: Any) -> Any:
+        output = super().forward(*arguments, **named)
+        output.logits[:, :, 0] += 0.01 * (len(output.logits) - 1) * output.logits.abs().max()
+        return output
+
+
+def test_a_model_whose_rows_see_their_company_fails_that_check_alone() -> None:
+    model = Crowded(tiny_config())
+    model.load_state_dict(tiny_model().state_dict())
+
+    failed = [finding for finding in examine("crowded", model, tiny_tokenizer()) if finding.ok is False]
+
+    assert [finding.check for finding in failed] == ["batch = single"]
+    assert "2e-05 allowed in float32" in failed[0].detail
+
+
+class Broken(Qwen2ForCausalLM):
+    """Its forward pass raises."""
+
+    def forward(self, *arguments: Any, **named: Any) -> Any:
+        raise ValueError("no such kernel\nand a traceback")
+
+
+def test_a_model_that_breaks_is_a_finding_with_its_first_line() -> None:
+    found = {finding.check: finding for finding in examine("broken", Broken(tiny_config()), tiny_tokenizer())}
+
+    assert found["memory: cache"].detail == "not measured: ValueError"
+    assert found["self-test"].ok is False
+    assert "ValueError: no such kernel; use an attention-based" in found["self-test"].detail
+
+
+def test_weights_that_are_not_numbers_pass_no_comparison() -> None:
+    model = tiny_model()
+    model.get_output_embeddings().weight.data.fill_(torch.nan)
+
+    found = {finding.check: finding for finding in examine("nan", model, tiny_tokenizer())}
+
+    assert found["ids = embeddings"].ok is False
+    assert found["cold cipher = greedy"].ok is False
