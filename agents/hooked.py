@@ -8,29 +8,25 @@ Tensors never enter a LangChain message.
 from __future__ import annotations
 
 import asyncio
-import queue
 import secrets
-import time
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from concurrent.futures import Future
-from dataclasses import asdict, replace
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models.base import LangSmithParams
 from langchain_core.language_models.chat_models import BaseChatModel
-from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
-from langchain_core.messages.ai import UsageMetadata
-from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+from langchain_core.messages import AIMessage, BaseMessage
+from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import Field
 
+from sottovoce.agents import spoken
 from sottovoce.agents.convert import to_turns
-from sottovoce.channels.message import LONGEST_REPLY, PayloadRef
-from sottovoce.errors import EngineError
+from sottovoce.agents.growing import AsyncGrowing, Growing
+from sottovoce.channels.message import LONGEST_REPLY
 
 if TYPE_CHECKING:
-    from sottovoce.channels.payload import Payload
     from sottovoce.channels.protocol import Protocol
     from sottovoce.channels.store import PayloadStore
     from sottovoce.models import Mind, Reply, Request, Sampling
@@ -100,7 +96,7 @@ class HookedChatModel(BaseChatModel):
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
         params = LangSmithParams(
-            ls_provider="sottovoce",
+            ls_provider=spoken.PROVIDER,
             ls_model_name=str(kwargs.get("model", self.model)),
             ls_model_type="chat",
             ls_max_tokens=kwargs.get("max_tokens", self.max_tokens),
@@ -148,8 +144,8 @@ class HookedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        future = self.mind.engine.submit(self.request(messages, stop, **kwargs))
-        return _result(self._message(self._wait(future), **kwargs))
+        with Growing(self.mind.engine, self.request(messages, stop, **kwargs), self.timeout) as growing:
+            return spoken.result(self._message(growing.reply(), **kwargs))
 
     async def _agenerate(
         self,
@@ -160,11 +156,8 @@ class HookedChatModel(BaseChatModel):
     ) -> ChatResult:
         # Files and the tokenizer would block the event loop.
         request = await asyncio.to_thread(self.request, messages, stop, **kwargs)
-        try:
-            reply = await asyncio.wait_for(self.mind.engine.arun(request), self.timeout)
-        except TimeoutError as error:
-            raise self._late() from error
-        return _result(await asyncio.to_thread(self._message, reply, **kwargs))
+        with AsyncGrowing(self.mind.engine, request, self.timeout) as growing:
+            return spoken.result(await asyncio.to_thread(self._message, await growing.reply(), **kwargs))
 
     def _stream(
         self,
@@ -173,20 +166,14 @@ class HookedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        texts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        future = self._started(self.request(messages, stop, **kwargs), texts.put)
-        deadline = self._deadline()
-        try:
+        with Growing(self.mind.engine, self.request(messages, stop, **kwargs), self.timeout, watched=True) as growing:
             shown = ""
-            while (text := self._next(texts, future, deadline)) is not None:
-                if chunk := _grown(shown, text):
-                    shown = text
-                    if run_manager:
-                        run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-                    yield chunk
-            yield _last(self._message(self._wait(future), **kwargs), shown)
-        finally:
-            future.cancel()
+            for piece in growing.pieces():
+                shown, chunk = shown + piece, spoken.chunk(piece)
+                if run_manager:
+                    run_manager.on_llm_new_token(piece, chunk=chunk)
+                yield chunk
+            yield spoken.last_chunk(self._message(growing.reply(), **kwargs), shown)
 
     async def _astream(
         self,
@@ -195,132 +182,18 @@ class HookedChatModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
-        texts: asyncio.Queue[str | None] = asyncio.Queue()
-        loop = asyncio.get_running_loop()
         request = await asyncio.to_thread(self.request, messages, stop, **kwargs)
-        future = self._started(request, lambda text: _call_soon(loop, texts.put_nowait, text))
-        deadline = self._deadline()
-        try:
+        with AsyncGrowing(self.mind.engine, request, self.timeout, watched=True) as growing:
             shown = ""
-            while (text := await self._anext(texts, future, deadline)) is not None:
-                if chunk := _grown(shown, text):
-                    shown = text
-                    if run_manager:
-                        await run_manager.on_llm_new_token(chunk.text, chunk=chunk)
-                    yield chunk
-            reply = future.result()
-            yield _last(await asyncio.to_thread(self._message, reply, **kwargs), shown)
-        finally:
-            future.cancel()
-
-    def _started(self, request: Request, put: Callable[[str | None], None]) -> Future[Reply]:
-        """Submit with a stream of texts that ends with None."""
-        future = self.mind.engine.submit(request, put)
-        future.add_done_callback(lambda _: put(None))
-        return future
-
-    def _deadline(self) -> float | None:
-        return None if self.timeout is None else time.monotonic() + self.timeout
-
-    def _next(self, texts: queue.SimpleQueue[str | None], future: Future[Reply], deadline: float | None) -> str | None:
-        try:
-            return texts.get(timeout=_left(future, deadline))
-        except (queue.Empty, TimeoutError) as error:
-            raise self._late() from error
-
-    async def _anext(
-        self, texts: asyncio.Queue[str | None], future: Future[Reply], deadline: float | None
-    ) -> str | None:
-        try:
-            left = _left(future, deadline)
-            return await asyncio.wait_for(texts.get(), left)
-        except TimeoutError as error:
-            raise self._late() from error
-
-    def _wait(self, future: Future[Reply]) -> Reply:
-        try:
-            return future.result(self.timeout)
-        except TimeoutError as error:
-            future.cancel()
-            raise self._late() from error
-
-    def _late(self) -> EngineError:
-        return EngineError(f"no reply within {self.timeout} s; raise `timeout` or lower `max_tokens`")
+            async for piece in growing.pieces():
+                shown, chunk = shown + piece, spoken.chunk(piece)
+                if run_manager:
+                    await run_manager.on_llm_new_token(piece, chunk=chunk)
+                yield chunk
+            message = await asyncio.to_thread(self._message, await growing.reply(), **kwargs)
+            yield spoken.last_chunk(message, shown)
 
     def _message(self, reply: Reply, **kwargs: Any) -> AIMessage:
         """The reply as a LangChain message; its payload is stored before the reference leaves."""
         payload = self._spoken(**kwargs).record(reply, self.mind)
-        ref = self.payloads.put(payload)
-        return AIMessage(
-            content=payload.label.text,
-            additional_kwargs={
-                "payload": _plain(ref),
-                "stats": _summary(payload, self._sampling(**kwargs).temperature),
-            },
-            response_metadata={
-                "model_name": self.mind.name,
-                "model_provider": "sottovoce",
-                "finish_reason": reply.finish,
-                "protocol": payload.label.protocol,
-            },
-            usage_metadata=UsageMetadata(
-                input_tokens=reply.usage.prompt,
-                output_tokens=reply.usage.new,
-                total_tokens=reply.usage.prompt + reply.usage.new,
-            ),
-        )
-
-
-def _result(message: AIMessage) -> ChatResult:
-    return ChatResult(generations=[ChatGeneration(message=message)])
-
-
-def _grown(shown: str, text: str) -> ChatGenerationChunk | None:
-    """A chunk of what is new; nothing where a restarted request repeats itself."""
-    if len(text) <= len(shown):
-        return None
-    return ChatGenerationChunk(message=AIMessageChunk(content=text[len(shown) :]))
-
-
-def _last(message: AIMessage, shown: str) -> ChatGenerationChunk:
-    rest = message.text[len(shown) :]
-    return ChatGenerationChunk(
-        message=AIMessageChunk(
-            content=rest,
-            additional_kwargs=message.additional_kwargs,
-            response_metadata=message.response_metadata,
-            usage_metadata=message.usage_metadata,
-            chunk_position="last",
-        )
-    )
-
-
-def _left(future: Future[Reply], deadline: float | None) -> float | None:
-    """Seconds that a stream may still wait; a finished reply is read out, however late it is."""
-    if deadline is None or future.done():
-        return None
-    left = deadline - time.monotonic()
-    if left <= 0:
-        raise TimeoutError
-    return left
-
-
-def _call_soon(loop: asyncio.AbstractEventLoop, put: Callable[[str | None], None], text: str | None) -> None:
-    try:
-        loop.call_soon_threadsafe(put, text)
-    except RuntimeError:  # the loop was closed: nobody listens any more
-        return
-
-
-def _plain(ref: PayloadRef) -> dict[str, Any]:
-    return {**asdict(ref), "layers": list(ref.layers)}
-
-
-def _summary(payload: Payload, temperature: float) -> dict[str, float]:
-    """Small numbers for the state and the transcript: plain floats, rounded as they are shown."""
-    entropy = payload.tensors["entropy"]
-    return {
-        "temperature": float(temperature),
-        "mean_entropy": round(float(entropy.mean()), 4) if len(entropy) else 0.0,
-        "max_entropy": round(float(entropy.max()), 4) if len(entropy) else 0.0,
-    }
+        return spoken.message(reply, payload, self.payloads.put(payload), self._sampling(**kwargs).temperature)

@@ -1,0 +1,71 @@
+"""A reply of the engine as a LangChain message: text, the reference of its payload, and small numbers."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from langchain_core.messages import AIMessage, AIMessageChunk
+from langchain_core.messages.ai import UsageMetadata
+from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
+
+from sottovoce.channels.message import PayloadRef
+
+if TYPE_CHECKING:
+    from sottovoce.channels.payload import Payload
+    from sottovoce.models import Reply
+
+PROVIDER = "sottovoce"
+
+
+def message(reply: Reply, payload: Payload, ref: PayloadRef, temperature: float) -> AIMessage:
+    """The message; tensors never enter it."""
+    used, new = reply.usage.prompt, reply.usage.new
+    return AIMessage(
+        content=payload.label.text,
+        additional_kwargs={"payload": _plain(ref), "stats": _summary(payload, temperature)},
+        response_metadata={
+            "model_name": payload.label.model,
+            "model_provider": PROVIDER,
+            "finish_reason": reply.finish,
+            "protocol": payload.label.protocol,
+        },
+        usage_metadata=UsageMetadata(input_tokens=used, output_tokens=new, total_tokens=used + new),
+    )
+
+
+def result(message: AIMessage) -> ChatResult:
+    """As a chat model's call returns it."""
+    return ChatResult(generations=[ChatGeneration(message=message)])
+
+
+def chunk(text: str) -> ChatGenerationChunk:
+    """A piece of a streamed reply."""
+    return ChatGenerationChunk(message=AIMessageChunk(content=text))
+
+
+def last_chunk(message: AIMessage, shown: str) -> ChatGenerationChunk:
+    """The end of a streamed reply: what is left of its text, and all that is not text."""
+    return ChatGenerationChunk(
+        message=AIMessageChunk(
+            content=str(message.text)[len(shown) :],
+            additional_kwargs=message.additional_kwargs,
+            response_metadata=message.response_metadata,
+            usage_metadata=message.usage_metadata,
+            chunk_position="last",
+        )
+    )
+
+
+def _plain(ref: PayloadRef) -> dict[str, Any]:  # Any: plain JSON
+    return {**asdict(ref), "layers": list(ref.layers)}
+
+
+def _summary(payload: Payload, temperature: float) -> dict[str, float]:
+    """Small numbers for the state and the transcript: plain floats, rounded as they are shown."""
+    entropy = payload.tensors["entropy"]
+    return {
+        "temperature": float(temperature),
+        "mean_entropy": round(float(entropy.mean()), 4) if len(entropy) else 0.0,
+        "max_entropy": round(float(entropy.max()), 4) if len(entropy) else 0.0,
+    }
