@@ -65,10 +65,11 @@ class Cook:
     def __init__(self, diet: Diet, talks: Sequence[debates.Talk] = ()) -> None:
         """`talks` are debates between copies of the model itself, for the skill on_policy."""
         self.diet, self.talks, self.prompts = diet, talks, Prompts()
+        self.tops = problems.HARDER if talks else problems.TOPS
         self.makers: dict[Skill, Callable[[random.Random], Chat]] = {
             "repeat": copying.repeat,
             "look_up": copying.look_up,
-            "single": lambda rng: debates.alone(problems.plain(rng), "agent_1", self.prompts),
+            "single": lambda rng: debates.alone(problems.plain(rng, self.tops), "agent_1", self.prompts),
             "yes_no": lambda rng: debates.alone(problems.claim(rng), "agent_1", self.prompts),
             "debate": self._debate,
             "verify": self._verify,
@@ -86,12 +87,12 @@ class Cook:
 
     def _debate(self, rng: random.Random) -> Chat:
         agents = debates.names(agents_of(rng))
-        talk = debates.imagined(rng, problems.plain(rng), agents, _rounds(rng), slips=0.4)
+        talk = debates.imagined(rng, problems.plain(rng, self.tops), agents, _rounds(rng), slips=0.4)
         return debates.seen(rng, talk, rng.choice(agents), self.prompts)
 
     def _verify(self, rng: random.Random) -> Chat:
         agents = debates.names(1)
-        problem = rng.choice((problems.plain(rng), problems.split(rng, debates.names(2))))
+        problem = rng.choice((problems.plain(rng, self.tops), problems.split(rng, debates.names(2))))
         talk = debates.imagined(rng, problem, agents, _rounds(rng), slips=0.3)
         return debates.in_history(talk, agents[0], self.prompts)
 
@@ -113,7 +114,7 @@ class Cook:
 
     def _summary(self, rng: random.Random) -> Chat:
         agents = debates.names(agents_of(rng))
-        problem = problems.plain(rng) if rng.random() < 0.5 else problems.split(rng, agents)
+        problem = problems.plain(rng, self.tops) if rng.random() < 0.5 else problems.split(rng, agents)
         talk = debates.imagined(rng, problem, agents, rng.choice((1, 1, 2)), slips=0.3)
         make = rng.choice((debates.summed_up, debates.in_summaries))
         return make(talk, rng.choice(agents), self.prompts)

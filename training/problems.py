@@ -22,6 +22,10 @@ from sottovoce.evaluation.arithmetic import (
 )
 from sottovoce.nodes.state import Question
 
+TOPS = (20, 99, 99, 99, 99, 300)
+"""Largest numbers, while the model learns to calculate."""
+HARDER = (99, 99, 300, 500, 500)
+"""Largest numbers of problems worth a debate: it gets a good part of them wrong."""
 ALL: tuple[Shape, ...] = tuple(dict.fromkeys(MIXED + SHORT + SPLIT))
 
 
@@ -67,10 +71,10 @@ class Problem:
         return step, by
 
 
-def plain(rng: random.Random) -> Problem:
-    """Arithmetic, nearly always with numbers below 100."""
+def plain(rng: random.Random, tops: Sequence[int] = TOPS) -> Problem:
+    """Arithmetic; the largest number is drawn from `tops` and decides how hard it is."""
     shapes = MIXED if rng.random() < 0.6 else ALL
-    expression = draw(rng, shapes, top=rng.choice((20, 99, 99, 99, 99, 300)), split="train")
+    expression = draw(rng, shapes, top=rng.choice(tops), split="train")
     text = expression.text()
     return Problem(expression, Question(question=f"What is {text if rng.random() < 0.93 else text.replace(' ', '')}?"))
 

@@ -25,7 +25,7 @@ from sottovoce.training.debates import Talk, names
 TEMPERATURE = 0.9
 LONGEST = 100
 """Tokens of a reply."""
-ROWS = 96
+ROWS = 128
 AGREED = 0.3
 """Share of the debates kept in which everybody is right at once."""
 SPLIT = 0.35
@@ -34,12 +34,12 @@ SPLIT = 0.35
 
 def play(model: Qwen2ForCausalLM, encoder: Encoder, n: int, key: str) -> list[Talk]:
     """About n debates of two to four agents, two rounds each; the same ones for the same weights and key."""
-    rng = random.Random(key)
+    rng, prompts = random.Random(key), Prompts()
     talks = [_open(rng) for _ in range(n)]
     for r in range(2):
         places = [(talk, agent) for talk in talks for agent in talk.agents]
-        prompts = [encoder.prompt(_turns(rng, talk, agent)) for talk, agent in places]
-        texts = [encoder.text(ids) for ids in reply(model, prompts, encoder.end, f"{key}/{r}")]
+        asked = [encoder.prompt(turns(talk, agent, prompts)) for talk, agent in places]
+        texts = [encoder.text(ids) for ids in reply(model, asked, encoder.end, f"{key}/{r}")]
         for talk in talks:
             talk.said.append({})
         for (talk, agent), text in zip(places, texts, strict=True):
@@ -51,12 +51,13 @@ def play(model: Qwen2ForCausalLM, encoder: Encoder, n: int, key: str) -> list[Ta
 
 def _open(rng: random.Random) -> Talk:
     agents = names(agents_of(rng))
-    problem = problems.split(rng, agents) if rng.random() < SPLIT else problems.plain(rng)
+    problem = problems.split(rng, agents) if rng.random() < SPLIT else problems.plain(rng, problems.HARDER)
     return Talk(problem, [], agents)
 
 
-def _turns(rng: random.Random, talk: Talk, agent: str) -> list[Turn]:
-    view = View(Prompts(), talk.problem.question, agent)
+def turns(talk: Talk, agent: str, prompts: Prompts) -> list[Turn]:
+    """What an agent reads before it speaks next."""
+    view = View(prompts, talk.problem.question, agent)
     rounds = range(len(talk.said))
     return view.history([talk.message(r, agent) for r in rounds], [talk.others(r, agent) for r in rounds])
 

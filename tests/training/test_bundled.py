@@ -1,0 +1,54 @@
+"""The weights that ship, and what is said about them."""
+
+import json
+
+import pytest
+from safetensors import safe_open
+from transformers import AutoTokenizer
+
+from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.prompts.render import Prompts
+
+
+@pytest.fixture(scope="module")
+def record() -> dict[str, object]:
+    data: dict[str, object] = json.loads((BUNDLED_FOLDER / "training.json").read_text(encoding="utf-8"))
+    return data
+
+
+def test_the_model_was_trained_on_the_prompt_files_as_they_are(record: dict[str, object]) -> None:
+    assert record["prompts_sha256"] == Prompts().digest(), "prompt files changed: retrain (make train-bundled)"
+
+
+def test_the_card_names_the_digest_of_the_prompts(record: dict[str, object]) -> None:
+    assert str(record["prompts_sha256"]) in (BUNDLED_FOLDER / "README.md").read_text(encoding="utf-8")
+
+
+def test_the_weights_are_small_and_in_bf16() -> None:
+    path = BUNDLED_FOLDER / "model.safetensors"
+    assert path.stat().st_size <= 10_000_000
+    with safe_open(path, framework="pt") as file:
+        assert {file.get_slice(name).get_dtype() for name in file.keys()} == {"BF16"}
+
+
+def test_every_digit_and_every_letter_that_names_a_value_is_a_token() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(BUNDLED_FOLDER)
+    tokens = [str(tokenizer.decode([i])) for i in tokenizer("x = 4107; 12 * 30 = 360. I do not know y, z.").input_ids]
+    assert "".join(tokens) == "x = 4107; 12 * 30 = 360. I do not know y, z."
+    assert [token for token in tokens if any(c.isdigit() for c in token)] == list("41071230360")
+    assert {"x", "y", "z"} <= set(tokens)
+
+
+@pytest.mark.parametrize("text", ["What's 3÷4? naïve – 日本 🙂\r\n\tend", "<|im_start|>", "ÿ\x00"])
+def test_the_tokenizer_can_write_any_text(text: str) -> None:
+    tokenizer = AutoTokenizer.from_pretrained(BUNDLED_FOLDER)
+    ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids
+    assert tokenizer.decode(ids) == text
+
+
+def test_the_template_adds_no_system_prompt() -> None:
+    tokenizer = AutoTokenizer.from_pretrained(BUNDLED_FOLDER)
+    chat = tokenizer.apply_chat_template(
+        [{"role": "user", "content": "Hi"}], tokenize=False, add_generation_prompt=True
+    )
+    assert chat == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"

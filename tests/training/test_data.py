@@ -1,0 +1,110 @@
+import random
+
+import pytest
+
+from sottovoce.evaluation.arithmetic import MIXED, Expression, draw, questions, split_knowledge
+from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.nodes.state import documents_of
+from sottovoce.nodes.views import View
+from sottovoce.prompts import answers
+from sottovoce.prompts.render import Prompts
+from sottovoce.training import debates, problems, tokenizer
+from sottovoce.training.chats import Encoder
+from sottovoce.training.data import DIETS, Chunks, Cook
+
+AGENTS = ["agent_1", "agent_2"]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    return Encoder(tokenizer.load(BUNDLED_FOLDER))
+
+
+def test_training_never_draws_a_held_out_expression() -> None:
+    rng = random.Random(0)
+    drawn = [make(rng) for make in (problems.plain, problems.claim, problems.hard) for _ in range(300)]
+    drawn += [problems.split(rng, AGENTS) for _ in range(300)]
+    assert not any(problem.expression.held_out for problem in drawn)
+
+
+def test_held_out_questions_are_one_in_ten_and_never_trained_on() -> None:
+    rng = random.Random(0)
+    expressions = [draw(rng, MIXED) for _ in range(4000)]
+    assert 0.08 < sum(expression.held_out for expression in expressions) / 4000 < 0.12
+    held = {question["question"] for question in questions(300, seed=1)}
+    assert held.isdisjoint(question["question"] for question in questions(300, seed=1, split="train"))
+
+
+def test_questions_are_the_same_for_the_same_seed() -> None:
+    assert questions(20, seed=3) == questions(20, seed=3) != questions(20, seed=4)
+    assert split_knowledge(20, seed=3) == split_knowledge(20, seed=3) != split_knowledge(20, seed=4)
+
+
+@pytest.mark.parametrize("made", [questions(100, seed=5), split_knowledge(100, seed=5)])
+def test_solutions_are_read_as_their_targets(made: list[dict[str, str]]) -> None:
+    assert [answers.read(question["solution"], "number") for question in made] == [q["target"] for q in made]
+
+
+def test_only_together_do_agents_know_all_values() -> None:
+    for question in split_knowledge(50, AGENTS, seed=2):
+        names = [part for part in question["question"][8:-1].split() if part.isalpha()]
+        known = [{line.split(" = ")[0] for line in documents_of(question, agent)} for agent in AGENTS]
+        assert known[0] | known[1] == set(names)
+        assert all(0 < len(mine) < len(names) for mine in known)
+
+
+def test_who_lacks_a_value_abstains_and_who_has_all_answers() -> None:
+    problem = problems.split(random.Random(1), AGENTS)
+    names = list(problem.facts)
+    assert answers.read(problem.reply(names[:1]), "number") is None
+    assert answers.read(problem.reply(names), "number") == str(problem.expression.value)
+    assert problem.known([problem.reply(names[:1])]) == names[:1]
+
+
+def test_a_slip_is_carried_on_and_gives_a_wrong_answer() -> None:
+    problem = problems.Problem(Expression((14, 3, 5), ("+", "*")), {"question": "What is 14 + 3 * 5?"})
+    assert problem.reply([], slip=(0, 2)) == "3 * 5 = 17; 14 + 17 = 31. The answer is 31."
+    assert problem.reply([]) == "3 * 5 = 15; 14 + 15 = 29. The answer is 29."
+
+
+def test_values_in_a_talk_are_known_only_once_they_were_heard() -> None:
+    problem = problems.Problem(
+        draw(random.Random(0), (("+",),)),
+        {"question": "What is a + b?", "documents": {"agent_1": ["a = 1."], "agent_2": ["b = 2."]}},
+        {"a": 1, "b": 2},
+    )
+    talk = debates.imagined(random.Random(0), problem, AGENTS, rounds=2, slips=0.0)
+    assert talk.said[0]["agent_1"] == "a = 1. I do not know b. The answer is unknown."
+    assert talk.said[1]["agent_1"].startswith("a = 1; b = 2; ")
+
+
+@pytest.mark.parametrize("stage", ["copy", "basics"])
+def test_a_chunk_is_the_same_whenever_it_is_made(stage: str, encoder: Encoder) -> None:
+    first, again = Chunks(0, stage, encoder)[3], Chunks(0, stage, encoder)[3]
+    assert all(
+        left.ids.equal(right.ids) and left.targets.equal(right.targets)
+        for left, right in zip(first, again, strict=True)
+    )
+
+
+def test_only_right_replies_and_their_end_marks_are_learnt(encoder: Encoder) -> None:
+    cook, rng = Cook(DIETS["basics"]), random.Random(0)
+    for _ in range(100):
+        chat = cook.chat(rng)
+        encoded = encoder(chat)
+        ends = [i for i, token in enumerate(encoded.ids) if token == encoder.end and encoded.learnt[i]]
+        assert len(ends) == len(chat.lessons)
+        assert encoded.learnt[-1]
+
+
+def test_a_chat_has_the_ids_of_its_prompt_and_then_of_its_reply(encoder: Encoder) -> None:
+    problem = problems.plain(random.Random(0))
+    chat = debates.alone(problem, "agent_1", Prompts())
+    prompt = encoder.prompt(View(Prompts(), problem.question, "agent_1").independent())
+    reply = list(encoder.template.ids(problem.reply([])))
+    assert encoder(chat).ids == [*prompt, *reply, encoder.end]
+
+
+def test_single_problems_stay_above_a_third() -> None:
+    for stage in ("basics", "discussion"):
+        assert DIETS[stage]["single"] / sum(DIETS[stage].values()) >= 0.35
