@@ -117,7 +117,8 @@ class AsyncGrowing:
 
     async def _next(self) -> str | None:
         try:
-            return await asyncio.wait_for(self._texts.get(), self._clock.left(self._future))
+            left = self._clock.left(self._future)  # first: a coroutine that is made must be awaited
+            return await asyncio.wait_for(self._texts.get(), left)
         except TimeoutError as error:
             raise self._clock.late() from error
 
