@@ -251,6 +251,19 @@ def test_a_hearer_nobody_expected_reads_the_sparse_form_which_tells_its_mass(sto
     assert ((piece.rows - exact).norm(dim=-1) <= 2 * (1 - covered) * m + 1e-5).all()
 
 
+def test_the_sparse_form_is_scaled_up_to_a_whole_mean(store: PayloadStore) -> None:
+    speaker, hearer = tiny_mind(), tiny_mind("llama", hidden_size=48)
+    message = say(Cipher(), speaker, store, sampling=Sampling(1.0), max_new=1)
+    assert message.payload is not None
+    tensors = message.payload.load(store).tensors
+    weights, kept = tensors["sparse.weights"][0], tensors["sparse.ids"][0]
+
+    (piece,) = [piece for piece in hear(Cipher(), hearer, store, Heard(message)).prompt if isinstance(piece, Rows)]
+
+    assert len(kept) == 16 and weights.sum() < 0.9
+    assert close(piece.rows[0], (weights / weights.sum()) @ hearer.table.rows[kept])
+
+
 def test_receivers_of_another_vocabulary_are_left_out_and_refused_by_name() -> None:
     longer = copy.deepcopy(tiny_tokenizer())
     longer.add_tokens(["sottovoce"])
