@@ -89,11 +89,15 @@ def list_() -> None:
 
 
 @app.command()
-def doctor(model: str = typer.Argument("bundled", help="'bundled', a folder or a hub id")) -> None:
+def doctor(
+    model: str = typer.Argument("bundled", help="'bundled', a folder or a hub id"),
+    dtype: str = typer.Option("auto", help="auto, float32, bfloat16 or float16"),
+    device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:1, mps, or map"),
+) -> int:
     """Look at a model: its layers, template, dtype and memory, and whether it computes as it should."""
-    from sottovoce.models.doctor import diagnose
+    from sottovoce.evaluation.diagnosis import examine
 
-    diagnose(model)
+    return examine(model, dtype, device)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

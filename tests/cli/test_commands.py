@@ -178,3 +178,24 @@ def test_a_terminal_sees_the_debate_grow_and_gets_its_cursor_back(models: Models
     assert "loading" in text and "agent_1 …" in text and "shaded by entropy" in text
     assert text.rfind("\x1b[?25h") > text.rfind("\x1b[?25l") > 0
     assert text.index("Round 1") < text.index("Round 2") < text.index("Decision")
+
+
+def test_the_doctor_prints_a_line_for_each_thing_and_finds_a_sound_model_sound(call: Call, models: Models) -> None:
+    answer = call("doctor", models.tiny)
+
+    assert (answer.code, answer.err) == (0, "")
+    assert all(check in answer.out for check in ("layers", "chat template", "batch = single", "cold cipher = greedy"))
+
+
+def test_the_doctor_fails_where_a_check_does(call: Call, models: Models, tmp_path: Path) -> None:
+    for path in models.tiny.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    for name in ("config.json", "generation_config.json", "tokenizer_config.json"):
+        values = json.loads((tmp_path / name).read_text())
+        kept = {key: value for key, value in values.items() if "eos_token" not in key}
+        (tmp_path / name).write_text(json.dumps(kept))
+
+    answer = call("doctor", tmp_path)
+
+    assert answer.code == 1
+    assert "fails  none: replies end at max_tokens" in " ".join(answer.out.split("\n"))
