@@ -73,23 +73,31 @@ class Batch:
         """What each row feeds next: the choices, and the inputs as ids (b,) or embeddings (b, E)."""
         means = self._average(logits)
         ids = self._ids(logits, means)
-        inputs = ids
-        if self._as_rows:
-            inputs = self.network.embed(ids)
-            for group in means:
-                inputs[group.at] = group.rows[self.network.table.key]
-        return self._choices(logits, ids, means), inputs
+        return self._choices(logits, ids, means), self._inputs(ids, means)
 
     def _ids(self, logits: torch.Tensor, means: Sequence[_Means]) -> torch.Tensor:
         """The drawn token of each row (b,), or the nearest one to its mean."""
         if not means:
             return self._draw(logits, self.rows)
+        if len(means[0].at) == len(self.rows):
+            return means[0].ids
         ids = torch.empty(len(self.rows), dtype=torch.long, device=logits.device)
         if tokens := [i for i, row in enumerate(self.rows) if row.request.feed.kind == "token"]:
             ids[tokens] = self._draw(logits[tokens], [self.rows[i] for i in tokens])
         for group in means:
             ids[group.at] = group.ids
         return ids
+
+    def _inputs(self, ids: torch.Tensor, means: Sequence[_Means]) -> torch.Tensor:
+        own = self.network.table.key
+        if means and len(means[0].at) == len(self.rows):
+            return means[0].rows[own]
+        if not self._as_rows:
+            return ids
+        inputs = self.network.embed(ids)
+        for group in means:
+            inputs[group.at] = group.rows[own]
+        return inputs
 
     def _forward(self, inputs: torch.Tensor, *, edited: bool) -> torch.Tensor:
         states: States = {}
@@ -122,9 +130,10 @@ class Batch:
         for group in groups.values():
             feeds = [self.rows[i].request.feed for i in group]
             temperatures = torch.tensor([self.rows[i].request.sampling.temperature for i in group])
-            p = sampling.distribution(logits[group], temperatures.to(logits.device))
+            raw = logits if len(group) == len(self.rows) else logits[group]
+            p = sampling.distribution(raw, temperatures.to(logits.device))
             weigh = feeds[0].weigh
-            weights = weigh(logits[group], p) if weigh else p
+            weights = weigh(raw, p) if weigh else p
             tables = {table.key: table for feed in feeds for table in feed.tables}
             means.append(_Means.of(group, self.network.table, tables, weights))
         return means
