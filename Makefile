@@ -11,7 +11,7 @@ INPUTS := pyproject.toml constraints.txt
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
-debate: .venv/core.stamp ## Let three agents debate one question in CIPHER, on the bundled model
+debate: .venv/core.stamp ## Let two agents debate one question in CIPHER, on the bundled model
 	$(BIN)/python cli.py debate --protocol cipher
 
 test: .venv/test.stamp ## Run the tests that every change must pass

@@ -9,8 +9,8 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 import threading
+import uuid
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
@@ -28,6 +28,7 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 KEPT = 256 * 2**20  # bytes of payloads kept live by default
 
 _open: weakref.WeakSet[PayloadStore] = weakref.WeakSet()
+_opening = threading.Lock()
 
 
 class PayloadStore(ByteStore):
@@ -38,13 +39,14 @@ class PayloadStore(ByteStore):
         self.root = Path(root) if root is not None else default_root()
         self._live: OrderedDict[str, tuple[Payload, int]] = OrderedDict()
         self._kept, self._held, self._lock = kept, 0, threading.Lock()
-        _open.add(self)
+        with _opening:
+            _open.add(self)
 
     def put(self, payload: Payload) -> PayloadRef:
         """Write a payload and return its reference; equal payloads are one file."""
         data = payload.to_bytes()
         ref = payload.reference(data)
-        if not self._path(ref.sha256).exists():
+        if not self._is_whole(ref):  # a cut file is written anew
             self.mset([(ref.sha256, data)])
         self._keep(ref.sha256, payload, len(data))
         return ref
@@ -95,6 +97,10 @@ class PayloadStore(ByteStore):
         name = quote(key, safe="").replace(".", "%2E")
         return self.root / name[:2] / f"{name}{SUFFIX}"
 
+    def _is_whole(self, ref: PayloadRef) -> bool:
+        path = self._path(ref.sha256)
+        return path.exists() and path.stat().st_size == ref.nbytes
+
     def _read(self, key: str) -> bytes | None:
         try:
             data = self._path(key).read_bytes()
@@ -105,13 +111,12 @@ class PayloadStore(ByteStore):
 
     def _write(self, path: Path, data: bytes) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, unfinished = tempfile.mkstemp(dir=path.parent, suffix=".part")
+        unfinished = path.with_name(f"{uuid.uuid4().hex}.part")
         try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(data)
+            unfinished.write_bytes(data)
             os.replace(unfinished, path)
         except BaseException:  # also a stop by Ctrl-C: nothing half-written stays
-            Path(unfinished).unlink(missing_ok=True)
+            unfinished.unlink(missing_ok=True)
             raise
 
     def _keep(self, sha256: str, payload: Payload, size: int) -> None:
@@ -140,11 +145,20 @@ def find(ref: PayloadRef, store: PayloadStore | None = None) -> Payload:
     Raises:
         PayloadError: the payload is missing or damaged.
     """
-    stores = [store] if store is not None else [*_open, PayloadStore()]
+    default = PayloadStore()
+    with _opening:
+        stores = [store] if store is not None else [*(each for each in _open if each is not default), default]
+    damaged: PayloadError | None = None
     for candidate in stores:
-        payload = candidate.get(ref.sha256)
+        try:
+            payload = candidate.get(ref.sha256)
+        except PayloadError as error:  # another store may have it whole
+            damaged = error
+            continue
         if payload is not None:
             return payload
+    if damaged is not None:
+        raise damaged
     where = ", ".join(sorted({str(candidate.root) for candidate in stores}))
     raise PayloadError(
         f"payload {ref.sha256} ({ref.protocol}, {ref.tokens} tokens) is missing; looked in {where}; "

@@ -97,9 +97,12 @@ class ChatTemplate:
         if not self.tokenizer.chat_template:
             return _without_template(chat, opened)
         try:
-            return self._apply(chat, opened)
+            text = self._apply(chat, opened)
         except TemplateError:
             return self._apply_merged(chat, opened)
+        # A template may also leave a system turn out without a word.
+        dropped = any(turn["role"] == "system" and turn["content"].strip() not in text for turn in chat)
+        return self._apply_merged(chat, opened) if dropped else text
 
     def _apply(self, chat: list[dict[str, str]], opened: bool) -> str:
         text = self.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=opened)

@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 import torch
 
-from sottovoce.errors import ContextOverflow, EngineError, SottovoceError, UsageError
+from sottovoce.errors import EngineError, SottovoceError
+from sottovoce.models.check import check
 from sottovoce.models.decode import decode
 from sottovoce.models.network import Network
-from sottovoce.models.request import Reply, Request, Rows
+from sottovoce.models.request import Reply, Request
 from sottovoce.models.row import Job, Row
 from sottovoce.models.text import Detokenizer
 
@@ -48,11 +49,9 @@ class Engine:
     ) -> None:
         """Start the engine's thread at the first request; `threads` are torch's inside it."""
         self.network, self._detokenizers = network, detokenizers
-        self._max_batch, self._threads = max_batch, threads
-        self._waiting: queue.SimpleQueue[_Ticket | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
-        self._running: weakref.WeakSet[Future[Reply]] = weakref.WeakSet()
+        self.max_batch, self._threads = max_batch, threads
+        self._worker: _Worker | None = None
+        self._lock = threading.Lock()
         self.batches: list[int] = []
         """Sizes of the batches run so far."""
 
@@ -68,9 +67,10 @@ class Engine:
         """
         self.check(request)
         future: Future[Reply] = Future()
-        self._start()
-        self._running.add(future)
-        self._waiting.put(_Ticket(Job(request, future.cancelled, on_text), future))
+        with self._lock:
+            if self._worker is None:
+                self._worker = _Worker(self, self._threads)
+            self._worker.take(_Ticket(Job(request, future.cancelled, on_text), future))
         return future
 
     def run(self, request: Request) -> Reply:
@@ -87,41 +87,17 @@ class Engine:
 
     def check(self, request: Request) -> None:
         """Refuse what cannot run, before it meets any neighbour. Errors: see `submit`."""
-        _check_context(request, self.network.context)
-        _check_values(request)
-        _check_shapes(request, self.network)
+        check(request, self.network)
 
     def close(self) -> None:
         """End the thread once what waits has run."""
-        if self._thread is not None:
-            self._waiting.put(None)
-            self._thread.join()
-            self._thread = None
+        with self._lock:
+            worker, self._worker = self._worker, None
+        if worker is not None:
+            worker.end()
 
-    def _start(self) -> None:
-        with self._starting:
-            if self._thread is None:
-                # The thread holds the engine weakly, so that a forgotten engine frees its model.
-                self._thread = threading.Thread(
-                    target=_work, args=(weakref.ref(self), self._waiting, self._threads), daemon=True
-                )
-                self._thread.start()
-                weakref.finalize(self, _end, self._waiting, self._thread, self._running)
-
-    def _collect(self, first: _Ticket) -> tuple[list[_Ticket], bool]:
-        """Wait for company within milliseconds; True tells that the engine was closed meanwhile."""
-        tickets, start = [first], time.monotonic()
-        while len(tickets) < self._max_batch and time.monotonic() - start < LONGEST_WAIT:
-            try:
-                ticket = self._waiting.get(timeout=QUIET)
-            except queue.Empty:
-                break
-            if ticket is None:
-                return tickets, True
-            tickets.append(ticket)
-        return tickets, False
-
-    def _serve(self, tickets: Sequence[_Ticket]) -> None:
+    def serve(self, tickets: Sequence[_Ticket]) -> None:
+        """Run tickets as one batch, in the worker's thread; every future is settled when it returns."""
         tickets = [ticket for ticket in tickets if not _left(ticket.future)]
         if not tickets:
             return
@@ -142,26 +118,63 @@ class Engine:
             return
         size = -(-len(tickets) // parts)
         for at in range(0, len(tickets), size):
-            self._serve(tickets[at : at + size])
+            self.serve(tickets[at : at + size])
 
 
-def _work(engine: weakref.ref[Engine], waiting: queue.SimpleQueue[_Ticket | None], threads: int | None) -> None:
+class _Worker:
+    """The thread of an engine and the queue before it; it holds the engine weakly, so that a forgotten one is freed."""
+
+    def __init__(self, engine: Engine, threads: int | None) -> None:
+        self._waiting: queue.SimpleQueue[_Ticket | None] = queue.SimpleQueue()
+        self._running: weakref.WeakSet[Future[Reply]] = weakref.WeakSet()
+        work = threading.Thread(
+            target=_work, args=(weakref.ref(engine), self._waiting, threads, engine.max_batch), daemon=True
+        )
+        self._thread = work
+        self._thread.start()
+        weakref.finalize(engine, _forgotten, self._waiting, work, self._running)
+
+    def take(self, ticket: _Ticket) -> None:
+        self._running.add(ticket.future)
+        self._waiting.put(ticket)
+
+    def end(self) -> None:
+        """End the thread once what waits has run."""
+        self._waiting.put(None)
+        self._thread.join()
+
+
+_Waiting = queue.SimpleQueue[_Ticket | None]
+
+
+def _work(engine: weakref.ref[Engine], waiting: _Waiting, threads: int | None, max_batch: int) -> None:
     if threads is not None:
         torch.set_num_threads(threads)  # counts for this thread alone
     while (first := waiting.get()) is not None:
+        tickets, closed = _collect(first, waiting, max_batch)
         alive = engine()
-        if alive is None:
-            return
-        tickets, closed = alive._collect(first)
-        alive._serve(tickets)
+        if alive is not None:
+            alive.serve(tickets)
         del alive, tickets, first
         if closed:
             return
 
 
-def _end(
-    waiting: queue.SimpleQueue[_Ticket | None], thread: threading.Thread, running: weakref.WeakSet[Future[Reply]]
-) -> None:
+def _collect(first: _Ticket, waiting: _Waiting, max_batch: int) -> tuple[list[_Ticket], bool]:
+    """Wait for company within milliseconds; True tells that the engine was closed meanwhile."""
+    tickets, start = [first], time.monotonic()
+    while len(tickets) < max_batch and time.monotonic() - start < LONGEST_WAIT:
+        try:
+            ticket = waiting.get(timeout=QUIET)
+        except queue.Empty:
+            break
+        if ticket is None:
+            return tickets, True
+        tickets.append(ticket)
+    return tickets, False
+
+
+def _forgotten(waiting: _Waiting, thread: threading.Thread, running: weakref.WeakSet[Future[Reply]]) -> None:
     """Runs when the engine is forgotten and when Python exits.
 
     Python kills daemon threads as it exits, and one that is freeing tensors then takes the process
@@ -203,49 +216,3 @@ def _engine_error(error: Exception) -> EngineError:
     wrapped = EngineError(f"the model failed on this request: {type(error).__name__}: {error}")
     wrapped.__cause__ = error
     return wrapped
-
-
-def _check_context(request: Request, limit: int | None) -> None:
-    need = request.length + request.stop.max_new
-    if limit is not None and need > limit:
-        raise ContextOverflow(
-            f"the prompt has {request.length} tokens and the reply may take {request.stop.max_new}: "
-            f"{need} in all, but the model reads {limit}; shorten the prompt or lower max_tokens"
-        )
-
-
-def _check_values(request: Request) -> None:
-    sampling, stop = request.sampling, request.stop
-    wrong = [
-        (request.length < 1, "the prompt is empty; expected at least one token"),
-        (stop.max_new < 1, f"max_new is {stop.max_new}; expected at least 1"),
-        (not sampling.temperature >= 0, f"temperature is {sampling.temperature}; expected 0 or more"),
-        (not 0 < sampling.top_p <= 1, f"top_p is {sampling.top_p}; expected above 0, at most 1"),
-        (sampling.top_k < 0, f"top_k is {sampling.top_k}; expected 0 (all tokens) or more"),
-        (sampling.repetition_penalty <= 0, f"repetition_penalty is {sampling.repetition_penalty}; expected above 0"),
-    ]
-    for found, message in wrong:
-        if found:
-            raise UsageError(message)
-
-
-def _check_shapes(request: Request, network: Network) -> None:
-    count, hidden, width = len(network.layers), network.hidden, network.table.width
-    for layer in {*request.record.layers, *(edit.layer for edit in request.edits)}:
-        if not 0 <= layer < count:
-            raise UsageError(f"layer {layer} is out of range; the model has layers 0 to {count - 1}")
-    for edit in request.edits:
-        flat = edit.delta.dim() != 2 or edit.delta.shape[1] != hidden
-        if flat or edit.at < 0 or edit.at + len(edit.delta) > request.length:
-            raise UsageError(
-                f"an edit of shape {tuple(edit.delta.shape)} at position {edit.at} does not fit "
-                f"a prompt of {request.length} positions and hidden size {hidden}"
-            )
-    for piece in request.prompt:
-        if isinstance(piece, Rows):
-            if piece.rows.dim() != 2 or piece.rows.shape[1] != width:
-                raise UsageError(f"embedding rows have shape {tuple(piece.rows.shape)}; expected (n, {width})")
-            continue
-        for id in (min(piece.ids, default=0), max(piece.ids, default=0)):
-            if not 0 <= id < len(network.table):  # on an accelerator it would end the process, not the request
-                raise UsageError(f"token id {id} is out of range; the model has ids 0 to {len(network.table) - 1}")

@@ -106,6 +106,8 @@ def _option(text: str, choices: list[str]) -> str | None:
     if bracketed:
         return bracketed[-1]
     stated = _stated(text)
+    if named := _choice_of(stated and stated.strip().rstrip("."), choices):  # also "None of these"
+        return named
     if stated and UNKNOWN.match(stated):
         return None
     letter = re.match(rf"\W*([A-{last}])\b", stated or "")

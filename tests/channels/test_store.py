@@ -232,3 +232,24 @@ def test_the_default_folder_is_the_environments_or_in_the_users_cache(monkeypatc
 
     monkeypatch.setenv("SOTTOVOCE_STORE", "/chosen")
     assert default_root() == PayloadStore().root == Path("/chosen")
+
+
+def test_a_whole_copy_in_another_store_serves_where_one_is_cut(tmp_path: Path) -> None:
+    first, second = PayloadStore(tmp_path / "first", kept=0), PayloadStore(tmp_path / "second", kept=0)
+    ref = first.put(payload())
+    second.put(payload())
+    for store in (first, second):
+        store.put(payload("33"))  # so that neither keeps the other one live
+    cut = next(first.root.glob(f"*/{ref.sha256}*"))
+    cut.write_bytes(cut.read_bytes()[:40])
+
+    assert ref.load().label.text == "22"
+
+
+def test_putting_a_payload_again_mends_its_cut_file(store: PayloadStore) -> None:
+    ref = store.put(payload())
+    (cut,) = store.root.glob(f"*/{ref.sha256}*")
+    cut.write_bytes(cut.read_bytes()[:40])
+
+    assert store.put(payload()) == ref
+    assert PayloadStore(store.root).get(ref.sha256) is not None

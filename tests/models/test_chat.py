@@ -23,6 +23,13 @@ STRICT = (
 TRIMMED = (
     "{% for message in messages %}[{{ message.content | trim }}]{% endfor %}{% if add_generation_prompt %}>{% endif %}"
 )
+SILENT = NO_SYSTEM.replace("{{ raise_exception('no system role') }}{% endif %}", "{% else %}").replace(
+    "{{ message.content }}{% endfor %}", "{{ message.content }}{% endif %}{% endfor %}"
+)
+SILENT = (
+    "{% for message in messages if message.role != 'system' %}<{{ message.role }}>{{ message.content }}{% endfor %}"
+    "{% if add_generation_prompt %}<assistant>{% endif %}"
+)
 REFUSING = "{{ raise_exception('I take no chat') }}"
 
 
@@ -149,3 +156,7 @@ def test_plain_reading_holds_in_many_threads_at_once() -> None:
 
     assert special[-1] == 2 and 2 not in plain
     assert found == [plain, special] * 100
+
+
+def test_a_template_that_leaves_the_system_turn_out_reads_it_before_the_question() -> None:
+    assert shown(chat(SILENT), system("Be brief."), user("Why", 0)) == ["<user>Be brief.\n\nWhy", 0, "<assistant>"]

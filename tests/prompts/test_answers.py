@@ -110,6 +110,12 @@ def test_options(text: str, answer: str | None) -> None:
     assert read(text, "option", CHOICES) == answer
 
 
+def test_a_choice_may_be_stated_by_its_text() -> None:
+    choices = ["A)5", "B)6", "C)7", "D)8", "E)None of these"]
+    assert read("So the answer is None of these.", "option", choices) == "E"
+    assert read("The answer is unknown.", "option", choices) is None
+
+
 def test_options_beyond_the_fourth_need_as_many_choices() -> None:
     assert read("The answer is (E).", "option", [*CHOICES, "(E) none"]) == "E"
     assert read("The answer is (D).", "option") == "D"  # at least four letters are understood

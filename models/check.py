@@ -1,0 +1,65 @@
+"""What is refused before a request meets any neighbour: too long, out of range, of another shape."""
+
+from __future__ import annotations
+
+from sottovoce.errors import ContextOverflow, UsageError
+from sottovoce.models.network import Network
+from sottovoce.models.request import Request, Rows
+
+
+def check(request: Request, network: Network) -> None:
+    """Refuse a request that cannot run on this network.
+
+    Raises:
+        ContextOverflow: prompt and longest reply exceed the model's context.
+        UsageError: a value of the request does not fit the model.
+    """
+    _context(request, network.context)
+    _values(request)
+    _shapes(request, network)
+
+
+def _context(request: Request, limit: int | None) -> None:
+    need = request.length + request.stop.max_new
+    if limit is not None and need > limit:
+        raise ContextOverflow(
+            f"the prompt has {request.length} tokens and the reply may take {request.stop.max_new}: "
+            f"{need} in all, but the model reads {limit}; shorten the prompt or lower max_tokens"
+        )
+
+
+def _values(request: Request) -> None:
+    sampling, stop = request.sampling, request.stop
+    wrong = [
+        (request.length < 1, "the prompt is empty; expected at least one token"),
+        (stop.max_new < 1, f"max_new is {stop.max_new}; expected at least 1"),
+        (not sampling.temperature >= 0, f"temperature is {sampling.temperature}; expected 0 or more"),
+        (not 0 < sampling.top_p <= 1, f"top_p is {sampling.top_p}; expected above 0, at most 1"),
+        (sampling.top_k < 0, f"top_k is {sampling.top_k}; expected 0 (all tokens) or more"),
+        (sampling.repetition_penalty <= 0, f"repetition_penalty is {sampling.repetition_penalty}; expected above 0"),
+    ]
+    for found, message in wrong:
+        if found:
+            raise UsageError(message)
+
+
+def _shapes(request: Request, network: Network) -> None:
+    count, hidden, width = len(network.layers), network.hidden, network.table.width
+    for layer in {*request.record.layers, *(edit.layer for edit in request.edits)}:
+        if not 0 <= layer < count:
+            raise UsageError(f"layer {layer} is out of range; the model has layers 0 to {count - 1}")
+    for edit in request.edits:
+        flat = edit.delta.dim() != 2 or edit.delta.shape[1] != hidden
+        if flat or edit.at < 0 or edit.at + len(edit.delta) > request.length:
+            raise UsageError(
+                f"an edit of shape {tuple(edit.delta.shape)} at position {edit.at} does not fit "
+                f"a prompt of {request.length} positions and hidden size {hidden}"
+            )
+    for piece in request.prompt:
+        if isinstance(piece, Rows):
+            if piece.rows.dim() != 2 or piece.rows.shape[1] != width:
+                raise UsageError(f"embedding rows have shape {tuple(piece.rows.shape)}; expected (n, {width})")
+            continue
+        for id in (min(piece.ids, default=0), max(piece.ids, default=0)):
+            if not 0 <= id < len(network.table):  # on an accelerator it would end the process, not the request
+                raise UsageError(f"token id {id} is out of range; the model has ids 0 to {len(network.table) - 1}")
