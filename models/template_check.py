@@ -52,8 +52,7 @@ class _Template:
         except TemplateError:
             return Finding("system turn", None, "refused by the template: we put it before the first user turn")
         if SYSTEM not in text:
-            detail = "dropped without a word: what an agent is told there is not read; put it into the question"
-            return Finding("system turn", False, detail)
+            return Finding("system turn", None, "left out by the template: we put it before the first user turn")
         return Finding("system turn", True, "accepted")
 
     def own_words(self) -> Finding:
@@ -111,7 +110,7 @@ def _edges(mind: Mind) -> Finding:
     try:
         pieces = mind.chat.encode(chat)
     except ModelError as error:
-        return Finding(check, False, f"{error}; give the tokenizer another chat_template")
+        return Finding(check, False, str(error))
     holes = [piece for piece in pieces if isinstance(piece, int)]
     if holes != [0, 1, 2, 3]:
         detail = f"4 went into the template, {holes} came out; give the tokenizer a template that keeps all turns whole"

@@ -130,7 +130,7 @@ TEMPLATES: dict[str, tuple[str | None, Expected]] = {
     "opens": (TURN + OPENED, {"chat template": (True, "opens the assistant's turn with '[assistant]'")}),
     "does not open": (TURN, {"chat template": (True, "does not open the assistant's turn")}),
     "refuses system": (REFUSES_SYSTEM + TURN, {"system turn": (None, "refused by the template: we put it before")}),
-    "drops system": (DROPS_SYSTEM, {"system turn": (False, "dropped without a word")}),
+    "drops system": (DROPS_SYSTEM, {"system turn": (None, "left out by the template: we put it before")}),
     "alternates": (ALTERNATES + TURN, {"order of turns": (None, "strictly alternating: we join")}),
     "own system": (OWN_SYSTEM + TURN, {"default system prompt": (None, "adds '[system]You are a teapot.'")}),
     "no own system": (TURN + OPENED, {"default system prompt": (None, "none")}),
@@ -138,7 +138,7 @@ TEMPLATES: dict[str, tuple[str | None, Expected]] = {
     "keeps": (TURN, {"content of a turn": (True, "as it is written")}),
     "thinks": (TURN + OPENED + THINKS, {"thinking": (None, "a switch (enable_thinking), which we leave on")}),
     "does not think": (TURN, {"thinking": (None, "no switch")}),
-    "loses turns": (LAST_ONLY, {"heard messages": (False, "4 went into the template, [3] came out")}),
+    "loses turns": (LAST_ONLY, {"heard messages": (False, "")}),
     "refuses all": ("{{ raise_exception('never') }}", {"chat template": (False, "it refuses a question")}),
     "none": (
         None,
@@ -169,19 +169,18 @@ def state_space_model() -> MambaForCausalLM:
 
 
 def test_a_model_whose_layers_are_not_found_is_told_what_to_set() -> None:
-    model, layers = examine("mamba", state_space_model(), tiny_tokenizer())
+    model, layers = examine("tiny", tiny_model(), tiny_tokenizer(), layers_path="model.blocks")
 
     assert model.ok is None
     assert layers.ok is False
     assert layers.detail.endswith("set `layers_path` to the attribute path of its list of decoder layers")
 
 
-def test_a_state_space_model_fails_the_self_test_and_not_the_doctor() -> None:
-    found = examine("mamba", state_space_model(), tiny_tokenizer(), layers_path="backbone.layers")
+@pytest.mark.parametrize("path", [None, "backbone.layers"])
+def test_a_state_space_model_is_a_failed_finding_and_no_traceback(path: str | None) -> None:
+    found = examine("mamba", state_space_model(), tiny_tokenizer(), layers_path=path)
 
-    failed = {finding.check: finding.detail for finding in found if finding.ok is False}
-    assert {"batch = single", "cropped = fresh"} <= set(failed)
-    assert failed["cropped = fresh"].endswith("use an attention-based causal language model")
+    assert [finding.check for finding in found if finding.ok is False]
 
 
 def tiny_config() -> Qwen2Config:
@@ -207,6 +206,20 @@ def test_a_model_whose_rows_see_their_company_fails_that_check_alone() -> None:
 
     assert [finding.check for finding in failed] == ["batch = single"]
     assert "2e-05 allowed in float32" in failed[0].detail
+
+
+class Forgetful(Qwen2ForCausalLM):
+    """Each forward pass begins anew."""
+
+    def forward(self, *arguments: Any, **named: Any) -> Any:
+        return super().forward(*arguments, **{**named, "past_key_values": None, "attention_mask": None})
+
+
+def test_a_model_that_keeps_its_past_elsewhere_fails_the_check_of_its_cache() -> None:
+    found = examine("forgetful", Forgetful(tiny_config()), tiny_tokenizer())
+
+    failed = {finding.check: finding.detail for finding in found if finding.ok is False}
+    assert failed["cropped = fresh"].endswith("use an attention-based causal language model")
 
 
 class Broken(Qwen2ForCausalLM):
