@@ -114,7 +114,7 @@ class HookedChatModel(BaseChatModel):
         from sottovoce.channels.store import find
 
         speech = Speech(
-            kwargs.get("max_tokens") or self.max_tokens,
+            self.max_tokens if kwargs.get("max_tokens") is None else kwargs["max_tokens"],
             self._sampling(**kwargs),
             tuple(stop or self.stop or ()),
             tuple(hearer.mind for hearer in self.hearers),

@@ -1,6 +1,6 @@
 """cipher: an agent sends the mean embedding under its distribution instead of a drawn token.
 
-CIPHER (arXiv 2310.06272, section 3): the next input is the mean of the embedding table under
+CIPHER (arXiv 2310.06272): the next input is the mean of the embedding table under
 softmax(logits / T), and the sequence of those means is the message. Its text is the nearest token
 of each mean. The receiver reads the means themselves, in the space of its own table.
 """
@@ -22,7 +22,7 @@ from sottovoce.models.request import Piece
 SPARSE = 16  # largest weights kept per position: the storable, approximate form
 Partial = Literal["entropy", "entropy_reversed", "max", "max_reversed"]
 CriterionAt = Literal["one", "generation"]
-THRESHOLDS = {"entropy": 1.869, "max": 0.8}  # CIPHER, section 5.3; nats and probability
+THRESHOLDS = {"entropy": 1.869, "max": 0.8}  # of CIPHER's experiments; nats and probability
 
 
 @dataclass(frozen=True)
@@ -83,6 +83,8 @@ class Cipher(Protocol):
 
     def check(self, speaker: Mind, hearer: Mind) -> str | None:
         """Both models need one vocabulary; tables and hidden sizes may differ."""
+        _check_rows(speaker)
+        _check_rows(hearer)
         if speaker.vocabulary_key != hearer.vocabulary_key:
             raise ProtocolError(
                 f"cipher needs one vocabulary, but {speaker.name!r} ({len(speaker.table)} tokens) and "
@@ -93,9 +95,11 @@ class Cipher(Protocol):
 
     def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
         """Mean embeddings at the agent's temperature, without any other logits processor."""
+        _check_rows(mind)
         cold = speech.sampling.temperature == 0 and not self.rules.cold_is_one_hot
         sampling = replace(speech.sampling, temperature=1.0) if cold else speech.sampling
-        stop_ids = mind.stop_ids if self.rules.every_eos else mind.stop_ids and (mind.eos or mind.stop_ids[0],)
+        eos = mind.stop_ids[:1] if mind.eos is None else (mind.eos,)
+        stop_ids = mind.stop_ids if self.rules.every_eos else eos
         return Request(
             prompt.pieces,
             Stop(
@@ -137,6 +141,14 @@ class Cipher(Protocol):
         if threshold is None:
             threshold = THRESHOLDS[self.partial.removesuffix("_reversed")]
         return Weights(self.partial, threshold, self.partial_at, self.rules.true_one_hot)
+
+
+def _check_rows(mind: Mind) -> None:
+    """Refuse a model that cannot read rows alone (Gemma-3n): its layers look tokens up besides."""
+    if getattr(mind.model.config.get_text_config(), "hidden_size_per_layer_input", 0):
+        raise ProtocolError(
+            f"cipher feeds embeddings, but the layers of {mind.name!r} need token ids besides; use nl, sde or hidden"
+        )
 
 
 def _others(mind: Mind, speech: Speech) -> tuple[Table, ...]:

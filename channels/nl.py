@@ -16,6 +16,7 @@ class NL(Protocol):
     """Natural language (Du et al. 2023)."""
 
     name: ClassVar[str] = "nl"
+    latent: ClassVar[bool] = False
 
     def hear(self, turns: Sequence[Turn], mind: Mind, load: Load) -> Prompt:
         """As the base does; under `reference` each turn is one text, messages included."""

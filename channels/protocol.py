@@ -77,6 +77,8 @@ class Protocol(ABC):
     compat: CompatName = "paper"
 
     name: ClassVar[str]
+    latent: ClassVar[bool] = True
+    """Whether a message carries more than its words to a hearer."""
     final_rule: ClassVar[str] = "majority"
     """How a debate under this protocol decides unless told otherwise."""
 

@@ -1,6 +1,6 @@
 """sde and hidden: words, and the hidden-state changes (or the states) that came with them.
 
-SDE (arXiv 2506.19209, section 3): while an agent speaks, the output h_i of chosen decoder layers is
+SDE (arXiv 2506.19209): while an agent speaks, the output h_i of chosen decoder layers is
 recorded at each token; delta_i = h_i - h_(i-1), with h_0 at the last position of the prompt. When a
 hearer reads the message's tokens, each layer's output gets that layer's delta added at the token's
 position, in the prefill. `hidden` is the ablation "w/o delta": h_i itself is added.

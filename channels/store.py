@@ -145,9 +145,7 @@ def find(ref: PayloadRef, store: PayloadStore | None = None) -> Payload:
     Raises:
         PayloadError: the payload is missing or damaged.
     """
-    default = PayloadStore()
-    with _opening:
-        stores = [store] if store is not None else [*(each for each in _open if each is not default), default]
+    stores = [store] if store is not None else _known()
     damaged: PayloadError | None = None
     for candidate in stores:
         try:
@@ -164,6 +162,12 @@ def find(ref: PayloadRef, store: PayloadStore | None = None) -> Payload:
         f"payload {ref.sha256} ({ref.protocol}, {ref.tokens} tokens) is missing; looked in {where}; "
         "set SOTTOVOCE_STORE to the folder it was saved in"
     )
+
+
+def _known() -> list[PayloadStore]:
+    with _opening:
+        known = list(_open)
+    return [*known, PayloadStore()]
 
 
 def _verify(key: str, data: bytes, what: str) -> None:

@@ -21,6 +21,8 @@ class Opened:
     """Question, models and edges were checked; the agents begin."""
 
     notes: tuple[str, ...]
+    settings: dict[str, Any]  # Any: plain JSON
+    """As the run has them: given models bring some of their own."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,7 @@ def _speaking(about: dict[str, Any], text: str) -> Speaking:  # Any: a call's me
 
 def _events(node: str, update: dict[str, Any]) -> Iterator[Event]:  # Any: an update of the state
     if "notes" in update:
-        yield Opened(tuple(update["notes"]))
+        yield Opened(tuple(update["notes"]), update["settings"])
     elif "round" in update:
         yield RoundBegan(update["round"])
     for message in update.get("board", []):

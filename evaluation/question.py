@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SAMPLES = ("arithmetic", "split")
 DECOYS = 3  # solutions of other samples, for dummy debaters
-PRIVATE = re.compile(r"([a-z]+_\d+)=(.*)", re.DOTALL)
+PRIVATE = re.compile(r"(agent_\d+)=(.*)", re.DOTALL)
 
 
 class Asked(BaseModel):
@@ -39,8 +39,8 @@ class Asked(BaseModel):
     target: str | None = Field(default=None, description="the right answer; no agent reads it")
     solution: str | None = Field(default=None, description="the right answer with its working: what an expert says")
     decoy: list[str] = Field(default=[], description="a solution of another question: what a dummy says")
-    sample: str = Field(
-        default="arithmetic", description="without a question: arithmetic, split (private documents), or e.g. split/3"
+    sample: str | None = Field(
+        default=None, description="instead of a question: arithmetic, split (private documents), or e.g. split/3"
     )
 
 
@@ -52,9 +52,20 @@ def question_of(asked: Asked, settings: Settings) -> tuple[Question, str | None]
     """
     from sottovoce.nodes.state import check_question
 
-    question, origin = _sample(asked.sample, settings) if asked.question is None else (_asked(asked, settings), None)
+    _check_asked(asked)
+    sample = asked.sample or SAMPLES[0]
+    question, origin = _sample(sample, settings) if asked.question is None else (_asked(asked, settings), None)
     check_question(question, settings.owners(), settings.needs())
     return question, origin
+
+
+def _check_asked(asked: Asked) -> None:
+    """Refuse what would be ignored: a sample brings its own documents, kind and target."""
+    if asked.question is not None and asked.sample is not None:
+        raise UsageError("a question and --sample were given; give one of them")
+    set_ = sorted(asked.model_fields_set - {"question", "sample"}) if asked.question is None else []
+    if set_:
+        raise UsageError(f"--{set_[0]} belongs to a question, and none was given; give one, or drop it")
 
 
 def _asked(asked: Asked, settings: Settings) -> Question:

@@ -86,8 +86,8 @@ async def _follow(graph: Graph, run: Run, folder: Path | None, watch: Watch) -> 
 def _take(run: Run, event: Event) -> bool:
     """Enter an event into the record; tells whether it changed."""
     match event:
-        case Opened(notes):
-            run.notes = list(notes)
+        case Opened(notes, settings):
+            run.notes, run.settings = list(notes), settings
         case Spoke(_, message):
             run.messages = latest([*run.messages, message])
             _account(run, message)

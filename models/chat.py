@@ -61,6 +61,12 @@ class ChatTemplate:
                 pieces.append(int(piece[1:]))
             elif piece.startswith("p") and i % 2:
                 pieces.append(self.ids(plain[int(piece[1:])], plain=True))
+        lost = {part for turn in turns for part in turn.parts if isinstance(part, int)} - set(pieces)
+        if lost:
+            raise ModelError(
+                f"the model's chat template leaves out {len(lost)} of the messages it was given; "
+                "give the tokenizer a template that shows every turn"
+            )
         return pieces
 
     def ids(self, text: str, *, plain: bool = False) -> tuple[int, ...]:

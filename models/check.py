@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from sottovoce.errors import ContextOverflow, UsageError
 from sottovoce.models.network import Network
 from sottovoce.models.request import Request, Rows
@@ -30,13 +32,18 @@ def _context(request: Request, limit: int | None) -> None:
 
 def _values(request: Request) -> None:
     sampling, stop = request.sampling, request.stop
+    penalty = sampling.repetition_penalty
     wrong = [
         (request.length < 1, "the prompt is empty; expected at least one token"),
         (stop.max_new < 1, f"max_new is {stop.max_new}; expected at least 1"),
-        (not sampling.temperature >= 0, f"temperature is {sampling.temperature}; expected 0 or more"),
+        (not 0 <= sampling.temperature < math.inf, f"temperature is {sampling.temperature}; expected 0 or more"),
         (not 0 < sampling.top_p <= 1, f"top_p is {sampling.top_p}; expected above 0, at most 1"),
         (sampling.top_k < 0, f"top_k is {sampling.top_k}; expected 0 (all tokens) or more"),
-        (sampling.repetition_penalty <= 0, f"repetition_penalty is {sampling.repetition_penalty}; expected above 0"),
+        (
+            not 0 < penalty < math.inf,
+            f"repetition_penalty is {penalty}; expected above 0",
+        ),
+        ("" in stop.texts, "a stop string is empty; expected at least one character"),
     ]
     for found, message in wrong:
         if found:

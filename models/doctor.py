@@ -97,8 +97,9 @@ def _sampling(mind: Mind) -> Finding:
 
 def _latent(mind: Mind) -> Finding:
     layers = ", ".join(map(str, mind.latent_layers()))
-    known = (mind.model.config.get_text_config().model_type, mind.layers, mind.network.hidden) in KNOWN_LAYERS
-    why = "the choice of SDE's authors for this model" if known else "near 0.7 of the depth, never the last"
+    config = mind.model.config.get_text_config()
+    known = (config.model_type, mind.layers, mind.network.hidden, config.vocab_size) in KNOWN_LAYERS
+    why = "the choice of SDE's authors for a model of this shape" if known else "near 0.7 of the depth, never the last"
     return Finding("latent layers", None, f"{layers} of 0 to {mind.layers - 1}: {why}")
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import torch
 from safetensors import SafetensorError
@@ -19,7 +19,7 @@ from transformers import (
 from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
 
-from sottovoce.errors import ModelError
+from sottovoce.errors import ModelError, choose
 from sottovoce.models.chat import ChatTemplate
 from sottovoce.models.engine import MAX_BATCH, Engine
 from sottovoce.models.mind import Mind
@@ -83,6 +83,8 @@ def assemble(
 
 def _read(name: str, where: str, dtype: Dtype, place: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     _quiet()
+    if dtype not in get_args(Dtype):
+        raise ModelError(choose("dtype", dtype, get_args(Dtype)))
     wanted = torch.float32 if dtype == "auto" and place == "cpu" else dtype
     try:
         tokenizer = _tokenizer(where)

@@ -18,11 +18,12 @@ from sottovoce.models.table import Table, tensor_digest
 from sottovoce.models.text import Detokenizer
 
 LATENT_DEPTH = 0.7  # where a model without a known choice is read and edited; never its last layer
-KNOWN_LAYERS = {  # SDE (arXiv 2506.19209), section 5.1; by (layers, hidden size, vocabulary rows)
-    ("qwen2", 28, 3584): (22,),  # Qwen2.5-7B-Instruct
-    ("llama", 32, 4096): (17, 20),  # Llama-3.1-8B-Instruct
-    ("qwen2", 48, 5120): (21, 23, 33),  # Qwen2.5-14B-Instruct
+KNOWN_LAYERS = {  # the choices in SDE (arXiv 2506.19209), by (family, layers, hidden size, vocabulary rows)
+    ("qwen2", 28, 3584, 152064): (22,),  # Qwen2.5-7B-Instruct
+    ("llama", 32, 4096, 128256): (17, 20),  # Llama-3.1-8B-Instruct
+    ("qwen2", 48, 5120, 152064): (21, 23, 33),  # Qwen2.5-14B-Instruct
 }
+TOP_K = 50  # what `transformers.generate` takes where a generation configuration names none
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -68,12 +69,17 @@ class Mind:
 
     @cached_property
     def sampling(self) -> Sampling:
-        """The model's own defaults, from its generation configuration; 1.0 where it sets no temperature."""
+        """The model's own defaults, as `transformers.generate` completes its generation configuration.
+
+        One that says `do_sample: false` is greedy; one that says nothing of it samples at temperature
+        1 (ours: agents of one model that all decode greedily would say the same).
+        """
         config = self.model.generation_config
+        greedy = getattr(config, "do_sample", None) is False
         return Sampling(
-            temperature=float(_or(getattr(config, "temperature", None), 1.0)),
+            temperature=0.0 if greedy else float(_or(getattr(config, "temperature", None), 1.0)),
             top_p=float(_or(getattr(config, "top_p", None), 1.0)),
-            top_k=int(_or(getattr(config, "top_k", None), 0)),
+            top_k=int(_or(getattr(config, "top_k", None), TOP_K)),
             repetition_penalty=float(_or(getattr(config, "repetition_penalty", None), 1.0)),
         )
 
@@ -103,7 +109,7 @@ class Mind:
             if not 0 <= layer < self.layers:
                 raise UsageError(f"layer {layer} is out of range; {self.name!r} has layers 0 to {self.layers - 1}")
         config = self.model.config.get_text_config()
-        known = KNOWN_LAYERS.get((config.model_type, self.layers, self.network.hidden))
+        known = KNOWN_LAYERS.get((config.model_type, self.layers, self.network.hidden, config.vocab_size))
         default = min(round(LATENT_DEPTH * self.layers), max(self.layers - 2, 0))
         return tuple(sorted(set(chosen))) or known or (default,)
 

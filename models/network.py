@@ -31,6 +31,11 @@ class Network:
         Raises:
             ModelError: the decoder layers or the output head were not found.
         """
+        if getattr(model, "_is_stateful", False):
+            raise ModelError(
+                f"{type(model).__name__} keeps a recurrent state, which cannot be cut back to a prefix; "
+                "use a model whose layers all attend"
+            )
         self.model = model.eval().requires_grad_(False)
         self.layers = decoder_layers(model, layers_path)
         self.embedding = model.get_input_embeddings()

@@ -69,7 +69,7 @@ class Feed:
     """How the next input is made from the logits."""
 
     kind: Literal["token", "mean"] = "token"
-    """The drawn token, or the mean embedding under the distribution (CIPHER, section 3)."""
+    """The drawn token, or the mean embedding under the distribution (CIPHER)."""
     weigh: Weigh | None = None
     """Partial variants: other averaging weights than the probabilities at the temperature."""
     tables: tuple[Table, ...] = ()

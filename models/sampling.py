@@ -73,8 +73,9 @@ def _draw_best(logits: torch.Tensor, k: int, top_p: Sequence[float], u: torch.Te
 
 
 def _inverse_cdf(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
-    mass = p.double().cumsum(-1)
-    at = torch.searchsorted(mass, (u.to(mass) * mass[:, -1])[:, None], right=True)[:, 0]
+    # Apple's devices have no float64: there the draw is made on the CPU.
+    mass = (p.cpu() if p.device.type == "mps" else p).double().cumsum(-1)
+    at = torch.searchsorted(mass, (u.to(mass) * mass[:, -1])[:, None], right=True)[:, 0].to(p.device)
     last = p.shape[-1] - 1 - (p > 0).flip(-1).int().argmax(-1)  # the last id with any mass
     return torch.minimum(at, last)
 

@@ -47,7 +47,7 @@ def debate(company: Company[Debate], agent: str) -> Act:
 
 
 def deciding_agent(stage: Stage[Debate]) -> str:
-    """The debater with the lowest temperature, the first of several (CIPHER, section 3.3)."""
+    """The debater with the lowest temperature, the first of several (CIPHER)."""
     debaters = [name for name, role in stage.settings.roles().items() if role == "debater"]
     warmth = {name: stage.temperature(name) for name in debaters or stage.settings.names()}
     return min(warmth, key=lambda name: float("inf") if (found := warmth[name]) is None else found)
@@ -88,7 +88,7 @@ def _must(state: Discussion, agent: str, round: int, act: str | None = None) -> 
 
 
 def _given(state: Discussion, stage: Stage[Debate], agent: str, role: str) -> Message:
-    """What an expert or a dummy says: words without a payload (CIPHER, section 5.4)."""
+    """What an expert or a dummy says: words without a payload (CIPHER's bounds)."""
     act, round = "revise" if state["round"] else "answer", state["round"]
     texts = [state["solution"]] if role == "expert" else state["decoys"]  # the opening saw to it that they are there
     # Drawn anew at each call, as the published code does.

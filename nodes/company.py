@@ -18,11 +18,12 @@ from langgraph.runtime import get_runtime
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.errors import UsageError, choose
-from sottovoce.nodes.settings import AnySettings, Settings, validated
+from sottovoce.nodes.settings import OF_SAMPLING, AnySettings, Settings, validated
 from sottovoce.nodes.stage import Stage
 from sottovoce.nodes.state import Discussion
 from sottovoce.prompts.render import Prompts
 
+KEPT = 16  # stages: a run that comes back to older settings builds its own anew
 Models = BaseChatModel | Mapping[str, BaseChatModel] | None
 
 
@@ -56,11 +57,14 @@ class Company(Generic[AnySettings]):
     def stage(self, state: Discussion) -> Stage[AnySettings]:
         """The stage of the settings in state."""
         key = json.dumps(state["settings"], sort_keys=True)
-        if key not in self._stages:
+        stage = self._stages.get(key)
+        if stage is None:
             settings = validated(self.kind, state["settings"])
             prompts = Prompts(Path(settings.prompts) if settings.prompts else None)
-            self._stages[key] = Stage(settings, self._cast(settings), prompts)
-        return self._stages[key]
+            while len(self._stages) >= KEPT:
+                self._stages.pop(next(iter(self._stages)), None)
+            stage = self._stages[key] = Stage(settings, self._cast(settings), prompts)
+        return stage
 
     def _as_spoken(self, settings: AnySettings, chosen: set[str]) -> AnySettings:
         """Given models speak as they were made: a run must not bear settings that they never heard of."""
@@ -90,7 +94,7 @@ class Company(Generic[AnySettings]):
                 if name not in self.models:
                     raise UsageError(choose("agent without a model:", name, list(self.models)))
             made = {name: self.models[name] for name in names}
-        return {name: _introduced(name, model, made) for name, model in made.items()}
+        return {name: _introduced(name, _stored(model, self.store), made) for name, model in made.items()}
 
 
 def of_config(kind: type[AnySettings], config: RunnableConfig) -> AnySettings:
@@ -107,12 +111,20 @@ def _made(settings: Settings, store: Any) -> dict[str, BaseChatModel]:  # Any: s
             protocol=settings.protocol,
             options=options,
             max_tokens=settings.max_tokens,
+            **settings.model_dump(include=set(OF_SAMPLING)),
             dtype=settings.dtype,
             device=settings.device,
             store=store,
         )
         for name, model in zip(settings.names(), settings.each("model"), strict=True)
     }
+
+
+def _stored(model: BaseChatModel, store: Any) -> BaseChatModel:  # Any: see Company
+    """A hooked model that was given without a store keeps its payloads where the run does."""
+    if store is None or not isinstance(model, HookedChatModel) or model.store is not None:
+        return model
+    return model.model_copy(update={"store": store})
 
 
 def _introduced(name: str, model: BaseChatModel, everyone: Mapping[str, BaseChatModel]) -> BaseChatModel:

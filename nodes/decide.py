@@ -74,7 +74,7 @@ def majority(votes: list[Vote], question: Discussion) -> Decision:
 
 
 def by_agent(votes: list[Vote], agent: str, question: Discussion) -> Decision:
-    """The answer of the agent with the lowest temperature (CIPHER, section 3.3)."""
+    """The answer of the agent with the lowest temperature (CIPHER)."""
     marked: list[Vote] = [{**vote, "counts": vote["agent"] == agent} for vote in votes]
     answer = next((vote["answer"] for vote in marked if vote["counts"]), None)
     why = f"{agent} has the lowest temperature" + ("" if answer is not None else ", and its answer could not be read")
@@ -82,7 +82,7 @@ def by_agent(votes: list[Vote], agent: str, question: Discussion) -> Decision:
 
 
 def average(votes: list[Vote], question: Discussion) -> Decision:
-    """No single answer: the score is the share of agents that are right (SDE, section 5.1)."""
+    """No single answer: the score is the share of agents that are right (SDE)."""
     decision = _decision(None, "average", "every agent's answer counts by itself", votes, question)
     if question.get("target") is None:
         return decision

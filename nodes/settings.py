@@ -5,9 +5,9 @@ Nothing here imports torch or langgraph: the command line reads it to print its 
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from sottovoce.channels.message import LONGEST_REPLY
 from sottovoce.errors import UsageError
@@ -15,8 +15,9 @@ from sottovoce.errors import UsageError
 Order = Literal["others_first", "own_first"]
 FinalRule = Literal["majority", "lowest_temperature", "average"]
 Role = Literal["debater", "expert", "dummy"]
-Temperature = Annotated[float, Field(ge=0)]
+Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
+OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
 OF_PROTOCOL = ("compat", "layers", "inject", "allow_other_weights", "partial", "partial_at", "threshold")
 
 
@@ -33,6 +34,11 @@ class Settings(BaseModel):
     )
     temperature: list[Temperature] = Field(
         default=[], description="one for all agents, or one each; the protocol's default if none"
+    )
+    top_p: float | None = Field(default=None, gt=0, le=1, description="keep tokens to this mass; else the model's own")
+    top_k: int | None = Field(default=None, ge=0, description="keep this many tokens, 0 all; else the model's own")
+    repetition_penalty: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="1 switches it off; else the model's own"
     )
     system: list[str] = Field(default=[], description="system prompt; one for all agents, or one each")
     max_tokens: int = Field(default=LONGEST_REPLY, ge=1, description="longest reply, in tokens")
@@ -54,7 +60,9 @@ class Settings(BaseModel):
     partial_at: Literal["one", "generation"] = Field(
         default="one", description="cipher: take the criterion of --partial at temperature one, or the generation's"
     )
-    threshold: float | None = Field(default=None, description="cipher: of --partial, in nats or a probability")
+    threshold: float | None = Field(
+        default=None, allow_inf_nan=False, description="cipher: of --partial, nats or probability"
+    )
     fallback: Literal["error", "nl"] = Field(
         default="error", description="edges that the protocol cannot carry: refuse, or words"
     )
@@ -98,13 +106,22 @@ class Settings(BaseModel):
     @staticmethod
     def of_models() -> set[str]:
         """The settings that make a model: one that is given as an object brings its own."""
-        return {"model", "max_tokens", "dtype", "device", *OF_PROTOCOL}
+        return {"model", "max_tokens", "dtype", "device", *OF_SAMPLING, *OF_PROTOCOL}
 
     def protocol_options(self) -> dict[str, Any]:  # Any: each protocol's own options
         """The options set for the protocol, without those left at their defaults."""
         fields = type(self).model_fields
         changed = {name: getattr(self, name) for name in OF_PROTOCOL if getattr(self, name) != fields[name].default}
         return {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_line(cls, values: Any, build: ModelWrapValidatorHandler[Self]) -> Self:  # Any: as they were given
+        """LangGraph makes the context's settings itself: whoever makes them, the complaint is our one line."""
+        try:
+            return build(values)
+        except ValidationError as error:
+            raise UsageError(first_wrong(error, cls.__name__)) from error
 
     @model_validator(mode="after")
     def _one_or_each(self) -> Settings:
@@ -156,7 +173,7 @@ class Debate(Settings):
         return dict(zip(self.names(), self.each("role") or ["debater"] * self.agents, strict=True))
 
     def needs(self) -> dict[str, str]:
-        """An expert says the solution, a dummy a decoy (CIPHER, section 5.4)."""
+        """An expert says the solution, a dummy a decoy (CIPHER's bounds)."""
         said = {"expert": ("solution", "is an expert"), "dummy": ("decoys", "is a dummy")}
         wanted = {name: said[part] for name, part in self.roles().items() if part in said}
         return {field: f"agent {name!r} {what}" for name, (field, what) in wanted.items()}

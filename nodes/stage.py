@@ -11,7 +11,7 @@ from typing import Any, Generic
 from langchain_core.language_models.chat_models import BaseChatModel
 
 from sottovoce.agents.ask import Ask
-from sottovoce.agents.hooked import WORDS, HookedChatModel
+from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Turn
 from sottovoce.errors import ProtocolError
 from sottovoce.nodes.settings import AnySettings
@@ -77,9 +77,7 @@ class Stage(Generic[AnySettings]):
     def _edge(self, speaker: BaseChatModel, hearer: BaseChatModel) -> str | None:
         """What a reader must know of an edge; None where it carries what the speaker's protocol says."""
         if not isinstance(speaker, HookedChatModel) or not isinstance(hearer, HookedChatModel):
-            latent = [
-                each for each in (speaker, hearer) if isinstance(each, HookedChatModel) and each.protocol != WORDS
-            ]
+            latent = any(isinstance(each, HookedChatModel) and each.channel.latent for each in (speaker, hearer))
             return "in words: one of them is a hosted model" if latent else None
         if speaker.protocol != hearer.protocol:
             return f"in words: they speak {speaker.protocol} and {hearer.protocol}"

@@ -13,7 +13,7 @@ from sottovoce.channels.board import Board, latest
 from sottovoce.channels.message import Message
 from sottovoce.errors import UsageError, choose
 from sottovoce.nodes.settings import first_wrong
-from sottovoce.prompts.answers import KINDS, Kind, same
+from sottovoce.prompts.answers import KINDS, MOST_CHOICES, Kind, same
 
 JSON = dict[str, Any]  # Any: plain JSON, as checkpoints hold it
 
@@ -132,6 +132,12 @@ def _check_types(question: Question) -> None:
         TypeAdapter(Question).validate_python(given, strict=True)
     except ValidationError as error:
         raise UsageError(first_wrong(error, "the question")) from error
+    if len(question.get("choices") or []) > MOST_CHOICES:
+        raise UsageError(f"there are {len(question['choices'])} choices; expected at most {MOST_CHOICES}, one a letter")
+    try:
+        question["question"].encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the question holds a character that is no text: {error.object[error.start]!r}") from error
     target = question.get("target")
     if target is not None and question.get("kind", "number") == "number":
         try:

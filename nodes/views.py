@@ -1,7 +1,7 @@
 """Who hears what: pure functions from a question and the messages so far to the turns of a prompt.
 
-The history shape is a chat (Du et al. 2023; SDE section 4): question, own answer, the others'
-answers, own answer, ... The fresh shape is one prompt a round (CIPHER, appendix B): the others'
+The history shape is a chat (Du et al. 2023; SDE): question, own answer, the others'
+answers, own answer, ... The fresh shape is one prompt a round (CIPHER): the others'
 answers of the last round and the own one beside them. Positional bias (CIPHER B.1) swaps the two.
 """
 
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from sottovoce.channels.message import Heard, Message, Part, Turn, words
 from sottovoce.nodes.settings import Order
 from sottovoce.nodes.state import Question, documents_of
+from sottovoce.prompts.answers import lettered
 from sottovoce.prompts.render import Prompts
 
 
@@ -82,7 +83,7 @@ class View:
         return Turn("user", self.prompts.render(prompt, **self._question(), form=self._form(), **slots))
 
     def _question(self) -> dict[str, object]:
-        return {"question": self.question["question"], "choices": self.question.get("choices") or []}
+        return {"question": self.question["question"], "choices": lettered(self.question.get("choices") or [])}
 
     def _form(self) -> str:
         return words(self.prompts.render(f"answers/{self.question.get('kind', 'number')}"))

@@ -17,8 +17,13 @@ Kind = Literal["number", "option", "yes_no", "label", "text"]
 KINDS: tuple[Kind, ...] = ("number", "option", "yes_no", "label", "text")
 
 NUMBER = re.compile(r"[-\u2212]?\s?(?:[$\u20ac\u00a3]\s?)?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|(?<![\d.])\.\d+)")
-STATED = re.compile(r"\banswer(?:\s+is|\s*:)\s*:?\s*(?=(.{0,80}))", re.IGNORECASE)  # ahead: statements may overlap
+STATED = re.compile(r"\banswer(?:\s+is|\s*:)\s*:?\s*(?=([^\n]{0,400}))", re.IGNORECASE)  # ahead: statements may overlap
+UNSOLVED = re.compile(r"\d\s*[-+*/\u00d7\u00f7\u2212]\s*\d|frac")  # an expression that nobody worked out
+FRACTION = re.compile(r"(?:\\[dt]?frac\{)?(-?\d+)(?:\s*/\s*|\}\{)(\d+)\}?")
 UNKNOWN = re.compile(r"[\W_]*(?:unknown|not known|undetermined|unclear|cannot|can't|none\b)", re.IGNORECASE)
+PREFIX = re.compile(r"^\(?[A-Z]\)\s*")
+"""A letter that a choice may bring along."""
+MOST_CHOICES = len(string.ascii_uppercase)
 TOLERANCE = 1e-5  # of CIPHER's evaluator
 
 
@@ -26,7 +31,8 @@ def read(text: str, kind: Kind, choices: list[str] | None = None) -> str | None:
     """Return the answer in canonical form, or None where none can be read.
 
     number: the last boxed content, else what the last "answer is"/"Answer:" states, else the last
-    number; `$`, percent, euro and thousands commas are dropped, a minus and decimals are kept.
+    number; `$`, percent, euro and thousands commas are dropped, a minus and decimals are kept. Of an
+    equation the right side counts, a lone fraction is its value, an expression without a result none.
     option: the last "(A)", else a stated letter, else the choice whose text was boxed, else the last
     stand-alone letter. label: the last bracketed text. yes_no: "yes" or "no". text: see `_text`.
     An answer that is stated to be unknown is an abstention, whatever numbers stand around it.
@@ -48,6 +54,12 @@ def same(left: str | None, right: str | None, kind: Kind) -> bool:
     return normalise(left) == normalise(right)
 
 
+def lettered(choices: list[str]) -> list[str]:
+    """Choices as agents read them, "(A) red": the letters are what an answer names."""
+    letters = zip(string.ascii_uppercase, choices, strict=False)
+    return [f"({letter}) {PREFIX.sub('', choice)}" for letter, choice in letters]
+
+
 def normalise(text: str) -> str:
     """SQuAD's normalisation: lower case, no ASCII punctuation, no articles, single spaces."""
     text = "".join(letter for letter in text.lower() if letter not in string.punctuation)
@@ -55,10 +67,26 @@ def normalise(text: str) -> str:
 
 
 def _number(text: str) -> str | None:
-    for source in (_boxed(text), _stated(text)):
-        if source is not None:
-            return None if UNKNOWN.match(source) else _first(NUMBER.findall(source)) or _last_number(text)
+    for source in (_boxed(text), _clause(_stated(text))):
+        if source is None:
+            continue
+        result = source.rsplit("=", 1)[-1]  # "29 - 7 = 22" is 22
+        if UNKNOWN.match(source) or (UNSOLVED.search(result) and not FRACTION.fullmatch(result.strip(" $."))):
+            return None
+        return _fraction(result) or _first(NUMBER.findall(result)) or _last_number(text)
     return _last_number(text)
+
+
+def _clause(stated: str | None) -> str | None:
+    return None if stated is None else re.split(r"[.;!?](?=\s|$)", stated)[0]
+
+
+def _fraction(text: str) -> str | None:
+    """The value of "1/2" or a LaTeX fraction that stands alone; division by zero is no number."""
+    found = FRACTION.fullmatch(text.strip(" $."))
+    if found is None or not float(found[2]):
+        return None
+    return _first([repr(float(found[1]) / float(found[2]))])
 
 
 def _last_number(text: str) -> str | None:
@@ -113,7 +141,10 @@ def _option(text: str, choices: list[str]) -> str | None:
     letter = re.match(rf"\W*([A-{last}])\b", stated or "")
     if letter:
         return letter[1]
-    by_text = _choice_of(_boxed(text), choices)
+    boxed = _boxed(text)
+    if boxed and re.fullmatch(rf"[A-{last}]", boxed.strip()):
+        return boxed.strip()
+    by_text = _choice_of(boxed, choices)
     alone = re.findall(rf"(?<![\w'])([A-{last}])(?![\w'])", text)
     # A capital "A" that begins a sentence is an article far more often than an answer.
     alone = [a for a in alone if a != "A" or re.search(r"(?<![\w'])A(?!\s+[a-z])(?![\w'])", text)]
@@ -123,10 +154,8 @@ def _option(text: str, choices: list[str]) -> str | None:
 def _choice_of(boxed: str | None, choices: list[str]) -> str | None:
     if boxed is None:
         return None
-    if re.fullmatch(r"[A-Z]", boxed.strip()):
-        return boxed.strip()
     for letter, choice in zip(string.ascii_uppercase, choices, strict=False):
-        if normalise(re.sub(r"^\(?[A-Z]\)\s*", "", choice)) == normalise(boxed):
+        if normalise(PREFIX.sub("", choice)) == normalise(boxed):
             return letter
     return None
 
@@ -147,7 +176,7 @@ def _label(text: str) -> str | None:
 
 
 def _text(text: str) -> str | None:
-    """Boxed, else stated, else bracketed content; a whole text without a mark is no answer."""
+    """Boxed, else bracketed, else stated content; a whole text without a mark is no answer."""
     found = re.findall(r"\[([^\[\]\n]{1,200})\]", text)
     stated = _stated(text)
     source = _boxed(text) or (found[-1] if found else None) or (stated and stated.split("\n")[0].rstrip(" ."))

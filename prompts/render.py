@@ -22,6 +22,8 @@ from sottovoce.errors import PromptError, choose
 
 BUILT_IN = Path(__file__).parent
 DECLARED = re.compile(r"\A\{# slots:(.*?)-?#\}")
+MESSAGES = {"others", "summary"}
+"""Slots of what other agents said."""
 # Private-use characters mark a heard message while jinja2 renders; a text that brings them along is refused.
 MARK = re.compile("\ue000(\\d+)\ue001")
 
@@ -86,6 +88,8 @@ class Prompts:
             raise PromptError(f"prompt file '{name}.md' of the pack is no template: {error.message}") from error
         for slot in sorted(used - self._slots[name]):
             raise PromptError(f"{choose('slot', slot, sorted(self._slots[name]))} (prompt file '{name}.md')")
+        for slot in sorted((MESSAGES & self._slots[name]) - used):
+            raise PromptError(f"prompt file '{name}.md' of the pack leaves out the slot {slot!r}, so nothing is heard")
 
 
 @cache

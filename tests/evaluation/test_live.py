@@ -73,7 +73,7 @@ def test_what_was_finished_stays_when_the_run_stops(run: Run) -> None:
     console = screen()
 
     with pytest.raises(KeyboardInterrupt), LiveTranscript(console, "loading") as live:
-        live.watch(run, Opened(()))
+        live.watch(run, Opened((), {}))
         live.watch(run, RoundBegan(0))
         live.watch(run, Spoke("agent_1", Message("agent_1", 0, "answer", "I say 22.")))
         raise KeyboardInterrupt

@@ -236,3 +236,29 @@ async def test_tokens_stream_out_of_the_graph_with_their_agent(folder: str, stor
             written |= {(message["agent"], message["round"]): message["text"] for message in messages}
     assert len(written) == 4
     assert streamed == written
+
+
+def test_given_models_keep_their_payloads_in_the_run_s_store(store: PayloadStore) -> None:
+    model = HookedChatModel(loaded=mind("a"), protocol="sde", max_tokens=6)
+    (first, *_) = board(held(debating(model, store=store, rounds=1)))
+    assert first.payload and store.get(first.payload.sha256)
+
+
+def test_a_context_that_does_not_fit_is_one_line(store: PayloadStore) -> None:
+    graph = debating(ScriptedChatModel(["1"] * 9), rounds=1)
+    with pytest.raises(UsageError, match=r"^rounds is 0: expected greater than or equal to 1$"):
+        graph.invoke({"question": "2 + 2?"}, context={"rounds": 0})
+
+
+def test_settings_that_make_a_model_are_refused_beside_given_ones() -> None:
+    with pytest.raises(
+        UsageError, match="the setting 'max_tokens' is the models' own, and this graph was given models"
+    ):
+        held(debating(ScriptedChatModel(["1"] * 9), max_tokens=6))
+
+
+def test_choices_are_lettered_for_whoever_reads_them() -> None:
+    model = ScriptedChatModel(["The answer is (B)."] * 2)
+    state = held(debating(model, rounds=1), kind="option", choices=["red", "(B) blue"])
+    assert "(A) red\n(B) blue\n" in model.asked[0].text
+    assert state["decision"]["answer"] == "B"

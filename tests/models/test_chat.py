@@ -160,3 +160,9 @@ def test_plain_reading_holds_in_many_threads_at_once() -> None:
 
 def test_a_template_that_leaves_the_system_turn_out_reads_it_before_the_question() -> None:
     assert shown(chat(SILENT), system("Be brief."), user("Why", 0)) == ["<user>Be brief.\n\nWhy", 0, "<assistant>"]
+
+
+def test_a_template_that_leaves_a_message_out_is_refused() -> None:
+    last_only = "{{ messages[-1].content }}"
+    with pytest.raises(ModelError, match="leaves out 1 of the messages it was given"):
+        chat(last_only).encode([user("Say ", 0), assistant("yes"), user("Why?")])

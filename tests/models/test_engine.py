@@ -327,6 +327,7 @@ def test_a_closed_engine_has_run_what_waited_and_starts_anew_when_asked(engine: 
 
 
 def test_a_forgotten_engine_frees_its_model_and_its_thread() -> None:
+    gc.collect()  # what other tests forgot
     threads = threading.active_count()
     mind = assemble("forgotten", tiny_model(), tiny_tokenizer())
     mind.engine.run(request())

@@ -36,7 +36,7 @@ def test_layers_at_another_place_are_found_by_their_path() -> None:
 
 
 def test_a_family_that_keeps_no_keys_and_values_is_refused() -> None:
-    with pytest.raises(ModelError, match="no decoder layers in MambaForCausalLM"):
+    with pytest.raises(ModelError, match="MambaForCausalLM keeps a recurrent state"):
         assemble("mamba", tiny_model("mamba"), tiny_tokenizer())
 
 

@@ -32,7 +32,8 @@ def test_the_models_own_sampling_is_its_default() -> None:
     own = {"do_sample": True, "temperature": 0.7, "top_p": 0.8, "top_k": 20, "repetition_penalty": 1.05}
 
     assert mind(generation=own).sampling == Sampling(0.7, 0.8, 20, 1.05)
-    assert mind(generation={}).sampling == Sampling(temperature=1.0)
+    assert mind(generation={}).sampling == Sampling(temperature=1.0, top_k=50)  # as generate completes it
+    assert mind(generation={"do_sample": False, "temperature": 0.7, "top_k": 0}).sampling == Sampling(0.0)
 
 
 @pytest.mark.parametrize(

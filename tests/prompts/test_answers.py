@@ -224,3 +224,24 @@ def test_the_golds_of_the_arithmetic_task_are_read_back() -> None:
         gold = str(sample["answer"])
         assert read(gold, "number") == read(f"The answer is {gold}.", "number") == gold
         assert read(sample["question"] + f" {gold}", "number") == gold
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ("The answer is 29 - 7 = 22.", "22"),
+        (r"\boxed{14+8=22}", "22"),
+        ("The answer is 22. 3 * 5 = 15", "22"),
+        ("The answer is 1/2.", "0.5"),
+        (r"\boxed{\frac{1}{2}}", "0.5"),
+        ("The answer is 29 - 7", None),
+        (r"\boxed{-\frac12}", None),
+    ],
+)
+def test_an_equation_counts_by_its_result_and_an_expression_not_at_all(text: str, answer: str | None) -> None:
+    assert read(text, "number") == answer
+
+
+@pytest.mark.parametrize("text", ["The answer is Z.", "The answer is I.", r"\boxed{Q}"])
+def test_a_letter_that_no_choice_has_is_no_vote(text: str) -> None:
+    assert read(text, "option", ["red", "blue"]) is None
