@@ -19,7 +19,7 @@ from typing import Any, Literal
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.evaluation.arithmetic import questions, split_knowledge
+from sottovoce.evaluation.arithmetic import TOP, questions, split_knowledge
 from sottovoce.graphs.debate import create_debate
 from sottovoce.graphs.self_consistency import create_self_consistency
 from sottovoce.graphs.single import create_single
@@ -49,6 +49,8 @@ class Row:
     scheme: Scheme
     settings: dict[str, Any] = field(default_factory=dict)  # Any: settings of the scheme
     change: Literal["", "mute", "withheld"] = ""
+    top: int = TOP
+    """Largest number, in arithmetic."""
 
 
 def _debates(rounds: int) -> dict[str, Row]:
@@ -72,6 +74,7 @@ TASKS: dict[str, dict[str, Row]] = {
         "single-sampled": Row("single, T = 0.7", "single"),
         "majority5": Row("self-consistency, 5 samples", "self_consistency", {"samples": 5}),
         **_debates(rounds=3),
+        "easy": Row("single, greedy, numbers to 99", "single", {"temperature": [0.0]}, top=99),
         "verify": Row("control: one agent checks itself, T = 0.7", "debate", {"rounds": 3, "agents": 1}),
     },
     "split": {
@@ -94,7 +97,7 @@ class Result:
 def sample(task: str, row: Row, n: int) -> list[Question]:
     """The held-out questions of a row."""
     if task == "arithmetic":
-        made = questions(n, SEED)
+        made = questions(n, SEED, top=row.top)
     else:
         made = split_knowledge(n, Debate(agents=row.settings.get("agents", 2)).names(), SEED)
     return [_changed(question, row.change) for question in made]
@@ -186,7 +189,7 @@ def table(task: str, results: dict[str, Result]) -> str:
 
 
 def _p(results: dict[str, Result], name: str, other: str) -> str:
-    if other not in results or name == other or len(results[other].right) != len(results[name].right):
+    if other not in results or name in (other, "easy") or len(results[other].right) != len(results[name].right):
         return ""
     p = mcnemar(results[other].right, results[name].right)
     return f"{p:.3f}" if p >= 0.001 else "< 0.001"

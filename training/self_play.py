@@ -22,7 +22,7 @@ from sottovoce.training.chats import Encoder
 from sottovoce.training.data import agents_of
 from sottovoce.training.debates import Talk, names
 
-TEMPERATURE = 0.9
+TEMPERATURE = 1.0
 LONGEST = 100
 """Tokens of a reply."""
 ROWS = 128

@@ -57,7 +57,7 @@ class Plan:
     stages: tuple[Stage, ...] = (
         Stage("copy", 1_500_000, 5e-3, 1.0),
         Stage("basics", 15_000_000, 5e-3, 0.1),
-        Stage("discussion", 6_000_000, 3e-3, 0.0, talks=1500),
+        Stage("discussion", 6_000_000, 3e-3, 0.0, talks=5000),
     )
 
 
