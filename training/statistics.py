@@ -11,7 +11,7 @@ def wilson(right: int, n: int, z: float = 1.96) -> tuple[float, float]:
     share, spread = right / n, z * z / n
     centre = (share + spread / 2) / (1 + spread)
     half = z / (1 + spread) * sqrt(share * (1 - share) / n + spread / (4 * n))
-    return centre - half, centre + half
+    return max(0.0, centre - half), min(1.0, centre + half)
 
 
 def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:
