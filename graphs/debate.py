@@ -10,14 +10,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Literal
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
+from sottovoce.graphs.frame import framed
 from sottovoce.nodes.act import node
 from sottovoce.nodes.answer import debate
 from sottovoce.nodes.company import Company, Models, of_config
-from sottovoce.nodes.decide import decide
-from sottovoce.nodes.opening import close_round, next_round, opening
+from sottovoce.nodes.opening import close_round
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Discussion, Outcome, Question
 from sottovoce.nodes.summarise import summarise
@@ -44,13 +44,8 @@ def create_debate(
     """The graph of a debate, uncompiled. `models` are any chat models: one for all agents, or by agent name."""
     settings = settings or Debate()
     company = Company(Debate, settings, models, store)
-    graph = StateGraph(Discussion, context_schema=Debate, input_schema=Question, output_schema=Outcome)
-    graph.add_node("opening", opening(company))
-    graph.add_node("next_round", next_round)
+    graph = framed(company)
     graph.add_node("close_round", close_round)
-    graph.add_node("decide", decide(company))
-    graph.add_edge(START, "opening")
-    graph.add_edge("opening", "next_round")
     for agent in settings.names():
         graph.add_node(agent, node(debate(company, agent), agent), metadata={"role": "debater"})
         graph.add_edge("next_round", agent)
@@ -61,7 +56,6 @@ def create_debate(
         graph.add_edge("summarise", "next_round")
     else:
         graph.add_conditional_edges("close_round", another_round)
-    graph.add_edge("decide", END)
     return graph
 
 

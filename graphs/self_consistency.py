@@ -8,14 +8,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
+from sottovoce.graphs.frame import framed
 from sottovoce.nodes.act import node
 from sottovoce.nodes.answer import answer
 from sottovoce.nodes.company import Company, Models, of_config
-from sottovoce.nodes.decide import decide
-from sottovoce.nodes.opening import next_round, opening
 from sottovoce.nodes.settings import SelfConsistency
 from sottovoce.nodes.state import Discussion, Outcome, Question
 
@@ -31,17 +30,11 @@ def create_self_consistency(
     """The graph of k samples, uncompiled."""
     settings = settings or SelfConsistency()
     company = Company(SelfConsistency, settings, models, store)
-    graph = StateGraph(Discussion, context_schema=SelfConsistency, input_schema=Question, output_schema=Outcome)
-    graph.add_node("opening", opening(company))
-    graph.add_node("next_round", next_round)
-    graph.add_node("decide", decide(company))
-    graph.add_edge(START, "opening")
-    graph.add_edge("opening", "next_round")
+    graph = framed(company)
     for sample in settings.names():
         graph.add_node(sample, node(answer(company, sample, speaks="nl"), sample), metadata={"role": "sample"})
         graph.add_edge("next_round", sample)
         graph.add_edge(sample, "decide")
-    graph.add_edge("decide", END)
     return graph
 
 

@@ -5,14 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from langchain_core.runnables import RunnableConfig
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import StateGraph
 from langgraph.graph.state import CompiledStateGraph
 
+from sottovoce.graphs.frame import framed
 from sottovoce.nodes.act import node
 from sottovoce.nodes.answer import answer
 from sottovoce.nodes.company import Company, Models, of_config
-from sottovoce.nodes.decide import decide
-from sottovoce.nodes.opening import next_round, opening
 from sottovoce.nodes.settings import Single
 from sottovoce.nodes.state import Discussion, Outcome, Question
 
@@ -29,16 +28,10 @@ def create_single(
     settings = settings or Single()
     company = Company(Single, settings, models, store)
     (agent,) = settings.names()
-    graph = StateGraph(Discussion, context_schema=Single, input_schema=Question, output_schema=Outcome)
-    graph.add_node("opening", opening(company))
-    graph.add_node("next_round", next_round)
+    graph = framed(company)
     graph.add_node(agent, node(answer(company, agent), agent), metadata={"role": "single"})
-    graph.add_node("decide", decide(company))
-    graph.add_edge(START, "opening")
-    graph.add_edge("opening", "next_round")
     graph.add_edge("next_round", agent)
     graph.add_edge(agent, "decide")
-    graph.add_edge("decide", END)
     return graph
 
 
