@@ -27,7 +27,7 @@ CompatName = Literal["paper", "reference"]
 
 @dataclass(frozen=True)
 class Compat:
-    """Where the papers and their published code differ (table "Decisions" of our protocol notes)."""
+    """Where the papers and their published code differ (the README of this folder has the table)."""
 
     cold_is_one_hot: bool
     """CIPHER at T = 0: the one-hot argmax, or softmax(logits)."""

@@ -71,6 +71,7 @@ async def _follow(graph: Graph, run: Run, folder: Path | None, watch: Watch) -> 
     try:
         async with aclosing(events(graph, run.question)) as following:
             async for event in following:
+                go_on_unless_cancelled()
                 run.seconds = round(time.monotonic() - began, 3)
                 if _take(run, event) and folder is not None:
                     save(run, folder)
@@ -81,6 +82,13 @@ async def _follow(graph: Graph, run: Run, folder: Path | None, watch: Watch) -> 
             with suppress(RecordError):  # the disk may be full: the first error counts
                 _leave(run, error, folder)
         raise
+
+
+def go_on_unless_cancelled() -> None:
+    """A stop that something below swallowed on its way up (it happens in races of `asyncio.wait_for`) still counts."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise asyncio.CancelledError
 
 
 def _take(run: Run, event: Event) -> bool:
@@ -108,6 +116,8 @@ def _account(run: Run, message: Message) -> None:
         with suppress(PayloadError):
             label = message.payload.load().label
             run.models[message.agent] = Speaker(model=label.model, weights=label.weights, vocabulary=label.vocabulary)
+            agents = [each.agent for each in run.messages]  # the board's order, not that of time
+            run.models = {agent: run.models[agent] for agent in dict.fromkeys(agents) if agent in run.models}
 
 
 def _fail(run: Run, error: BaseException) -> None:

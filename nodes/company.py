@@ -17,7 +17,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import get_runtime
 
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.errors import UsageError, choose
+from sottovoce.errors import UsageError
 from sottovoce.nodes.settings import OF_SAMPLING, AnySettings, Settings, validated
 from sottovoce.nodes.stage import Stage
 from sottovoce.nodes.state import Discussion
@@ -91,8 +91,9 @@ class Company(Generic[AnySettings]):
             made = dict.fromkeys(names, self.models)
         else:
             for name in names:
+                known = ", ".join(sorted(self.models))
                 if name not in self.models:
-                    raise UsageError(choose("agent without a model:", name, list(self.models)))
+                    raise UsageError(f"no model for agent {name!r}; models names only: {known}")
             made = {name: self.models[name] for name in names}
         return {name: _introduced(name, _stored(model, self.store), made) for name, model in made.items()}
 

@@ -1,6 +1,6 @@
 """Debates recorded from the papers' own code, held again on the path that agents take (`compat="reference"`).
 
-Format and tolerances of the traces: "Trace format" in our protocol notes. Ids, positions and texts
+Format and tolerances of the traces are written beside them. Ids, positions and texts
 must be exact. States may differ by 2e-4: the authors' torch summed matrix products in another order.
 """
 

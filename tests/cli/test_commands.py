@@ -151,7 +151,10 @@ def test_a_stopped_or_killed_run_shows_what_it_had(
     wait_for_messages(tmp_path / "run")
 
     process.send_signal(sent)
-    out, err = process.communicate(timeout=30)
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()  # nothing outlives a test, however it ends
 
     assert (process.returncode, out) == (code, "")
     assert err == ("sottovoce: stopped\n" if sent is signal.SIGINT else "")

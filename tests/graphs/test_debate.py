@@ -301,7 +301,7 @@ def test_one_value_serves_all_agents() -> None:
 
 
 def test_a_model_for_each_agent_is_asked_for_by_name() -> None:
-    with pytest.raises(UsageError, match="unknown agent without a model: 'agent_2'; choose from: agent_1"):
+    with pytest.raises(UsageError, match="no model for agent 'agent_2'; models names only: agent_1"):
         held(debating({"agent_1": marked(1, 1)}, rounds=1))
 
 
