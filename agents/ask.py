@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +16,7 @@ from sottovoce.agents.convert import in_words, to_messages
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Turn
+from sottovoce.errors import ContextOverflow, EngineError
 
 
 @dataclass(frozen=True)
@@ -39,13 +42,24 @@ def is_hooked(model: BaseChatModel) -> bool:
 def ask(question: Ask, config: RunnableConfig) -> AIMessage:
     """Ask and wait; callbacks and streams of the graph's run see the call."""
     messages, options = _call(question)
-    return question.model.invoke(messages, _config(question, config), **options)
+    with _named(question):
+        return question.model.invoke(messages, _config(question, config), **options)
 
 
 async def aask(question: Ask, config: RunnableConfig) -> AIMessage:
     """`ask` without blocking the event loop."""
     messages, options = _call(question)
-    return await question.model.ainvoke(messages, _config(question, config), **options)
+    with _named(question):
+        return await question.model.ainvoke(messages, _config(question, config), **options)
+
+
+@contextmanager
+def _named(question: Ask) -> Iterator[None]:
+    """An engine knows no agents: of several models in one discussion, the error names whose it was."""
+    try:
+        yield
+    except (ContextOverflow, EngineError) as error:
+        raise type(error)(f"{question.agent}: {error}") from error
 
 
 def _call(question: Ask) -> tuple[list[BaseMessage], dict[str, Any]]:  # Any: keyword arguments

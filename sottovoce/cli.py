@@ -16,6 +16,7 @@ import typer
 from pydantic import BaseModel, ConfigDict, Field
 from typer.core import TyperGroup
 
+from sottovoce import __version__
 from sottovoce.errors import SottovoceError, UsageError, choose
 from sottovoce.evaluation.output import Output, show
 from sottovoce.evaluation.printable import one_line
@@ -53,6 +54,21 @@ app = typer.Typer(
 )
 draw = typer.Typer(cls=Group, help="Draw a scheme's graph.")
 app.add_typer(draw, name="draw")
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sottovoce {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def everywhere(
+    version: bool = typer.Option(
+        False, "--version", callback=_version, is_eager=True, help="Show the version and exit."
+    ),
+) -> None:
+    """Language-model agents that discuss in words and in what lies under the words."""
 
 
 class Drawing(BaseModel):

@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import choose
 from sottovoce.evaluation.arithmetic import TOP, questions, split_knowledge
 from sottovoce.graphs.debate import create_debate
 from sottovoce.graphs.self_consistency import create_self_consistency
@@ -196,13 +197,21 @@ def _p(results: dict[str, Result], name: str, other: str) -> str:
 
 def main() -> None:
     """Measure the rows that are named, or all; print the tables of everything measured so far."""
-    parser = argparse.ArgumentParser(prog=COMMAND, description="Measure the bundled model on held-out questions.")
+    parser = argparse.ArgumentParser(
+        prog=COMMAND,
+        description="Measure the bundled model on held-out questions: 15 to 60 seconds for a row of 500 on a CPU. "
+        "p values compare with the rows `single` and `echo` and are blank until those are measured too.",
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
     parser.add_argument("rows", nargs="*", help="such as arithmetic/cipher; all if none is named")
     parser.add_argument("-n", type=int, default=500, help="questions a row")
-    parser.add_argument("--model", default="bundled")
+    parser.add_argument("--model", default="bundled", help="a model, as the command line names it")
     parser.add_argument("--results", type=Path, default=RESULTS, help="where results are kept between calls")
     arguments = parser.parse_args()
     known = [f"{task}/{name}" for task, rows in TASKS.items() for name in rows]
+    for key in arguments.rows:
+        if key not in known:
+            parser.error(choose("row", key, known))
     saved = json.loads(arguments.results.read_text(encoding="utf-8")) if arguments.results.exists() else {}
     for key in arguments.rows or known:
         task, name = key.split("/")
@@ -212,9 +221,9 @@ def main() -> None:
         arguments.results.parent.mkdir(parents=True, exist_ok=True)
         arguments.results.write_text(json.dumps(saved), encoding="utf-8")
     for task, rows in TASKS.items():
-        print(
-            f"\n{table(task, {name: Result(**saved[f'{task}/{name}']) for name in rows if f'{task}/{name}' in saved})}"
-        )
+        measured = {name: Result(**saved[f"{task}/{name}"]) for name in rows if f"{task}/{name}" in saved}
+        if measured:
+            print(f"\n{table(task, measured)}")
 
 
 if __name__ == "__main__":

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce import __version__
 from sottovoce.evaluation.record import load_run
 from tests.cli.conftest import Call, Models
 
@@ -202,3 +203,7 @@ def test_the_doctor_fails_where_a_check_does(call: Call, models: Models, tmp_pat
 
     assert answer.code == 1
     assert "fails  none: replies end at max_tokens" in " ".join(answer.out.split("\n"))
+
+
+def test_the_version_is_told(call: Call) -> None:
+    assert call("--version").out == f"sottovoce {__version__}\n"

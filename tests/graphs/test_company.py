@@ -12,7 +12,7 @@ from langgraph.graph.state import CompiledStateGraph
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import ModelError, ProtocolError, UsageError
+from sottovoce.errors import ContextOverflow, ModelError, ProtocolError, UsageError
 from sottovoce.models import Mind, Request, Rows, assemble
 from tests.graphs.support import board, calls, debating, held
 from tests.support import tiny_model, tiny_tokenizer
@@ -262,3 +262,9 @@ def test_choices_are_lettered_for_whoever_reads_them() -> None:
     state = held(debating(model, rounds=1), kind="option", choices=["red", "(B) blue"])
     assert "(A) red\n(B) blue\n" in model.asked[0].text
     assert state["decision"]["answer"] == "B"
+
+
+def test_a_prompt_that_is_too_long_names_the_agent_whose_it_was(store: PayloadStore) -> None:
+    model = HookedChatModel(loaded=mind("a"), max_tokens=100_000, store=store)
+    with pytest.raises(ContextOverflow, match=r"^agent_[12]: the prompt has \d+ tokens and the reply may take 100000"):
+        held(debating(model, store=store, rounds=1))
