@@ -71,7 +71,6 @@ async def _follow(graph: Graph, run: Run, folder: Path | None, watch: Watch) -> 
     try:
         async with aclosing(events(graph, run.question)) as following:
             async for event in following:
-                go_on_unless_cancelled()
                 run.seconds = round(time.monotonic() - began, 3)
                 if _take(run, event) and folder is not None:
                     save(run, folder)
@@ -82,13 +81,6 @@ async def _follow(graph: Graph, run: Run, folder: Path | None, watch: Watch) -> 
             with suppress(RecordError):  # the disk may be full: the first error counts
                 _leave(run, error, folder)
         raise
-
-
-def go_on_unless_cancelled() -> None:
-    """A stop that something below swallowed on its way up (it happens in races of `asyncio.wait_for`) still counts."""
-    task = asyncio.current_task()
-    if task is not None and task.cancelling():
-        raise asyncio.CancelledError
 
 
 def _take(run: Run, event: Event) -> bool:

@@ -130,7 +130,9 @@ def environment() -> dict[str, str]:
 
 
 def start(*arguments: object, **streams: object) -> subprocess.Popen[str]:
-    call = [sys.executable, "-c", "import sys; from sottovoce.cli import main; sys.exit(main())"]
+    # A shell's background jobs ignore SIGINT, and so does all that they start: tests that run there included.
+    heed = "import signal, sys; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    call = [sys.executable, "-c", heed + "from sottovoce.cli import main; sys.exit(main())"]
     return subprocess.Popen(  # type: ignore[call-overload,no-any-return]  # its streams, by name
         [*call, *map(str, arguments)], env=environment(), text=True, **streams
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import os
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -14,7 +13,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, RecordError, SottovoceError, UsageError
 from sottovoce.evaluation.events import Decided, Event, Opened, RoundBegan, Speaking, Spoke
 from sottovoce.evaluation.record import FILE, Run, discard, load_run, save, write
-from sottovoce.evaluation.run import Task, discuss, go_on_unless_cancelled
+from sottovoce.evaluation.run import Task, discuss
 from sottovoce.nodes.settings import Debate
 from tests.evaluation.support import QUESTION, held, task
 
@@ -128,20 +127,6 @@ def test_a_cancelled_run_is_stopped_and_keeps_what_was_said(tmp_path: Path) -> N
 
     run = load_run(tmp_path / "run")
     assert (run.status, run.error, len(run.messages)) == ("stopped", None, 1)
-
-
-async def test_a_stop_that_was_swallowed_on_its_way_up_still_counts() -> None:
-    """A stopped debate once went on, in some race below us."""
-    task = asyncio.current_task()
-    assert task is not None
-    go_on_unless_cancelled()  # nobody stopped it yet
-    task.cancel()
-    with suppress(asyncio.CancelledError):
-        await asyncio.sleep(0)
-
-    with pytest.raises(asyncio.CancelledError):
-        go_on_unless_cancelled()
-    task.uncancel()
 
 
 def test_a_cut_payload_of_a_saved_run_is_told_by_its_digest(model: str, tmp_path: Path) -> None:
