@@ -59,7 +59,8 @@ class HookedChatModel(BaseChatModel):
     max_retries: int = 0
     """Accepted as other chat models do; a local model has no network to retry."""
     dtype: str = "auto"
-    device: str = "auto"
+    device: str | dict[str, int | str] = "auto"
+    """As `sottovoce.models.load` takes it."""
     loaded: Any = Field(default=None, repr=False, exclude=True)  # Any: a Mind; naming its type would import torch
     """A mind that is in memory already, instead of loading `model`."""
     store: Any = Field(default=None, repr=False, exclude=True)  # Any: a PayloadStore, as above

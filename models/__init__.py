@@ -4,7 +4,7 @@
 """
 
 from sottovoce.models.engine import Engine
-from sottovoce.models.load import assemble, load
+from sottovoce.models.load import assemble, load, unload
 from sottovoce.models.mind import Mind
 from sottovoce.models.request import Edit, Feed, Ids, Record, Reply, Request, Rows, Sampling, Stop
 from sottovoce.models.table import Table
@@ -24,4 +24,5 @@ __all__ = [
     "Table",
     "assemble",
     "load",
+    "unload",
 ]

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import gc
 import logging
 import threading
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
 from safetensors import SafetensorError
 from transformers import (
+    AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
     PreTrainedModel,
@@ -21,9 +24,11 @@ from transformers.utils.hub import cached_file
 
 from sottovoce.errors import ModelError, choose
 from sottovoce.models.chat import ChatTemplate
+from sottovoce.models.devices import Device, Place, device_map, is_spread, on_cpu, place_of, placed
 from sottovoce.models.engine import MAX_BATCH, Engine
 from sottovoce.models.mind import Mind
 from sottovoce.models.network import Network
+from sottovoce.models.quantised import check_computes, is_quantised
 from sottovoce.models.text import Detokenizer
 
 BUNDLED = "bundled"
@@ -31,35 +36,65 @@ BUNDLED_FOLDER = Path(__file__).parent / "bundled"
 SMALL = 20_000_000  # parameters below which one thread decodes faster than two
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
-_minds: dict[tuple[str, str, str, str | None], Mind] = {}
+
+@dataclass(frozen=True)
+class _Asked:
+    """What two calls of `load` have in common where they get one model."""
+
+    where: str
+    dtype: Dtype
+    place: Place
+    layers_path: str | None
+
+
+_minds: dict[_Asked, Mind] = {}
 _loading = threading.Lock()
 
 
 def load(
-    name: str | Path = BUNDLED, *, dtype: Dtype = "auto", device: str = "auto", layers_path: str | None = None
+    name: str | Path = BUNDLED, *, dtype: Dtype = "auto", device: Device = "auto", layers_path: str | None = None
 ) -> Mind:
     """Return the mind of a model; the same arguments give the same mind, so agents share its engine.
 
-    `dtype` auto is float32 on a CPU and the checkpoint's own on an accelerator. `device` is a torch
-    device, "auto" (an accelerator if there is one) or "map" (spread by accelerate over all devices).
+    `dtype` auto is float32 on a CPU, and the checkpoint's own on an accelerator or where it is
+    quantised. `device` is a torch device, "auto" (an accelerator if there is one), "map" (spread by
+    accelerate over all devices) or a mapping from modules to devices, "disk" among them.
 
     Raises:
-        ModelError: no such model, a folder that is no model, pickled or damaged weights.
+        ModelError: no such model, a folder that is no model, pickled or damaged weights, a package that they need.
     """
-    where, place = _locate(name), _device(device)
-    key = (where, dtype, place, layers_path)
+    asked = _Asked(_locate(name), dtype, place_of(device), layers_path)
     with _loading:
-        if key not in _minds:
-            model, tokenizer = _read(str(name), where, dtype, place)
-            _minds[key] = assemble(str(name), model, tokenizer, layers_path=layers_path)
-        return _minds[key]
+        if asked not in _minds:
+            model, tokenizer = _read(str(name), asked.where, dtype, asked.place)
+            mind = assemble(str(name), model, tokenizer, layers_path=layers_path)
+            if is_spread(asked.place):
+                _ = mind.weights_key  # kept: weights cannot be fetched to look at them while the engine computes
+            _minds[asked] = mind
+        return _minds[asked]
+
+
+def unload(name: str | Path = BUNDLED) -> bool:
+    """Forget a loaded model, under all its dtypes and devices, and end its engine; False where there was none.
+
+    What was asked before is still answered. Graphs and agents that used the model hold it, and its
+    memory, until they are forgotten too.
+    """
+    where = _locate(name)
+    with _loading:
+        found = [_minds.pop(asked) for asked in list(_minds) if asked.where == where]
+    had = bool(found)
+    while found:
+        found.pop().engine.close()
+    gc.collect()  # hooks of accelerate tie a model into a ring
+    return had
 
 
 def read(
-    name: str | Path = BUNDLED, *, dtype: Dtype = "auto", device: str = "auto"
+    name: str | Path = BUNDLED, *, dtype: Dtype = "auto", device: Device = "auto"
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Return the model and the tokenizer that `load` makes a mind of. Arguments and errors: see `load`."""
-    return _read(str(name), _locate(name), dtype, _device(device))
+    return _read(str(name), _locate(name), dtype, place_of(device))
 
 
 def assemble(
@@ -81,27 +116,40 @@ def assemble(
     return Mind(name, model, tokenizer, network, engine, ChatTemplate(tokenizer))
 
 
-def _read(name: str, where: str, dtype: Dtype, place: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _read(name: str, where: str, dtype: Dtype, place: Place) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     _quiet()
     if dtype not in get_args(Dtype):
         raise ModelError(choose("dtype", dtype, get_args(Dtype)))
-    wanted = torch.float32 if dtype == "auto" and place == "cpu" else dtype
     try:
         tokenizer = _tokenizer(where)
+        config = AutoConfig.from_pretrained(where, trust_remote_code=False)
+        quantised = is_quantised(name, config)
         loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: with its report, a pair that the types do not know
             where,
+            config=config,
             output_loading_info=True,
-            dtype=wanted,
+            dtype=torch.float32 if dtype == "auto" and on_cpu(place) and not quantised else dtype,
             use_safetensors=True,
             trust_remote_code=False,
-            device_map="auto" if place == "map" else None,
+            device_map=device_map(place, quantised=quantised),
         )
-    except (OSError, ValueError, KeyError, SafetensorError, RuntimeError) as error:
-        first = str(error).strip().split("\n")[0]
-        raise ModelError(f"model {name!r} cannot be loaded: {first}") from error
+    except ModelError:
+        raise
+    except (OSError, ValueError, KeyError, ImportError, AssertionError, RuntimeError, SafetensorError) as error:
+        raise ModelError(f"model {name!r} cannot be loaded: {_reason(error)}") from error
     model, report = loaded
     _check_complete(name, tokenizer, sorted(report["missing_keys"]))
-    return model if place == "map" else _moved(model, place), tokenizer
+    model = placed(model, place)
+    if quantised:
+        check_computes(name, model)
+    return model, tokenizer
+
+
+def _reason(error: Exception) -> str:
+    if "trust_remote_code" in str(error):
+        return "it needs code that it brings along, which is never run; use a model that transformers knows by itself"
+    first = str(error).strip().split("\n")[0].rstrip()
+    return " ".join(str(error).split()) if first.endswith(":") else first
 
 
 def _tokenizer(where: str) -> PreTrainedTokenizerBase:
@@ -112,7 +160,7 @@ def _tokenizer(where: str) -> PreTrainedTokenizerBase:
     """
     described = cached_file(where, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
     kind = PreTrainedTokenizerFast if described else AutoTokenizer
-    tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(where)
+    tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(where, trust_remote_code=False)
     return tokenizer
 
 
@@ -126,14 +174,6 @@ def _check_complete(name: str, tokenizer: PreTrainedTokenizerBase, missing: list
         raise ModelError(
             f"model {name!r} has no tokenizer; expected tokenizer.json or its family's own files beside it"
         )
-
-
-def _moved(model: PreTrainedModel, place: str) -> PreTrainedModel:
-    try:
-        torch.nn.Module.to(model, torch.device(place))
-    except (RuntimeError, AssertionError) as error:  # torch without that backend, or no such device
-        raise ModelError(f"device {place!r} cannot be used: {str(error).splitlines()[0]}") from error
-    return model
 
 
 def _locate(name: str | Path) -> str:
@@ -157,15 +197,9 @@ def _locate(name: str | Path) -> str:
     return str(folder.resolve())
 
 
-def _device(device: str) -> str:
-    if device != "auto":
-        return device
-    found = torch.accelerator.current_accelerator() if torch.accelerator.is_available() else None
-    return found.type if found else "cpu"
-
-
 def _quiet() -> None:
     """Keep progress bars and retry notes of the libraries off the terminal; errors still reach the caller."""
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-    logging.getLogger("huggingface_hub").setLevel(logging.ERROR)
+    for library in ("huggingface_hub", "accelerate"):
+        logging.getLogger(library).setLevel(logging.ERROR)

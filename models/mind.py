@@ -14,8 +14,9 @@ from sottovoce.models.chat import ChatTemplate
 from sottovoce.models.engine import Engine
 from sottovoce.models.network import Network
 from sottovoce.models.request import Sampling
-from sottovoce.models.table import Table, tensor_digest
+from sottovoce.models.table import Table
 from sottovoce.models.text import Detokenizer
+from sottovoce.models.weights import weights_digest
 
 LATENT_DEPTH = 0.7  # where a model without a known choice is read and edited; never its last layer
 KNOWN_LAYERS = {  # the choices in SDE (arXiv 2506.19209), by (family, layers, hidden size, vocabulary rows)
@@ -85,13 +86,8 @@ class Mind:
 
     @cached_property
     def weights_key(self) -> str:
-        """A digest of every parameter's name, shape, dtype and 64 spaced values: the same weights or not."""
-        digest = hashlib.sha256()
-        for name, parameter in self.model.named_parameters():
-            flat = parameter.detach().reshape(-1)
-            digest.update(f"{name} {tuple(parameter.shape)} {parameter.dtype};".encode())
-            digest.update(tensor_digest(flat[:: max(1, len(flat) // 64)].float()).encode())
-        return digest.hexdigest()[:16]
+        """A digest of the weights, scales of quantised ones included: the same weights or not."""
+        return weights_digest(self.model)
 
     @cached_property
     def vocabulary_key(self) -> str:

@@ -8,6 +8,8 @@ from functools import cached_property
 import torch
 from torch import nn
 
+from sottovoce.models.devices import entry
+
 
 def tensor_digest(*tensors: torch.Tensor) -> str:
     """The sha256, in hex, over shapes, dtypes and bytes of the tensors."""
@@ -32,9 +34,8 @@ class Table:
 
         `vocabulary` leaves out the rows that pad a table beyond its tokenizer.
         """
-        device = next(embedding.parameters()).device
         with torch.no_grad():
-            return cls(embedding(torch.arange(vocabulary, device=device)).detach())
+            return cls(embedding(torch.arange(vocabulary, device=entry(embedding))).detach())
 
     def __len__(self) -> int:
         return len(self.rows)

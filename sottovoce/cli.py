@@ -6,6 +6,7 @@ Nothing here imports torch or langgraph before a command runs: `--help` answers 
 from __future__ import annotations
 
 import errno
+import logging
 import sys
 from collections.abc import Sequence
 from functools import partial
@@ -31,6 +32,8 @@ REPEAT = "Options with ... may be given several times, e.g. one --temperature fo
 FAILED = 1
 USAGE = 2
 STOPPED = 130  # the shells' code for Ctrl-C
+CHATTY = ("torchao", "torch.utils._pytree")
+"""Loggers that warn as transformers (5.23) imports torchao, whatever model is run."""
 
 
 class Group(TyperGroup):
@@ -121,6 +124,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character gets its escape, not a traceback
             stream.reconfigure(errors="backslashreplace")
+    for library in CHATTY:
+        logging.getLogger(library).setLevel(logging.ERROR)
     typed = list(sys.argv[1:] if arguments is None else arguments)
     try:
         result = app(typed or ["--help"], prog_name="sottovoce", standalone_mode=False)

@@ -1,15 +1,19 @@
 from __future__ import annotations
 
 import json
+import threading
+import weakref
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from sottovoce.errors import ModelError
-from sottovoce.models import load
+from sottovoce.models import load, unload
 from tests.support import VOCABULARY, ids, request, tiny_mind, tiny_model, tiny_tokenizer
 
 WEIGHTS = "model.safetensors"
@@ -47,8 +51,32 @@ def test_the_same_arguments_give_the_same_mind(folder: Path, monkeypatch: pytest
     assert load(folder, device="cpu", dtype="bfloat16") is not mind
 
 
-def test_a_dtype_can_be_chosen(folder: Path) -> None:
-    assert load(folder, device="cpu", dtype="bfloat16").dtype == torch.bfloat16
+def test_threads_that_load_a_model_at_once_get_one_mind(folder: Path) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        minds = set(pool.map(lambda _: load(folder, device="cpu"), range(8)))
+
+    assert len(minds) == 1
+
+
+def test_an_unloaded_model_leaves_no_memory_and_no_thread(folder: Path) -> None:
+    before = threading.active_count()
+    mind = load(folder, device="cpu")
+    mind.engine.run(request())
+    weights = weakref.ref(mind.model)
+    assert threading.active_count() == before + 1
+
+    del mind
+    assert (unload(folder), unload(folder)) == (True, False)
+    assert (weights(), threading.active_count()) == (None, before)
+
+
+def test_a_model_is_unloaded_under_every_dtype_and_whoever_holds_it_may_go_on(folder: Path) -> None:
+    mind, half = load(folder, device="cpu"), load(folder, device="cpu", dtype="bfloat16")
+    said = mind.engine.run(request()).ids
+
+    assert unload(folder)
+    assert load(folder, device="cpu") is not mind and load(folder, device="cpu", dtype="bfloat16") is not half
+    assert mind.engine.run(request()).ids == said
 
 
 def test_layers_are_looked_for_where_the_caller_says(folder: Path) -> None:
@@ -147,6 +175,48 @@ def test_a_folder_that_was_mended_can_be_loaded(folder: Path) -> None:
     (folder / WEIGHTS).write_bytes(whole)
 
     assert load(folder, device="cpu").layers == 2
+
+
+def with_code(file: Path, folder: Path, auto_map: dict[str, Any]) -> Path:
+    """Point a JSON file of a model to code beside it that leaves a mark where it is run; returns the mark."""
+    mark = folder / "it_ran"
+    (folder / "code.py").write_text(f"open({str(mark)!r}, 'w').close()\nclass Own: pass\n")
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"auto_map": auto_map}))
+    return mark
+
+
+@pytest.mark.parametrize(
+    "auto_map", [{"AutoConfig": "code.Own", "AutoModelForCausalLM": "code.Own"}, {"AutoModelForCausalLM": "code.Own"}]
+)
+def test_code_that_a_model_needs_is_not_run(auto_map: dict[str, str], folder: Path) -> None:
+    of_an_unknown_kind(folder)
+    mark = with_code(folder / "config.json", folder, auto_map)
+
+    with pytest.raises(ModelError, match="cannot be loaded: ") as caught:
+        load(folder, device="cpu")
+    if "AutoConfig" in auto_map:
+        assert str(caught.value).endswith(
+            "it needs code that it brings along, which is never run; use a model that transformers knows by itself"
+        )
+    assert not mark.exists()
+
+
+def test_code_beside_a_model_that_transformers_knows_is_not_run(folder: Path) -> None:
+    mark = with_code(folder / "config.json", folder, {"AutoConfig": "code.Own", "AutoModelForCausalLM": "code.Own"})
+    (folder / "custom_generate").mkdir()
+    (folder / "custom_generate" / "generate.py").write_text((folder / "code.py").read_text())
+
+    assert load(folder, device="cpu").engine.run(request()).ids == tiny_mind().engine.run(request()).ids
+    assert not mark.exists()
+
+
+def test_code_of_a_tokenizer_is_not_run(folder: Path) -> None:
+    (folder / "tokenizer.json").unlink()
+    mark = with_code(folder / "tokenizer_config.json", folder, {"AutoTokenizer": ["code.Own", "code.Own"]})
+
+    with pytest.raises(ModelError, match=r"cannot be loaded: Couldn't instantiate the backend tokenizer .*slow"):
+        load(folder, device="cpu")
+    assert not mark.exists()
 
 
 def test_a_device_that_is_not_there_is_refused(folder: Path) -> None:

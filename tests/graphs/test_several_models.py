@@ -1,0 +1,183 @@
+"""Discussions of models as a user names them: several, shared between graphs, in half precision, spread, quantised."""
+
+from __future__ import annotations
+
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.cli import main
+from sottovoce.errors import ProtocolError
+from sottovoce.models import Mind, load, unload
+from tests.graphs.support import State, board, debating, held, texts
+from tests.models import quantise
+from tests.support import tiny_model, tiny_tokenizer
+
+PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
+NEEDS_ONE_MODEL = {"sde", "hidden"}
+FAST: Any = {"rounds": 2, "max_tokens": 4}  # Any: settings, by name
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Folders: two models of one vocabulary, unlike in shape, and one of another vocabulary."""
+    root = tmp_path_factory.mktemp("several")
+    for name, seed, shape in (("one", 0, {}), ("wide", 1, {"hidden_size": 64}), ("stranger", 2, {})):
+        tiny_model(seed=seed, max_position_embeddings=4096, **shape).save_pretrained(root / name)  # type: ignore[arg-type]
+        tiny_tokenizer().save_pretrained(root / name)
+    tokenizer = json.loads((root / "stranger" / "tokenizer.json").read_text())
+    tokenizer["model"]["vocab"]["!!"] = tokenizer["model"]["vocab"].pop("!")
+    (root / "stranger" / "tokenizer.json").write_text(json.dumps(tokenizer))
+    return {name: str(root / name) for name in ("one", "wide", "stranger")}
+
+
+def dtypes(state: State) -> list[str | None]:
+    """Of what each message carries."""
+    return [message.payload.dtype if message.payload else None for message in board(state)]
+
+
+# Several models
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_models_of_one_vocabulary_meet_where_the_protocol_allows(
+    protocol: Any, models: dict[str, str], store: PayloadStore
+) -> None:
+    named = [models["one"], models["wide"]]
+    graph = debating(protocol=protocol, model=named, store=store, **FAST)
+    if protocol in NEEDS_ONE_MODEL:
+        with pytest.raises(ProtocolError, match=f"{protocol} needs one model on both sides.*one.*wide.*--fallback nl"):
+            held(graph)
+        graph = debating(protocol=protocol, model=named, fallback="nl", store=store, **FAST)
+    state = held(graph)
+    assert len(texts(state)) == 4
+    assert [note.split(":")[0] for note in state["notes"]] == (
+        ["agent_2 hears agent_1 in words", "agent_1 hears agent_2 in words"] if protocol in NEEDS_ONE_MODEL else []
+    )
+
+
+def test_cipher_carries_means_over_the_table_of_each_model(models: dict[str, str], store: PayloadStore) -> None:
+    state = held(debating(protocol="cipher", model=[models["one"], models["wide"]], store=store, **FAST))
+    for message in board(state):
+        assert message.payload is not None
+        payload = message.payload.load(store)
+        for name, width in (("one", 32), ("wide", 64)):
+            means = payload.rows(load(models[name]).table.key)
+            assert means is not None and means.shape == (message.payload.tokens, width)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_models_of_other_vocabularies_meet_in_words(protocol: Any, models: dict[str, str], store: PayloadStore) -> None:
+    named = [models["one"], models["stranger"]]
+    if protocol != "nl":
+        with pytest.raises(ProtocolError, match="--fallback nl"):
+            held(debating(protocol=protocol, model=named, store=store, **FAST))
+    state = held(debating(protocol=protocol, model=named, fallback="nl", store=store, **FAST))
+    assert len(texts(state)) == 4 and len(state["notes"]) == (0 if protocol == "nl" else 2)
+
+
+def test_the_command_line_takes_a_model_for_each_agent(
+    models: dict[str, str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    both = ["--model", models["one"], "--model", models["wide"]]
+    code = main(["debate", "What is 2 + 2?", "--protocol", "cipher", *both, "--max-tokens", "4", "--json"])
+    out, err = capsys.readouterr()
+    assert (code, err) == (0, "")
+    found = json.loads(out)["models"]
+    assert {agent: model["model"] for agent, model in found.items()} == {
+        "agent_1": models["one"],
+        "agent_2": models["wide"],
+    }
+
+
+def test_models_that_are_given_as_objects_may_be_several(models: dict[str, str], store: PayloadStore) -> None:
+    given = {
+        f"agent_{i + 1}": HookedChatModel(model=models[name], protocol="cipher", max_tokens=4)
+        for i, name in enumerate(("one", "wide"))
+    }
+    assert len(texts(held(debating(given, store=store, rounds=2)))) == 4
+
+
+# One model in several discussions
+
+
+@pytest.fixture
+def alone(models: dict[str, str]) -> Mind:
+    """A model that nobody has used yet, with its engine at rest."""
+    unload(models["one"])
+    return load(models["one"])
+
+
+def test_discussions_held_at_once_share_one_model_and_one_engine(
+    alone: Mind, models: dict[str, str], store: PayloadStore
+) -> None:
+    graphs = [debating(protocol=name, model=[models["one"]], store=store, **FAST) for name in ("nl", "cipher", "sde")]
+    before = set(threading.enumerate())
+    with ThreadPoolExecutor(len(graphs)) as pool:
+        states = list(pool.map(held, graphs))
+    assert [len(texts(state)) for state in states] == [4, 4, 4]
+    assert load(models["one"]) is alone
+    assert sum(alone.engine.batches) == 12  # every call of every discussion
+    assert len(set(threading.enumerate()) - before) == 1  # the engine's
+
+
+def test_a_model_named_twice_is_loaded_once(alone: Mind, models: dict[str, str], store: PayloadStore) -> None:
+    other = str(Path(models["one"]) / ".." / "one")
+    held(debating(model=[models["one"], other], store=store, **FAST))
+    assert load(other) is alone and sum(alone.engine.batches) == 4
+
+
+# Dtypes, devices, quantisation
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_discussion_runs_in_half_precision(
+    protocol: Any, dtype: Any, models: dict[str, str], store: PayloadStore
+) -> None:
+    state = held(debating(protocol=protocol, model=[models["one"]], dtype=dtype, store=store, **FAST))
+    assert dtypes(state) == [None if protocol == "nl" else dtype] * 4
+
+
+def test_models_of_other_dtypes_exchange_means(models: dict[str, str], store: PayloadStore) -> None:
+    given = {
+        f"agent_{i + 1}": HookedChatModel(model=models["one"], dtype=dtype, protocol="cipher", max_tokens=4)
+        for i, dtype in enumerate(("float32", "bfloat16"))
+    }
+    state = held(debating(given, store=store, rounds=2))
+    assert len(texts(state)) == 4
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("device", ["map", {"": "disk"}], ids=str)
+def test_a_discussion_runs_on_a_model_that_accelerate_spreads(
+    protocol: Any, device: Any, models: dict[str, str], store: PayloadStore
+) -> None:
+    pytest.importorskip("accelerate")
+    spread = HookedChatModel(model=models["one"], device=device, protocol=protocol, max_tokens=4, seed=1)
+    whole = HookedChatModel(model=models["one"], device="cpu", protocol=protocol, max_tokens=4, seed=1)
+    assert texts(held(debating(spread, store=store, rounds=2))) == texts(held(debating(whole, store=store, rounds=2)))
+
+
+def test_a_spread_copy_of_a_model_hears_the_states_of_a_whole_one(models: dict[str, str], store: PayloadStore) -> None:
+    pytest.importorskip("accelerate")
+    places: list[Any] = ["cpu", {"": "disk"}]
+    given = {
+        f"agent_{i + 1}": HookedChatModel(model=models["one"], device=device, protocol="sde", max_tokens=4)
+        for i, device in enumerate(places)
+    }
+    assert held(debating(given, store=store, rounds=2))["notes"] == []
+
+
+@pytest.mark.parametrize("kind", quantise.KINDS, ids=lambda kind: str(kind.__name__))
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_discussion_runs_on_quantised_weights(protocol: Any, kind: Any, tmp_path: Path, store: PayloadStore) -> None:
+    kind(tmp_path / "quantised")
+    state = held(debating(protocol=protocol, model=[str(tmp_path / "quantised")], store=store, **FAST))
+    assert dtypes(state) == [None if protocol == "nl" else "float32"] * 4
