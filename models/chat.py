@@ -13,14 +13,21 @@ import re
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
-from sottovoce.errors import ModelError
+from sottovoce.errors import ModelError, UsageError
 
 MARK = re.compile("\ue000([hp]?\\d*)\ue001")
 """h: a hole, p: characters to be read plainly, neither: a seam between two texts."""
+SWITCHES = ("enable_thinking", "thinking")
+"""What templates call their switch for thinking: Qwen3 and those after it; Granite and DeepSeek."""
+
+Chat = list[dict[str, str]]
+"""As transformers takes it: role and content of each turn."""
 
 
 @dataclass(frozen=True)
@@ -34,9 +41,18 @@ class ChatTurn:
 class ChatTemplate:
     """Renders chats for one tokenizer; safe to share between threads."""
 
-    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Keep the tokenizer; its template is read when a chat is encoded."""
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, thinking: bool | None = None) -> None:
+        """Keep the tokenizer; its template is read when a chat is encoded.
+
+        `thinking` sets the template's switch; None leaves it as the template does.
+
+        Raises:
+            UsageError: `thinking` is given, and the template has no switch for it.
+        """
         self.tokenizer = tokenizer
+        self._set: dict[str, Any] = {}  # Any: a template's own variables
+        if thinking is not None:
+            self._set = {self._switch(): thinking}
         special = [re.escape(token) for token in sorted(_special_tokens(tokenizer), key=len, reverse=True)]
         self._escaped = re.compile("|".join([*special, MARK.pattern.replace("(", "(?:")]))
         self._plain_tokenizer: PreTrainedTokenizerBase | None = None
@@ -46,14 +62,14 @@ class ChatTemplate:
         """Return the pieces of a chat: token ids, and hole numbers in their places.
 
         `opened` ends with the words that open the assistant's turn. No beginning-of-sequence id is
-        added beside what the template writes.
+        added beside what the template writes; where there is no template, the tokenizer's own opens the chat.
 
         Raises:
             ModelError: the template refuses the chat even after its system turn was merged.
         """
         plain: list[str] = []
         chat = [{"role": turn.role, "content": self._marked(turn, plain)} for turn in turns]
-        pieces: list[tuple[int, ...] | int] = []
+        pieces: list[tuple[int, ...] | int] = [] if self.tokenizer.chat_template or not self.bos else [self.bos]
         for i, piece in enumerate(MARK.split(self._render(chat, opened))):
             if i % 2 == 0 and piece:
                 pieces.append(self.ids(piece))
@@ -68,6 +84,24 @@ class ChatTemplate:
                 "give the tokenizer a template that shows every turn"
             )
         return pieces
+
+    @cached_property
+    def bos(self) -> tuple[int, ...]:
+        """The id that the tokenizer by itself puts before a plain text, as a model without template expects it."""
+        bos = self.tokenizer.bos_token_id
+        return (bos,) if bos is not None and self.tokenizer("a").input_ids[:1] == [bos] else ()
+
+    @cached_property
+    def switch(self) -> str | None:
+        """The name under which the template takes a wish for thinking, or None."""
+        for name in SWITCHES if self.tokenizer.chat_template else ():
+            try:
+                on, off = (self._apply([{"role": "user", "content": "?"}], True, **{name: on}) for on in (True, False))
+            except TemplateError:
+                continue
+            if on != off:
+                return name
+        return None
 
     def ids(self, text: str, *, plain: bool = False) -> tuple[int, ...]:
         """Token ids of a text; `plain` reads special tokens in it as ordinary characters."""
@@ -99,36 +133,37 @@ class ChatTemplate:
                 marked += ("\ue000\ue001" if seam else "") + self._escaped.sub(escape, part)
         return marked
 
-    def _render(self, chat: list[dict[str, str]], opened: bool) -> str:
+    def _switch(self) -> str:
+        if self.switch is None:
+            raise UsageError(
+                f"the model's chat template has no switch for thinking; expected {' or '.join(SWITCHES)} in it; "
+                "leave thinking as the model does"
+            )
+        return self.switch
+
+    def _render(self, chat: Chat, opened: bool) -> str:
         if not self.tokenizer.chat_template:
             return _without_template(chat, opened)
-        try:
-            text = self._apply(chat, opened)
-        except TemplateError:
-            return self._apply_merged(chat, opened)
-        # A template may also leave a system turn out without a word.
-        dropped = any(turn["role"] == "system" and turn["content"].strip() not in text for turn in chat)
-        return self._apply_merged(chat, opened) if dropped else text
+        refusal = None
+        # As it is; for strict alternation; for no system role.
+        for turns in (chat, _joined(chat), _joined(_without_system(chat))):
+            try:
+                text = self._apply(turns, opened)
+            except TemplateError as error:
+                refusal = error
+                continue
+            # A template may also leave a system turn out without a word.
+            if all(turn["content"].strip() in text for turn in turns if turn["role"] == "system"):
+                return text
+        roles = ", ".join(turn["role"] for turn in chat)
+        raise ModelError(f"the model's chat template refuses the turns ({roles}): {refusal}") from refusal
 
-    def _apply(self, chat: list[dict[str, str]], opened: bool) -> str:
-        text = self.tokenizer.apply_chat_template(chat, tokenize=False, add_generation_prompt=opened)
+    def _apply(self, chat: Chat, opened: bool, **more: Any) -> str:
+        text = self.tokenizer.apply_chat_template(
+            chat, tokenize=False, add_generation_prompt=opened, **(self._set | more)
+        )
         assert isinstance(text, str), "a single chat renders to a single text"
         return text
-
-    def _apply_merged(self, chat: list[dict[str, str]], opened: bool) -> str:
-        """For templates without a system role, or with strict alternation."""
-        merged: list[dict[str, str]] = []
-        for turn in chat:
-            role = "user" if turn["role"] == "system" else turn["role"]
-            if merged and merged[-1]["role"] == role:
-                merged[-1]["content"] += "\n\n" + turn["content"]
-            else:
-                merged.append({"role": role, "content": turn["content"]})
-        try:
-            return self._apply(merged, opened)
-        except TemplateError as error:
-            roles = ", ".join(turn["role"] for turn in chat)
-            raise ModelError(f"the model's chat template refuses the turns ({roles}): {error}") from error
 
 
 def _special_tokens(tokenizer: PreTrainedTokenizerBase) -> set[str]:
@@ -136,7 +171,23 @@ def _special_tokens(tokenizer: PreTrainedTokenizerBase) -> set[str]:
     return {*tokenizer.all_special_tokens, *(str(token) for token in added if token.special)}
 
 
-def _without_template(chat: list[dict[str, str]], opened: bool) -> str:
+def _joined(chat: Chat) -> Chat:
+    """Neighbouring turns of one role as one."""
+    joined: Chat = []
+    for turn in chat:
+        if joined and joined[-1]["role"] == turn["role"]:
+            joined[-1]["content"] += "\n\n" + turn["content"]
+        else:
+            joined.append(dict(turn))
+    return joined
+
+
+def _without_system(chat: Chat) -> Chat:
+    """System turns as the user's."""
+    return [{**turn, "role": "user" if turn["role"] == "system" else turn["role"]} for turn in chat]
+
+
+def _without_template(chat: Chat, opened: bool) -> str:
     """A tokenizer without a template: roles in capitals, one turn a paragraph."""
     text = "".join(f"{turn['role'].capitalize()}: {turn['content']}\n\n" for turn in chat)
     return text + ("Assistant:" if opened else "")

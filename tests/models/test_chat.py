@@ -4,40 +4,22 @@ import copy
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from transformers import PreTrainedTokenizerFast
 
-from sottovoce.errors import ModelError
+from sottovoce.errors import ModelError, UsageError
 from sottovoce.models.chat import ChatTemplate, ChatTurn
+from tests import chats
+from tests.chats import tokenizer_with
 from tests.support import CHATML, ids, tiny_tokenizer
 
 CHAT = ChatTemplate(tiny_tokenizer())
-NO_SYSTEM = (
-    "{% for message in messages %}{% if message.role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
-    "<{{ message.role }}>{{ message.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
-)
-STRICT = (
-    "{% for message in messages %}{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}"
-    "{{ raise_exception('roles must alternate') }}{% endif %}"
-    "<{{ message.role }}>{{ message.content }}{% endfor %}{% if add_generation_prompt %}<assistant>{% endif %}"
-)
 TRIMMED = (
     "{% for message in messages %}[{{ message.content | trim }}]{% endfor %}{% if add_generation_prompt %}>{% endif %}"
-)
-SILENT = NO_SYSTEM.replace("{{ raise_exception('no system role') }}{% endif %}", "{% else %}").replace(
-    "{{ message.content }}{% endfor %}", "{{ message.content }}{% endif %}{% endfor %}"
-)
-SILENT = (
-    "{% for message in messages if message.role != 'system' %}<{{ message.role }}>{{ message.content }}{% endfor %}"
-    "{% if add_generation_prompt %}<assistant>{% endif %}"
 )
 REFUSING = "{{ raise_exception('I take no chat') }}"
 
 
-def chat(template: str | None) -> ChatTemplate:
-    tokenizer = copy.deepcopy(tiny_tokenizer())
-    assert isinstance(tokenizer, PreTrainedTokenizerFast)
-    tokenizer.chat_template = template
-    return ChatTemplate(tokenizer)
+def chat(template: str | None, **options: bool) -> ChatTemplate:
+    return ChatTemplate(tokenizer_with(template, **options))
 
 
 def shown(template: ChatTemplate, *turns: ChatTurn, opened: bool = True) -> list[str | int]:
@@ -99,17 +81,151 @@ def test_the_assistants_turn_is_opened_only_where_asked_for() -> None:
     assert shown(CHAT, user("Hi"), opened=False) == ["<|im_start|>user\nHi<|im_end|>\n"]
 
 
-@pytest.mark.parametrize("template", [NO_SYSTEM, STRICT])
-def test_a_template_without_system_role_reads_it_before_the_question(template: str) -> None:
-    assert shown(chat(template), system("Be brief."), user("Why", 0)) == ["<user>Be brief.\n\nWhy", 0, "<assistant>"]
+@pytest.mark.parametrize(
+    ("template", "pieces"),
+    [
+        (
+            chats.LLAMA_3,
+            [
+                "<|endoftext|><|im_start|>system<|im_end|>\n\nBe brief.<|im_end|><|im_start|>user<|im_end|>\n\nWhy",
+                0,
+                "<|im_end|><|im_start|>assistant<|im_end|>\n\n",
+            ],
+        ),
+        (chats.LLAMA_2, ["<|endoftext|>[INST] <<SYS>>Be brief.<</SYS>> Why", 0, " [/INST]"]),
+        (chats.MISTRAL, ["<|endoftext|>[INST] Be brief.\n\nWhy", 0, " [/INST]"]),
+        (
+            chats.GEMMA,
+            ["<|endoftext|><|im_start|>user\nBe brief.\n\nWhy", 0, "<|im_end|>\n<|im_start|>model\n"],
+        ),
+        (chats.PHI_3, ["<|im_start|>user\nBe brief.\n\nWhy", 0, "<|im_end|>\n<|im_start|>assistant\n"]),
+        (
+            chats.QWEN_2,
+            [
+                "<|im_start|>system\nBe brief.<|im_end|>\n<|im_start|>user\nWhy",
+                0,
+                "<|im_end|>\n<|im_start|>assistant\n",
+            ],
+        ),
+        (None, ["System: Be brief.\n\nUser: Why", 0, "\n\nAssistant:"]),
+    ],
+    ids=["accepted", "accepted in the user's", "refused", "refused too", "left out", "in place of its own", "none"],
+)
+def test_a_system_turn_reaches_every_model(template: str | None, pieces: list[str | int]) -> None:
+    assert shown(chat(template), system("Be brief."), user("Why", 0)) == pieces
 
 
-def test_a_template_with_strict_alternation_reads_neighbours_as_one_turn() -> None:
+@pytest.mark.parametrize(
+    ("template", "joined"),
+    [
+        (chats.MISTRAL, ["<|endoftext|>[INST] A", 0, "\n\n", 1, "B [/INST]C\n\n", 2, "<|im_end|>[INST] D [/INST]"]),
+        (
+            chats.GEMMA,
+            [
+                "<|endoftext|><|im_start|>user\nA",
+                0,
+                "\n\n",
+                1,
+                "B<|im_end|>\n<|im_start|>model\nC\n\n",
+                2,
+                "<|im_end|>\n<|im_start|>user\nD<|im_end|>\n<|im_start|>model\n",
+            ],
+        ),
+    ],
+)
+def test_a_template_with_strict_alternation_reads_neighbours_as_one_turn(
+    template: str, joined: list[str | int]
+) -> None:
     turns = [user("A", 0), user(1, "B"), assistant("C"), assistant(2), user("D")]
 
-    pieces = shown(chat(STRICT), *turns)
+    assert shown(chat(template), *turns) == joined
 
-    assert pieces == ["<user>A", 0, "\n\n", 1, "B<assistant>C\n\n", 2, "<user>D<assistant>"]
+
+def test_strict_alternation_takes_no_system_turn_from_a_template_that_has_one() -> None:
+    pieces = shown(chat(chats.LLAMA_2), system("Be brief."), user("A"), user("B"))
+
+    assert pieces == ["<|endoftext|>[INST] <<SYS>>Be brief.<</SYS>> A\n\nB [/INST]"]
+
+
+def test_turns_stay_apart_where_any_order_is_taken() -> None:
+    pieces = shown(chat(chats.PHI_3), user("A"), user("B"), opened=False)
+
+    assert pieces == ["<|im_start|>user\nA<|im_end|>\n<|im_start|>user\nB<|im_end|>\n"]
+
+
+# The first token
+
+
+@pytest.mark.parametrize("adds", [True, False], ids=["tokenizer adds it", "tokenizer adds none"])
+@pytest.mark.parametrize("template", [chats.LLAMA_3, chats.MISTRAL, chats.GEMMA, chats.DEEPSEEK])
+def test_a_first_token_that_the_template_writes_is_not_doubled(template: str, adds: bool) -> None:
+    first, *_ = chat(template, adds=adds).encode([user("Why?")])
+
+    assert isinstance(first, tuple) and first[0] == 0 and first.count(0) == 1
+
+
+@pytest.mark.parametrize("adds", [True, False], ids=["tokenizer adds it", "tokenizer adds none"])
+@pytest.mark.parametrize("template", [CHATML, chats.PHI_3, chats.QWEN_3])
+def test_a_template_that_writes_no_first_token_is_followed(template: str, adds: bool) -> None:
+    first, *_ = chat(template, adds=adds).encode([user("Why?")])
+
+    assert isinstance(first, tuple) and 0 not in first
+
+
+@pytest.mark.parametrize("adds", [True, False], ids=["tokenizer adds it", "tokenizer adds none"])
+def test_without_template_the_first_token_is_the_tokenizers_own(adds: bool) -> None:
+    pieces = chat(None, adds=adds).encode([user("Why?", 0, "<|endoftext|>")])
+    expected = chats.tokenizer_with(None, adds=adds)("User: Why?").input_ids
+
+    assert [id for piece in pieces[:-2] if isinstance(piece, tuple) for id in piece] == expected
+    assert [id for piece in pieces if isinstance(piece, tuple) for id in piece].count(0) == adds
+
+
+# Thinking
+
+GO_ON = "<|im_start|>user\nGo on.<|im_end|>\n"
+
+
+@pytest.mark.parametrize(
+    ("template", "thinking", "opening"),
+    [
+        (chats.QWEN_3, None, "<|im_start|>assistant\n"),
+        (chats.QWEN_3, True, "<|im_start|>assistant\n"),
+        (chats.QWEN_3, False, "<|im_start|>assistant\n<think>\n\n</think>\n\n"),
+        (chats.DEEPSEEK, None, "[assistant]</think>"),
+        (chats.DEEPSEEK, True, "[assistant]<think>"),
+        (chats.DEEPSEEK, False, "[assistant]</think>"),
+    ],
+)
+def test_thinking_is_as_the_template_has_it_unless_it_is_chosen(
+    template: str, thinking: bool | None, opening: str
+) -> None:
+    tokenizer = tokenizer_with(template)
+
+    chosen = shown(ChatTemplate(tokenizer, thinking=thinking), system("Be brief."), user("Why", 0))
+    closed = shown(ChatTemplate(tokenizer, thinking=thinking), system("Be brief."), user("Why", 0), opened=False)
+
+    assert "".join(map(str, chosen)) == "".join(map(str, closed)) + opening
+
+
+@pytest.mark.parametrize("template", [chats.LLAMA_3, CHATML, REFUSING, None])
+@pytest.mark.parametrize("thinking", [True, False])
+def test_a_wish_for_thinking_is_refused_where_there_is_no_switch(template: str | None, thinking: bool) -> None:
+    with pytest.raises(UsageError, match="has no switch for thinking; expected enable_thinking or thinking in it"):
+        ChatTemplate(tokenizer_with(template), thinking=thinking)
+
+
+def test_a_template_that_forgets_thoughts_keeps_messages_whole() -> None:
+    written, held = [
+        shown(chat(chats.QWEN_3), user("Why?"), assistant(said), user("Go on."), opened=False)
+        for said in ("<think>Hm.</think>So.", 0)
+    ]
+
+    assert written == ["<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\nSo.<|im_end|>\n" + GO_ON]
+    assert held == ["<|im_start|>user\nWhy?<|im_end|>\n<|im_start|>assistant\n", 0, "<|im_end|>\n" + GO_ON]
+
+
+# What is refused, and what stays as it was
 
 
 def test_a_template_that_refuses_any_chat_is_named_with_the_turns() -> None:
@@ -156,10 +272,6 @@ def test_plain_reading_holds_in_many_threads_at_once() -> None:
 
     assert special[-1] == 2 and 2 not in plain
     assert found == [plain, special] * 100
-
-
-def test_a_template_that_leaves_the_system_turn_out_reads_it_before_the_question() -> None:
-    assert shown(chat(SILENT), system("Be brief."), user("Why", 0)) == ["<user>Be brief.\n\nWhy", 0, "<assistant>"]
 
 
 def test_a_template_that_leaves_a_message_out_is_refused() -> None:
