@@ -17,6 +17,7 @@ from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import TOP, Prompt, Protocol, Speech
 from sottovoce.errors import ProtocolError, UsageError
 from sottovoce.models import Edit, Feed, Ids, Mind, Record, Reply, Request, Rows, Stop, Table
+from sottovoce.models.family import layers_read_ids
 from sottovoce.models.request import Piece
 
 SPARSE = 16  # largest weights kept per position: the storable, approximate form
@@ -144,8 +145,8 @@ class Cipher(Protocol):
 
 
 def _check_rows(mind: Mind) -> None:
-    """Refuse a model that cannot read rows alone (Gemma-3n): its layers look tokens up besides."""
-    if getattr(mind.model.config.get_text_config(), "hidden_size_per_layer_input", 0):
+    """Refuse a model that cannot read rows alone: its layers look tokens up besides."""
+    if layers_read_ids(mind.model):
         raise ProtocolError(
             f"cipher feeds embeddings, but the layers of {mind.name!r} need token ids besides; use nl, sde or hidden"
         )

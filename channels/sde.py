@@ -18,6 +18,7 @@ from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Prompt, Protocol, Speech, token_request
 from sottovoce.errors import ProtocolError
 from sottovoce.models import Edit, Ids, Mind, Reply, Request
+from sottovoce.models.family import streams
 from sottovoce.models.request import Piece
 
 Inject = Literal["latest", "all"]
@@ -38,6 +39,8 @@ class SDE(Protocol):
 
     def check(self, speaker: Mind, hearer: Mind) -> str | None:
         """Both need the same weights; with `allow_other_weights`, one vocabulary and one shape."""
+        self._check_states(speaker)
+        self._check_states(hearer)
         if speaker.weights_key == hearer.weights_key:
             return None
         same_shape = (speaker.layers, speaker.network.hidden) == (hearer.layers, hearer.network.hidden)
@@ -52,6 +55,7 @@ class SDE(Protocol):
 
     def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
         """Drawn tokens, with the states of the chosen layers."""
+        self._check_states(mind)
         return token_request(prompt, mind, speech, self._layers(mind), final_norm=self.rules.normed_last_state)
 
     def carry(self, reply: Reply, mind: Mind) -> dict[str, torch.Tensor]:
@@ -74,6 +78,14 @@ class SDE(Protocol):
 
     def _encode(self, states: torch.Tensor) -> torch.Tensor:
         return (states[:, 1:].float() - states[:, :-1].float()).to(states.dtype)
+
+    def _check_states(self, mind: Mind) -> None:
+        """Refuse a model without one state at each position to read and to add to."""
+        if (found := streams(mind.model)) > 1:
+            raise ProtocolError(
+                f"{self.name} reads and changes one state at each position, but the layers of {mind.name!r} "
+                f"put out {found}; use nl"
+            )
 
     def _layers(self, mind: Mind) -> tuple[int, ...]:
         return mind.latent_layers(self.layers)

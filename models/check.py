@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from sottovoce.errors import ContextOverflow, UsageError
+from sottovoce.models.family import unscaled
 from sottovoce.models.network import Network
 from sottovoce.models.request import Request, Rows
 
@@ -17,6 +18,7 @@ def check(request: Request, network: Network) -> None:
         UsageError: a value of the request does not fit the model.
     """
     _context(request, network.context)
+    _scaling(request, unscaled(network.model))
     _values(request)
     _shapes(request, network)
 
@@ -27,6 +29,16 @@ def _context(request: Request, limit: int | None) -> None:
         raise ContextOverflow(
             f"the prompt has {request.length} tokens and the reply may take {request.stop.max_new}: "
             f"{need} in all, but the model reads {limit}; shorten the prompt or lower max_tokens"
+        )
+
+
+def _scaling(request: Request, limit: int | None) -> None:
+    need = request.length + request.stop.max_new
+    if limit is not None and need > limit:
+        raise ContextOverflow(
+            f"the prompt has {request.length} tokens and the reply may take {request.stop.max_new}: {need} in all, "
+            f"but past {limit} this model (longrope) reads all of a batch in another way, "
+            "so that a reply would depend on its company; shorten the prompt or lower max_tokens"
         )
 
 

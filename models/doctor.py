@@ -8,6 +8,7 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.errors import ModelError
+from sottovoce.models.family import family_findings
 from sottovoce.models.finding import Finding
 from sottovoce.models.load import Dtype, assemble, read
 from sottovoce.models.mind import KNOWN_LAYERS, Mind
@@ -40,7 +41,8 @@ def examine(
     except ModelError as error:
         return [what, Finding("layers", False, str(error))]
     facts = [_layers(mind), _vocabulary(mind), _stops(mind), _numbers(mind), _context(mind), _sampling(mind)]
-    return [what, *facts, _latent(mind), *_memory(mind), *template_findings(mind), *self_test(mind)]
+    family = family_findings(model, mind.layers)
+    return [what, *facts, *family, _latent(mind), *_memory(mind), *template_findings(mind), *self_test(mind)]
 
 
 def _layers(mind: Mind) -> Finding:

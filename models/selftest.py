@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import torch
 
+from sottovoce.models.family import LAYERS_READ_IDS, layers_read_ids
 from sottovoce.models.finding import Finding
 from sottovoce.models.mind import Mind
 from sottovoce.models.network import Past, apply_edits, prompt_inputs
@@ -23,6 +24,7 @@ TOLERANCE = {  # of the largest logit: what another order of sums may change
 }
 TEXT = "Three agents discuss a question. Each answers, reads what the others answered, and answers again. "
 WHAT_TO_DO = "use an attention-based causal language model"
+NEED_ROWS = ("ids = embeddings", "cold cipher = greedy")  # what no protocol relies on where rows are refused
 
 Prompt = tuple[int, ...]
 
@@ -42,6 +44,9 @@ def self_test(mind: Mind) -> list[Finding]:
         "same request, same reply": trial.repeat,
     }
     findings = []
+    for name in NEED_ROWS if layers_read_ids(mind.model) else ():
+        findings.append(Finding(name, None, f"not tested: {LAYERS_READ_IDS}, so cipher is refused"))
+        del checks[name]
     for name, check in checks.items():
         try:
             with torch.inference_mode():

@@ -7,12 +7,11 @@ from typing import Any
 from jinja2 import TemplateError
 
 from sottovoce.errors import ModelError
-from sottovoce.models.chat import ChatTurn
+from sottovoce.models.chat import ChatTemplate, ChatTurn
 from sottovoce.models.finding import Finding
 from sottovoce.models.mind import Mind
 
 SYSTEM, ASKED, ANSWERED = "Speak of teapots.", "Qwe asks 12?", "Rty answers 34."
-SWITCHES = ("enable_thinking", "thinking")
 MESSAGE = "The answer is 22."  # as a hole is filled, for the edges
 
 
@@ -20,10 +19,11 @@ def template_findings(mind: Mind) -> list[Finding]:
     """What an author of prompts must know of the template, one line each."""
     if not mind.tokenizer.chat_template:
         none = Finding("chat template", None, "none: roles are written in capitals, one turn a paragraph")
-        return [none, _edges(mind)]
+        return [none, _first_token(mind.chat, ""), _edges(mind)]
     template = _Template(mind)
     try:
-        findings = [template.opening(), template.system(), template.own_words(), template.turns(), template.content()]
+        findings = [template.opening(), template.first_token(), template.system(), template.own_words()]
+        findings += [template.turns(), template.content()]
         return [*findings, template.thinking(), _edges(mind)]
     except TemplateError as error:
         detail = f"it refuses a question and its answer: {error}; give the tokenizer another chat_template"
@@ -32,19 +32,17 @@ def template_findings(mind: Mind) -> list[Finding]:
 
 class _Template:
     def __init__(self, mind: Mind) -> None:
-        self._tokenizer = mind.tokenizer
+        self._tokenizer, self._chat = mind.tokenizer, mind.chat
 
     def opening(self) -> Finding:
         closed = self._render(_user(ASKED), add_generation_prompt=False)
         opened = self._render(_user(ASKED))
         tail = opened[_shared(closed, opened) :]
         opens = f"opens the assistant's turn with {tail!r}" if tail else "does not open the assistant's turn"
-        bos = self._tokenizer.bos_token
-        if bos and opened.startswith(str(bos)):
-            return Finding("chat template", True, f"{opens}; writes {bos!r} at the start, and we add no other")
-        adds = bos is not None and self._tokenizer("a").input_ids[:1] == [self._tokenizer.bos_token_id]
-        lacks = f"; writes no {bos!r}, though the tokenizer puts one before plain text" if adds else ""
-        return Finding("chat template", True, opens + lacks)
+        return Finding("chat template", True, opens)
+
+    def first_token(self) -> Finding:
+        return _first_token(self._chat, self._render(_user(ASKED)))
 
     def system(self) -> Finding:
         try:
@@ -80,12 +78,12 @@ class _Template:
         return Finding("content of a turn", whole or None, detail)
 
     def thinking(self) -> Finding:
-        for switch in SWITCHES:
-            on, off = (self._render(_user(ASKED), **{switch: value}) for value in (True, False))
-            if on != off:
-                default = "on" if self._render(_user(ASKED)) == on else "off"
-                return Finding("thinking", None, f"a switch ({switch}), which we leave {default} as the template does")
-        return Finding("thinking", None, "no switch")
+        switch = self._chat.switch
+        if switch is None:
+            return Finding("thinking", None, "no switch")
+        on = self._render(_user(ASKED), **{switch: True}) == self._render(_user(ASKED))
+        left = "on" if on else "off"
+        return Finding("thinking", None, f"a switch ({switch}), left {left} as the template does unless it is chosen")
 
     def _render(self, *turns: dict[str, str], add_generation_prompt: bool = True, **more: Any) -> str:
         """A chat as the template writes it; `more` (Any: a template's own variables) reaches the template."""
@@ -97,6 +95,19 @@ class _Template:
 
     def _knows(self, word: str) -> bool:
         return word in str(self._tokenizer.chat_template)
+
+
+def _first_token(chat: ChatTemplate, written: str) -> Finding:
+    """Who puts the token at the start that some models cannot do without, and that none should see twice."""
+    check, bos = "first token", chat.tokenizer.bos_token
+    if bos and written.startswith(str(bos)):
+        return Finding(check, True, f"the template writes {bos!r}, and we add no other")
+    if not chat.bos:
+        return Finding(check, True, "none: neither the template nor the tokenizer puts one")
+    if not chat.tokenizer.chat_template:
+        return Finding(check, True, f"{bos!r}, as the tokenizer puts it before plain text")
+    detail = f"none: the template writes no {bos!r}, though the tokenizer puts one before plain text; we follow it"
+    return Finding(check, None, detail)
 
 
 def _edges(mind: Mind) -> Finding:

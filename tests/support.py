@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -28,13 +29,55 @@ CHATML = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 LESSON = "You know: Mia has 3 apples. What is 14 + 3 * 5 - 7? The answer is 22. Another agent answered: 22 pears."
-SHAPES: dict[str, dict[str, object]] = {  # where a family calls its sizes otherwise than Llama does
+WINDOW = 8  # positions that a layer with a sliding window sees, in all families that have one
+GEMMA: dict[str, object] = {"head_dim": 8, "sliding_window": WINDOW, "query_pre_attn_scalar": 8}
+SHAPES: dict[str, dict[str, object]] = {  # each family by its model type, and what it calls otherwise than Llama does
+    "bloom": {},
     "falcon": {"num_key_value_heads": None},
-    "gemma2": {"head_dim": 8, "sliding_window": 8, "query_pre_attn_scalar": 8},
+    "falcon-alibi": {"num_key_value_heads": None, "alibi": True},  # a variant is named behind a dash
+    "gemma2": GEMMA,  # a sliding layer, then a full one
+    "gemma3_text": {**GEMMA, "layer_types": ["sliding_attention", "full_attention"]},
     "gpt2": {"n_embd": HIDDEN, "n_layer": 2, "n_head": 4, "n_positions": 512},
     "gpt_neox": {"num_key_value_heads": None},
+    "granite": {},
+    "llama": {},
+    "mistral": {},  # its window of 4096 is longer than any test
+    "mistral-window": {"sliding_window": WINDOW},  # on all layers
+    "mpt": {},
+    "olmo2": {},
     "opt": {"ffn_dim": 64, "word_embed_proj_dim": HIDDEN, "num_key_value_heads": None},
+    "opt-narrow": {
+        "ffn_dim": 64,
+        "word_embed_proj_dim": HIDDEN // 2,
+        "num_key_value_heads": None,
+        "do_layer_norm_before": False,
+    },
+    "phi3": {},
+    "phi3-window": {"sliding_window": WINDOW},
+    "qwen2": {},
+    "qwen2-window": {"use_sliding_window": True, "sliding_window": WINDOW, "max_window_layers": 1},
+    "qwen3": {"head_dim": 8},
+    "stablelm": {},
 }
+FAMILIES = tuple(SHAPES)
+PER_LAYER: dict[str, Any] = {
+    **GEMMA,
+    "layer_types": ["sliding_attention", "full_attention"],
+    "hidden_size_per_layer_input": 8,
+    "vocab_size_per_layer_input": VOCABULARY,
+    "num_kv_shared_layers": 0,
+}
+LIMITED: dict[str, dict[str, Any]] = {  # families that can take part in some protocols, and their configuration
+    "gemma3n_text": {
+        **PER_LAYER,
+        "intermediate_size": [64, 64],
+        "activation_sparsity_pattern": [0.0, 0.0],
+        "altup_num_inputs": 2,
+        "laurel_rank": 4,
+    },
+    "gemma4_text": {**PER_LAYER, "global_head_dim": 8},
+}
+LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [4.0] * 4, "rope_theta": 1e4}
 
 
 def shared(name: str) -> Path:
@@ -64,7 +107,10 @@ def tiny_tokenizer() -> PreTrainedTokenizerFast:
 def tiny_model(
     family: str = "qwen2", *, seed: int = 0, sharp: float = 0.3, vocab_size: int = VOCABULARY, **config: object
 ) -> PreTrainedModel:
-    """A two-layer model. `sharp` is the spread of its weights: 0.3 keeps greedy margins far above float32 noise."""
+    """A two-layer model of a family or one of its variants in SHAPES.
+
+    `sharp` is the spread of its weights: 0.3 keeps greedy margins far above float32 noise.
+    """
     shape: dict[str, object] = {
         "hidden_size": HIDDEN,
         "intermediate_size": 64,
@@ -81,7 +127,9 @@ def tiny_model(
     wanted = {name: value for name, value in {**shape, **SHAPES.get(family, {}), **config}.items() if value is not None}
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(family, vocab_size=vocab_size, **wanted))
+        model = AutoModelForCausalLM.from_config(
+            AutoConfig.for_model(family.partition("-")[0], vocab_size=vocab_size, **wanted)
+        )
     assert isinstance(model, PreTrainedModel), "transformers builds its own kind"
     return model
 
@@ -151,8 +199,9 @@ def close(found: torch.Tensor, expected: torch.Tensor, relative: float = FLOAT32
 
 
 def same_reply(found: Reply, expected: Reply, relative: float = FLOAT32) -> bool:
-    """The same tokens, ending and usage, and every tensor equal within float32 tolerance."""
-    if (found.ids, found.finish, found.usage) != (expected.ids, expected.finish, expected.usage):
+    """The same tokens, ending and lengths, and every tensor equal within float32 tolerance."""
+    alike = ((reply.ids, reply.finish, reply.usage.prompt, reply.usage.new) for reply in (found, expected))
+    if next(alike) != next(alike):
         return False
     pairs = [(found.rows.get(key), rows) for key, rows in expected.rows.items()]
     pairs += [(found.states.get(layer), states) for layer, states in expected.states.items()]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -13,23 +12,16 @@ from transformers import MambaConfig, MambaForCausalLM, PreTrainedTokenizerFast,
 from sottovoce.errors import ModelError
 from sottovoce.models import assemble
 from sottovoce.models.doctor import diagnose, examine
+from sottovoce.models.family import family_findings
 from sottovoce.models.finding import Finding
 from sottovoce.models.template_check import template_findings
-from tests.support import CHATML, tiny_model, tiny_tokenizer
+from tests import chats
+from tests.chats import tokenizer_with
+from tests.support import CHATML, FAMILIES, LIMITED, LONGROPE, tiny_model, tiny_tokenizer
 
 TURN = "{% for message in messages %}[{{ message.role }}]{{ message.content }}{% endfor %}"
 OPENED = "{% if add_generation_prompt %}[assistant]{% endif %}"
-REFUSES_SYSTEM = "{% if messages[0].role == 'system' %}{{ raise_exception('no system turn') }}{% endif %}"
-ALTERNATES = (
-    "{% for message in messages %}{% if (message.role == 'user') != (loop.index0 % 2 == 0) %}"
-    "{{ raise_exception('turns must alternate') }}{% endif %}{% endfor %}"
-)
-DROPS_SYSTEM = TURN.replace("%}[", "%}{% if message.role != 'system' %}[", 1).replace(
-    "{% endfor", "{% endif %}{% endfor"
-)
-OWN_SYSTEM = "{% if messages[0].role != 'system' %}[system]You are a teapot.{% endif %}"
 LAST_ONLY = "[user]{{ messages[-1].content }}"
-THINKS = "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}"
 
 
 def findings(tokenizer: PreTrainedTokenizerFast | None = None, **config: Any) -> dict[str, Finding]:
@@ -37,36 +29,78 @@ def findings(tokenizer: PreTrainedTokenizerFast | None = None, **config: Any) ->
     return {finding.check: finding for finding in found}
 
 
-def with_template(template: str | None, **changes: Any) -> PreTrainedTokenizerFast:
-    tokenizer = deepcopy(tiny_tokenizer())
-    tokenizer.chat_template = template
-    for name, value in changes.items():
-        setattr(tokenizer, name, value)
-    return tokenizer
-
-
-def of_template(template: str | None, **changes: Any) -> dict[str, Finding]:
-    mind = assemble("tiny", tiny_model(), with_template(template, **changes))
+def of_template(template: str | None, **options: bool) -> dict[str, Finding]:
+    mind = assemble("tiny", tiny_model(), tokenizer_with(template, **options))
     return {finding.check: finding for finding in template_findings(mind)}
 
 
-@pytest.mark.parametrize(
-    ("family", "path"),
-    [
-        ("qwen2", "model.layers"),
-        ("gemma2", "model.layers"),
-        ("opt", "model.decoder.layers"),
-        ("gpt2", "transformer.h"),
-        ("bloom", "transformer.h"),
-        ("gpt_neox", "gpt_neox.layers"),
-    ],
-)
-def test_a_sound_model_of_any_family_passes_every_check(family: str, path: str) -> None:
+@pytest.mark.parametrize("family", FAMILIES)
+def test_a_sound_model_of_any_family_passes_every_check(family: str) -> None:
     found = findings(family=family)
 
     assert [finding for finding in found.values() if finding.ok is False] == []
-    assert found["layers"].detail.startswith(f"2 at {path}, hidden size 32, embeddings 32 wide")
+    assert found["layers"].detail.startswith("2 at ")
+    assert f", hidden size 32, embeddings {16 if family == 'opt-narrow' else 32} wide" in found["layers"].detail
+    assert found["protocols"].detail == "nl, cipher, sde, hidden"
     assert found["cold cipher = greedy"].ok and found["same request, same reply"].ok
+
+
+@pytest.mark.parametrize(
+    ("family", "config", "attention", "positions"),
+    [
+        ("llama", {}, "full on all 2 layers", "rotary"),
+        ("mistral-window", {}, "a sliding window of 8 positions on all 2 layers", "rotary"),
+        ("qwen2-window", {}, "full on layer 0; a sliding window of 8 positions on layer 1", "rotary"),
+        ("gemma2", {}, "a sliding window of 8 positions on layer 0; full on layer 1", "rotary"),
+        (
+            "gemma3_text",
+            {"num_hidden_layers": 8, "layer_types": [*["sliding_attention"] * 3, "full_attention"] * 2},
+            "a sliding window of 8 positions on layers 0-2, 4-6; full on layers 3, 7",
+            "rotary",
+        ),
+        ("falcon", {}, "full on all 2 layers", "rotary"),
+        ("falcon-alibi", {}, "full on all 2 layers", "alibi: attention fades with distance"),
+        ("mpt", {}, "full on all 2 layers", "alibi: attention fades with distance"),
+        ("bloom", {}, "full on all 2 layers", "alibi: attention fades with distance"),
+        ("gpt2", {}, "full on all 2 layers", "learned"),
+        ("opt", {}, "full on all 2 layers", "learned"),
+        ("gpt_neox", {}, "full on all 2 layers", "rotary"),
+        (
+            "llama",
+            {"rope_parameters": {"rope_type": "linear", "factor": 2.0, "rope_theta": 1e4}},
+            "full on all 2 layers",
+            "rotary, scaled by linear",
+        ),
+        (
+            "phi3",
+            {"rope_parameters": dict(LONGROPE), "original_max_position_embeddings": 256},
+            "full on all 2 layers",
+            "rotary, scaled by longrope past 256 positions, for all rows at once: longer requests are refused",
+        ),
+    ],
+)
+def test_what_layers_attend_to_and_count_by_is_told(
+    family: str, config: dict[str, Any], attention: str, positions: str
+) -> None:
+    model = tiny_model(family, **config)
+
+    found = {finding.check: finding.detail for finding in family_findings(model, model.config.num_hidden_layers)}
+
+    assert (found["attention"], found["positions"]) == (attention, positions)
+
+
+@pytest.mark.parametrize("family", LIMITED)
+def test_a_family_that_can_take_part_in_some_protocols_is_told_which(family: str) -> None:
+    found = findings(family=family, **LIMITED[family])
+    names, *reasons = found["protocols"].detail.split("; ")
+
+    assert [finding for finding in found.values() if finding.ok is False] == []
+    assert names == ("nl" if family == "gemma3n_text" else "nl, sde, hidden")
+    assert reasons[0] == "no cipher: its layers look token ids up besides the embeddings"
+    assert reasons[1:] == [
+        f"no {name}: its layers put out 2 states a position" for name in ("sde", "hidden") if name not in names
+    ]
+    assert found["ids = embeddings"].ok is None
 
 
 def test_every_finding_is_one_line() -> None:
@@ -112,7 +146,8 @@ def test_padded_rows_of_a_table_are_counted_and_missing_ones_are_a_fault() -> No
 
 
 def test_a_model_that_never_stops_is_a_fault() -> None:
-    tokenizer = with_template(CHATML, eos_token=None)
+    tokenizer = tokenizer_with(CHATML)
+    tokenizer.eos_token = None
 
     stops = findings(tokenizer, eos_token_id=None)["stop ids"]
 
@@ -125,24 +160,54 @@ def test_the_latent_layers_are_told_with_their_reason() -> None:
 
 
 Expected = dict[str, tuple[bool | None, str]]
+REFUSED = (None, "refused by the template: we put it before the first user turn")
+LEFT_OUT = (None, "left out by the template: we put it before the first user turn")
+ALTERNATING = (None, "strictly alternating: we join neighbouring turns of one role")
+WRITTEN = (True, f"the template writes {chats.BOS!r}, and we add no other")
+NO_FIRST = (True, "none: neither the template nor the tokenizer puts one")
+TRIMMED = (None, "trimmed: white space at the ends of a turn is lost")
 TEMPLATES: dict[str, tuple[str | None, Expected]] = {
     "any": (TURN + OPENED, {"system turn": (True, "accepted"), "order of turns": (True, "any")}),
     "opens": (TURN + OPENED, {"chat template": (True, "opens the assistant's turn with '[assistant]'")}),
-    "does not open": (TURN, {"chat template": (True, "does not open the assistant's turn")}),
-    "refuses system": (REFUSES_SYSTEM + TURN, {"system turn": (None, "refused by the template: we put it before")}),
-    "drops system": (DROPS_SYSTEM, {"system turn": (None, "left out by the template: we put it before")}),
-    "alternates": (ALTERNATES + TURN, {"order of turns": (None, "strictly alternating: we join")}),
-    "own system": (OWN_SYSTEM + TURN, {"default system prompt": (None, "adds '[system]You are a teapot.'")}),
-    "no own system": (TURN + OPENED, {"default system prompt": (None, "none")}),
-    "trims": (TURN.replace("content", "content | trim"), {"content of a turn": (None, "trimmed")}),
-    "keeps": (TURN, {"content of a turn": (True, "as it is written")}),
-    "thinks": (TURN + OPENED + THINKS, {"thinking": (None, "a switch (enable_thinking), which we leave on")}),
+    "llama 3": (chats.LLAMA_3, {"first token": WRITTEN, "content of a turn": TRIMMED, "order of turns": (True, "any")}),
+    "llama 2": (chats.LLAMA_2, {"system turn": (True, "accepted"), "order of turns": ALTERNATING}),
+    "mistral": (
+        chats.MISTRAL,
+        {
+            "system turn": REFUSED,
+            "order of turns": ALTERNATING,
+            "chat template": (True, "does not open the assistant's turn"),
+            "first token": WRITTEN,
+        },
+    ),
+    "gemma": (chats.GEMMA, {"system turn": REFUSED, "order of turns": ALTERNATING, "first token": WRITTEN}),
+    "phi 3": (chats.PHI_3, {"system turn": LEFT_OUT, "first token": NO_FIRST}),
+    "qwen 2": (
+        chats.QWEN_2,
+        {
+            "default system prompt": (None, "adds '<|im_start|>system\\nYou are a teapot.'"),
+            "first token": NO_FIRST,
+        },
+    ),
+    "qwen 3": (
+        chats.QWEN_3,
+        {"thinking": (None, "a switch (enable_thinking), left on as the template does unless it is chosen")},
+    ),
+    "deepseek": (
+        chats.DEEPSEEK,
+        {"thinking": (None, "a switch (thinking), left off as the template does unless it is chosen")},
+    ),
+    "keeps": (TURN, {"content of a turn": (True, "as it is written"), "default system prompt": (None, "none")}),
     "does not think": (TURN, {"thinking": (None, "no switch")}),
     "loses turns": (LAST_ONLY, {"heard messages": (False, "")}),
     "refuses all": ("{{ raise_exception('never') }}", {"chat template": (False, "it refuses a question")}),
     "none": (
         None,
-        {"chat template": (None, "none: roles are written in capitals"), "heard messages": (True, "own tokens")},
+        {
+            "chat template": (None, "none: roles are written in capitals"),
+            "first token": NO_FIRST,
+            "heard messages": (True, "own tokens"),
+        },
     ),
 }
 
@@ -158,10 +223,25 @@ def test_how_a_template_behaves_is_told(name: str) -> None:
         assert found[check].detail.startswith(detail)
 
 
-def test_a_template_that_writes_the_first_token_itself_is_told_from_one_that_does_not() -> None:
-    found = of_template("{{ bos_token }}" + TURN, bos_token="<|endoftext|>")
+@pytest.mark.parametrize(
+    ("template", "ok", "detail"),
+    [
+        (chats.GEMMA, True, f"the template writes {chats.BOS!r}, and we add no other"),
+        (
+            chats.PHI_3,
+            None,
+            f"none: the template writes no {chats.BOS!r}, "
+            "though the tokenizer puts one before plain text; we follow it",
+        ),
+        (None, True, f"{chats.BOS!r}, as the tokenizer puts it before plain text"),
+    ],
+)
+def test_who_puts_the_first_token_is_told_of_a_tokenizer_that_adds_one_by_itself(
+    template: str | None, ok: bool | None, detail: str
+) -> None:
+    found = of_template(template, adds=True)["first token"]
 
-    assert found["chat template"].detail.endswith("writes '<|endoftext|>' at the start, and we add no other")
+    assert (found.ok, found.detail) == (ok, detail)
 
 
 def state_space_model() -> MambaForCausalLM:
