@@ -5,16 +5,15 @@ import torch
 from torch import nn
 
 from sottovoce.errors import ModelError
-from sottovoce.models import assemble
 from sottovoce.models.layers import decoder_layers, hooked, read_before
-from tests.support import noise, tiny_model, tiny_tokenizer
+from tests.support import FAMILIES, noise, tiny_model
 
 
 def hooks(model: nn.Module) -> int:
     return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
 
 
-@pytest.mark.parametrize("family", ["qwen2", "gemma2", "gpt2", "gpt_neox", "opt", "falcon", "bloom", "mpt"])
+@pytest.mark.parametrize("family", FAMILIES)
 def test_the_layers_of_a_family_are_found(family: str) -> None:
     assert len(decoder_layers(tiny_model(family))) == 2
 
@@ -33,11 +32,6 @@ def test_layers_at_another_place_are_found_by_their_path() -> None:
     model.tower.steps = nn.ModuleList([nn.Linear(2, 2)])
 
     assert decoder_layers(model, "tower.steps") is model.tower.steps
-
-
-def test_a_family_that_keeps_no_keys_and_values_is_refused() -> None:
-    with pytest.raises(ModelError, match="MambaForCausalLM keeps a recurrent state"):
-        assemble("mamba", tiny_model("mamba"), tiny_tokenizer())
 
 
 def test_a_hook_changes_tensors_and_tuples_inside_its_block_alone() -> None:
