@@ -55,6 +55,7 @@ def _values(request: Request) -> None:
             not 0 < penalty < math.inf,
             f"repetition_penalty is {penalty}; expected above 0",
         ),
+        (not 0 <= sampling.seed < 2**64, f"seed is {sampling.seed}; expected 0 to 2**64 - 1"),
         ("" in stop.texts, "a stop string is empty; expected at least one character"),
     ]
     for found, message in wrong:

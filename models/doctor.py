@@ -12,7 +12,6 @@ from sottovoce.models.family import family_findings
 from sottovoce.models.finding import Finding
 from sottovoce.models.load import Dtype, assemble, read
 from sottovoce.models.mind import KNOWN_LAYERS, Mind
-from sottovoce.models.network import Past
 from sottovoce.models.selftest import self_test
 from sottovoce.models.template_check import template_findings
 
@@ -122,24 +121,20 @@ def _memory(mind: Mind) -> list[Finding]:
     ]
 
 
-@torch.inference_mode()
 def _cache(mind: Mind) -> str:
     """Measured on one token, so that grouped heads and compressed caches count as what they are."""
-    past = Past([1], 1, mind.network.device)
     try:
-        mind.network.forward(torch.zeros(1, 1, dtype=torch.long, device=past.device), past, {})
+        kinds = mind.network.kinds
     except Exception as error:  # whatever a model's own code breaks on; the self-test says what to do
         return f"not measured: {type(error).__name__}"
-    found = [getattr(layer, part, None) for layer in past.cache.layers for part in ("keys", "values")]
-    kept = [part for part in found if part is not None]  # (1, heads, 1, width) each
-    if not kept:
+    if not kinds:
         return "the model keeps no keys and values"
-    _, heads, _, width = kept[0].shape
     queries = mind.model.config.get_text_config().num_attention_heads
-    size = 1000 * sum(part.numel() * part.element_size() for part in kept)
+    size = 1000 * sum(kind.nbytes for kind in kinds)
+    layers = len({layer for kind in kinds for layer, _ in kind.members})
     return (
-        f"{_amount(size)} per 1,000 tokens ({len(kept) // 2} layers, keys and values of {heads} heads "
-        f"for {queries} queries, {width} wide, {_name(kept[0].dtype)})"
+        f"{_amount(size)} per 1,000 tokens ({layers} layers, keys and values of {kinds[0].heads} heads "
+        f"for {queries} queries, {kinds[0].width} wide, {_name(kinds[0].dtype)})"
     )
 
 

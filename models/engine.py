@@ -1,7 +1,7 @@
-"""One owner of a shared model: concurrent requests, sync and async, become batches of one thread.
+"""One owner of a shared model: concurrent requests, sync and async, are rows of one thread's batch.
 
-A waiting request joins the next batch. A request that is cancelled leaves it; one that fails inside
-the model is tried again alone, so that only the faulty one fails; out of memory halves the batch.
+A request takes a slot as soon as one is free, also while others decode. One that is cancelled frees
+its slot before the next step; one that fails inside the model fails alone; see `batch`.
 """
 
 from __future__ import annotations
@@ -13,27 +13,24 @@ import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 
 import torch
 
-from sottovoce.errors import EngineError, SottovoceError
+from sottovoce.errors import EngineError
+from sottovoce.models.batch import Batch
 from sottovoce.models.check import check
-from sottovoce.models.decode import decode
+from sottovoce.models.keys import chain, position_keys
 from sottovoce.models.network import Network
 from sottovoce.models.request import Reply, Request
 from sottovoce.models.row import Job, Row
+from sottovoce.models.seats import Limits
+from sottovoce.models.tally import Tally
 from sottovoce.models.text import Detokenizer
 
 MAX_BATCH = 64
-QUIET = 0.002  # seconds without a newcomer after which a batch starts
-LONGEST_WAIT = 0.02  # seconds after which it starts whatever still comes
-
-
-@dataclass(frozen=True, eq=False)
-class _Ticket:
-    job: Job
-    future: Future[Reply]
+EXACT_BATCH = 16  # every step of an exact engine has as many rows, so fewer are cheaper
+QUIET = 0.001  # seconds without a newcomer after which an idle engine begins
+LONGEST_WAIT = 0.01  # seconds after which it begins whatever still comes
 
 
 class Engine:
@@ -44,22 +41,36 @@ class Engine:
         network: Network,
         detokenizers: Mapping[bool, Detokenizer],
         *,
-        max_batch: int = MAX_BATCH,
+        max_batch: int | None = None,
         threads: int | None = None,
+        memory: int | None = None,
+        exact: bool = False,
+        reuse: bool = True,
     ) -> None:
-        """Start the engine's thread at the first request; `threads` are torch's inside it."""
+        """Start the engine's thread at the first request.
+
+        Args:
+            network: The model.
+            detokenizers: By whether special tokens are text.
+            max_batch: Slots; None is 64, or 16 where `exact`.
+            threads: torch's, inside the engine's thread; an exact engine has one.
+            memory: Bytes for keys and values, prefixes included; None is a share of what is free.
+            exact: Equal bits whatever the company, at the price of full batches in every step.
+            reuse: Keep what was read, so that equal beginnings of prompts are read once.
+        """
         self.network, self._detokenizers = network, detokenizers
-        self.max_batch, self._threads = max_batch, threads
+        self.limits = Limits(max_batch or (EXACT_BATCH if exact else MAX_BATCH), memory, exact, reuse)
+        self._threads = 1 if exact else threads
         self._worker: _Worker | None = None
         self._lock = threading.Lock()
-        self.batches: list[int] = []
-        """Sizes of the batches run so far."""
+        self.tally = Tally()
+        """What it did so far."""
 
     def submit(self, request: Request, on_text: Callable[[str], None] | None = None) -> Future[Reply]:
-        """Queue a request. Cancelling the future takes the request out of its batch at the next step.
+        """Queue a request. Cancelling the future frees its slot before the next step.
 
-        `on_text` gets the text so far whenever it grew, from the engine's thread; a request that is
-        tried again begins anew, so what was shown only ever repeats.
+        `on_text` gets the text so far whenever it grew, from the engine's thread; a request that
+        begins anew repeats what was shown.
 
         Raises:
             ContextOverflow: prompt and longest reply exceed the model's context.
@@ -67,11 +78,20 @@ class Engine:
         """
         self.check(request)
         future: Future[Reply] = Future()
+        job = self._job(request, future, on_text)
         with self._lock:
             if self._worker is None:
                 self._worker = _Worker(self, self._threads)
-            self._worker.take(_Ticket(Job(request, future.cancelled, on_text), future))
+            self._worker.take(job, future)
         return future
+
+    def _job(self, request: Request, future: Future[Reply], on_text: Callable[[str], None] | None) -> Job:
+        keys: Sequence[bytes] = ()
+        blocks: Sequence[bytes] = ()
+        if self.limits.block:
+            keys = position_keys(request, self.network.table.rows.dtype)
+            blocks = chain(keys[:-1], self.limits.block)
+        return Job(request, lambda row: _settle(future, row), keys, blocks, future.cancelled, on_text)
 
     def run(self, request: Request) -> Reply:
         """Run one request to its end."""
@@ -90,53 +110,55 @@ class Engine:
         check(request, self.network)
 
     def close(self) -> None:
-        """End the thread once what waits has run."""
+        """End the thread once what waits has run; what it kept of prompts is gone. A later request starts another."""
         with self._lock:
             worker, self._worker = self._worker, None
         if worker is not None:
             worker.end()
 
-    def serve(self, tickets: Sequence[_Ticket]) -> None:
-        """Run tickets as one batch, in the worker's thread; every future is settled when it returns."""
-        tickets = [ticket for ticket in tickets if not _left(ticket.future)]
-        if not tickets:
-            return
-        self.batches.append(len(tickets))
-        try:
-            rows = decode(self.network, [ticket.job for ticket in tickets], self._detokenizers)
-        except torch.OutOfMemoryError as error:
-            self._split(tickets, error, parts=2)
-        except Exception as error:  # whatever breaks in a model's own code must reach its request
-            self._split(tickets, error, parts=len(tickets))
-        else:
-            for ticket, row in zip(tickets, rows, strict=True):
-                _settle(ticket.future, row)
+    def twin(self, *, reuse: bool = True, exact: bool = False) -> Engine:
+        """Another engine on the same network, with slots and a thread of its own."""
+        memory, rows = self.limits.memory, None if exact else self.limits.rows
+        return Engine(
+            self.network,
+            self._detokenizers,
+            max_batch=rows,
+            threads=self._threads,
+            memory=memory,
+            exact=exact,
+            reuse=reuse,
+        )
 
-    def _split(self, tickets: Sequence[_Ticket], error: Exception, parts: int) -> None:
-        if len(tickets) == 1:
-            _fail(tickets[0].future, error)
-            return
-        size = -(-len(tickets) // parts)
-        for at in range(0, len(tickets), size):
-            self.serve(tickets[at : at + size])
+    def begin(self, jobs: list[Job]) -> Batch | None:
+        """An empty batch; where the model breaks on its very first token, all jobs end with that, and there is none."""
+        try:
+            return Batch(self.network, self._detokenizers, self.limits, self.tally)
+        except Exception as error:  # whatever breaks in a model's own code must reach its requests
+            for job in jobs:
+                row = Row(job, self._detokenizers, 0)
+                row.error = EngineError(f"the model failed on a first token: {type(error).__name__}: {error}")
+                job.done(row)
+            jobs.clear()
+            return None
+
+
+_Waiting = queue.SimpleQueue[Job | None]
 
 
 class _Worker:
     """The thread of an engine and the queue before it; it holds the engine weakly, so that a forgotten one is freed."""
 
     def __init__(self, engine: Engine, threads: int | None) -> None:
-        self._waiting: queue.SimpleQueue[_Ticket | None] = queue.SimpleQueue()
+        self._waiting: _Waiting = queue.SimpleQueue()
         self._running: weakref.WeakSet[Future[Reply]] = weakref.WeakSet()
-        work = threading.Thread(
-            target=_work, args=(weakref.ref(engine), self._waiting, threads, engine.max_batch), daemon=True
-        )
+        work = threading.Thread(target=_work, args=(weakref.ref(engine), self._waiting, threads), daemon=True)
         self._thread = work
         self._thread.start()
         weakref.finalize(engine, _forgotten, self._waiting, work, self._running)
 
-    def take(self, ticket: _Ticket) -> None:
-        self._running.add(ticket.future)
-        self._waiting.put(ticket)
+    def take(self, job: Job, future: Future[Reply]) -> None:
+        self._running.add(future)
+        self._waiting.put(job)
 
     def end(self) -> None:
         """End the thread once what waits has run."""
@@ -144,34 +166,61 @@ class _Worker:
         self._thread.join()
 
 
-_Waiting = queue.SimpleQueue[_Ticket | None]
-
-
-def _work(engine: weakref.ref[Engine], waiting: _Waiting, threads: int | None, max_batch: int) -> None:
+def _work(engine: weakref.ref[Engine], waiting: _Waiting, threads: int | None) -> None:
     if threads is not None:
         torch.set_num_threads(threads)  # counts for this thread alone
-    while (first := waiting.get()) is not None:
-        tickets, closed = _collect(first, waiting, max_batch)
+    batch: Batch | None = None
+    closed = False
+    while not closed:
+        jobs, closed = _first(waiting)
         alive = engine()
-        if alive is not None:
-            alive.serve(tickets)
-        del alive, tickets, first
-        if closed:
-            return
+        if alive is not None and jobs:
+            batch = batch or alive.begin(jobs)
+        del alive
+        if batch is not None:
+            batch.waiting.extend(jobs)
+            closed = _run(batch, waiting) or closed
+        del jobs
 
 
-def _collect(first: _Ticket, waiting: _Waiting, max_batch: int) -> tuple[list[_Ticket], bool]:
-    """Wait for company within milliseconds; True tells that the engine was closed meanwhile."""
-    tickets, start = [first], time.monotonic()
-    while len(tickets) < max_batch and time.monotonic() - start < LONGEST_WAIT:
+def _run(batch: Batch, waiting: _Waiting) -> bool:
+    """Take turns until nothing is left to do; True tells that the engine was closed meanwhile."""
+    closed = False
+    while batch.busy:
         try:
-            ticket = waiting.get(timeout=QUIET)
+            batch.turn()
+        except Exception as error:  # a mistake of ours: nobody may wait for ever
+            batch.fail(error)
+        closed = _newcomers(batch, waiting) or closed
+    return closed
+
+
+def _newcomers(batch: Batch, waiting: _Waiting) -> bool:
+    while True:
+        try:
+            job = waiting.get_nowait()
+        except queue.Empty:
+            return False
+        if job is None:
+            return True
+        batch.waiting.append(job)
+
+
+def _first(waiting: _Waiting) -> tuple[list[Job], bool]:
+    """Wait for a request, and for company within milliseconds; True tells that the engine was closed."""
+    first = waiting.get()
+    if first is None:
+        return [], True
+    jobs, start = [first], time.monotonic()
+    while time.monotonic() - start < LONGEST_WAIT:
+        try:
+            job = waiting.get(timeout=QUIET)
         except queue.Empty:
             break
-        if ticket is None:
-            return tickets, True
-        tickets.append(ticket)
-    return tickets, False
+        if job is None:
+            return jobs, True
+        jobs.append(job)
+    return jobs, False
 
 
 def _forgotten(waiting: _Waiting, thread: threading.Thread, running: weakref.WeakSet[Future[Reply]]) -> None:
@@ -188,31 +237,13 @@ def _forgotten(waiting: _Waiting, thread: threading.Thread, running: weakref.Wea
         thread.join()
 
 
-def _left(future: Future[Reply]) -> bool:
-    """True where the request was cancelled; tells those who wait for several futures at once."""
-    return future.cancelled() and not future.set_running_or_notify_cancel()
-
-
 def _settle(future: Future[Reply], row: Row) -> None:
-    if row.error is not None or row.finish is None:  # failed, or cancelled on its way
-        _fail(future, row.error or EngineError("the request was cancelled"))
+    """Give a row's end to who waits; a cancelled future tells those who wait for several at once."""
+    if not future.set_running_or_notify_cancel():
         return
     try:
-        reply = row.reply()
+        if row.error is not None:
+            raise row.error
+        future.set_result(row.reply())
     except Exception as error:  # the engine's thread must outlive whatever a reply breaks on
-        _fail(future, error)
-        return
-    if future.set_running_or_notify_cancel():
-        future.set_result(reply)
-
-
-def _fail(future: Future[Reply], error: Exception) -> None:
-    if future.set_running_or_notify_cancel():
-        known = isinstance(error, SottovoceError)
-        future.set_exception(error if known else _engine_error(error))
-
-
-def _engine_error(error: Exception) -> EngineError:
-    wrapped = EngineError(f"the model failed on this request: {type(error).__name__}: {error}")
-    wrapped.__cause__ = error
-    return wrapped
+        future.set_exception(error)

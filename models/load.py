@@ -25,7 +25,7 @@ from transformers.utils.hub import cached_file
 from sottovoce.errors import ModelError, choose
 from sottovoce.models.chat import ChatTemplate
 from sottovoce.models.devices import Device, Place, device_map, is_spread, on_cpu, place_of, placed
-from sottovoce.models.engine import MAX_BATCH, Engine
+from sottovoce.models.engine import Engine
 from sottovoce.models.mind import Mind
 from sottovoce.models.network import Network
 from sottovoce.models.quantised import check_computes, is_quantised
@@ -45,6 +45,8 @@ class _Asked:
     dtype: Dtype
     place: Place
     layers_path: str | None
+    memory: int | None
+    exact: bool
 
 
 _minds: dict[_Asked, Mind] = {}
@@ -52,22 +54,29 @@ _loading = threading.Lock()
 
 
 def load(
-    name: str | Path = BUNDLED, *, dtype: Dtype = "auto", device: Device = "auto", layers_path: str | None = None
+    name: str | Path = BUNDLED,
+    *,
+    dtype: Dtype = "auto",
+    device: Device = "auto",
+    layers_path: str | None = None,
+    memory: int | None = None,
+    exact: bool = False,
 ) -> Mind:
     """Return the mind of a model; the same arguments give the same mind, so agents share its engine.
 
     `dtype` auto is float32 on a CPU, and the checkpoint's own on an accelerator or where it is
     quantised. `device` is a torch device, "auto" (an accelerator if there is one), "map" (spread by
-    accelerate over all devices) or a mapping from modules to devices, "disk" among them.
+    accelerate over all devices) or a mapping from modules to devices, "disk" among them. `memory` and
+    `exact` are the engine's: bytes for keys and values, and equal bits whatever the company.
 
     Raises:
         ModelError: no such model, a folder that is no model, pickled or damaged weights, a package that they need.
     """
-    asked = _Asked(_locate(name), dtype, place_of(device), layers_path)
+    asked = _Asked(_locate(name), dtype, place_of(device), layers_path, memory, exact)
     with _loading:
         if asked not in _minds:
             model, tokenizer = _read(str(name), asked.where, dtype, asked.place)
-            mind = assemble(str(name), model, tokenizer, layers_path=layers_path)
+            mind = assemble(str(name), model, tokenizer, layers_path=layers_path, memory=memory, exact=exact)
             if is_spread(asked.place):
                 _ = mind.weights_key  # kept: weights cannot be fetched to look at them while the engine computes
             _minds[asked] = mind
@@ -103,16 +112,21 @@ def assemble(
     tokenizer: PreTrainedTokenizerBase,
     *,
     layers_path: str | None = None,
-    max_batch: int = MAX_BATCH,
+    max_batch: int | None = None,
     threads: int | None = None,
+    memory: int | None = None,
+    exact: bool = False,
+    reuse: bool = True,
 ) -> Mind:
-    """Make a mind of a model and a tokenizer that are in memory already."""
+    """Make a mind of a model and a tokenizer that are in memory already; the last five are the engine's."""
     vocabulary = max(tokenizer.get_vocab().values()) + 1
     network = Network(model, vocabulary, layers_path)
     if threads is None and network.device.type == "cpu" and model.num_parameters() < SMALL:
         threads = 1
     detokenizers = {special: Detokenizer(tokenizer, special=special) for special in (False, True)}
-    engine = Engine(network, detokenizers, max_batch=max_batch, threads=threads)
+    engine = Engine(
+        network, detokenizers, max_batch=max_batch, threads=threads, memory=memory, exact=exact, reuse=reuse
+    )
     return Mind(name, model, tokenizer, network, engine, ChatTemplate(tokenizer))
 
 

@@ -1,25 +1,52 @@
-"""The forward pass of one Hugging Face causal LM: padding, cache, hooks; logits at the last position."""
+"""The forward pass of one Hugging Face causal LM over slots: inputs, masks, hooks; logits at the last position."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
 
 import torch
 from torch import nn
 from transformers import DynamicCache, PreTrainedModel
 
 from sottovoce.errors import ModelError
+from sottovoce.models.attention import Attention
 from sottovoce.models.layers import Change, decoder_layers, hooked, read_before
-from sottovoce.models.request import Ids, Record, Request
+from sottovoce.models.slots import Kind, Pages, SlotCache, kinds_of
 from sottovoce.models.table import Table
 
 FINAL = -1
-"""Under this key a capture holds the last layer's state after the final norm."""
-States = dict[int, torch.Tensor]
-"""By layer: the state (b, H) of the last position."""
+"""Under this key a pass holds the last layer's state after the final norm."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """What a forward pass gave."""
+
+    logits: torch.Tensor
+    """At the last position, over the tokenizer's vocabulary: (b, V) float32."""
+    states: Mapping[int, torch.Tensor]
+    """By layer: the state (b, H) of the last position."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """What a forward pass reads: queries (b, n) of a window of slots."""
+
+    inputs: torch.Tensor
+    """Ids (b, n), or embeddings (b, n, E)."""
+    positions: torch.Tensor
+    columns: torch.Tensor
+    """Where keys and values are written: the positions, but for padding."""
+    span: torch.Tensor
+    """0 .. c - 1: the columns that are looked at."""
+    window: Pages
+    plain: bool = False
+    """True where no mask is needed: one query each that sees all columns, or whole prompts from column 0."""
 
 
 class Network:
@@ -29,7 +56,7 @@ class Network:
         """Keep the model in evaluation mode; `vocabulary` is the tokenizer's, without padded rows.
 
         Raises:
-            ModelError: the decoder layers or the output head were not found.
+            ModelError: the decoder layers or the output head were not found, or it does not attend as we can mask.
         """
         if getattr(model, "_is_stateful", False):
             raise ModelError(
@@ -43,9 +70,9 @@ class Network:
         if head is None:
             raise ModelError(f"{type(model).__name__} has no output head; expected a causal language model")
         self.head: nn.Module = head
+        self.attention = Attention.of(model)
         self.table = Table.of(self.embedding, min(vocabulary, model.config.get_text_config().vocab_size))
         self._accepts = set(inspect.signature(model.forward).parameters)
-        self._ready_masks = "position_ids" in self._accepts and _attends_to_all(model)
 
     @property
     def device(self) -> torch.device:
@@ -64,141 +91,71 @@ class Network:
         """H, the width of the states between layers."""
         return int(self.model.config.get_text_config().hidden_size)
 
+    @cached_property
+    def kinds(self) -> tuple[Kind, ...]:
+        """What the model keeps of each position, measured on one token: grouped or compressed, on which device."""
+        cache = DynamicCache()  # without config: with one, windowed layers would keep no more than their window
+        with torch.inference_mode():
+            self.model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device), past_key_values=cache)
+        return kinds_of(cache)
+
     def embed(self, ids: torch.Tensor) -> torch.Tensor:
         """Token ids as the model's own module embeds them."""
         embedded: torch.Tensor = self.embedding(ids)
         return embedded
 
     def forward(
-        self, inputs: torch.Tensor, past: Past, changes: dict[int, Change], *, normed: States | None = None
-    ) -> torch.Tensor:
-        """Read inputs, ids (b, n) or embeddings (b, n, E), after what `past` holds.
+        self,
+        reading: Reading,
+        layers: Sequence[int] = (),
+        edits: Mapping[int, Change] | None = None,
+        *,
+        traced: bool = False,
+    ) -> Pass:
+        """Read, and give the states of `layers`; FINAL among them is the last one's after the final norm.
 
-        Returns float32 logits (b, V) over the tokenizer's vocabulary; puts the last layer's state
-        after the final norm into `normed`, where that is given.
+        `edits` change what decoder layers put out; they come before the states are taken. A step may
+        be `traced`: the same operations without the Python around them, where that is possible.
         """
-        arguments = past.arguments(inputs.shape[1], ready=self._ready_masks)
-        arguments["input_ids" if inputs.dim() == 2 else "inputs_embeds"] = inputs
-        if "logits_to_keep" in self._accepts:
-            arguments["logits_to_keep"] = 1
-        if "position_ids" not in self._accepts:  # alibi families count positions from the mask
-            del arguments["position_ids"]
+        states: dict[int, torch.Tensor] = {}
+        changes = _capture([layer for layer in layers if layer != FINAL], states, edits or {})
         with ExitStack() as stack:
             stack.enter_context(hooked(self.layers, changes))
-            if normed is not None:
-                keep = normed.__setitem__
-                stack.enter_context(read_before(self.head, lambda states: keep(FINAL, states[:, -1].clone())))
-            logits: torch.Tensor = self.model(**arguments, use_cache=True).logits
-        past.seen += inputs.shape[1]
-        return logits[:, -1, : len(self.table)].float()
+            if FINAL in layers:
+                keep = states.__setitem__
+                stack.enter_context(read_before(self.head, lambda normed: keep(FINAL, normed[:, -1].clone())))
+            logits: torch.Tensor = self.model(**self._arguments(reading), use_cache=True).logits
+        return Pass(logits[:, -1, : len(self.table)].float(), states)
 
-
-@dataclass
-class Past:
-    """What a batch has read: keys and values, left padding, and how far it came."""
-
-    lengths: list[int]
-    room: int
-    """Positions that decoding may add."""
-    device: torch.device
-    seen: int = 0
-    cache: DynamicCache = field(
-        default_factory=DynamicCache
-    )  # without config: every layer full, the mask does the window
-    mask: torch.Tensor = field(init=False)
-    """(b, all positions): False at the padding."""
-    positions: torch.Tensor = field(init=False)
-    """(b, all positions): counted from each row's first token."""
-
-    def __post_init__(self) -> None:
-        longest = max(self.lengths)
-        pads = longest - torch.tensor(self.lengths, device=self.device)  # (b,)
-        columns = torch.arange(longest + self.room, device=self.device)
-        self.mask = columns >= pads[:, None]
-        self.positions = (columns - pads[:, None]).clamp_min(0)
-        self.padded = min(self.lengths) < longest
-
-    def arguments(self, n: int, *, ready: bool) -> dict[str, object]:
-        """Keyword arguments of the forward pass over the next n positions; `ready` as `_attends_to_all` has it."""
-        end = self.seen + n
-        arguments: dict[str, object] = {
-            "position_ids": self.positions[:, self.seen : end],
-            "past_key_values": self.cache,
+    def _arguments(self, reading: Reading) -> dict[str, Any]:
+        """Keyword arguments of the model (Any: of all kinds)."""
+        inputs, end = reading.inputs, reading.span.shape[0]
+        layers = 1 + max((layer for kind in self.kinds for layer, _ in kind.members), default=-1)
+        arguments: dict[str, Any] = {
+            "input_ids" if inputs.dim() == 2 else "inputs_embeds": inputs,
+            "past_key_values": SlotCache(self.kinds, layers, reading.window, reading.columns, end),
         }
-        if self.padded:
-            arguments["attention_mask"] = (
-                self.mask[:, None, None, :end] if ready and n == 1 else self.mask[:, :end].long()
-            )
+        if not reading.plain or self.attention.window is not None:
+            arguments["attention_mask"] = self.attention.mask(reading.positions, reading.span)
+        if "logits_to_keep" in self._accepts:
+            arguments["logits_to_keep"] = 1
+        if "position_ids" in self._accepts:  # alibi families count positions from the mask
+            arguments["position_ids"] = reading.positions
         return arguments
 
-    def select(self, keep: Sequence[int]) -> None:
-        """Go on with these rows alone."""
-        at = torch.tensor(keep, device=self.device)
-        self.cache.batch_select_indices(at)
-        self.mask, self.positions = self.mask[at], self.positions[at]
 
+def _capture(layers: Sequence[int], states: dict[int, torch.Tensor], edits: Mapping[int, Change]) -> dict[int, Change]:
+    """The edits, and after them what puts the last position of each layer into `states`."""
 
-def _attends_to_all(model: PreTrainedModel) -> bool:
-    """True where a step's mask is the padding alone: transformers then takes it ready made, in 4-D.
+    def change(layer: int) -> Change:
+        edit = edits.get(layer)
 
-    Elsewhere (windows, alibi, an attention that adds its mask) it builds the mask from a 2-D one, at
-    each step: 8 % of the time at batch 8.
-    """
-    config = model.config.get_text_config()
-    kinds = set(getattr(config, "layer_types", None) or ["full_attention"])
-    windowed = kinds != {"full_attention"} or getattr(config, "sliding_window", None) is not None
-    return config._attn_implementation == "sdpa" and not windowed and not getattr(config, "alibi", False)
-
-
-def prompt_inputs(network: Network, requests: Sequence[Request], *, as_rows: bool) -> torch.Tensor:
-    """Left-padded prompts: ids (b, n), or with `as_rows` embeddings (b, n, E)."""
-    longest = max(request.length for request in requests)
-    if not as_rows:
-        ids = [sum((piece.ids for piece in request.prompt if isinstance(piece, Ids)), ()) for request in requests]
-        return torch.tensor([[0] * (longest - len(row)) + list(row) for row in ids], device=network.device)
-    table = network.table.rows
-    inputs = torch.zeros(len(requests), longest, table.shape[1], dtype=table.dtype, device=network.device)
-    for row, request in zip(inputs, requests, strict=True):
-        at = longest - request.length
-        for piece in request.prompt:
-            row[at : at + len(piece)] = (
-                network.embed(torch.tensor(piece.ids, dtype=torch.long, device=network.device))
-                if isinstance(piece, Ids)
-                else piece.rows.to(row)
-            )
-            at += len(piece)
-    return inputs
-
-
-def capture(records: Sequence[Record], states: States) -> dict[int, Change]:
-    """Changes that change nothing, and put the last position of every recorded layer into `states`."""
-
-    def reader(layer: int) -> Change:
-        def read(hidden: torch.Tensor) -> torch.Tensor:
-            states[layer] = hidden[:, -1].clone()  # (b, H); a view would hold the whole prefill
+        def changed(hidden: torch.Tensor) -> torch.Tensor:
+            hidden = edit(hidden) if edit else hidden
+            if layer in layers:
+                states[layer] = hidden[:, -1].clone()  # (b, H); a view would hold the whole prompt
             return hidden
 
-        return read
+        return changed
 
-    return {layer: reader(layer) for record in records for layer in record.layers}
-
-
-def apply_edits(requests: Sequence[Request], changes: dict[int, Change]) -> dict[int, Change]:
-    """Put each request's edits before `changes`: added in float32 at prompt positions, then cast."""
-    longest = max(request.length for request in requests)
-    edits: dict[int, list[tuple[int, int, torch.Tensor]]] = {}
-    for i, request in enumerate(requests):
-        for edit in request.edits:
-            edits.setdefault(edit.layer, []).append((i, longest - request.length + edit.at, edit.delta))
-
-    def editor(layer: int) -> Change:
-        def change(hidden: torch.Tensor) -> torch.Tensor:
-            hidden = hidden.clone()
-            for i, at, delta in edits[layer]:
-                here = hidden[i, at : at + len(delta)]
-                here.copy_(here.float() + delta.to(here.device).float())
-            return changes[layer](hidden) if layer in changes else hidden
-
-        return change
-
-    return {**changes, **{layer: editor(layer) for layer in edits}}
+    return {layer: change(layer) for layer in {*layers, *edits}}

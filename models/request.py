@@ -155,6 +155,8 @@ class Usage:
 
     prompt: int
     new: int
+    reused: int = 0
+    """Positions of the prompt that an earlier request had read."""
 
 
 @dataclass(frozen=True, eq=False)

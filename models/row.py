@@ -1,16 +1,18 @@
-"""The progress of one row of a batch: what it kept, when it stops, and the reply it becomes."""
+"""The progress of one row of a batch: what it read and kept, when it stops, and the reply it becomes."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 import torch
 
-from sottovoce.errors import EngineError
-from sottovoce.models.network import FINAL
-from sottovoce.models.request import Ids, Reply, Request, Sparse, Stats, Usage
+from sottovoce.errors import EngineError, SottovoceError
+from sottovoce.models.keys import id_keys, row_keys
+from sottovoce.models.recorder import Recorder
+from sottovoce.models.request import Ids, Reply, Request, Usage
 from sottovoce.models.sampling import uniforms
 from sottovoce.models.text import Detokenizer, first_stop, held_back, overlapping
 
@@ -22,6 +24,12 @@ class Job:
     """A request on its way through the engine."""
 
     request: Request
+    done: Callable[[Row], None]
+    """Gets the row when it left: finished, failed or cancelled."""
+    keys: Sequence[bytes] = ()
+    """Of the prompt's positions, for the prefix cache."""
+    blocks: Sequence[bytes] = ()
+    """Digests of the prompt's blocks before its last position, which is always read anew."""
     cancelled: Callable[[], bool] = lambda: False
     on_text: Callable[[str], None] | None = None
     """Gets the reply's text so far whenever it grew, from the engine's thread."""
@@ -35,30 +43,43 @@ class Choice:
     """-1 where the logits were not finite."""
     argmax: int
     """Of the logits; the id again where no row of the batch stops by it."""
-    stats: torch.Tensor | None = None
-    top: tuple[torch.Tensor, torch.Tensor] | None = None
-    """Ids and log-probabilities of the most probable tokens: at least as many as asked for."""
+    logits: torch.Tensor
+    """(V,), a view of the step's."""
+    weights: torch.Tensor | None = None
+    """(V,) averaging weights of a mean."""
     rows: Mapping[str, torch.Tensor] = field(default_factory=dict)
-    sparse: tuple[torch.Tensor, torch.Tensor] | None = None
-    """Ids and values of the largest averaging weights: at least as many as asked for."""
+    """By table key, the mean (E,)."""
 
 
 class Row:
-    """One request while it decodes."""
+    """One request while it reads its prompt and decodes."""
 
     def __init__(self, job: Job, detokenizers: Mapping[bool, Detokenizer], last_layer: int) -> None:
         """Draw the row's uniforms and start empty."""
-        self.job, self.request = job, job.request
+        self.job, self.request, self.length = job, job.request, job.request.length
+        self.filled = self.reused = 0
+        """Columns of the slot in use, and how many of the prompt's came from the prefix cache."""
         self.ids: list[int] = []
-        self.seen = [id for piece in self.request.prompt if isinstance(piece, Ids) for id in piece.ids]
-        self.u: list[float] = uniforms(self.request.sampling.seed, self.request.stop.max_new).tolist()
+        self.fed: list[int | torch.Tensor] = []
+        """What was read after the prompt: ids, or rows of the model's own table."""
+        stop, sampling = self.request.stop, self.request.sampling
+        self.u: list[float] = uniforms(sampling.seed, stop.max_new).tolist() if sampling.temperature > 0 else []
         self.finish: Finish | None = None
-        self.error: EngineError | None = None
-        self._text = detokenizers[self.request.stop.special]
+        self.error: SottovoceError | None = None
+        self._text = detokenizers[stop.special]
         self._shown = 0
-        self._choices: list[Choice] = []
-        self._states: dict[int, list[torch.Tensor]] = {layer: [] for layer in self.request.record.layers}
-        self._normed = last_layer if self.request.record.final_norm else None
+        record = self.request.record
+        self._recorder = Recorder(record, stop.max_new + 1, last_layer if record.final_norm else None)
+
+    @cached_property
+    def prompt_ids(self) -> tuple[int, ...]:
+        """The token ids of the prompt, without its latent pieces."""
+        return tuple(id for piece in self.request.prompt if isinstance(piece, Ids) for id in piece.ids)
+
+    @property
+    def need(self) -> int:
+        """Columns that it may come to fill."""
+        return self.length + self.request.stop.max_new + 1
 
     @property
     def left(self) -> bool:
@@ -69,12 +90,24 @@ class Row:
 
     @property
     def _lacks_state(self) -> bool:
-        return any(len(states) < len(self.ids) + 1 for states in self._states.values())
+        return bool(self.request.record.layers) and self._recorder.n < len(self.ids) + 1
 
-    def see(self, i: int, states: Mapping[int, Sequence[torch.Tensor]]) -> None:
+    def read(self, choice: Choice, own_table: str) -> None:
+        """Note what is read next, as keys of the prefix cache need it."""
+        mean = choice.rows.get(own_table)
+        self.fed.append(choice.id if mean is None else mean)
+
+    def keys(self) -> list[bytes]:
+        """Of all the positions read so far."""
+        fed = self.fed
+        if not fed or isinstance(fed[0], int):
+            return [*self.job.keys, *id_keys(fed)]  # type: ignore[arg-type]  # a row feeds one kind
+        return [*self.job.keys, *row_keys(torch.stack(fed))]  # type: ignore[arg-type]  # as above
+
+    def see(self, i: int, states: Mapping[int, torch.Tensor]) -> None:
         """Keep the states of a forward pass, by layer and row; the row stands at index i of the batch."""
-        for layer, kept in self._states.items():
-            kept.append(states[FINAL if layer == self._normed else layer][i])
+        if self.finish is None or self._lacks_state:
+            self._recorder.see(i, states)
 
     def keep(self, choice: Choice) -> None:
         """Take a step's choice, and see whether the row ends with it."""
@@ -90,7 +123,7 @@ class Row:
         stopped = (choice.argmax if stop.by == "argmax" else choice.id) in stop.ids
         if not stopped or stop.keep:
             self.ids.append(choice.id)
-            self._choices.append(choice)
+            self._recorder.keep(choice.id, choice.logits, choice.weights, choice.rows)
         self.finish = "stop" if stopped else self._cut() or ("length" if len(self.ids) >= stop.max_new else None)
         self._show()
 
@@ -103,7 +136,7 @@ class Row:
         if at is None:
             return None
         keep, _ = overlapping(self._text.spans(self.ids), (at, at + 1))
-        del self.ids[keep:], self._choices[keep:]
+        del self.ids[keep:]
         return "stop_text"
 
     def _show(self) -> None:
@@ -128,39 +161,13 @@ class Row:
     def reply(self) -> Reply:
         """The finished row, its tensors on the CPU."""
         assert self.finish is not None, "only a finished row has a reply"
-        n, record = len(self.ids), self.request.record
+        n, kept = len(self.ids), self._recorder
         return Reply(
             ids=tuple(self.ids),
             finish=self.finish,
-            usage=Usage(self.request.length, n),
-            rows={key: _stack([choice.rows[key] for choice in self._choices]) for key in self._row_keys()},
-            states={layer: _stack(states[: n + 1]) for layer, states in self._states.items()},
-            stats=_stats(self._choices, record.top) if record.stats else None,
-            sparse=_sparse(self._choices, record.sparse) if record.sparse else None,
+            usage=Usage(self.length, n, self.reused),
+            rows=kept.means(n),
+            states=kept.states(n + 1),
+            stats=kept.stats(n),
+            sparse=kept.sparse(n),
         )
-
-    def _row_keys(self) -> list[str]:
-        return list(self._choices[0].rows) if self._choices else []
-
-
-def _stack(tensors: list[torch.Tensor]) -> torch.Tensor:
-    return torch.stack(tensors).cpu()
-
-
-def _stats(choices: list[Choice], top: int) -> Stats:
-    if not choices:
-        none = torch.zeros(0)
-        return Stats(none, none, none, none, torch.zeros(0, top, dtype=torch.long), torch.zeros(0, top))
-    numbers = _stack([choice.stats for choice in choices if choice.stats is not None])
-    tops = [choice.top for choice in choices if choice.top is not None]
-    logprob, entropy, varentropy, kurtosis = numbers.unbind(-1)
-    top_ids, top_logprobs = _stack([ids for ids, _ in tops]), _stack([logp for _, logp in tops])
-    return Stats(logprob, entropy, varentropy, kurtosis, top_ids[:, :top], top_logprobs[:, :top])
-
-
-def _sparse(choices: list[Choice], size: int) -> Sparse | None:
-    kept = [choice.sparse for choice in choices if choice.sparse is not None]
-    if not kept:
-        return None
-    weights = _stack([weights for _, weights in kept])[:, :size]
-    return Sparse(_stack([ids for ids, _ in kept])[:, :size], weights, weights.sum(-1))

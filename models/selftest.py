@@ -8,15 +8,15 @@ from dataclasses import dataclass
 
 import torch
 
+from sottovoce.models.engine import Engine
 from sottovoce.models.family import LAYERS_READ_IDS, layers_read_ids
 from sottovoce.models.finding import Finding
 from sottovoce.models.mind import Mind
-from sottovoce.models.network import Past, apply_edits, prompt_inputs
-from sottovoce.models.request import Edit, Feed, Ids, Record, Reply, Request, Sampling, Stop
+from sottovoce.models.request import Edit, Feed, Ids, Record, Reply, Request, Rows, Sampling, Stop
 
 BUDGET = 6.0  # seconds, about; a model too slow for it gets the shortest test
-FORWARDS, REPLIES = 14, 4  # what the checks take, about
-TOLERANCE = {  # of the largest logit: what another order of sums may change
+FORWARDS, REPLIES = 16, 4  # what the checks take, about
+TOLERANCE = {  # of the largest log-probability: what another order of sums may change
     torch.float64: 2e-5,
     torch.float32: 2e-5,
     torch.float16: 4e-3,
@@ -36,9 +36,10 @@ def self_test(mind: Mind) -> list[Finding]:
     except Exception as error:  # see above
         return [_broken("self-test", error)]
     checks: dict[str, Callable[[], Finding]] = {
+        "engine = plain pass": trial.plain,
         "ids = embeddings": trial.embeddings,
         "batch = single": trial.batch,
-        "cropped = fresh": trial.cropped,
+        "reused = fresh": trial.reused,
         "edit of zeros": trial.zeros,
         "cold cipher = greedy": trial.cold,
         "same request, same reply": trial.repeat,
@@ -58,13 +59,15 @@ def self_test(mind: Mind) -> list[Finding]:
 
 @dataclass(frozen=True, eq=False)
 class _Trial:
-    """What the checks share: a prompt, the length of replies, and the logits that are right."""
+    """What the checks share: a prompt, the length of replies, and the log-probabilities that are right."""
 
     mind: Mind
     prompt: Prompt
     new: int
+    fresh: Engine
+    """One that reuses nothing."""
     expected: torch.Tensor
-    """Logits (1, V) after the prompt, read alone as ids."""
+    """(V,) after the prompt, by the model without any of our machinery."""
 
     @classmethod
     @torch.inference_mode()
@@ -72,43 +75,51 @@ class _Trial:
         """Fit the lengths to the model's speed and context."""
         words = mind.chat.ids(TEXT)
         context = mind.network.context or 1024
-        _logits(mind, [words[:8]])  # the first pass of a process is no measure
-        seconds = min(_seconds(lambda: _logits(mind, [words[:8]])) for _ in range(2))
+        _plain(mind, words[:8])  # the first pass of a process is no measure
+        seconds = min(_seconds(lambda: _plain(mind, words[:8])) for _ in range(2))
         # A step takes no longer than these 8 tokens.
         length = int(8 * BUDGET / 2 / FORWARDS / seconds)
         new = min(max(int(BUDGET / 2 / REPLIES / seconds), 2), 16, context // 4)
         prompt = (words * 4)[: min(max(length, 8), 48, context // 2)]
-        return cls(mind, prompt, new, _logits(mind, [prompt]))
+        return cls(mind, prompt, new, mind.engine.twin(reuse=False), _plain(mind, prompt))
+
+    def plain(self) -> Finding:
+        """After the prompt, and after a token that was decoded."""
+        read = self._read(self.prompt, new=2)
+        further = _plain(self.mind, (*self.prompt, read.ids[0]))
+        return self._close("engine = plain pass", [(read.first, self.expected), (read.second, further)])
 
     def embeddings(self) -> Finding:
-        return self._close("ids = embeddings", [(_logits(self.mind, [self.prompt], as_rows=True), self.expected)])
+        ids = torch.tensor(self.prompt, device=self.mind.network.device)
+        rows = Rows(self.mind.network.embed(ids).detach(), "the prompt")
+        return self._close("ids = embeddings", [(self._read(rows).first, self.expected)])
 
     def batch(self) -> Finding:
-        """Rows of two lengths, the shorter padded on the left; then one step more."""
-        short, then = self.prompt[: len(self.prompt) // 2], self.prompt[-1]
+        """Two prompts of two lengths, together; then one step more."""
+        short = self.prompt[: len(self.prompt) // 2]
+        together = self._read_all([self.prompt, short], new=2)
         pairs = []
-        for steps in ((), (then,)):
-            together = _logits(self.mind, [self.prompt, short], steps)
-            alone = torch.cat([_logits(self.mind, [self.prompt], steps), _logits(self.mind, [short], steps)])
-            pairs.append((together, alone))
+        for prompt, read in zip((self.prompt, short), together, strict=True):
+            alone = self._read(prompt, new=2)
+            pairs += [(read.first, alone.first), (read.second, alone.second)] if read.ids == alone.ids else []
+            pairs.append((read.first, alone.first))
         return self._close("batch = single", pairs)
 
-    def cropped(self) -> Finding:
-        """The prompt, more tokens, the cache cut back to the prompt, a step: as if all were read at once."""
-        network, ids = self.mind.network, torch.tensor([self.prompt], device=self.mind.network.device)
-        past = Past([len(self.prompt)], 4, network.device)
-        network.forward(ids, past, {})
-        network.forward(ids[:, :4], past, {})
-        past.cache.crop(-4)  # a count to remove: transformers 5.23 takes no length to keep
-        past.seen -= 4
-        found = network.forward(ids[:, :1], past, {})
-        return self._close("cropped = fresh", [(found, _logits(self.mind, [self.prompt + self.prompt[:1]]))])
+    def reused(self) -> Finding:
+        """The prompt and its reply, then more after them: as if all were read at once."""
+        reply = self._reply(Feed(), Sampling())
+        longer = (*self.prompt, *reply.ids, *self.prompt[:2])
+        found = self._read(longer, reuse=True)
+        close = self._close("reused = fresh", [(found.first, _plain(self.mind, longer))])
+        if not close.ok:
+            return close
+        return Finding(close.check, True, f"{close.detail}; {found.reused} of {len(longer)} positions reused")
 
     def zeros(self) -> Finding:
         hidden = self.mind.network.hidden
         layers = self.mind.latent_layers()
-        edits = [Edit(layer, 0, torch.zeros(len(self.prompt), hidden), "zeros") for layer in layers]
-        return self._close("edit of zeros", [(_logits(self.mind, [self.prompt], edits=edits), self.expected)])
+        edits = tuple(Edit(layer, 0, torch.zeros(len(self.prompt), hidden), "zeros") for layer in layers)
+        return self._close("edit of zeros", [(self._read(self.prompt, edits=edits).first, self.expected)])
 
     def cold(self) -> Finding:
         words, mean = self._reply(Feed(), Sampling()), self._reply(Feed("mean"), Sampling())
@@ -118,7 +129,7 @@ class _Trial:
         assert words.stats is not None, "asked for"
         best = words.stats.top_logprobs[same]
         margin = float(best[0] - best[1]) / float(self.expected.abs().max())
-        detail = f"{same} of {self.new} tokens; then the two best were {margin:.1e} of the logits' scale apart"
+        detail = f"{same} of {self.new} tokens; then the two best were {margin:.1e} of their scale apart"
         if margin <= self._allowed:
             return Finding("cold cipher = greedy", True, f"{detail}: a tie")
         return Finding("cold cipher = greedy", False, f"{detail}; use nl or sde with this model")
@@ -140,27 +151,63 @@ class _Trial:
         record = Record(stats=True, top=2)
         return self.mind.engine.run(Request((Ids(self.prompt),), Stop(self.new), (), feed, sampling, record))
 
+    def _read(self, prompt: Prompt | Rows, *, new: int = 1, edits: tuple[Edit, ...] = (), reuse: bool = False) -> _Read:
+        return self._read_all([prompt], new=new, edits=edits, reuse=reuse)[0]
+
+    def _read_all(
+        self,
+        prompts: Sequence[Prompt | Rows],
+        *,
+        new: int = 1,
+        edits: tuple[Edit, ...] = (),
+        reuse: bool = False,
+    ) -> list[_Read]:
+        size = len(self.mind.table)
+        asked = [
+            Request(
+                (prompt if isinstance(prompt, Rows) else Ids(prompt),),
+                Stop(new),
+                edits,
+                record=Record(stats=True, top=size),
+            )
+            for prompt in prompts
+        ]
+        engine = self.mind.engine if reuse else self.fresh
+        return [_Read.of(reply, size) for reply in engine.run_all(asked)]
+
     def _close(self, check: str, pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Finding:
         apart = max(float((found - right).abs().max() / right.abs().max()) for found, right in pairs)
         dtype = str(self.mind.dtype).removeprefix("torch.")
-        detail = f"{apart:.1e} of the logits' scale apart, {self._allowed:g} allowed in {dtype}"
+        detail = f"{apart:.1e} of their scale apart, {self._allowed:g} allowed in {dtype}"
         if apart <= self._allowed:  # false for NaN too
             return Finding(check, True, detail)
         half = self.mind.dtype.itemsize == 2
         return Finding(check, False, f"{detail}; {'load it in float32, or ' if half else ''}{WHAT_TO_DO}")
 
 
-def _logits(
-    mind: Mind, prompts: Sequence[Prompt], steps: Prompt = (), *, as_rows: bool = False, edits: Sequence[Edit] = ()
-) -> torch.Tensor:
-    """Logits (b, V) after the prompts and the same further tokens in each row, one a step."""
-    network = mind.network
-    requests = [Request((Ids(prompt),), Stop(1), tuple(edits)) for prompt in prompts]
-    past = Past([len(prompt) for prompt in prompts], len(steps), network.device)
-    logits = network.forward(prompt_inputs(network, requests, as_rows=as_rows), past, apply_edits(requests, {}))
-    for id in steps:
-        logits = network.forward(torch.full((len(prompts), 1), id, device=network.device), past, {})
-    return logits
+@dataclass(frozen=True, eq=False)
+class _Read:
+    """What the engine gave: log-probabilities (V,) after the prompt, and after the first token."""
+
+    ids: Prompt
+    first: torch.Tensor
+    second: torch.Tensor
+    reused: int
+
+    @classmethod
+    def of(cls, reply: Reply, size: int) -> _Read:
+        """Put the numbers of the whole vocabulary in the order of the ids."""
+        assert reply.stats is not None, "asked for"
+        after = torch.empty(len(reply.ids), size).scatter_(1, reply.stats.top_ids, reply.stats.top_logprobs)
+        return cls(reply.ids, after[0], after[-1], reply.usage.reused)
+
+
+@torch.inference_mode()
+def _plain(mind: Mind, prompt: Prompt) -> torch.Tensor:
+    """Log-probabilities (V,) after a prompt, by the model alone."""
+    ids = torch.tensor([prompt], device=mind.network.device)
+    logits: torch.Tensor = mind.model(input_ids=ids, use_cache=False).logits
+    return logits[0, -1, : len(mind.table)].float().log_softmax(-1).cpu()
 
 
 def _seconds(run: Callable[[], object]) -> float:

@@ -64,11 +64,12 @@ def test_more_samples_leave_the_first_ones_as_they_were(folder: str, store: Payl
     assert len(set(samples(4))) == 4
 
 
-async def test_many_samples_make_one_batch(folder: str, store: PayloadStore) -> None:
+async def test_many_samples_share_their_steps(folder: str, store: PayloadStore) -> None:
     from sottovoce.models import load
 
-    before = len(load(folder).engine.batches)
+    tally = load(folder).engine.tally
+    requests, steps = tally.requests, tally.steps
     graph = baseline("self_consistency", model=[folder], samples=12, max_tokens=3, store=store)
     await graph.ainvoke(QUESTION)
-    batches = load(folder).engine.batches[before:]
-    assert sum(batches) == 12 and len(batches) <= 6
+    assert tally.requests - requests == 12 and tally.steps - steps <= 6 * 3
+    assert tally.widest > 1

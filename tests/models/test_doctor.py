@@ -299,7 +299,7 @@ def test_a_model_that_keeps_its_past_elsewhere_fails_the_check_of_its_cache() ->
     found = examine("forgetful", Forgetful(tiny_config()), tiny_tokenizer())
 
     failed = {finding.check: finding.detail for finding in found if finding.ok is False}
-    assert failed["cropped = fresh"].endswith("use an attention-based causal language model")
+    assert failed["reused = fresh"].endswith("use an attention-based causal language model")
 
 
 class Broken(Qwen2ForCausalLM):

@@ -1,0 +1,284 @@
+"""Continuous batching: rows take slots, read their prompts in bounded chunks, decode, and leave.
+
+A turn seats waiting requests, reads one chunk of prompts, and makes one step with the rows that
+decode: each feeds what it chose, and leaves as soon as it has ended.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
+
+import torch
+
+from sottovoce.errors import EngineError, SottovoceError
+from sottovoce.models import reading
+from sottovoce.models.decode import choose
+from sottovoce.models.memory import amount, out_of_memory
+from sottovoce.models.network import Network
+from sottovoce.models.row import Choice, Job, Row
+from sottovoce.models.seats import Limits, Seats
+from sottovoce.models.tally import Tally
+from sottovoce.models.text import Detokenizer
+
+CHUNK = 1024  # positions of prompts that are read between two steps
+Result = TypeVar("Result")
+
+
+class Batch:
+    """The requests that are under way on one network, and those that wait. One thread uses it."""
+
+    def __init__(
+        self, network: Network, detokenizers: Mapping[bool, Detokenizer], limits: Limits, tally: Tally
+    ) -> None:
+        """Start empty; no memory is taken before the first row."""
+        self.waiting: deque[Job] = deque()
+        self._network, self._limits, self._tally = network, limits, tally
+        self._detokenizers = detokenizers
+        self._last_layer = len(network.layers) - 1
+        self._seats = Seats(network, limits)
+        self._most = limits.rows
+        """Rows at a time: fewer after memory ran out, until nobody waits."""
+        self._logits = torch.empty(0)
+        """Of the rows that decode (ready, V)."""
+
+    @property
+    def busy(self) -> bool:
+        """True while there is anything to do."""
+        return bool(self._seats.rows or self.waiting)
+
+    @torch.inference_mode()
+    def turn(self) -> None:
+        """Seat, read a chunk, make a step."""
+        self._drop_cancelled()
+        self._seat()
+        self._read_prompts()
+        self._step()
+        self._tally.hold(self._seats.nbytes)
+        if not self.busy:
+            self._seats.rest()
+            self._most = self._limits.rows
+
+    def fail(self, error: Exception) -> None:
+        """End all that is under way with an error."""
+        rows, jobs = self._seats.rows[:], list(self.waiting)
+        self._seats.remove(range(len(rows)))
+        self.waiting.clear()
+        for row in [*rows, *map(self._row, jobs)]:
+            self._fail(row, error)
+
+    # Seats
+
+    def _drop_cancelled(self) -> None:
+        rows = self._seats.rows
+        gone = {i: row for i, row in enumerate(rows) if row.job.cancelled()}
+        if gone:
+            self._logits = self._logits[self._seats.remove(list(gone))]
+            for row in gone.values():
+                self._done(row)
+
+    def _seat(self) -> None:
+        """First come, first served; but who shares a beginning with a prompt that is being read waits for it."""
+        seats = self._seats
+        coming = {digest for row in seats.rows[seats.ready :] for digest in row.job.blocks}
+        held: list[Job] = []
+        while self.waiting and len(seats.rows) < self._most:
+            job = self.waiting.popleft()
+            if job.cancelled():
+                self._done(self._row(job))
+            elif self._shares(job, coming):
+                held.append(job)
+            elif seats.room_for(job):
+                self._take(job)
+                coming.update(job.blocks)
+            elif seats.rows:
+                self.waiting.appendleft(job)
+                break
+            else:
+                self._fail(self._row(job), self._too_large(job))
+        self.waiting.extendleft(reversed(held))
+
+    def _shares(self, job: Job, coming: set[bytes]) -> bool:
+        known = self._seats.prefix.known(job.blocks)
+        return known < len(job.blocks) and job.blocks[known] in coming
+
+    def _take(self, job: Job) -> None:
+        row = self._row(job)
+        self._seats.take(row)
+        self._tally.prompt += row.length
+        self._tally.reused += row.reused
+
+    def _row(self, job: Job) -> Row:
+        return Row(job, self._detokenizers, self._last_layer)
+
+    def _too_large(self, job: Job) -> EngineError:
+        return EngineError(
+            f"a prompt of {job.request.length} tokens and a reply of up to {job.request.stop.max_new} need "
+            f"{amount(self._seats.alone_takes(job))} for keys and values, but the budget is "
+            f"{amount(self._seats.budget)}; shorten the prompt, lower max_tokens, or give the engine more memory"
+        )
+
+    # Prompts
+
+    def _read_prompts(self) -> None:
+        """One chunk of the prompts that are not read yet, shared among them."""
+        first, end = self._seats.ready, len(self._seats.rows)
+        if first == end:
+            return
+        if self._limits.exact:
+            self._read_safely(first, first + 1, reading.ROUND)
+        elif self._network.attention.alone:
+            self._read_safely(first, first + 1, CHUNK)
+        else:
+            self._read_safely(first, end, max(CHUNK // (end - first), 1))
+
+    def _read_safely(self, first: int, end: int, chunk: int) -> None:
+        """As `_read`; where it breaks, row by row, so that only the faulty one fails."""
+        rows = self._seats.rows[first:end]
+        try:
+            self._read(first, end, chunk)
+        except Exception as error:  # whatever breaks in a model's own code must reach its request
+            if self._made_room(error):
+                return  # the next turn reads on
+            if len(rows) == 1:
+                self._seats.remove([first])
+                self._fail(rows[0], error)
+                return
+            for row in rows:
+                at = self._seats.rows.index(row)
+                self._read_safely(at, at + 1, chunk)
+
+    def _read(self, first: int, end: int, chunk: int) -> None:
+        seats, rows = self._seats, self._seats.rows[first:end]
+        read = reading.prompts(self._network, seats.slots, first, rows, chunk, exact=self._limits.exact)
+        layers = reading.recorded(rows, self._last_layer)
+        seen = self._network.forward(read, layers, reading.edits(rows, read))
+        self._tally.passes += 1
+        for i, row in enumerate(rows):
+            row.filled = min(row.filled + chunk, row.length)
+            if row.filled == row.length:
+                row.see(i, seen.states)
+                new = seen.logits[i : i + 1]
+                self._logits = torch.cat([self._logits, new]) if seats.ready else new
+                seats.make_ready(first + i)
+
+    # Steps
+
+    def _step(self) -> None:
+        """Choose what each row feeds next, let go of those that end, read the choices of the others."""
+        chosen = self._attempt(self._choose)
+        if chosen is None:
+            return
+        choices, inputs = chosen
+        self._tally.step(len(choices))
+        for i, (row, choice) in enumerate(zip(self._seats.rows, choices, strict=False)):
+            if not row.ids and choice.id >= 0:  # its prompt left sound numbers, so it may serve others
+                self._seats.remember(i, replied=False)
+            _keep(row, choice)
+        stay = self._leave()
+        if len(stay) < len(choices):
+            choices, inputs = [choices[i] for i in stay], inputs[stay]
+        self._feed(choices, inputs)
+
+    def _choose(self) -> tuple[list[Choice], torch.Tensor]:
+        ready = self._seats.ready
+        at_least = self._limits.rows if self._limits.exact else 0
+        return choose(self._network, self._seats.rows[:ready], self._logits[:ready], at_least)
+
+    def _feed(self, choices: Sequence[Choice], inputs: torch.Tensor) -> None:
+        rows = self._seats.rows
+        layers = reading.recorded(rows[: self._seats.ready], self._last_layer)
+
+        def read() -> tuple[torch.Tensor, Mapping[int, torch.Tensor]]:
+            ready, seats = self._seats.ready, self._seats
+            step = reading.step(seats.slots, rows[:ready], inputs[:ready], seats.span, exact=self._limits.exact)
+            seen = self._network.forward(step, layers)
+            return seen.logits, seen.states
+
+        seen = self._attempt(read)
+        if seen is None:
+            return
+        self._logits, states = seen[0][: self._seats.ready], seen[1]
+        own = self._network.table.key
+        for i, (row, choice) in enumerate(zip(rows[: self._seats.ready], choices, strict=False)):
+            row.filled += 1
+            row.read(choice, own)
+            row.see(i, states)
+
+    def _leave(self) -> list[int]:
+        """Let go of the rows that are done; returns the former places of those that stay, in their new order."""
+        seats = self._seats
+        gone = {i: row for i, row in enumerate(seats.rows[: seats.ready]) if row.left}
+        if not gone:
+            return list(range(seats.ready))
+        for i, row in gone.items():
+            if row.finish is not None and not self._limits.exact:
+                seats.remember(i, replied=True)
+        stay = seats.remove(list(gone))
+        for row in gone.values():
+            self._done(row)
+        return stay
+
+    # What goes wrong
+
+    def _attempt(self, act: Callable[[], Result]) -> Result | None:
+        """Do a part of a step with the rows that decode; None where none of them is left to do it with."""
+        while self._seats.ready:
+            try:
+                return act()
+            except Exception as error:  # see _read_safely
+                if not self._made_room(error):
+                    self._isolate(error)
+        return None
+
+    def _made_room(self, error: Exception) -> bool:
+        """After memory ran out: give up prefixes; then the later half of the rows begins anew once there is room."""
+        seats = self._seats
+        if not out_of_memory(error) or not (seats.prefix.nbytes or len(seats.rows) > 1):
+            return False
+        if seats.prefix.nbytes:
+            seats.prefix.shrink(0)
+            return True
+        self._most = -(-len(seats.rows) // 2)
+        back = seats.rows[self._most :]
+        seats.remove(range(self._most, len(seats.rows)))
+        self._tally.restarts += len(back)
+        self.waiting.extendleft(row.job for row in reversed(back))
+        return True
+
+    def _isolate(self, error: Exception) -> None:
+        """A step broke: where one row made it, it fails; else each begins anew, alone."""
+        seats = self._seats
+        rows = seats.rows[: seats.ready]
+        seats.remove(range(seats.ready))
+        if len(rows) == 1:
+            self._fail(rows[0], error)
+            return
+        for row in rows:
+            self._tally.restarts += 1
+            alone = Batch(self._network, self._detokenizers, self._limits, self._tally)
+            alone.waiting.append(row.job)
+            while alone.busy:
+                alone.turn()
+
+    def _fail(self, row: Row, error: Exception) -> None:
+        row.error = error if isinstance(error, SottovoceError) else _engine_error(error)
+        self._done(row)
+
+    def _done(self, row: Row) -> None:
+        self._tally.requests += 1
+        row.job.done(row)
+
+
+def _keep(row: Row, choice: Choice) -> None:
+    try:
+        row.keep(choice)
+    except Exception as error:  # a listener's own: it ends its own request
+        row.finish, row.error = None, _engine_error(error)
+
+
+def _engine_error(error: Exception) -> EngineError:
+    wrapped = EngineError(f"the model failed on this request: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped

@@ -1,0 +1,116 @@
+"""What the rows of a batch read next, as one reading: prompts of different progress, or one input each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import torch
+
+from sottovoce.models.layers import Change
+from sottovoce.models.network import FINAL, Network, Reading
+from sottovoce.models.request import Ids
+from sottovoce.models.row import Row
+from sottovoce.models.slots import Slots
+
+ROUND = 64  # columns that an exact pass looks at are a multiple of it, and so are its beginnings
+
+
+def prompts(network: Network, slots: Slots, first: int, rows: Sequence[Row], most: int, *, exact: bool) -> Reading:
+    """The next positions of prompts, at most `most` a row, of the rows in slots first .. first + b.
+
+    They end together, so that the last query of each is the last of the pass; what a shorter one
+    lacks before is padding, which reads id 0 at position 0 and is written to the spare column.
+    """
+    takes = [min(row.length - row.filled, most) for row in rows]
+    n, device = max(takes), network.device
+    pads = [n - take for take in takes]
+    positions = [[0] * pad + list(range(row.filled, row.filled + n - pad)) for row, pad in zip(rows, pads, strict=True)]
+    columns = [[slots.columns] * pad + at[pad:] for at, pad in zip(positions, pads, strict=True)]
+    end = _end(max(row.filled + take for row, take in zip(rows, takes, strict=True)), exact)
+    return Reading(
+        _prompt_inputs(network, rows, pads, n),
+        torch.tensor(positions, device=device),
+        torch.tensor(columns, device=device),
+        torch.arange(end, device=device),
+        slots.window(first, first + len(rows)),
+        plain=not exact and not any(pads) and not any(row.filled for row in rows),
+    )
+
+
+def step(slots: Slots, rows: Sequence[Row], inputs: torch.Tensor, span: torch.Tensor, *, exact: bool) -> Reading:
+    """One input for each of the rows in slots 0 .. b, ids (b,) or embeddings (b, E); `span` is 0 .. all columns.
+
+    An exact pass has a query in every slot; those beyond the rows read nothing that counts.
+    """
+    filled = [row.filled for row in rows]
+    idle = slots.rows - len(rows) if exact else 0
+    if idle:
+        inputs = torch.cat([inputs, inputs.new_zeros(idle, *inputs.shape[1:])])
+    positions = torch.tensor([filled + [0] * idle], device=span.device).T
+    columns = torch.tensor([filled + [slots.columns] * idle], device=span.device).T if idle else positions
+    end = _end(max(filled) + 1, exact)
+    plain = not exact and min(filled) == max(filled)
+    return Reading(inputs[:, None], positions, columns, span[:end], slots.window(0, len(rows) + idle), plain)
+
+
+def _end(columns: int, exact: bool) -> int:
+    return -(-columns // ROUND) * ROUND if exact else columns
+
+
+def _prompt_inputs(network: Network, rows: Sequence[Row], pads: Sequence[int], n: int) -> torch.Tensor:
+    """Ids (b, n), or embeddings (b, n, E) where any row has latent pieces."""
+    if all(isinstance(piece, Ids) for row in rows for piece in row.request.prompt):
+        taken = [row.prompt_ids[row.filled : row.filled + n - pad] for row, pad in zip(rows, pads, strict=True)]
+        return torch.tensor(
+            [[0] * pad + list(ids) for ids, pad in zip(taken, pads, strict=True)], device=network.device
+        )
+    table = network.table.rows
+    inputs = torch.zeros(len(rows), n, table.shape[1], dtype=table.dtype, device=network.device)
+    for into, row, pad in zip(inputs, rows, pads, strict=True):
+        _embed(network, row, row.filled, into[pad:])
+    return inputs
+
+
+def _embed(network: Network, row: Row, start: int, into: torch.Tensor) -> None:
+    """Fill `into` (n, E) with the prompt's positions from `start` on."""
+    at, end = 0, start + len(into)
+    for piece in row.request.prompt:
+        a, b = max(start - at, 0), min(end - at, len(piece))  # the part of the piece that is read
+        if a < b:
+            target = into[at + a - start : at + b - start]
+            if isinstance(piece, Ids):
+                target.copy_(network.embed(torch.tensor(piece.ids[a:b], dtype=torch.long, device=into.device)))
+            else:
+                target.copy_(piece.rows[a:b])
+        at += len(piece)
+
+
+def edits(rows: Sequence[Row], reading: Reading) -> Mapping[int, Change]:
+    """Changes of layers' outputs that add the rows' deltas: in float32 at their positions, then cast."""
+    n = reading.inputs.shape[1]
+    by_layer: dict[int, list[tuple[int, int, torch.Tensor]]] = {}
+    for i, row in enumerate(rows):
+        end = row.filled + min(row.length - row.filled, n)
+        for edit in row.request.edits:
+            a, b = max(row.filled, edit.at), min(end, edit.at + len(edit.delta))
+            if a < b:
+                by_layer.setdefault(edit.layer, []).append((i, n - (end - a), edit.delta[a - edit.at : b - edit.at]))
+    return {layer: _adder(additions) for layer, additions in by_layer.items()}
+
+
+def _adder(additions: Sequence[tuple[int, int, torch.Tensor]]) -> Change:
+    def change(hidden: torch.Tensor) -> torch.Tensor:
+        hidden = hidden.clone()
+        for i, at, delta in additions:
+            here = hidden[i, at : at + len(delta)]
+            here.copy_(here.float() + delta.to(here.device).float())
+        return hidden
+
+    return change
+
+
+def recorded(rows: Sequence[Row], last: int) -> list[int]:
+    """The layers whose states some row keeps; FINAL stands for the last one after the final norm."""
+    found = {layer for row in rows for layer in row.request.record.layers}
+    normed = any(row.request.record.final_norm and last in row.request.record.layers for row in rows)
+    return [*sorted(found), *([FINAL] if normed else [])]

@@ -1,0 +1,145 @@
+"""Who sits in which slot: rows that decode first, behind them rows that still read their prompts.
+
+No slot between them is empty, so that a step's rows are one window of the slots: who leaves is
+followed by the last of those that decode, and that one by the last of all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+
+from sottovoce.models.keys import chain
+from sottovoce.models.memory import default_budget, out_of_memory
+from sottovoce.models.network import Network
+from sottovoce.models.prefix import BLOCK, PrefixCache
+from sottovoce.models.reading import ROUND
+from sottovoce.models.row import Job, Row
+from sottovoce.models.slots import Slots
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What the rows of an engine may take."""
+
+    rows: int
+    """Slots."""
+    memory: int | None = None
+    """Bytes of keys and values, slots and prefixes together; None is a share of what is free."""
+    exact: bool = False
+    """Equal bits whatever the company: all slots in every step, prompts read alone in fixed chunks."""
+    reuse: bool = True
+    """Keep prefixes."""
+
+    @property
+    def block(self) -> int:
+        """Positions of a block of the prefix cache; 0 where there is none. Exact blocks are whole chunks."""
+        return (ROUND if self.exact else BLOCK) if self.reuse else 0
+
+
+class Seats:
+    """Rows in slots, and the prefixes that they leave behind."""
+
+    def __init__(self, network: Network, limits: Limits) -> None:
+        """Start with no slot."""
+        self.limits, self._device = limits, network.device
+        self.rows: list[Row] = []
+        self.ready = 0
+        """How many decode: those in the first slots."""
+        self.slots = Slots(network.kinds)
+        self.budget = default_budget(network.kinds) if limits.memory is None else limits.memory
+        """Bytes of keys and values, slots and prefixes together."""
+        self.prefix = PrefixCache(self.budget if limits.reuse else 0, limits.block or BLOCK)
+        self.span = torch.arange(0)
+        """0 .. columns, on the network's device."""
+
+    @property
+    def nbytes(self) -> int:
+        """Keys and values, now."""
+        return self.prefix.nbytes + self.slots.nbytes(self.slots.rows, self.slots.columns)
+
+    def room_for(self, job: Job) -> bool:
+        """Make the slots large enough for one row more; False where the budget forbids it."""
+        slots, taken = self.slots, len(self.rows)
+        rows = self.limits.rows if self.limits.exact else taken + 1
+        columns = max([_columns(job), *(_columns(row.job) for row in self.rows)])
+        if rows <= slots.rows and columns <= slots.columns:
+            return True
+        if self.rows:
+            columns = max(columns, slots.columns)
+        roomy = min(max(rows, 2 * slots.rows), self.limits.rows)  # so that not every newcomer moves all
+        return self._resize(max(roomy, slots.rows), columns) or self._resize(rows, columns)
+
+    def _resize(self, rows: int, columns: int) -> bool:
+        size = self.slots.nbytes(rows, columns)
+        if size > self.budget:
+            return False
+        self.prefix.shrink(self.budget - size)
+        try:
+            self.slots.resize(rows, columns, [row.filled for row in self.rows])
+        except Exception as error:
+            if not out_of_memory(error):
+                raise
+            return False
+        self.prefix.budget = self.budget - size if self.limits.reuse else 0
+        self.span = torch.arange(columns + 1, device=self._device)
+        return True
+
+    def rest(self) -> None:
+        """Nobody is seated: give large slots back, so that prefixes may have the memory."""
+        if self.slots.nbytes(self.slots.rows, self.slots.columns) > self.budget // 4:
+            self.slots = Slots(self.slots.kinds)
+            self.prefix.budget = self.budget if self.limits.reuse else 0
+
+    def alone_takes(self, job: Job) -> int:
+        """Bytes of keys and values that a job needs without company."""
+        return self.slots.nbytes(self.limits.rows if self.limits.exact else 1, _columns(job))
+
+    def take(self, row: Row) -> None:
+        """Seat a row behind all others, with as much of its prompt as is known."""
+        row.filled = row.reused = self.prefix.restore(row.job.blocks, self.slots, len(self.rows))
+        self.rows.append(row)
+
+    def make_ready(self, i: int) -> None:
+        """Let the row in slot i decode: it goes behind those that do."""
+        rows, to = self.rows, self.ready
+        if i != to:
+            self.slots.swap(i, to, max(rows[i].filled, rows[to].filled))
+            rows[i], rows[to] = rows[to], rows[i]
+        self.ready += 1
+
+    def remember(self, i: int, *, replied: bool) -> None:
+        """Keep the prompt of slot i for others, or with `replied` all that was read."""
+        job = self.rows[i].job
+        if self.prefix.budget:
+            blocks = chain(self.rows[i].keys(), self.prefix.block, job.blocks) if replied else job.blocks
+            self.prefix.store(blocks, self.slots, i)
+
+    def remove(self, gone: Sequence[int]) -> list[int]:
+        """Take rows out of their slots; returns the former places of those that decode, in their new order."""
+        order = list(range(self.ready))
+        for i in sorted(gone, reverse=True):
+            if self.rows[i].finish is None:  # failed or cancelled: what it left may not be finite
+                self.slots.clear(i)
+            if i < self.ready:
+                self.ready -= 1
+                self._move(self.ready, i)
+                order[i] = order[self.ready]
+                order.pop()
+                i = self.ready
+            self._move(len(self.rows) - 1, i)
+            self.rows.pop()
+        return order
+
+    def _move(self, source: int, target: int) -> None:
+        if source != target:
+            self.slots.copy(source, target, self.rows[source].filled)
+            self.rows[target] = self.rows[source]
+
+
+def _columns(job: Job) -> int:
+    """What a row may come to fill, in whole rounds."""
+    need = job.request.length + job.request.stop.max_new + 1
+    return -(-need // ROUND) * ROUND
