@@ -193,7 +193,7 @@ class Batch:
         def read() -> tuple[torch.Tensor, Mapping[int, torch.Tensor]]:
             ready, seats = self._seats.ready, self._seats
             step = reading.step(seats.slots, rows[:ready], inputs[:ready], seats.span, exact=self._limits.exact)
-            seen = self._network.forward(step, layers)
+            seen = self._network.step(step, layers)
             return seen.logits, seen.states
 
         seen = self._attempt(read)

@@ -48,9 +48,8 @@ class _Means:
         padded = torch.cat([weights, weights[:1].expand(at_least - g, -1)]) if g < at_least else weights
         rows = {key: table.mean(padded[:, : len(table)]) for key, table in {own.key: own, **tables}.items()}
         best = weights.max(-1)
-        one_hot = (best.values == 1.0) & ((weights > 0).sum(-1) == 1)
         # A one-hot row keeps its token: duplicate rows of a table make its nearest neighbour ambiguous.
-        ids = torch.where(one_hot, best.indices, own.nearest(rows[own.key])[:g])
+        ids = torch.where(best.values == 1.0, best.indices, own.nearest(rows[own.key])[:g])
         return cls(at, ids, weights, {key: found[:g] for key, found in rows.items()})
 
 
@@ -65,7 +64,7 @@ def _average(own: Table, rows: Sequence[Row], logits: torch.Tensor, at_least: in
         feeds = [rows[i].request.feed for i in group]
         temperatures = [rows[i].request.sampling.temperature for i in group]
         raw = logits if len(group) == len(rows) else logits[group]
-        p = sampling.distribution(raw, torch.tensor(temperatures, device=logits.device))
+        p = sampling.distribution(raw, temperatures)
         weigh = feeds[0].weigh
         weights = weigh(raw, p) if weigh else p
         tables = {table.key: table for feed in feeds for table in feed.tables}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -16,37 +16,12 @@ from transformers import DynamicCache, PreTrainedModel
 from sottovoce.errors import ModelError
 from sottovoce.models.attention import Attention
 from sottovoce.models.layers import Change, decoder_layers, hooked, read_before
-from sottovoce.models.slots import Kind, Pages, SlotCache, kinds_of
+from sottovoce.models.passes import FINAL, Pass, Reading
+from sottovoce.models.slots import Kind, SlotCache, kinds_of
 from sottovoce.models.table import Table
+from sottovoce.models.traced import Traced
 
-FINAL = -1
-"""Under this key a pass holds the last layer's state after the final norm."""
-
-
-@dataclass(frozen=True, eq=False)
-class Pass:
-    """What a forward pass gave."""
-
-    logits: torch.Tensor
-    """At the last position, over the tokenizer's vocabulary: (b, V) float32."""
-    states: Mapping[int, torch.Tensor]
-    """By layer: the state (b, H) of the last position."""
-
-
-@dataclass(frozen=True, eq=False)
-class Reading:
-    """What a forward pass reads: queries (b, n) of a window of slots."""
-
-    inputs: torch.Tensor
-    """Ids (b, n), or embeddings (b, n, E)."""
-    positions: torch.Tensor
-    columns: torch.Tensor
-    """Where keys and values are written: the positions, but for padding."""
-    span: torch.Tensor
-    """0 .. c - 1: the columns that are looked at."""
-    window: Pages
-    plain: bool = False
-    """True where no mask is needed: one query each that sees all columns, or whole prompts from column 0."""
+SMALL = 20_000_000  # parameters below which a step is mostly calls, and so is worth recording
 
 
 class Network:
@@ -72,6 +47,7 @@ class Network:
         self.head: nn.Module = head
         self.attention = Attention.of(model)
         self.table = Table.of(self.embedding, min(vocabulary, model.config.get_text_config().vocab_size))
+        self._lock = threading.RLock()  # hooks of one pass must not act in another's
         self._accepts = set(inspect.signature(model.forward).parameters)
 
     @property
@@ -109,16 +85,17 @@ class Network:
         reading: Reading,
         layers: Sequence[int] = (),
         edits: Mapping[int, Change] | None = None,
-        *,
-        traced: bool = False,
     ) -> Pass:
         """Read, and give the states of `layers`; FINAL among them is the last one's after the final norm.
 
-        `edits` change what decoder layers put out; they come before the states are taken. A step may
-        be `traced`: the same operations without the Python around them, where that is possible.
+        `edits` change what decoder layers put out; they come before the states are taken.
         """
+        with self._lock:
+            return self._forward(reading, layers, edits or {})
+
+    def _forward(self, reading: Reading, layers: Sequence[int], edits: Mapping[int, Change]) -> Pass:
         states: dict[int, torch.Tensor] = {}
-        changes = _capture([layer for layer in layers if layer != FINAL], states, edits or {})
+        changes = _capture([layer for layer in layers if layer != FINAL], states, edits)
         with ExitStack() as stack:
             stack.enter_context(hooked(self.layers, changes))
             if FINAL in layers:
@@ -126,6 +103,19 @@ class Network:
                 stack.enter_context(read_before(self.head, lambda normed: keep(FINAL, normed[:, -1].clone())))
             logits: torch.Tensor = self.model(**self._arguments(reading), use_cache=True).logits
         return Pass(logits[:, -1, : len(self.table)].float(), states)
+
+    def step(self, reading: Reading, layers: Sequence[int] = ()) -> Pass:
+        """As `forward`, one query a row; perhaps with the states of other layers too."""
+        with self._lock:
+            recorded = self._traced.step(reading) if self._traced else None
+            return recorded or self._forward(reading, layers, {})
+
+    @cached_property
+    def _traced(self) -> Traced | None:
+        small = self.model.num_parameters() < SMALL and self.device.type == "cpu"
+        if not small or self.attention.alone or len({kind.device for kind in self.kinds}) > 1:
+            return None
+        return Traced(self.model, self.forward, self.kinds, len(self.layers))
 
     def _arguments(self, reading: Reading) -> dict[str, Any]:
         """Keyword arguments of the model (Any: of all kinds)."""

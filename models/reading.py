@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from sottovoce.models.layers import Change
-from sottovoce.models.network import FINAL, Network, Reading
+from sottovoce.models.network import Network
+from sottovoce.models.passes import FINAL, Reading
 from sottovoce.models.request import Ids
 from sottovoce.models.row import Row
 from sottovoce.models.slots import Slots

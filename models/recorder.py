@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import torch
 
 from sottovoce.models import sampling
-from sottovoce.models.network import FINAL
+from sottovoce.models.passes import FINAL
 from sottovoce.models.request import Record, Sparse, Stats
 
 STEPS = 32  # that wait, at most

@@ -16,11 +16,14 @@ def uniforms(seed: int, n: int) -> torch.Tensor:
     return torch.rand(n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
 
 
-def distribution(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
-    """softmax(logits / T) over (b, V) with T (b,); T = 0 is the one-hot argmax (CIPHER's T -> 0)."""
-    soft = _cooled(logits, temperatures).softmax(-1)
+def distribution(logits: torch.Tensor, temperatures: Sequence[float]) -> torch.Tensor:
+    """softmax(logits / T) over (b, V), one T a row; T = 0 is the one-hot argmax (CIPHER's T -> 0)."""
+    at = torch.tensor(temperatures, device=logits.device)
+    soft = _cooled(logits, at).softmax(-1)
+    if all(temperature > 0 for temperature in temperatures):
+        return soft
     one_hot = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(soft.dtype)
-    return torch.where(temperatures[:, None] > 0, soft, one_hot)
+    return torch.where(at[:, None] > 0, soft, one_hot)
 
 
 def _cooled(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:

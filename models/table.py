@@ -61,6 +61,8 @@ class Table:
         return weights.to(self.rows.device, self.rows.dtype) @ self.rows
 
     def nearest(self, rows: torch.Tensor) -> torch.Tensor:
-        """Ids (b,) of the nearest rows, both sides L2-normalised (so by cosine); first wins ties."""
-        unit = nn.functional.normalize(rows.float(), dim=-1).to(self.rows.dtype)
-        return (unit @ self._unit.T).argmax(-1)
+        """Ids (b,) of the nearest rows by cosine; first wins ties.
+
+        The given rows' own lengths change no order, so only the table's are divided out.
+        """
+        return (rows.to(self.rows.dtype) @ self._unit.T).argmax(-1)

@@ -119,8 +119,8 @@ def test_cipher_applies_no_processor_but_the_temperature() -> None:
 
 def means(weights: Weights, temperature: float = 1.0) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     """Averaging weights, the whole distribution, and the greedy one."""
-    p = distribution(LOGITS, temperature * ONE)
-    return weights(LOGITS, p), p, distribution(LOGITS, 0 * ONE)
+    p = distribution(LOGITS, [temperature] * len(LOGITS))
+    return weights(LOGITS, p), p, distribution(LOGITS, [0.0] * len(LOGITS))
 
 
 @pytest.mark.parametrize(

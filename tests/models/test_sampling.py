@@ -68,8 +68,8 @@ def test_temperature_to_zero_is_greedy(temperature: float) -> None:
 
     assert draw(LOGITS, [Sampling(temperature)], u) == best
     assert draw(LOGITS, [Sampling(temperature, top_p=0.9, top_k=5)], u) == best
-    assert torch.equal(distribution(LOGITS, torch.tensor([temperature])).argmax(-1), best)
-    assert distribution(LOGITS, torch.tensor([temperature])).amax() == 1.0
+    assert torch.equal(distribution(LOGITS, [temperature]).argmax(-1), best)
+    assert distribution(LOGITS, [temperature]).amax() == 1.0
 
 
 def test_a_row_is_drawn_alike_in_any_company() -> None:
