@@ -41,8 +41,6 @@ from tests.support import (
     tiny_tokenizer,
 )
 
-PREFIX_CACHE = False  # REMOVE with the condition in `counted`: the engine does not reuse prefixes yet
-
 SEED = 10  # of weights whose greedy replies vary in all families: alibi ones like to repeat a single token
 WINDOWED = [family for family in FAMILIES if "sliding_window" in SHAPES[family]]
 LONG = "You know: Mia has 3 apples. Another agent answered: 22 pears. What is 14 + 3 * 5 - 7?"
@@ -220,7 +218,7 @@ def company(mind: Mind) -> list[Request]:
     return [
         request(record=EVERYTHING),
         request(LONG * 3, 12, record=Record(layers=(1,), final_norm=True)),
-        request("Hi", 12, sampling=Sampling(1.0, seed=3), record=Record(stats=True, top=3)),
+        request("Hi", 12, sampling=Sampling(1.0, seed=3), record=Record(stats=True)),  # it outlives those with a top
         request(LONG, sampling=Sampling(0.7, top_p=0.8, top_k=20, repetition_penalty=1.1, seed=9), record=EVERYTHING),
         request((Ids(ids("Why?")), rows_of(mind, 4), Ids(ids(" So?"))), 5, record=EVERYTHING),
         request(LONG, 6, edits=(edit(0, 1, 12), edit(1, 4, 2, seed=1)), record=EVERYTHING),
@@ -269,15 +267,17 @@ def grown(asked: Request, *said: Ids | Rows, more: str = " Another agent answere
 
 def counted(reply: Reply, least: int, most: int | None = None) -> bool:
     """As many positions were taken over from earlier requests as it should be."""
-    if not PREFIX_CACHE:
-        return True
-    reused: int = reply.usage.reused  # type: ignore[attr-defined]
-    return least <= reused <= (reply.usage.prompt - 1 if most is None else most)
+    return least <= reply.usage.reused <= (reply.usage.prompt - 1 if most is None else most)
+
+
+def latent_prompt(mind: Mind) -> tuple[Ids, Rows, Ids]:
+    """Rows between words, with enough words after them that a cache of whole blocks must hold the rows too."""
+    return (Ids(ids(LONG)), rows_of(mind, 4), Ids(ids(LONG)))
 
 
 def prefixes(mind: Mind) -> dict[str, Request]:
     """What a first round may have read, longer than a window."""
-    latent = (Ids(ids(LONG)), rows_of(mind, 4), Ids(ids(" So?")))
+    latent = latent_prompt(mind)
     return {
         "ids": request(LONG, record=EVERYTHING),
         "rows": request(latent, record=EVERYTHING),
@@ -335,8 +335,7 @@ def others(asked: Request, mind: Mind) -> dict[str, tuple[Request, int]]:
 @every_family
 def test_a_prompt_that_parts_from_an_earlier_one_takes_over_nothing_beyond(family: str) -> None:
     mind = mind_of(family)
-    pieces = (Ids(ids(LONG)), rows_of(mind, 4), Ids(ids(" So?")))
-    asked = request(pieces, 4, edits=(edit(0, 12, 5),), record=EVERYTHING)
+    asked = request(latent_prompt(mind), 4, edits=(edit(0, 12, 5),), record=EVERYTHING)
 
     for name, (other, at) in others(asked, mind).items():
         engine = fresh(mind)
@@ -351,7 +350,7 @@ def test_rounds_of_a_discussion_read_together_as_each_on_a_fresh_engine(family: 
     mind = mind_of(family)
     engine = fresh(mind)
     opening = [request(LONG + question, 5, record=EVERYTHING) for question in ("", " Why?", " Say it in one word.")]
-    latent = request((Ids(ids(LONG)), rows_of(mind, 3), Ids(ids(" So?"))), 3, record=EVERYTHING)
+    latent = request(latent_prompt(mind), 3, record=EVERYTHING)
 
     asked: Sequence[Request] = [*opening, latent, request("Hi", 12, record=EVERYTHING)]
     for _ in range(3):
@@ -407,6 +406,14 @@ def test_a_family_with_one_state_a_position_carries_states_though_its_layers_rea
     asked = hear(create("sde"), mind, store, Heard(say(create("sde"), mind, store)))
 
     assert reads_as_plain(mind, asked, mind.engine.run(asked))
+
+
+@pytest.mark.parametrize(
+    ("family", "kinds"), [("lfm2", ["conv", "full_attention"]), ("minimax", ["linear_attention", "full_attention"])]
+)
+def test_a_family_with_layers_that_do_not_attend_is_refused_with_the_reason(family: str, kinds: list[str]) -> None:
+    with pytest.raises(ModelError, match=f"ForCausalLM has layers of {kinds[0]}; expected full_attention or sliding"):
+        assemble(family, tiny_model(family, layer_types=kinds), tiny_tokenizer())
 
 
 @pytest.mark.parametrize("family", ["mamba", "mamba2", "rwkv", "jamba", "recurrent_gemma"])
