@@ -132,8 +132,7 @@ class Cipher(Protocol):
             rows = _from_sparse(payload, mind)
         if rows is None:  # spoken in words, or by another protocol
             return Ids(payload.ids[cut]), ()
-        assert heard.message.payload is not None, "a payload was read"
-        return Rows(rows[cut], f"{heard.message.payload.sha256}:{cut.start}:{cut.stop}:{mind.table.key}"), ()
+        return Rows(rows[cut]), ()
 
     def _weigh(self) -> Weights | None:
         if self.partial is None:

@@ -70,11 +70,8 @@ class SDE(Protocol):
         if heard.own or not (heard.latest or self.inject == "all") or not self._fits(payload, mind) or not len(ids):
             return ids, ()
         assert payload.states is not None, "checked by _fits"
-        key = (
-            f"{payload.label.protocol}:{heard.message.payload and heard.message.payload.sha256}:{cut.start}:{cut.stop}"
-        )
         layers = zip(payload.label.layers, payload.states, strict=True)
-        return ids, tuple(Edit(layer, 0, states[cut], f"{key}:{layer}") for layer, states in layers)
+        return ids, tuple(Edit(layer, 0, states[cut]) for layer, states in layers)
 
     def _encode(self, states: torch.Tensor) -> torch.Tensor:
         return (states[:, 1:].float() - states[:, :-1].float()).to(states.dtype)

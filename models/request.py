@@ -29,10 +29,9 @@ class Ids:
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """A piece of a prompt as embedding rows (n, E); `key` is their digest."""
+    """A piece of a prompt as embedding rows (n, E)."""
 
     rows: torch.Tensor
-    key: str
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -48,8 +47,6 @@ class Edit:
     layer: int
     at: int
     delta: torch.Tensor
-    key: str
-    """Digest of the delta, for the prefix tree."""
 
 
 @dataclass(frozen=True)

@@ -91,7 +91,7 @@ class _Trial:
 
     def embeddings(self) -> Finding:
         ids = torch.tensor(self.prompt, device=self.mind.network.device)
-        rows = Rows(self.mind.network.embed(ids).detach(), "the prompt")
+        rows = Rows(self.mind.network.embed(ids).detach())
         return self._close("ids = embeddings", [(self._read(rows).first, self.expected)])
 
     def batch(self) -> Finding:
@@ -118,7 +118,7 @@ class _Trial:
     def zeros(self) -> Finding:
         hidden = self.mind.network.hidden
         layers = self.mind.latent_layers()
-        edits = tuple(Edit(layer, 0, torch.zeros(len(self.prompt), hidden), "zeros") for layer in layers)
+        edits = tuple(Edit(layer, 0, torch.zeros(len(self.prompt), hidden)) for layer in layers)
         return self._close("edit of zeros", [(self._read(self.prompt, edits=edits).first, self.expected)])
 
     def cold(self) -> Finding:

@@ -182,12 +182,12 @@ def noise(*shape: int, seed: int = 0) -> torch.Tensor:
 
 def rows(n: int, width: int = HIDDEN, seed: int = 0) -> Rows:
     """A latent piece of a prompt."""
-    return Rows(noise(n, width, seed=seed), f"noise {n} {width} {seed}")
+    return Rows(noise(n, width, seed=seed))
 
 
 def edit(layer: int, at: int, n: int, seed: int = 0) -> Edit:
     """A random addition at n positions."""
-    return Edit(layer, at, noise(n, HIDDEN, seed=seed), f"noise {n} {seed}")
+    return Edit(layer, at, noise(n, HIDDEN, seed=seed))
 
 
 def close(found: torch.Tensor, expected: torch.Tensor, relative: float = FLOAT32) -> bool:

@@ -8,7 +8,7 @@ from itertools import zip_longest
 import torch
 
 from sottovoce.channels.payload import Payload
-from sottovoce.models import Ids, Mind, Reply, Request, Rows
+from sottovoce.models import Ids, Mind, Reply, Request
 from sottovoce.models.table import tensor_digest
 
 FLOAT32 = 2e-5  # of the largest magnitude: what another order of float32 sums may change (the engine's promise)
@@ -48,11 +48,6 @@ def _told(position: Position | None) -> str:
     what, added = position
     additions = "".join(f" with delta {digest[:6]} added at layer {layer}" for layer, digest in added)
     return (f"token {what}" if isinstance(what, int) else f"embedding row {what[:6]}") + additions
-
-
-def keys(request: Request) -> list[str]:
-    """The keys of embedding rows and of edits, in order."""
-    return [piece.key for piece in request.prompt if isinstance(piece, Rows)] + [edit.key for edit in request.edits]
 
 
 def misfit(request: Request, mind: Mind) -> str | None:

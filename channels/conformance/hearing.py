@@ -9,9 +9,8 @@ from sottovoce.channels.conformance.setting import AFTER, BEFORE, OTHER_QUESTION
 from sottovoce.channels.message import Heard, Part, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.protocol import Speech
-from sottovoce.models import Request, Rows
+from sottovoce.models import Rows
 from sottovoce.models.chat import ChatTurn
-from sottovoce.models.table import tensor_digest
 
 
 class HearingTests(Setting):
@@ -86,22 +85,6 @@ class HearingTests(Setting):
             f"{'rows or edits' if latent else 'neither rows nor edits'}; set it to {latent}, or mend `read`",
         )
 
-    def test_keys_name_their_content(self) -> None:
-        """The engine finds a prefix that it has read by these keys: one key, one tensor."""
-        if not self.protocol.latent:
-            self.skip("a protocol of words brings neither rows nor edits")
-        one, two = self.message(), self.message(self.say(OTHER_QUESTION).payload)
-        cut = self.payload_of(one).spans[2]
-        named: dict[str, str] = {}
-        for mind in (self.mind, self.other("other shape")):
-            for heard in (Heard(one), Heard(one, cut), Heard(two)):
-                for key, content in _content(self.hearing(heard, mind=mind)):
-                    self.demand(
-                        named.setdefault(key, content) == content,
-                        f"the key {key!r} names two different tensors; name the payload's sha256, the cut, and "
-                        "the layer or the table in it: a cached prefix is found by it",
-                    )
-
     def test_a_judge_hears_by_it_and_speaks_in_words(self) -> None:
         """So do moderators, secretaries and summaries."""
         turns = [Turn("user", (BEFORE, Heard(self.message()), AFTER))]
@@ -114,9 +97,3 @@ class HearingTests(Setting):
 
 def _numbered(part: Part, heard: Sequence[Heard]) -> str | int:
     return part if isinstance(part, str) else heard.index(part)
-
-
-def _content(request: Request) -> list[tuple[str, str]]:
-    """Keys of rows and edits, with the digests of what they name."""
-    rows = [(f"rows {piece.key}", tensor_digest(piece.rows)) for piece in request.prompt if isinstance(piece, Rows)]
-    return rows + [(f"edit {edit.key}", tensor_digest(edit.delta)) for edit in request.edits]

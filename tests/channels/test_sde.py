@@ -86,7 +86,7 @@ def test_a_message_is_heard_as_its_tokens_with_its_states_added_there(store: Pay
 def test_with_nothing_added_a_message_is_heard_as_its_words_are(store: PayloadStore, protocol: SDE) -> None:
     request = hear(protocol, MIND, store, Heard(say(protocol, MIND, store)))
     zeroed = replace(
-        request, edits=tuple(Edit(edit.layer, edit.at, torch.zeros_like(edit.delta), "0") for edit in request.edits)
+        request, edits=tuple(Edit(edit.layer, edit.at, torch.zeros_like(edit.delta)) for edit in request.edits)
     )
     words = hear(NL(), MIND, store, Heard(say(NL(), MIND, store)))
 

@@ -220,7 +220,7 @@ def test_an_edit_reaches_its_layer_and_those_above_from_its_position_on() -> Non
 
 def test_zero_deltas_change_nothing_to_the_bit() -> None:
     engine, asked = tiny_mind().engine, request(record=EVERYTHING)
-    zero = tuple(Edit(layer, 1, torch.zeros(5, HIDDEN), "zero") for layer in (0, 1))
+    zero = tuple(Edit(layer, 1, torch.zeros(5, HIDDEN)) for layer in (0, 1))
 
     found, expected = engine.run(replace(asked, edits=zero)), engine.run(asked)
 

@@ -77,10 +77,10 @@ def busy(engine: Engine) -> Iterator[None]:
         (request(edits=(edit(2, 0, 1),)), "layer 2 is out of range"),
         (request(edits=(edit(0, 5, 3),)), r"an edit of shape \(3, 32\) at position 5 does not fit a prompt of 7"),
         (request(edits=(edit(0, -1, 1),)), "at position -1 does not fit"),
-        (request(edits=(Edit(0, 0, noise(2, 31), "narrow"),)), r"shape \(2, 31\) .* hidden size 32"),
-        (request(edits=(Edit(0, 0, noise(HIDDEN), "flat"),)), r"an edit of shape \(32,\)"),
+        (request(edits=(Edit(0, 0, noise(2, 31)),)), r"shape \(2, 31\) .* hidden size 32"),
+        (request(edits=(Edit(0, 0, noise(HIDDEN)),)), r"an edit of shape \(32,\)"),
         (request((rows(3, width=31),)), r"embedding rows have shape \(3, 31\); expected \(n, 32\)"),
-        (request((Rows(noise(HIDDEN), "flat"),)), r"embedding rows have shape \(32,\)"),
+        (request((Rows(noise(HIDDEN)),)), r"embedding rows have shape \(32,\)"),
         (request((Ids((4, 5000)),)), f"token id 5000 is out of range; the model has ids 0 to {VOCABULARY - 1}"),
         (request((Ids((-7, 4)),)), "token id -7 is out of range"),
     ],
@@ -218,7 +218,7 @@ def fails(_logits: Matrix, _p: Matrix) -> Matrix:
     raise ZeroDivisionError("of a caller's own weights")
 
 
-NOT_A_NUMBER = request((Ids(ids("Hi")), Rows(torch.full((2, HIDDEN), torch.nan), "nan")))
+NOT_A_NUMBER = request((Ids(ids("Hi")), Rows(torch.full((2, HIDDEN), torch.nan))))
 
 
 @pytest.mark.parametrize(
@@ -227,7 +227,7 @@ NOT_A_NUMBER = request((Ids(ids("Hi")), Rows(torch.full((2, HIDDEN), torch.nan),
         (request(feed=Feed("mean", fails)), "the model failed on this request: ZeroDivisionError: of a caller's own"),
         (NOT_A_NUMBER, "logits were not finite after 0 new tokens"),
         (Request(NOT_A_NUMBER.prompt, Stop(4), feed=Feed("mean"), record=Record((1,), stats=True)), "not finite"),
-        (request(edits=(Edit(1, 0, torch.full((7, HIDDEN), torch.inf), "inf"),)), "not finite after 0 new tokens"),
+        (request(edits=(Edit(1, 0, torch.full((7, HIDDEN), torch.inf)),)), "not finite after 0 new tokens"),
     ],
     ids=["raises", "nan", "nan mean", "inf edit"],
 )

@@ -66,7 +66,7 @@ def mind_of(family: str, **options: Any) -> Mind:
 
 def rows_of(mind: Mind, n: int, seed: int = 0) -> Rows:
     """A latent piece as wide as the model's embeddings."""
-    return Rows(noise(n, mind.table.width, seed=seed), f"noise {n} {seed}")
+    return Rows(noise(n, mind.table.width, seed=seed))
 
 
 def plain(mind: Mind, asked: Request, **options: Any) -> Any:  # Any: a model's output, by the names it has there
@@ -142,7 +142,7 @@ def test_rows_of_the_table_read_as_their_ids(family: str) -> None:
     mind, asked = mind_of(family), request(LONG, record=EVERYTHING)
     first, *rest = ids(LONG)
 
-    latent = replace(asked, prompt=(Ids((first,)), Rows(mind.table.rows[rest], "rest")))
+    latent = replace(asked, prompt=(Ids((first,)), Rows(mind.table.rows[rest])))
 
     assert same_reply(mind.engine.run(latent), mind.engine.run(asked))
 
@@ -304,7 +304,7 @@ def test_a_prompt_upon_spoken_means_reads_as_on_an_engine_that_has_seen_nothing(
     mind = mind_of(family)
     engine, asked = fresh(mind), request(LONG, 2, feed=MEAN, sampling=WARM, record=EVERYTHING)
 
-    said = Rows(engine.run(asked).rows[mind.table.key], "said")
+    said = Rows(engine.run(asked).rows[mind.table.key])
     next_round = grown(asked, said)
     reply = engine.run(next_round)
 
@@ -322,7 +322,7 @@ def others(asked: Request, mind: Mind) -> dict[str, tuple[Request, int]]:
     return {
         "no edit": (replace(asked, edits=()), at),
         "another delta": (replace(asked, edits=(edit(0, at, len(change.delta), seed=9),)), at),
-        "a shorter edit": (replace(asked, edits=(Edit(0, at, change.delta[:2], "two"),)), at + 2),
+        "a shorter edit": (replace(asked, edits=(Edit(0, at, change.delta[:2]),)), at + 2),
         "a later edit": (replace(asked, edits=(replace(change, at=at + 1),)), at),
         "an edit more": (replace(asked, edits=(change, edit(0, 2, 1, seed=9))), 2),
         "another layer": (replace(asked, edits=(replace(change, layer=1),)), at),
