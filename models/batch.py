@@ -200,10 +200,8 @@ class Batch:
         if seen is None:
             return
         self._logits, states = seen[0][: self._seats.ready], seen[1]
-        own = self._network.table.key
         for i, (row, choice) in enumerate(zip(rows[: self._seats.ready], choices, strict=False)):
-            row.filled += 1
-            row.read(choice, own)
+            row.read(choice)
             row.see(i, states)
 
     def _leave(self) -> list[int]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import torch
 
 from sottovoce.models import sampling
+from sottovoce.models.memory import upload
 from sottovoce.models.network import Network
 from sottovoce.models.row import Choice, Row
 from sottovoce.models.table import Table
@@ -63,7 +64,7 @@ def _average(own: Table, rows: Sequence[Row], logits: torch.Tensor, at_least: in
     for group in groups.values():
         feeds = [rows[i].request.feed for i in group]
         temperatures = [rows[i].request.sampling.temperature for i in group]
-        raw = logits if len(group) == len(rows) else logits[group]
+        raw = logits if len(group) == len(rows) else logits[upload(group, logits.device)]
         p = sampling.distribution(raw, temperatures)
         weigh = feeds[0].weigh
         weights = weigh(raw, p) if weigh else p
@@ -80,9 +81,10 @@ def _ids(rows: Sequence[Row], logits: torch.Tensor, means: Sequence[_Means]) -> 
         return means[0].ids
     ids = torch.empty(len(rows), dtype=torch.long, device=logits.device)
     if tokens := [i for i, row in enumerate(rows) if row.request.feed.kind == "token"]:
-        ids[tokens] = _draw(logits[tokens], [rows[i] for i in tokens])
+        at = upload(tokens, logits.device)
+        ids[at] = _draw(logits[at], [rows[i] for i in tokens])
     for group in means:
-        ids[group.at] = group.ids
+        ids[upload(group.at, ids.device)] = group.ids
     return ids
 
 
@@ -94,7 +96,7 @@ def _draw(logits: torch.Tensor, rows: Sequence[Row]) -> torch.Tensor:
     if all(each.temperature == 0 for each in samplings):
         return logits.argmax(-1)
     u = [row.u[min(len(row.ids), len(row.u) - 1)] if row.u else 0.0 for row in rows]
-    return sampling.draw(logits, samplings, torch.tensor(u, dtype=torch.float64))
+    return sampling.draw(logits, samplings, upload(u, logits.device, torch.float64))
 
 
 def _inputs(network: Network, rows: Sequence[Row], ids: torch.Tensor, means: Sequence[_Means]) -> torch.Tensor:
@@ -105,7 +107,7 @@ def _inputs(network: Network, rows: Sequence[Row], ids: torch.Tensor, means: Seq
         return means[0].rows[own]
     inputs = network.embed(ids)
     for group in means:
-        inputs[group.at] = group.rows[own]
+        inputs[upload(group.at, inputs.device)] = group.rows[own]
     return inputs
 
 

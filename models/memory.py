@@ -1,9 +1,10 @@
-"""How much memory keys and values may take, and how to tell that there was too little."""
+"""How much memory keys and values may take, how to tell that there was too little, and how to get numbers there."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 
@@ -39,6 +40,12 @@ def _room(device: torch.device) -> int:
 def out_of_memory(error: BaseException) -> bool:
     """True for what torch raises where a device, or the CPU's allocator, has no more."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "not enough memory" in str(error)
+
+
+def upload(values: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Numbers as a tensor on a device, without waiting for what the device still computes."""
+    made = torch.tensor(values, dtype=dtype)
+    return made.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else made.to(device)
 
 
 def amount(nbytes: float) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 import torch
 
 from sottovoce.models.layers import Change
+from sottovoce.models.memory import upload
 from sottovoce.models.network import Network
 from sottovoce.models.passes import FINAL, Reading
 from sottovoce.models.request import Ids
@@ -30,8 +31,8 @@ def prompts(network: Network, slots: Slots, first: int, rows: Sequence[Row], mos
     end = _end(max(row.filled + take for row, take in zip(rows, takes, strict=True)), exact)
     return Reading(
         _prompt_inputs(network, rows, pads, n),
-        torch.tensor(positions, device=device),
-        torch.tensor(columns, device=device),
+        upload(positions, device),
+        upload(columns, device),
         torch.arange(end, device=device),
         slots.window(first, first + len(rows)),
         plain=not exact and not any(pads) and not any(row.filled for row in rows),
@@ -47,8 +48,8 @@ def step(slots: Slots, rows: Sequence[Row], inputs: torch.Tensor, span: torch.Te
     idle = slots.rows - len(rows) if exact else 0
     if idle:
         inputs = torch.cat([inputs, inputs.new_zeros(idle, *inputs.shape[1:])])
-    positions = torch.tensor([filled + [0] * idle], device=span.device).T
-    columns = torch.tensor([filled + [slots.columns] * idle], device=span.device).T if idle else positions
+    positions = upload(filled + [0] * idle, span.device)[:, None]
+    columns = upload(filled + [slots.columns] * idle, span.device)[:, None] if idle else positions
     end = _end(max(filled) + 1, exact)
     plain = not exact and min(filled) == max(filled)
     return Reading(inputs[:, None], positions, columns, span[:end], slots.window(0, len(rows) + idle), plain)
@@ -62,9 +63,7 @@ def _prompt_inputs(network: Network, rows: Sequence[Row], pads: Sequence[int], n
     """Ids (b, n), or embeddings (b, n, E) where any row has latent pieces."""
     if all(isinstance(piece, Ids) for row in rows for piece in row.request.prompt):
         taken = [row.prompt_ids[row.filled : row.filled + n - pad] for row, pad in zip(rows, pads, strict=True)]
-        return torch.tensor(
-            [[0] * pad + list(ids) for ids, pad in zip(taken, pads, strict=True)], device=network.device
-        )
+        return upload([[0] * pad + list(ids) for ids, pad in zip(taken, pads, strict=True)], network.device)
     table = network.table.rows
     inputs = torch.zeros(len(rows), n, table.shape[1], dtype=table.dtype, device=network.device)
     for into, row, pad in zip(inputs, rows, pads, strict=True):
@@ -80,7 +79,7 @@ def _embed(network: Network, row: Row, start: int, into: torch.Tensor) -> None:
         if a < b:
             target = into[at + a - start : at + b - start]
             if isinstance(piece, Ids):
-                target.copy_(network.embed(torch.tensor(piece.ids[a:b], dtype=torch.long, device=into.device)))
+                target.copy_(network.embed(upload(piece.ids[a:b], into.device)))
             else:
                 target.copy_(piece.rows[a:b])
         at += len(piece)

@@ -6,16 +6,18 @@ one position cost as many calls as those of thirty. Nothing is kept of a step's 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import torch
 
 from sottovoce.models import sampling
+from sottovoce.models.memory import upload
 from sottovoce.models.passes import FINAL
 from sottovoce.models.request import Record, Sparse, Stats
 
 STEPS = 32  # that wait, at most
+_Largest = tuple[torch.Tensor, torch.Tensor]
 WAITING = 1 << 20  # numbers of a row's logits that wait, at most: 4 MB
 
 
@@ -30,14 +32,17 @@ class Recorder:
     """The layer whose state is taken after the final norm."""
     n: int = 0
     """Positions whose states are kept."""
-    rows: dict[str, list[torch.Tensor]] = field(default_factory=dict)
     _states: dict[int, torch.Tensor] = field(default_factory=dict)
+    _means: dict[str, list[torch.Tensor]] = field(default_factory=dict)
+    _stats: list[torch.Tensor] = field(default_factory=list)
+    _tops: list[_Largest] = field(default_factory=list)
+    _sparse: list[_Largest] = field(default_factory=list)
+    # What waits, a position each:
     _seen: dict[int, list[torch.Tensor]] = field(default_factory=dict)
+    _rows: dict[str, list[torch.Tensor]] = field(default_factory=dict)
     _ids: list[int] = field(default_factory=list)
     _logits: list[torch.Tensor] = field(default_factory=list)
     _weights: list[torch.Tensor] = field(default_factory=list)
-    _stats: list[Stats] = field(default_factory=list)
-    _sparse: list[tuple[torch.Tensor, torch.Tensor]] = field(default_factory=list)
 
     def see(self, i: int, states: Mapping[int, torch.Tensor]) -> None:
         """Keep row i of the states (b, H) of a pass, by layer."""
@@ -53,15 +58,15 @@ class Recorder:
     ) -> None:
         """Keep a position: its token, logits (V,), averaging weights (V,) and means (E,) by table."""
         for key, row in rows.items():
-            self.rows.setdefault(key, []).append(row)
+            self._rows.setdefault(key, []).append(row)
+        self._ids.append(id)
         if self.record.stats:
-            self._ids.append(id)
             self._logits.append(logits)
         if self.record.sparse and weights is not None:
             self._weights.append(weights)
-        waiting = max(len(self._logits), len(self._weights))
-        if waiting >= STEPS or waiting * len(logits) >= WAITING:
-            self._settle_numbers()
+        wide = len(self._logits) + len(self._weights)
+        if len(self._ids) >= STEPS or wide * len(logits) >= WAITING:
+            self._settle()
 
     def _settle_states(self) -> None:
         for layer, seen in self._seen.items():
@@ -74,50 +79,60 @@ class Recorder:
             self._states[layer][start : self.n].copy_(torch.stack(seen), non_blocking=True)
             seen.clear()
 
-    def _settle_numbers(self) -> None:
+    def _settle(self) -> None:
+        """Turn what waits into numbers; they stay on the device, so that no step waits for a copy."""
+        for key, rows in self._rows.items():
+            self._means.setdefault(key, []).append(torch.stack(rows))
         if self._logits:
-            logits, ids = torch.stack(self._logits), torch.tensor(self._ids, device=self._logits[0].device)
-            self._stats.append(_stats(logits, ids, self.record.top))
+            logits = torch.stack(self._logits)
+            ids = upload(self._ids, logits.device)
+            self._stats.append(sampling.statistics(logits, ids))
+            self._tops.append(_largest(logits.log_softmax(-1), self.record.top))
         if self._weights:
-            weights = torch.stack(self._weights)
-            ids_and_values = weights.topk(min(self.record.sparse, weights.shape[-1]), dim=-1)
-            self._sparse.append((ids_and_values.indices.cpu(), ids_and_values.values.cpu()))
-        for waiting in (self._ids, self._logits, self._weights):
+            self._sparse.append(_largest(torch.stack(self._weights), self.record.sparse))
+        for waiting in (self._rows, self._ids, self._logits, self._weights):
             waiting.clear()
 
     def states(self, n: int) -> dict[int, torch.Tensor]:
         """By layer, the first n states (n, H), on the CPU."""
         self._settle_states()
         if any(states.is_pinned() for states in self._states.values()):
-            torch.cuda.current_stream().synchronize()  # the copies run beside the next steps
+            torch.cuda.current_stream().synchronize()  # the copies ran beside the steps
         return {layer: _trimmed(self._states[layer], n) for layer in self.record.layers}
 
     def means(self, n: int) -> dict[str, torch.Tensor]:
-        """By table, the first n means (n, E), on the CPU."""
-        return {key: torch.stack(rows[:n]).cpu() for key, rows in self.rows.items() if rows[:n]}
+        """By table, the first n means (n, E), on the model's device."""
+        self._settle()
+        return {key: torch.cat(parts)[:n] for key, parts in self._means.items()} if n else {}
 
     def stats(self, n: int) -> Stats | None:
         """Of the first n positions."""
+        self._settle()
         if not self.record.stats:
             return None
-        self._settle_numbers()
-        parts = self._stats or [_no_stats(self.record.top)]
-        return Stats(*(torch.cat([getattr(part, name) for part in parts])[:n] for name in Stats.__dataclass_fields__))
+        if not self._stats:
+            return _no_stats(self.record.top)
+        logprob, entropy, varentropy, kurtosis = torch.cat(self._stats)[:n].cpu().unbind(-1)
+        return Stats(logprob, entropy, varentropy, kurtosis, *_first(self._tops, n))
 
     def sparse(self, n: int) -> Sparse | None:
         """Of the first n positions; None where there is none."""
-        self._settle_numbers()
+        self._settle()
         if not self._sparse or not n:
             return None
-        ids, weights = (torch.cat(parts)[:n] for parts in zip(*self._sparse, strict=True))
+        ids, weights = _first(self._sparse, n)
         return Sparse(ids, weights, weights.sum(-1))
 
 
-def _stats(logits: torch.Tensor, ids: torch.Tensor, top: int) -> Stats:
-    """Logits (n, V) and ids (n,) -> numbers on the CPU."""
-    logprob, entropy, varentropy, kurtosis = sampling.statistics(logits, ids).cpu().unbind(-1)
-    best = logits.log_softmax(-1).topk(min(top, logits.shape[-1]), dim=-1)
-    return Stats(logprob, entropy, varentropy, kurtosis, best.indices.cpu(), best.values.cpu())
+def _largest(values: torch.Tensor, k: int) -> _Largest:
+    """Ids and values (n, k) of the largest of each position, fewer where the vocabulary is smaller."""
+    best = values.topk(min(k, values.shape[-1]), dim=-1)
+    return best.indices, best.values
+
+
+def _first(parts: Sequence[_Largest], n: int) -> _Largest:
+    ids, values = (torch.cat(each)[:n].cpu() for each in zip(*parts, strict=True))
+    return ids, values
 
 
 def _no_stats(top: int) -> Stats:

@@ -60,8 +60,8 @@ class Row:
         self.filled = self.reused = 0
         """Columns of the slot in use, and how many of the prompt's came from the prefix cache."""
         self.ids: list[int] = []
-        self.fed: list[int | torch.Tensor] = []
-        """What was read after the prompt: ids, or rows of the model's own table."""
+        self._fed: list[int] = []
+        """The tokens read after the prompt; for a mean the nearest ones."""
         stop, sampling = self.request.stop, self.request.sampling
         self.u: list[float] = uniforms(sampling.seed, stop.max_new).tolist() if sampling.temperature > 0 else []
         self.finish: Finish | None = None
@@ -92,17 +92,17 @@ class Row:
     def _lacks_state(self) -> bool:
         return bool(self.request.record.layers) and self._recorder.n < len(self.ids) + 1
 
-    def read(self, choice: Choice, own_table: str) -> None:
-        """Note what is read next, as keys of the prefix cache need it."""
-        mean = choice.rows.get(own_table)
-        self.fed.append(choice.id if mean is None else mean)
+    def read(self, choice: Choice) -> None:
+        """Note that a choice was read after the prompt."""
+        self.filled += 1
+        self._fed.append(choice.id)
 
-    def keys(self) -> list[bytes]:
+    def keys(self, own_table: str) -> list[bytes]:
         """Of all the positions read so far."""
-        fed = self.fed
-        if not fed or isinstance(fed[0], int):
-            return [*self.job.keys, *id_keys(fed)]  # type: ignore[arg-type]  # a row feeds one kind
-        return [*self.job.keys, *row_keys(torch.stack(fed))]  # type: ignore[arg-type]  # as above
+        if self.request.feed.kind == "token":
+            return [*self.job.keys, *id_keys(self._fed)]
+        means = self._recorder.means(len(self._fed))  # each is kept before it is read
+        return [*self.job.keys, *(row_keys(means[own_table]) if means else ())]
 
     def see(self, i: int, states: Mapping[int, torch.Tensor]) -> None:
         """Keep the states of a forward pass, by layer and row; the row stands at index i of the batch."""
@@ -166,7 +166,7 @@ class Row:
             ids=tuple(self.ids),
             finish=self.finish,
             usage=Usage(self.length, n, self.reused),
-            rows=kept.means(n),
+            rows={key: means.cpu() for key, means in kept.means(n).items()},
             states=kept.states(n + 1),
             stats=kept.stats(n),
             sparse=kept.sparse(n),

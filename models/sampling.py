@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 import torch
 
+from sottovoce.models.memory import upload
 from sottovoce.models.request import Sampling
 
 ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its kurtosis 0 by convention
@@ -18,7 +19,7 @@ def uniforms(seed: int, n: int) -> torch.Tensor:
 
 def distribution(logits: torch.Tensor, temperatures: Sequence[float]) -> torch.Tensor:
     """softmax(logits / T) over (b, V), one T a row; T = 0 is the one-hot argmax (CIPHER's T -> 0)."""
-    at = torch.tensor(temperatures, device=logits.device)
+    at = upload(temperatures, logits.device)
     soft = _cooled(logits, at).softmax(-1)
     if all(temperature > 0 for temperature in temperatures):
         return soft
@@ -39,7 +40,7 @@ def penalise(logits: torch.Tensor, seen: Sequence[Sequence[int]], penalties: Seq
     logits = logits.clone()
     for row, ids, penalty in zip(logits, seen, penalties, strict=True):
         if penalty != 1.0 and ids:
-            at = torch.tensor(sorted(set(ids)), device=logits.device)
+            at = upload(sorted(set(ids)), logits.device)
             row[at] = torch.where(row[at] > 0, row[at] / penalty, row[at] * penalty)
     return logits
 
@@ -58,12 +59,12 @@ def draw(logits: torch.Tensor, samplings: Sequence[Sampling], u: torch.Tensor) -
             whole = sampling.top_k == 0 and sampling.top_p >= 1.0
             groups.setdefault(0 if whole else min(sampling.top_k or size, size), []).append(i)
     for kept, rows in groups.items():
-        temperatures = torch.tensor([samplings[i].temperature for i in rows], device=logits.device)
-        cooled = _cooled(logits[rows], temperatures)
+        at = upload(rows, logits.device)
+        cooled = _cooled(logits[at], upload([samplings[i].temperature for i in rows], logits.device))
         if kept:
-            ids[rows] = _draw_best(cooled, kept, [samplings[i].top_p for i in rows], u[rows])
+            ids[at] = _draw_best(cooled, kept, [samplings[i].top_p for i in rows], u[at])
         else:
-            ids[rows] = _inverse_cdf(cooled.softmax(-1), u[rows])
+            ids[at] = _inverse_cdf(cooled.softmax(-1), u[at])
     return ids
 
 
@@ -71,7 +72,7 @@ def _draw_best(logits: torch.Tensor, k: int, top_p: Sequence[float], u: torch.Te
     best, order = logits.topk(k, dim=-1)  # (b, k), descending
     p = best.softmax(-1)
     before = p.cumsum(-1) - p  # mass of the better tokens: the first always stays
-    p = p.masked_fill(before >= torch.tensor(top_p, device=logits.device)[:, None], 0.0)
+    p = p.masked_fill(before >= upload(top_p, logits.device)[:, None], 0.0)
     return order.gather(-1, _inverse_cdf(p, u)[:, None])[:, 0]
 
 

@@ -44,7 +44,7 @@ class Seats:
 
     def __init__(self, network: Network, limits: Limits) -> None:
         """Start with no slot."""
-        self.limits, self._device = limits, network.device
+        self.limits, self._device, self._own_table = limits, network.device, network.table.key
         self.rows: list[Row] = []
         self.ready = 0
         """How many decode: those in the first slots."""
@@ -114,7 +114,7 @@ class Seats:
         """Keep the prompt of slot i for others, or with `replied` all that was read."""
         job = self.rows[i].job
         if self.prefix.budget:
-            blocks = chain(self.rows[i].keys(), self.prefix.block, job.blocks) if replied else job.blocks
+            blocks = chain(self.rows[i].keys(self._own_table), self.prefix.block, job.blocks) if replied else job.blocks
             self.prefix.store(blocks, self.slots, i)
 
     def remove(self, gone: Sequence[int]) -> list[int]:
