@@ -17,6 +17,7 @@ from sottovoce.models import reading
 from sottovoce.models.decode import choose
 from sottovoce.models.memory import amount, out_of_memory
 from sottovoce.models.network import Network
+from sottovoce.models.reading import Shape
 from sottovoce.models.row import Choice, Job, Row
 from sottovoce.models.seats import Limits, Seats
 from sottovoce.models.tally import Tally
@@ -37,6 +38,7 @@ class Batch:
         self._network, self._limits, self._tally = network, limits, tally
         self._detokenizers = detokenizers
         self._last_layer = len(network.layers) - 1
+        self._shape = Shape.EXACT if limits.exact else Shape.STEPPED if network.captures else Shape.FREE
         self._seats = Seats(network, limits)
         self._most = limits.rows
         """Rows at a time: fewer after memory ran out, until nobody waits."""
@@ -192,7 +194,7 @@ class Batch:
 
         def read() -> tuple[torch.Tensor, Mapping[int, torch.Tensor]]:
             ready, seats = self._seats.ready, self._seats
-            step = reading.step(seats.slots, rows[:ready], inputs[:ready], seats.span, exact=self._limits.exact)
+            step = reading.step(seats.slots, rows[:ready], inputs[:ready], seats.span, self._shape)
             seen = self._network.step(step, layers)
             return seen.logits, seen.states
 

@@ -61,6 +61,11 @@ def read_before(module: nn.Module, read: Callable[[torch.Tensor], None]) -> Iter
         handle.remove()
 
 
+def hooks_of(model: nn.Module) -> list[Any]:  # Any: dictionaries that torch keeps hooks in
+    """Where hooks of the model and all its parts are kept: each is empty while nobody put any there."""
+    return [hooks for module in model.modules() for hooks in (module._forward_hooks, module._forward_pre_hooks)]
+
+
 def _hook(change: Change) -> Callable[..., Any]:  # Any: a layer puts out a tensor or a tuple that opens with it
     def hook(_module: nn.Module, _inputs: Any, output: Any) -> Any:
         if isinstance(output, tuple):

@@ -15,6 +15,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from sottovoce.errors import ModelError
 from sottovoce.models.attention import Attention
+from sottovoce.models.captured import Captured
 from sottovoce.models.layers import Change, decoder_layers, hooked, read_before
 from sottovoce.models.passes import FINAL, Pass, Reading
 from sottovoce.models.slots import Kind, SlotCache, kinds_of
@@ -107,15 +108,27 @@ class Network:
     def step(self, reading: Reading, layers: Sequence[int] = ()) -> Pass:
         """As `forward`, one query a row; perhaps with the states of other layers too."""
         with self._lock:
-            recorded = self._traced.step(reading) if self._traced else None
-            return recorded or self._forward(reading, layers, {})
+            again = self._again.step(reading, layers) if self._again else None
+            return again or self._forward(reading, layers, {})
+
+    @property
+    def captures(self) -> bool:
+        """True where steps of few shapes are cheaper: they are captured once and replayed."""
+        return isinstance(self._again, Captured)
 
     @cached_property
-    def _traced(self) -> Traced | None:
-        small = self.model.num_parameters() < SMALL and self.device.type == "cpu"
-        if not small or self.attention.alone or len({kind.device for kind in self.kinds}) > 1:
+    def _again(self) -> Traced | Captured | None:
+        """What makes a step that was made before without the model's own code."""
+        devices = {kind.device for kind in self.kinds}
+        if self.attention.alone or devices != {self.device}:
             return None
-        return Traced(self.model, self.forward, self.kinds, len(self.layers))
+        if self.device.type == "cuda":
+            return Captured(self.model, self._plain_forward, len(self.layers))
+        small = self.model.num_parameters() < SMALL and self.device.type == "cpu"
+        return Traced(self.model, self._plain_forward, self.kinds, len(self.layers)) if small else None
+
+    def _plain_forward(self, reading: Reading, layers: Sequence[int]) -> Pass:
+        return self._forward(reading, layers, {})
 
     def _arguments(self, reading: Reading) -> dict[str, Any]:
         """Keyword arguments of the model (Any: of all kinds)."""

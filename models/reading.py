@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import Enum
 
 import torch
 
@@ -15,6 +16,7 @@ from sottovoce.models.row import Row
 from sottovoce.models.slots import Slots
 
 ROUND = 64  # columns that an exact pass looks at are a multiple of it, and so are its beginnings
+SHORTEST = 256  # columns of a captured step: to look at a few more costs less than another capture
 
 
 def prompts(network: Network, slots: Slots, first: int, rows: Sequence[Row], most: int, *, exact: bool) -> Reading:
@@ -28,7 +30,8 @@ def prompts(network: Network, slots: Slots, first: int, rows: Sequence[Row], mos
     pads = [n - take for take in takes]
     positions = [[0] * pad + list(range(row.filled, row.filled + n - pad)) for row, pad in zip(rows, pads, strict=True)]
     columns = [[slots.columns] * pad + at[pad:] for at, pad in zip(positions, pads, strict=True)]
-    end = _end(max(row.filled + take for row, take in zip(rows, takes, strict=True)), exact)
+    end = max(row.filled + take for row, take in zip(rows, takes, strict=True))
+    end = whole_rounds(end) if exact else end
     return Reading(
         _prompt_inputs(network, rows, pads, n),
         upload(positions, device),
@@ -39,24 +42,48 @@ def prompts(network: Network, slots: Slots, first: int, rows: Sequence[Row], mos
     )
 
 
-def step(slots: Slots, rows: Sequence[Row], inputs: torch.Tensor, span: torch.Tensor, *, exact: bool) -> Reading:
+def step(slots: Slots, rows: Sequence[Row], inputs: torch.Tensor, span: torch.Tensor, shape: Shape) -> Reading:
     """One input for each of the rows in slots 0 .. b, ids (b,) or embeddings (b, E); `span` is 0 .. all columns.
 
-    An exact pass has a query in every slot; those beyond the rows read nothing that counts.
+    Where the shape has more queries than rows, those beyond them read nothing that counts.
     """
     filled = [row.filled for row in rows]
-    idle = slots.rows - len(rows) if exact else 0
+    queries, end = shape.of(len(rows), max(filled) + 1, slots)
+    idle = queries - len(rows)
     if idle:
         inputs = torch.cat([inputs, inputs.new_zeros(idle, *inputs.shape[1:])])
     positions = upload(filled + [0] * idle, span.device)[:, None]
     columns = upload(filled + [slots.columns] * idle, span.device)[:, None] if idle else positions
-    end = _end(max(filled) + 1, exact)
-    plain = not exact and min(filled) == max(filled)
-    return Reading(inputs[:, None], positions, columns, span[:end], slots.window(0, len(rows) + idle), plain)
+    plain = shape is Shape.FREE and min(filled) == max(filled)
+    return Reading(inputs[:, None], positions, columns, span[:end], slots.window(0, queries), plain)
 
 
-def _end(columns: int, exact: bool) -> int:
-    return -(-columns // ROUND) * ROUND if exact else columns
+class Shape(Enum):
+    """How many queries a step has, and how many columns it looks at."""
+
+    FREE = "free"
+    """As many as there are."""
+    EXACT = "exact"
+    """A query in every slot, and whole rounds of columns: sums come in one order whatever the company."""
+    STEPPED = "stepped"
+    """Powers of two: few shapes, so that each can be captured."""
+
+    def of(self, rows: int, columns: int, slots: Slots) -> tuple[int, int]:
+        """Queries and columns of a step of so many rows, of which the longest needs so many columns."""
+        if self is Shape.EXACT:
+            return slots.rows, whole_rounds(columns)
+        if self is Shape.STEPPED:
+            return min(_power(rows), slots.rows), min(max(_power(columns), SHORTEST), slots.columns)
+        return rows, columns
+
+
+def whole_rounds(columns: int) -> int:
+    """The next multiple of a round."""
+    return -(-columns // ROUND) * ROUND
+
+
+def _power(n: int) -> int:
+    return 1 << (n - 1).bit_length()
 
 
 def _prompt_inputs(network: Network, rows: Sequence[Row], pads: Sequence[int], n: int) -> torch.Tensor:

@@ -15,7 +15,7 @@ from sottovoce.models.keys import chain
 from sottovoce.models.memory import default_budget, out_of_memory
 from sottovoce.models.network import Network
 from sottovoce.models.prefix import BLOCK, PrefixCache
-from sottovoce.models.reading import ROUND
+from sottovoce.models.reading import ROUND, whole_rounds
 from sottovoce.models.row import Job, Row
 from sottovoce.models.slots import Slots
 
@@ -141,5 +141,4 @@ class Seats:
 
 def _columns(job: Job) -> int:
     """What a row may come to fill, in whole rounds."""
-    need = job.request.length + job.request.stop.max_new + 1
-    return -(-need // ROUND) * ROUND
+    return whole_rounds(job.request.length + job.request.stop.max_new + 1)

@@ -8,12 +8,13 @@ calls with the same numbers: it is used only after it gave equal bits in shapes 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import nn
 
+from sottovoce.models.layers import hooks_of
 from sottovoce.models.passes import FINAL, Pass, Reading
 from sottovoce.models.slots import Kind
 
@@ -32,12 +33,12 @@ class Traced:
         self._forward, self._kinds = forward, kinds
         self._layers = [*range(layers), FINAL]
         self._embedding = next(iter(model.get_input_embeddings().parameters()))  # type: ignore[operator]
-        self._hooks = [hooks for module in model.modules() for hooks in _hooks_of(module)]
+        self._hooks = hooks_of(model)
         self._steps: dict[tuple[bool, bool], Callable[..., Tensors] | None] = {}
         self._counts: dict[tuple[bool, bool], int] = {}
 
-    def step(self, reading: Reading) -> Pass | None:
-        """A step by its recording, with the states of all layers; None where it must be made as ever.
+    def step(self, reading: Reading, layers: Sequence[int]) -> Pass | None:
+        """A step by its recording, with the states of `layers` and others; None where it must be made as ever.
 
         That is before it was made often enough, where its recording failed a trial, and while
         somebody else's hooks are on the model.
@@ -101,8 +102,3 @@ def _agree(step: Callable[..., Tensors], recorded: Callable[..., Tensors], examp
     ours, theirs = (tuple(tensor.clone() for tensor in example) for _ in range(2))
     pairs = zip((*step(*ours), *ours), (*recorded(*theirs), *theirs), strict=True)
     return all(torch.equal(one, other) for one, other in pairs)
-
-
-def _hooks_of(module: nn.Module) -> Iterator[Any]:  # Any: dictionaries that torch keeps hooks in
-    yield module._forward_hooks
-    yield module._forward_pre_hooks
