@@ -58,14 +58,20 @@ def _factors(n: int) -> tuple[torch.Tensor, torch.Tensor]:
     return first, second
 
 
-def chain(keys: Sequence[bytes], size: int, before: Sequence[bytes] = ()) -> list[bytes]:
+def chain(keys: Sequence[bytes], size: int, before: Sequence[bytes] = (), parent: bytes = b"") -> list[bytes]:
     """Digests of the whole blocks of `size` positions, each over all that precedes it.
 
-    `before` are the digests of the first blocks, where they are known.
+    `before` are the digests of the first blocks, where they are known; `parent` is that of the block
+    before the first.
     """
     digests = list(before)
-    last = digests[-1] if digests else b""
+    last = digests[-1] if digests else parent
     for at in range(len(digests) * size, len(keys) - size + 1, size):
         last = blake2b(last + b"".join(keys[at : at + size]), digest_size=DIGEST).digest()
         digests.append(last)
     return digests
+
+
+def common(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many positions two have in common at their beginnings."""
+    return next((i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))

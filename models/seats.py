@@ -51,7 +51,7 @@ class Seats:
         self.slots = Slots(network.kinds)
         self.budget = default_budget(network.kinds) if limits.memory is None else limits.memory
         """Bytes of keys and values, slots and prefixes together."""
-        self.prefix = PrefixCache(self.budget if limits.reuse else 0, limits.block or BLOCK)
+        self.prefix = PrefixCache(self.budget if limits.reuse else 0, limits.block or BLOCK, whole=limits.exact)
         self.span = torch.arange(0)
         """0 .. columns, on the network's device."""
 
@@ -99,7 +99,8 @@ class Seats:
 
     def take(self, row: Row) -> None:
         """Seat a row behind all others, with as much of its prompt as is known."""
-        row.filled = row.reused = self.prefix.restore(row.job.blocks, self.slots, len(self.rows))
+        job = row.job
+        row.filled = row.reused = self.prefix.restore(job.blocks, job.keys[:-1], self.slots, len(self.rows))
         self.rows.append(row)
 
     def make_ready(self, i: int) -> None:
@@ -112,10 +113,10 @@ class Seats:
 
     def remember(self, i: int, *, replied: bool) -> None:
         """Keep the prompt of slot i for others, or with `replied` all that was read."""
-        job = self.rows[i].job
+        row = self.rows[i]
         if self.prefix.budget:
-            blocks = chain(self.rows[i].keys(self._own_table), self.prefix.block, job.blocks) if replied else job.blocks
-            self.prefix.store(blocks, self.slots, i)
+            keys = row.keys(self._own_table) if replied else row.job.keys
+            self.prefix.store(chain(keys, self.prefix.block, row.job.blocks), keys, self.slots, i)
 
     def remove(self, gone: Sequence[int]) -> list[int]:
         """Take rows out of their slots; returns the former places of those that decode, in their new order."""

@@ -11,6 +11,7 @@ import torch
 from sottovoce.models.engine import Engine
 from sottovoce.models.family import LAYERS_READ_IDS, layers_read_ids
 from sottovoce.models.finding import Finding
+from sottovoce.models.keys import common
 from sottovoce.models.mind import Mind
 from sottovoce.models.request import Edit, Feed, Ids, Record, Reply, Request, Rows, Sampling, Stop
 
@@ -123,7 +124,7 @@ class _Trial:
 
     def cold(self) -> Finding:
         words, mean = self._reply(Feed(), Sampling()), self._reply(Feed("mean"), Sampling())
-        same = _common(words.ids, mean.ids)
+        same = common(words.ids, mean.ids)
         if same == self.new:
             return Finding("cold cipher = greedy", True, f"{same} of {same} tokens")
         assert words.stats is not None, "asked for"
@@ -137,7 +138,7 @@ class _Trial:
     def repeat(self) -> Finding:
         sampling = Sampling(temperature=1.0, seed=7)
         first, second = (self._reply(Feed(), sampling) for _ in range(2))
-        same = _common(first.ids, second.ids)
+        same = common(first.ids, second.ids)
         detail = f"{same} of {self.new} tokens, sampled at temperature 1"
         if same == self.new:
             return Finding("same request, same reply", True, detail)
@@ -214,11 +215,6 @@ def _seconds(run: Callable[[], object]) -> float:
     start = time.perf_counter()
     run()
     return max(time.perf_counter() - start, 1e-6)
-
-
-def _common(left: Prompt, right: Prompt) -> int:
-    """How many tokens two replies share before they part."""
-    return next((i for i, (a, b) in enumerate(zip(left, right, strict=True)) if a != b), len(left))
 
 
 def _broken(check: str, error: Exception) -> Finding:

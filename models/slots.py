@@ -92,10 +92,10 @@ class Slots:
         """A copy of columns start .. end of a slot."""
         return tuple(tensor[:, row, :, start:end].clone() for tensor in self.tensors)
 
-    def paste(self, row: int, start: int, pages: Pages, n: int) -> None:
-        """Put the first n positions of `pages` into a slot from column `start` on."""
+    def paste(self, row: int, column: int, start: int, pages: Pages, n: int) -> None:
+        """Put n positions of `pages`, from `start` on, into a slot from `column` on."""
         for tensor, page in zip(self.tensors, pages, strict=True):
-            tensor[:, row, :, start : start + n] = page[:, :, :n]
+            tensor[:, row, :, column : column + n] = page[:, :, start : start + n]
 
     def window(self, start: int, end: int) -> Pages:
         """The slots start .. end, as `SlotCache` takes them; what is written there is kept."""

@@ -156,7 +156,7 @@ def test_padding_before_a_prompt_changes_nothing() -> None:
 
 
 def test_the_same_request_twice_gives_the_same_reply_to_the_bit() -> None:
-    engine = tiny_mind().engine
+    engine = tiny_mind().engine.twin(reuse=False)
 
     for asked in company():
         first, again = engine.run(asked), engine.run(asked)
@@ -206,7 +206,7 @@ def test_an_edit_acts_in_the_prefill_alone() -> None:
 
 
 def test_an_edit_reaches_its_layer_and_those_above_from_its_position_on() -> None:
-    engine, n = tiny_mind().engine, request().length
+    engine, n = tiny_mind().engine.twin(reuse=False), request().length
     recorded = request(max_new=1, record=Record((0, 1)))
 
     plain = engine.run(recorded).states
@@ -219,7 +219,7 @@ def test_an_edit_reaches_its_layer_and_those_above_from_its_position_on() -> Non
 
 
 def test_zero_deltas_change_nothing_to_the_bit() -> None:
-    engine, asked = tiny_mind().engine, request(record=EVERYTHING)
+    engine, asked = tiny_mind().engine.twin(reuse=False), request(record=EVERYTHING)
     zero = tuple(Edit(layer, 1, torch.zeros(5, HIDDEN)) for layer in (0, 1))
 
     found, expected = engine.run(replace(asked, edits=zero)), engine.run(asked)
