@@ -24,6 +24,7 @@ from sottovoce.models.tally import Tally
 from sottovoce.models.text import Detokenizer
 
 CHUNK = 1024  # positions of prompts that are read between two steps
+UNWATCHED = 4  # times as many while no row decodes, so that none waits for its next step
 Result = TypeVar("Result")
 
 
@@ -91,7 +92,7 @@ class Batch:
                 self._done(self._row(job))
             elif self._shares(job, coming):
                 held.append(job)
-            elif seats.room_for(job):
+            elif seats.room_for(job, len(self.waiting)):
                 self._take(job)
                 coming.update(job.blocks)
             elif seats.rows:
@@ -130,10 +131,11 @@ class Batch:
             return
         if self._limits.exact:
             self._read_safely(first, first + 1, reading.ROUND)
-        elif self._network.attention.alone:
-            self._read_safely(first, first + 1, CHUNK)
-        else:
-            self._read_safely(first, end, max(CHUNK // (end - first), 1))
+            return
+        chunk = CHUNK if first else CHUNK * UNWATCHED
+        if self._network.attention.alone:
+            end = first + 1
+        self._read_safely(first, end, max(chunk // (end - first), 1))
 
     def _read_safely(self, first: int, end: int, chunk: int) -> None:
         """As `_read`; where it breaks, row by row, so that only the faulty one fails."""

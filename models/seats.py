@@ -60,8 +60,11 @@ class Seats:
         """Keys and values, now."""
         return self.prefix.nbytes + self.slots.nbytes(self.slots.rows, self.slots.columns)
 
-    def room_for(self, job: Job) -> bool:
-        """Make the slots large enough for one row more; False where the budget forbids it."""
+    def room_for(self, job: Job, waiting: int = 0) -> bool:
+        """Make the slots large enough for one row more; False where the budget forbids it.
+
+        They grow for those that wait too, and at least to twice their number: not every newcomer moves all.
+        """
         slots, taken = self.slots, len(self.rows)
         rows = self.limits.rows if self.limits.exact else taken + 1
         columns = max([_columns(job), *(_columns(row.job) for row in self.rows)])
@@ -69,7 +72,7 @@ class Seats:
             return True
         if self.rows:
             columns = max(columns, slots.columns)
-        roomy = min(max(rows, 2 * slots.rows), self.limits.rows)  # so that not every newcomer moves all
+        roomy = min(max(rows + waiting, 2 * slots.rows), self.limits.rows)
         return self._resize(max(roomy, slots.rows), columns) or self._resize(rows, columns)
 
     def _resize(self, rows: int, columns: int) -> bool:
