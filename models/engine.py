@@ -60,7 +60,7 @@ class Engine:
         """
         self.network, self._detokenizers = network, detokenizers
         self.limits = Limits(max_batch or (EXACT_BATCH if exact else MAX_BATCH), memory, exact, reuse)
-        self._threads = 1 if exact else threads
+        self._threads = threads
         self._worker: _Worker | None = None
         self._lock = threading.Lock()
         self.tally = Tally()
@@ -81,7 +81,7 @@ class Engine:
         job = self._job(request, future, on_text)
         with self._lock:
             if self._worker is None:
-                self._worker = _Worker(self, self._threads)
+                self._worker = _Worker(self, 1 if self.limits.exact else self._threads)
             self._worker.take(job, future)
         return future
 
@@ -116,15 +116,14 @@ class Engine:
         if worker is not None:
             worker.end()
 
-    def twin(self, *, reuse: bool = True, exact: bool = False) -> Engine:
-        """Another engine on the same network, with slots and a thread of its own."""
-        memory, rows = self.limits.memory, None if exact else self.limits.rows
+    def twin(self, *, reuse: bool = True, exact: bool = False, memory: int | None = None) -> Engine:
+        """Another engine on the same network, with slots and a thread of its own; None takes this one's memory."""
         return Engine(
             self.network,
             self._detokenizers,
-            max_batch=rows,
+            max_batch=None if exact != self.limits.exact else self.limits.rows,
             threads=self._threads,
-            memory=memory,
+            memory=self.limits.memory if memory is None else memory,
             exact=exact,
             reuse=reuse,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -39,17 +39,17 @@ Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 @dataclass(frozen=True)
 class _Asked:
-    """What two calls of `load` have in common where they get one model."""
+    """What two calls of `load` have in common where they get the same weights."""
 
     where: str
     dtype: Dtype
     place: Place
     layers_path: str | None
-    memory: int | None
-    exact: bool
 
 
-_minds: dict[_Asked, Mind] = {}
+_Limits = tuple[int | None, bool]
+_minds: dict[_Asked, dict[_Limits, Mind]] = {}
+"""By weights, and for each by the memory and the exactness of its engine."""
 _loading = threading.Lock()
 
 
@@ -67,20 +67,32 @@ def load(
     `dtype` auto is float32 on a CPU, and the checkpoint's own on an accelerator or where it is
     quantised. `device` is a torch device, "auto" (an accelerator if there is one), "map" (spread by
     accelerate over all devices) or a mapping from modules to devices, "disk" among them. `memory` and
-    `exact` are the engine's: bytes for keys and values, and equal bits whatever the company.
+    `exact` are the engine's: bytes for keys and values, and equal bits whatever the company; engines that
+    differ in them share the weights.
 
     Raises:
         ModelError: no such model, a folder that is no model, pickled or damaged weights, a package that they need.
     """
-    asked = _Asked(_locate(name), dtype, place_of(device), layers_path, memory, exact)
+    asked = _Asked(_locate(name), dtype, place_of(device), layers_path)
     with _loading:
-        if asked not in _minds:
-            model, tokenizer = _read(str(name), asked.where, dtype, asked.place)
-            mind = assemble(str(name), model, tokenizer, layers_path=layers_path, memory=memory, exact=exact)
-            if is_spread(asked.place):
-                _ = mind.weights_key  # kept: weights cannot be fetched to look at them while the engine computes
-            _minds[asked] = mind
-        return _minds[asked]
+        minds = _minds.get(asked, {})
+        if (memory, exact) not in minds:
+            known = next(iter(minds.values()), None)
+            minds[memory, exact] = (
+                replace(known, engine=known.engine.twin(memory=memory, exact=exact))
+                if known
+                else _loaded(str(name), asked, memory=memory, exact=exact)
+            )
+            _minds[asked] = minds
+        return minds[memory, exact]
+
+
+def _loaded(name: str, asked: _Asked, *, memory: int | None, exact: bool) -> Mind:
+    model, tokenizer = _read(name, asked.where, asked.dtype, asked.place)
+    mind = assemble(name, model, tokenizer, layers_path=asked.layers_path, memory=memory, exact=exact)
+    if is_spread(asked.place):
+        _ = mind.weights_key  # kept: weights cannot be fetched to look at them while the engine computes
+    return mind
 
 
 def unload(name: str | Path = BUNDLED) -> bool:
@@ -91,7 +103,7 @@ def unload(name: str | Path = BUNDLED) -> bool:
     """
     where = _locate(name)
     with _loading:
-        found = [_minds.pop(asked) for asked in list(_minds) if asked.where == where]
+        found = [mind for asked in list(_minds) if asked.where == where for mind in _minds.pop(asked).values()]
     had = bool(found)
     while found:
         found.pop().engine.close()

@@ -228,3 +228,12 @@ def test_a_table_padded_beyond_the_tokenizer_counts_the_tokenizer_alone(folder: 
     tiny_model(vocab_size=VOCABULARY + 20).save_pretrained(folder)
 
     assert len(load(folder, device="cpu").table) == VOCABULARY
+
+
+def test_engines_of_other_exactness_or_memory_share_the_weights() -> None:
+    plain, exact, small = load(), load(exact=True), load(memory=10**8)
+
+    assert plain.model is exact.model is small.model
+    assert len({id(mind.engine) for mind in (plain, exact, small)}) == 3
+    assert exact.engine.limits.exact and small.engine.limits.memory == 10**8
+    assert load(exact=True) is exact
