@@ -39,7 +39,8 @@ def _room(device: torch.device) -> int:
 
 def out_of_memory(error: BaseException) -> bool:
     """True for what torch raises where a device, or the CPU's allocator, has no more."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "not enough memory" in str(error)
+    said = ("can't allocate memory", "not enough memory")  # on Linux; elsewhere
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in said)
 
 
 def upload(values: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:

@@ -46,7 +46,7 @@ class Recorder:
 
     def see(self, i: int, states: Mapping[int, torch.Tensor]) -> None:
         """Keep row i of the states (b, H) of a pass, by layer."""
-        for layer in self.record.layers:
+        for layer in dict.fromkeys(self.record.layers):
             state = states[FINAL if layer == self.normed else layer][i]
             self._seen.setdefault(layer, []).append(state)
         self.n += 1

@@ -1,0 +1,168 @@
+"""What replies keep, a few steps at a time, against the same numbers made position by position."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+
+import pytest
+import torch
+
+from sottovoce.models import Feed, Record, Reply, Sampling, sampling
+from sottovoce.models.passes import FINAL
+from sottovoce.models.recorder import STEPS, WAITING, Recorder
+from tests.models.support import fresh, words
+from tests.support import HIDDEN, close, noise, request, tiny_mind
+
+EVERYTHING = Record((0, 1), stats=True, top=3, sparse=4)
+LENGTHS = [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS, 2 * STEPS + 5]
+
+
+def told(n: int, record: Record = EVERYTHING, *, size: int = 50, room: int | None = None) -> Recorder:
+    """A recorder that was told of n positions and the prompt's last, as row 1 of a batch of 3."""
+    recorder = Recorder(record, room or n + 1, normed=None)
+    recorder.see(1, states(0))
+    for at in range(n):
+        logits = noise(3, size, seed=at)
+        weights, means = logits.softmax(-1), {"own": noise(3, 4, seed=at), "other": noise(3, 6, seed=at)}
+        recorder.keep(at % size, logits[1], weights[1], {key: each[1] for key, each in means.items()})
+        recorder.see(1, states(at + 1))
+    return recorder
+
+
+def states(at: int) -> dict[int, torch.Tensor]:
+    return {layer: noise(3, HIDDEN, seed=1000 * (layer + 2) + at) for layer in (0, 1, FINAL)}
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_states_are_those_of_each_position_in_order(n: int) -> None:
+    found = told(n).states(n + 1)
+
+    for layer in (0, 1):
+        assert torch.equal(found[layer], torch.stack([states(at)[layer][1] for at in range(n + 1)]))
+
+
+@pytest.mark.parametrize("n", LENGTHS)
+def test_means_are_those_of_each_position_in_order(n: int) -> None:
+    found = told(n).means(n)
+
+    assert torch.equal(found["own"], torch.stack([noise(3, 4, seed=at)[1] for at in range(n)]))
+    assert torch.equal(found["other"], torch.stack([noise(3, 6, seed=at)[1] for at in range(n)]))
+
+
+@pytest.mark.parametrize(("n", "size"), [*((n, 50) for n in LENGTHS), (5, WAITING // 4)])
+def test_numbers_are_those_of_each_position_alone(n: int, size: int) -> None:
+    recorder = told(n, size=size)
+    stats, sparse = recorder.stats(n), recorder.sparse(n)
+    logits = torch.stack([noise(3, size, seed=at)[1] for at in range(n)])
+    each = [sampling.statistics(row[None], torch.tensor([at % size])) for at, row in enumerate(logits)]
+    best, weighty = logits.log_softmax(-1).topk(3), logits.softmax(-1).topk(4)
+
+    assert stats is not None and sparse is not None
+    numbers = torch.stack([stats.logprob, stats.entropy, stats.varentropy, stats.kurtosis], -1)
+    assert close(numbers, torch.cat(each))
+    assert torch.equal(stats.top_ids, best.indices) and close(stats.top_logprobs, best.values)
+    assert torch.equal(sparse.ids, weighty.indices) and close(sparse.weights, weighty.values)
+    assert close(sparse.covered, weighty.values.sum(-1))
+
+
+@pytest.mark.parametrize("n", [0, 1, STEPS, STEPS + 3])
+def test_a_reply_that_was_cut_keeps_the_first_positions(n: int) -> None:
+    whole, cut = told(2 * STEPS + 5), told(2 * STEPS + 5)
+    stats, all_stats = cut.stats(n), whole.stats(2 * STEPS + 5)
+
+    assert stats is not None and all_stats is not None
+    assert torch.equal(stats.entropy, all_stats.entropy[:n]) and torch.equal(stats.top_ids, all_stats.top_ids[:n])
+    assert torch.equal(cut.states(n + 1)[1], whole.states(2 * STEPS + 6)[1][: n + 1])
+    assert {len(means) for means in cut.means(n).values()} <= {n}
+    assert n == 0 or cut.sparse(n).ids.shape == (n, 4)  # type: ignore[union-attr]  # there is one
+
+
+def test_the_last_layers_state_may_be_the_one_after_the_norm() -> None:
+    recorder = Recorder(Record((0, 1), final_norm=True), 2, normed=1)
+    recorder.see(2, states(0))
+
+    assert torch.equal(recorder.states(1)[0][0], states(0)[0][2])
+    assert torch.equal(recorder.states(1)[1][0], states(0)[FINAL][2])
+
+
+def test_what_is_not_asked_for_is_not_kept() -> None:
+    recorder, logits = Recorder(Record(), 9, None), noise(3, 50)
+    watched = weakref.ref(logits)
+
+    recorder.see(1, {})
+    recorder.keep(7, logits[1], logits[1].softmax(-1), {})
+    del logits
+    gc.collect()
+
+    assert watched() is None
+    assert (recorder.states(1), recorder.means(1), recorder.stats(1), recorder.sparse(1)) == ({}, {}, None, None)
+
+
+def test_a_layer_that_is_named_twice_is_kept_once() -> None:
+    """It was kept twice, so that its states did not fit their place, and the engine's thread ended with that."""
+    found = told(STEPS + 3, Record((1, 0, 1))).states(STEPS + 4)
+
+    assert torch.equal(found[1], told(STEPS + 3).states(STEPS + 4)[1])
+    assert set(found) == {0, 1}
+
+
+# Memory
+
+
+def held(tensors: list[torch.Tensor]) -> int:
+    """Bytes of the memory that they keep alive."""
+    return sum({each.untyped_storage().data_ptr(): each.untyped_storage().nbytes() for each in tensors}.values())
+
+
+def parts(reply: Reply) -> list[torch.Tensor]:
+    assert reply.stats is not None
+    numbers = [getattr(reply.stats, name) for name in reply.stats.__dataclass_fields__]
+    return [*reply.states.values(), *reply.rows.values(), *numbers]
+
+
+def test_a_step_is_forgotten_once_its_numbers_are_made() -> None:
+    recorder = Recorder(EVERYTHING, STEPS + 1, None)
+    watched = []
+    for at in range(STEPS):
+        step, seen = noise(64, 500, seed=at), {layer: noise(64, HIDDEN) for layer in (0, 1)}
+        watched += [weakref.ref(step), weakref.ref(seen[0]), weakref.ref(seen[1])]
+        recorder.see(5, seen)
+        recorder.keep(at, step[5], step[5].softmax(-1), {"own": seen[0][5]})
+    del step, seen
+
+    assert [each() for each in watched] == [None] * len(watched)
+
+
+@pytest.mark.parametrize("n", [1, 20, 31, 60])
+def test_states_hold_little_more_memory_than_they_show(n: int) -> None:
+    found = list(told(n, room=61).states(n + 1).values())
+
+    assert held(found) <= 2 * sum(each.nbytes for each in found)
+
+
+def test_a_reply_holds_no_memory_of_its_neighbours() -> None:
+    engine = fresh().engine
+    asked = [
+        request((words(9, seed=n),), 40, feed=feed, sampling=Sampling(1.0), record=EVERYTHING)
+        for n in range(8)
+        for feed in (Feed(), Feed("mean"))
+    ]
+
+    for reply in engine.run_all(asked):
+        assert held(parts(reply)) <= 2 * sum(part.nbytes for part in parts(reply))
+    assert engine.tally.widest == 16
+
+
+@pytest.mark.parametrize("n", [STEPS, 2 * STEPS + 5])
+def test_states_of_a_long_reply_are_those_of_a_plain_forward_pass(n: int) -> None:
+    mind = tiny_mind()
+    asked = request((words(9),), n, record=Record((0, 1), final_norm=True))
+
+    reply = mind.engine.run(asked)
+    read = torch.tensor([[*words(9).ids, *reply.ids]])
+    with torch.inference_mode():
+        hidden = mind.model(input_ids=read, output_hidden_states=True).hidden_states
+
+    assert close(reply.states[0], hidden[1][0, 8:])
+    assert close(reply.states[1], hidden[2][0, 8:])
