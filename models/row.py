@@ -14,7 +14,7 @@ from sottovoce.models.keys import id_keys, row_keys
 from sottovoce.models.recorder import Recorder
 from sottovoce.models.request import Ids, Reply, Request, Usage
 from sottovoce.models.sampling import uniforms
-from sottovoce.models.text import Detokenizer, first_stop, held_back, overlapping
+from sottovoce.models.text import Detokenizer, Growing, first_stop, held_back, overlapping, settled
 
 Finish = Literal["stop", "stop_text", "length"]
 
@@ -66,7 +66,8 @@ class Row:
         self.u: list[float] = uniforms(sampling.seed, stop.max_new).tolist() if sampling.temperature > 0 else []
         self.finish: Finish | None = None
         self.error: SottovoceError | None = None
-        self._text = detokenizers[stop.special]
+        self._spans = detokenizers[stop.special].spans
+        self._text = Growing(detokenizers[stop.special])
         self._shown = 0
         record = self.request.record
         self._recorder = Recorder(record, stop.max_new + 1, last_layer if record.final_norm else None)
@@ -135,7 +136,7 @@ class Row:
         at = first_stop(self._text.text(self.ids), stops)
         if at is None:
             return None
-        keep, _ = overlapping(self._text.spans(self.ids), (at, at + 1))
+        keep, _ = overlapping(self._spans(self.ids), (at, at + 1))
         del self.ids[keep:]
         return "stop_text"
 
@@ -143,18 +144,18 @@ class Row:
         if self.job.on_text is None:
             return
         text = self._text.text(self.ids)
-        end = len(text) if self.finish is not None else self._settled()
+        end = len(text) if self.finish is not None else self._settled(text)
         if end > self._shown:
             self.job.on_text(text[:end])
             self._shown = end
 
-    def _settled(self) -> int:
+    def _settled(self, text: str) -> int:
         """How much of the text no later token takes back: a stop string takes the tokens that it overlaps."""
-        text = self._text.settled(self.ids)
+        text = settled(text)
         held = held_back(text, self.request.stop.texts)
         if not held:
             return len(text)
-        spans = self._text.spans(self.ids)
+        spans = self._spans(self.ids)
         first, _ = overlapping(spans, (len(text) - held, len(text)))
         return spans[first][0]
 

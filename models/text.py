@@ -26,10 +26,6 @@ class Detokenizer:
         assert isinstance(text, str), "one list of ids decodes to one text"
         return text
 
-    def settled(self, ids: Sequence[int]) -> str:
-        """The text that later tokens cannot change: without the bytes of an unfinished character."""
-        return self.text(ids).rstrip(BROKEN)
-
     def spans(self, ids: Sequence[int]) -> list[Span]:
         """Half-open character spans of the text, one a token; tokens that share a character overlap."""
         whole = self.text(ids)
@@ -37,6 +33,40 @@ class Detokenizer:
         starts = [min(len(prefix.rstrip(BROKEN)), len(whole)) for prefix in prefixes]
         ends = [min(len(prefix), len(whole)) for prefix in prefixes]
         return [(min(start, end), end) for (start, _), (_, end) in pairwise(zip(starts, ends, strict=True))]
+
+
+TAIL, KEPT = 64, 8  # tokens that are decoded anew, at most; and at least, as a character may span some
+
+
+class Growing:
+    """The text of a reply that grows: its beginning is not decoded again at every token."""
+
+    def __init__(self, detokenizer: Detokenizer) -> None:
+        """Start with no tokens."""
+        self._detokenizer = detokenizer
+        self._head, self._done = "", 0
+        """The text of the first tokens, and how many these are."""
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The whole text of ids that begin with those of the call before, or are a part of them."""
+        if len(ids) < self._done:
+            self._head, self._done = "", 0
+        before, tail = self._head, self._detokenizer.text(ids[self._done :])
+        if len(ids) - self._done > TAIL:
+            self._settle(ids, tail)
+        return before + tail
+
+    def _settle(self, ids: Sequence[int], tail: str) -> None:
+        """Split where the parts decode to the whole: some tokenizers drop a space at a beginning."""
+        cut = len(ids) - KEPT
+        head = self._detokenizer.text(ids[self._done : cut])
+        if head + self._detokenizer.text(ids[cut:]) == tail and not head.endswith(BROKEN):
+            self._head, self._done = self._head + head, cut
+
+
+def settled(text: str) -> str:
+    """What later tokens cannot change of a text: all but the bytes of an unfinished character."""
+    return text.rstrip(BROKEN)
 
 
 def overlapping(spans: Sequence[Span], part: Span) -> Span:

@@ -1,10 +1,11 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
 import pytest
 
-from sottovoce.models.text import BROKEN, Detokenizer, Span, first_stop, held_back, overlapping
+from sottovoce.models.text import BROKEN, Detokenizer, Growing, Span, first_stop, held_back, overlapping, settled
 from tests.support import ids, tiny_tokenizer
 
 PLAIN, SPECIAL = Detokenizer(tiny_tokenizer()), Detokenizer(tiny_tokenizer(), special=True)
@@ -50,8 +51,8 @@ def test_an_unfinished_character_is_not_settled() -> None:
     first, second = ids("£")
 
     assert PLAIN.text([first]) == BROKEN
-    assert PLAIN.settled([*ids("3 "), first]) == "3 "
-    assert PLAIN.settled([*ids("3 "), first, second]) == "3 £"
+    assert settled(PLAIN.text([*ids("3 "), first])) == "3 "
+    assert settled(PLAIN.text([*ids("3 "), first, second])) == "3 £"
 
 
 @pytest.mark.parametrize(
@@ -105,3 +106,29 @@ def test_the_earliest_stop_counts(text: str, stops: tuple[str, ...], at: int | N
 )
 def test_what_may_become_a_stop_is_held_back(text: str, stops: tuple[str, ...], held: int) -> None:
     assert held_back(text, stops) == held
+
+
+class Counting(Detokenizer):
+    """Counts the tokens that it decodes."""
+
+    decoded = 0
+
+    def text(self, ids: Sequence[int]) -> str:
+        self.decoded += len(ids)
+        return super().text(ids)
+
+
+def test_a_growing_text_is_the_whole_one_and_costs_less() -> None:
+    said = ids("You know: £ € 日 What is 14 + 3 * 5 - 7? " * 20)
+    detokenizer = Counting(tiny_tokenizer())
+    growing = Growing(detokenizer)
+
+    assert all(growing.text(said[:n]) == PLAIN.text(said[:n]) for n in range(len(said)))
+    assert detokenizer.decoded < 50 * len(said) < len(said) ** 2 / 4
+
+
+def test_a_growing_text_may_be_cut() -> None:
+    said, growing = ids("one two " * 60), Growing(PLAIN)
+
+    for n in (len(said), 100, 3, 0, len(said)):
+        assert growing.text(said[:n]) == PLAIN.text(said[:n])
