@@ -6,13 +6,13 @@ import gc
 import threading
 import weakref
 from collections.abc import Iterator
-from contextlib import contextmanager
 
 import pytest
 import torch
 
 from sottovoce.errors import ContextOverflow, EngineError, UsageError
 from sottovoce.models import Edit, Engine, Feed, Ids, Record, Request, Rows, Sampling, Stop, assemble
+from tests.models.support import LIMIT, busy
 from tests.support import (
     HIDDEN,
     VOCABULARY,
@@ -27,7 +27,6 @@ from tests.support import (
     tiny_tokenizer,
 )
 
-LIMIT = 60  # seconds; reached only where the engine hangs
 Matrix = torch.Tensor
 
 
@@ -37,24 +36,6 @@ def engine() -> Iterator[Engine]:
     engine = assemble("fresh", tiny_model(), tiny_tokenizer()).engine
     yield engine
     engine.close()
-
-
-@contextmanager
-def busy(engine: Engine) -> Iterator[None]:
-    """Keep the engine at work inside the block: what is asked in it waits, and is one batch afterwards."""
-    began, done = threading.Event(), threading.Event()
-
-    def wait(_logits: Matrix, p: Matrix) -> Matrix:
-        began.set()
-        done.wait(LIMIT)
-        return p
-
-    engine.submit(request(max_new=1, feed=Feed("mean", wait)))
-    began.wait(LIMIT)
-    try:
-        yield
-    finally:
-        done.set()
 
 
 # What is refused before it meets a neighbour
