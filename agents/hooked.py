@@ -12,19 +12,21 @@ import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models.base import LangSmithParams
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.outputs import ChatGenerationChunk, ChatResult
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from sottovoce.agents import spoken
 from sottovoce.agents.convert import to_turns
 from sottovoce.agents.growing import AsyncGrowing, Growing
 from sottovoce.channels.message import LONGEST_REPLY
+from sottovoce.errors import UsageError
+from sottovoce.sizes import Size
 
 if TYPE_CHECKING:
     from sottovoce.channels.protocol import Protocol
@@ -61,6 +63,15 @@ class HookedChatModel(BaseChatModel):
     dtype: str = "auto"
     device: str | dict[str, int | str] = "auto"
     """As `sottovoce.models.load` takes it."""
+    thinking: bool | None = None
+    """The switch of the model's chat template; None leaves it as the template does."""
+    memory: Size | None = None
+    """Bytes, or a size like "4GB", for keys and values; None is a share of what is free."""
+    exact: bool = False
+    """Equal bits whatever runs beside a call, at the price of full batches; for float32 on a CPU.
+
+    Agents of one model that differ in `memory` or `exact` share its weights, not its engine.
+    """
     loaded: Any = Field(default=None, repr=False, exclude=True)  # Any: a Mind; naming its type would import torch
     """A mind that is in memory already, instead of loading `model`."""
     store: Any = Field(default=None, repr=False, exclude=True)  # Any: a PayloadStore, as above
@@ -70,12 +81,25 @@ class HookedChatModel(BaseChatModel):
     )  # Any: HookedChatModels, for recursion's sake
     """The models of the agents that will hear this one."""
 
+    @model_validator(mode="after")
+    def _one_engine(self) -> Self:
+        if self.loaded is not None and (self.exact or self.memory is not None):
+            raise UsageError("`exact` and `memory` make an engine, and a loaded mind has one; give them to `load`")
+        return self
+
     @cached_property
     def mind(self) -> Mind:
         """The loaded model; shared by all that name the same one."""
         from sottovoce.models import load
 
-        return self.loaded or load(self.model, dtype=self.dtype, device=self.device)  # type: ignore[arg-type]  # checked by load
+        mind: Mind = self.loaded or load(
+            self.model,
+            dtype=self.dtype,  # type: ignore[arg-type]  # checked by load
+            device=self.device,
+            memory=self.memory,
+            exact=self.exact,
+        )
+        return mind if self.thinking is None else mind.thinking(self.thinking)
 
     @cached_property
     def channel(self) -> Protocol:

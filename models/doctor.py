@@ -11,6 +11,7 @@ from sottovoce.errors import ModelError
 from sottovoce.models.family import family_findings
 from sottovoce.models.finding import Finding
 from sottovoce.models.load import Dtype, assemble, read
+from sottovoce.models.memory import amount, default_budget
 from sottovoce.models.mind import KNOWN_LAYERS, Mind
 from sottovoce.models.selftest import self_test
 from sottovoce.models.template_check import template_findings
@@ -110,41 +111,36 @@ def _memory(mind: Mind) -> list[Finding]:
     size, chosen = mind.dtype.itemsize, len(mind.latent_layers())
     sde = chosen * mind.network.hidden * size
     return [
-        Finding("memory: weights", None, _amount(weights)),
-        Finding("memory: cache", None, _cache(mind)),
+        Finding("memory: weights", None, amount(weights)),
+        *_cache(mind),
         Finding(
             "memory: payload",
             None,
-            f"a token: sde {_amount(sde)} ({chosen} layer{'s' * (chosen > 1)} x {mind.network.hidden} x {size} bytes), "
-            f"cipher {_amount(mind.table.width * size)} for each hearer's table ({mind.table.width} x {size} bytes)",
+            f"a token: sde {amount(sde)} ({chosen} layer{'s' * (chosen > 1)} x {mind.network.hidden} x {size} bytes), "
+            f"cipher {amount(mind.table.width * size)} for each hearer's table ({mind.table.width} x {size} bytes)",
         ),
     ]
 
 
-def _cache(mind: Mind) -> str:
+def _cache(mind: Mind) -> list[Finding]:
     """Measured on one token, so that grouped heads and compressed caches count as what they are."""
     try:
         kinds = mind.network.kinds
     except Exception as error:  # whatever a model's own code breaks on; the self-test says what to do
-        return f"not measured: {type(error).__name__}"
+        return [Finding("memory: cache", None, f"not measured: {type(error).__name__}")]
     if not kinds:
-        return "the model keeps no keys and values"
+        return [Finding("memory: cache", None, "the model keeps no keys and values")]
     queries = mind.model.config.get_text_config().num_attention_heads
-    size = 1000 * sum(kind.nbytes for kind in kinds)
+    size, budget = sum(kind.nbytes for kind in kinds), default_budget(kinds)
     layers = len({layer for kind in kinds for layer, _ in kind.members})
-    return (
-        f"{_amount(size)} per 1,000 tokens ({layers} layers, keys and values of {kinds[0].heads} heads "
+    held = (
+        f"{amount(1000 * size)} per 1,000 tokens ({layers} layers, keys and values of {kinds[0].heads} heads "
         f"for {queries} queries, {kinds[0].width} wide, {_name(kinds[0].dtype)})"
     )
+    tokens = float(f"{budget / size:.2g}")
+    room = f"{amount(budget)} of what is free, for about {tokens:,.0f} tokens at a time; --memory sets another"
+    return [Finding("memory: cache", None, held), Finding("memory: budget", None, room)]
 
 
 def _name(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def _amount(size: float) -> str:
-    for unit in ("bytes", "kB", "MB"):
-        if size < 1000:
-            return f"{size:.3g} {unit}"
-        size /= 1000
-    return f"{size:,.3g} GB"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import threading
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
 
@@ -79,7 +79,7 @@ def load(
         if (memory, exact) not in minds:
             known = next(iter(minds.values()), None)
             minds[memory, exact] = (
-                replace(known, engine=known.engine.twin(memory=memory, exact=exact))
+                known.behind(known.engine.twin(memory=memory, exact=exact))
                 if known
                 else _loaded(str(name), asked, memory=memory, exact=exact)
             )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -54,6 +55,26 @@ class Mind:
     def detokenizer(self, *, special: bool) -> Detokenizer:
         """Decodes ids; `special` keeps special tokens as text."""
         return Detokenizer(self.tokenizer, special=special)
+
+    def thinking(self, wish: bool) -> Mind:
+        """The same model behind the same engine, with the switch of its chat template set.
+
+        Raises:
+            UsageError: the template has none.
+        """
+        try:
+            return self._varied(chat=ChatTemplate(self.tokenizer, thinking=wish))
+        except UsageError as error:
+            raise UsageError(f"{self.name!r}: {error}") from error
+
+    def behind(self, engine: Engine) -> Mind:
+        """The same model behind another engine on its network."""
+        return self._varied(engine=engine)
+
+    def _varied(self, **parts: Any) -> Mind:  # Any: fields, by name
+        other = replace(self, **parts)
+        vars(other)["weights_key"] = self.weights_key  # digested once, and never while an engine fetches spread weights
+        return other
 
     @cached_property
     def eos(self) -> int | None:

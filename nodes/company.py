@@ -18,7 +18,7 @@ from langgraph.runtime import get_runtime
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.errors import UsageError
-from sottovoce.nodes.settings import OF_SAMPLING, AnySettings, Settings, validated
+from sottovoce.nodes.settings import OF_LOADING, OF_SAMPLING, AnySettings, Settings, validated
 from sottovoce.nodes.stage import Stage
 from sottovoce.nodes.state import Discussion
 from sottovoce.prompts.render import Prompts
@@ -112,9 +112,7 @@ def _made(settings: Settings, store: Any) -> dict[str, BaseChatModel]:  # Any: s
             protocol=settings.protocol,
             options=options,
             max_tokens=settings.max_tokens,
-            **settings.model_dump(include=set(OF_SAMPLING)),
-            dtype=settings.dtype,
-            device=settings.device,
+            **settings.model_dump(include={*OF_SAMPLING, *OF_LOADING}),
             store=store,
         )
         for name, model in zip(settings.names(), settings.each("model"), strict=True)

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, Va
 
 from sottovoce.channels.message import LONGEST_REPLY
 from sottovoce.errors import UsageError
+from sottovoce.sizes import Size
 
 Order = Literal["others_first", "own_first"]
 FinalRule = Literal["majority", "lowest_temperature", "average"]
@@ -18,6 +19,7 @@ Role = Literal["debater", "expert", "dummy"]
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
+OF_LOADING = ("dtype", "device", "thinking", "memory", "exact")
 OF_PROTOCOL = ("compat", "layers", "inject", "allow_other_weights", "partial", "partial_at", "threshold")
 
 
@@ -70,6 +72,13 @@ class Settings(BaseModel):
         default="auto", description="of the models' weights"
     )
     device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps, or map (spread over all devices)")
+    thinking: bool | None = Field(
+        default=None, description="the switch of the models' chat templates; else as each has it"
+    )
+    memory: Size | None = Field(
+        default=None, description="for keys and values of each model, like 4GB; else a share of what is free"
+    )
+    exact: bool = Field(default=False, description="equal bits whatever else runs; slower, and for float32 on a CPU")
 
     discusses: ClassVar[bool] = False
     """Whether its agents hear one another."""
@@ -106,7 +115,7 @@ class Settings(BaseModel):
     @staticmethod
     def of_models() -> set[str]:
         """The settings that make a model: one that is given as an object brings its own."""
-        return {"model", "max_tokens", "dtype", "device", *OF_SAMPLING, *OF_PROTOCOL}
+        return {"model", "max_tokens", *OF_LOADING, *OF_SAMPLING, *OF_PROTOCOL}
 
     def protocol_options(self) -> dict[str, Any]:  # Any: each protocol's own options
         """The options set for the protocol, without those left at their defaults."""

@@ -18,10 +18,11 @@ from pydantic.fields import FieldInfo
 
 from sottovoce.errors import UsageError, choose
 from sottovoce.nodes.settings import Settings, validated
+from sottovoce.sizes import Size
 
 FILE = "settings"
 FILE_HELP = "a YAML file of these options; the command line wins"
-METAVARS: dict[Any, str] = {int: "N", float: "X", Path: "PATH"}  # Any: a type
+METAVARS: dict[Any, str] = {int: "N", float: "X", bool: "on|off", Path: "PATH", Size: "SIZE"}  # Any: a type
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 Model = TypeVar("Model", bound=BaseModel)
 Given = dict[str, Any]  # Any: strings, lists of strings and flags, as they were typed
@@ -124,7 +125,7 @@ def _metavar(info: FieldInfo) -> str | None:
     kind: Any = info.annotation  # Any: a type
     if get_origin(kind) in (list, Union, UnionType):
         kind = next(each for each in get_args(kind) if each is not NoneType)
-    if get_origin(kind) is Annotated:
+    if get_origin(kind) is Annotated and kind not in METAVARS:
         kind = get_args(kind)[0]
     word = "|".join(get_args(kind)) if get_origin(kind) is Literal else METAVARS.get(kind, "TEXT")
     return f"{word} ..." if _is_list(info) else word

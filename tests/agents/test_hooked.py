@@ -20,7 +20,8 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Heard, Message, PayloadRef, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ContextOverflow, EngineError, PayloadError, UsageError
-from sottovoce.models import Mind, Rows, assemble
+from sottovoce.models import Ids, Mind, Rows, assemble, load
+from tests.chats import DEEPSEEK, QWEN_3, tokenizer_with
 from tests.support import reciting_mind, tiny_mind, tiny_model, tiny_tokenizer
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
@@ -70,7 +71,9 @@ def joined(chunks: list[AIMessageChunk]) -> AIMessageChunk:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_invoke_ainvoke_stream_and_astream_agree_for_one_seed(protocol: str, store: PayloadStore) -> None:
-    model = agent(protocol, store)
+    mind = tiny_mind()
+    # Digests are compared: a prompt that is taken over differs from one that is read in its last bits.
+    model = agent(protocol, store, loaded=mind.behind(mind.engine.twin(reuse=False)))
     reply = model.invoke(QUESTION, seed=7)
     streamed = joined(list(model.stream(QUESTION, seed=7)))
     astreamed = joined([chunk async for chunk in model.astream(QUESTION, seed=7)])
@@ -304,6 +307,41 @@ def test_a_hosted_model_gets_each_turn_as_one_plain_text() -> None:
 def test_plain_chats_of_others_are_read_too() -> None:
     messages = [HumanMessage("a"), AIMessage([{"type": "text", "text": "b"}, "c"]), HumanMessage("")]
     assert to_turns(messages) == [Turn("user", ("a",)), Turn("assistant", ("b", "c")), Turn("user", ("",))]
+
+
+# Engine and template
+
+
+def test_agents_of_one_model_that_differ_in_exactness_or_memory_share_its_weights() -> None:
+    plain, exact = HookedChatModel(device="cpu"), HookedChatModel(device="cpu", exact=True, memory="64 MB")  # type: ignore[arg-type]  # pydantic reads it
+    limits = exact.mind.engine.limits
+    assert (limits.exact, limits.memory, plain.mind.engine.limits.exact) == (True, 64_000_000, False)
+    assert exact.mind.model is plain.mind.model
+    assert exact.mind is load(device="cpu", exact=True, memory=64_000_000)
+
+
+@pytest.mark.parametrize("asked", [{"exact": True}, {"memory": 64_000_000}])
+def test_a_loaded_mind_brings_its_engine(asked: dict[str, Any], store: PayloadStore) -> None:
+    with pytest.raises(UsageError, match="a loaded mind has one; give them to `load`"):
+        agent("nl", store, **asked)
+
+
+@pytest.mark.parametrize(("template", "thoughts"), [(QWEN_3, (True, True, False)), (DEEPSEEK, (False, True, False))])
+def test_thinking_is_the_template_s_unless_it_is_chosen(
+    template: str, thoughts: tuple[bool, ...], store: PayloadStore
+) -> None:
+    mind = assemble("thinker", tiny_model(), tokenizer_with(template))
+    for thinking, thinks in zip((None, True, False), thoughts, strict=True):
+        model = agent("nl", store, loaded=mind, thinking=thinking)
+        (prompt,) = model.request([HumanMessage(QUESTION)]).prompt
+        assert isinstance(prompt, Ids)
+        assert ("</think>" not in mind.tokenizer.decode(list(prompt.ids))) == thinks
+        assert model.mind.engine is mind.engine and model.mind.weights_key == mind.weights_key
+
+
+def test_a_wish_for_thinking_is_refused_by_name_where_the_template_has_no_switch(store: PayloadStore) -> None:
+    with pytest.raises(UsageError, match=r"^'.+': the model's chat template has no switch for thinking"):
+        agent("nl", store, thinking=True).invoke(QUESTION)
 
 
 # Cost

@@ -70,6 +70,18 @@ def test_pickled_weights_are_refused(call: Call, models: Models) -> None:
     assert "has only pickled weights (pytorch_model.bin); expected *.safetensors" in line
 
 
+def test_too_little_memory_is_named_with_what_is_needed(call: Call, models: Models) -> None:
+    line = refused(call, FAILED, "single", "2 + 2?", "--model", models.tiny, "--memory", "1kB", "--max-tokens", 4)
+
+    assert "for keys and values, but the budget is 1 kB; " in line
+
+
+def test_a_wish_for_thinking_without_a_switch_is_refused(call: Call, models: Models) -> None:
+    line = refused(call, USAGE, "debate", "2 + 2?", "--model", models.tiny, "--thinking", "on", *FAST)
+
+    assert line.startswith(f"'{models.tiny}': the model's chat template has no switch for thinking; ")
+
+
 @pytest.mark.parametrize("scheme", ["single", "debate"])
 def test_a_layer_out_of_range_is_refused_and_leaves_no_run(
     call: Call, models: Models, tmp_path: Path, scheme: str

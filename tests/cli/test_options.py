@@ -54,6 +54,7 @@ def test_help_tells_choices_and_defaults(call: Call, monkeypatch: pytest.MonkeyP
     assert re.search(r"--protocol +nl\|cipher\|sde\|hidden +what a message carries.*\(default: nl\)", out)
     assert re.search(r"--partial +entropy\|entropy_reversed\|max\|max_reversed ", out)
     assert re.search(r"--temperature +X \.\.\. ", out)
+    assert re.search(r"--memory +SIZE ", out) and re.search(r"--thinking +on\|off ", out)
     assert re.search(r"--rounds +N .*\(default: 3\)", out)
 
 
@@ -75,6 +76,16 @@ def test_what_was_not_given_is_left_to_the_defaults() -> None:
 def test_lists_are_repeated_options() -> None:
     assert build(Debate, {"temperature": ["0.5", "1"], "model": ["a", "b"]}) == Debate(
         temperature=[0.5, 1.0], model=["a", "b"]
+    )
+
+
+def test_options_of_the_engine_and_the_template_are_read_from_both(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("memory: 4GB\nthinking: off\n")  # YAML itself reads off as a bool
+
+    assert build(Debate, {"settings": str(file), "exact": True}) == Debate(memory=4 * 10**9, thinking=False, exact=True)
+    assert build(Debate, {"settings": str(file), "memory": "500MB", "thinking": "on"}) == Debate(
+        memory=500_000_000, thinking=True
     )
 
 

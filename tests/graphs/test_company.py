@@ -14,6 +14,8 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ContextOverflow, ModelError, ProtocolError, UsageError
 from sottovoce.models import Mind, Request, Rows, assemble
+from sottovoce.nodes.company import Company
+from sottovoce.nodes.settings import Debate
 from tests.graphs.support import board, calls, debating, held
 from tests.support import tiny_model, tiny_tokenizer
 
@@ -255,6 +257,14 @@ def test_settings_that_make_a_model_are_refused_beside_given_ones() -> None:
         UsageError, match="the setting 'max_tokens' is the models' own, and this graph was given models"
     ):
         held(debating(ScriptedChatModel(["1"] * 9), max_tokens=6))
+
+
+def test_options_of_engine_and_template_reach_every_agent(folder: str) -> None:
+    settings = Debate(model=[folder], agents=3, exact=True, memory=64_000_000, thinking=False)
+    stage = Company(Debate, settings).stage({"settings": settings.model_dump(mode="json")})  # type: ignore[typeddict-item]  # no more is read
+    for model in stage.models.values():
+        assert isinstance(model, HookedChatModel)
+        assert (model.exact, model.memory, model.thinking) == (True, 64_000_000, False)
 
 
 def test_choices_are_lettered_for_whoever_reads_them() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,10 @@ def test_memory_counts_grouped_heads_and_what_each_protocol_sends() -> None:
     )
     assert found["memory: payload"].detail.startswith(
         "a token: sde 128 bytes (1 layer x 32 x 4 bytes), cipher 128 bytes"
+    )
+    assert re.fullmatch(
+        r"[\d.]+ [kMG]B of what is free, for about [\d,]+ tokens at a time; --memory sets another",
+        found["memory: budget"].detail,
     )
     weights = sum(parameter.numel() * 4 for parameter in tiny_model().parameters())
     assert found["memory: weights"].detail.startswith(f"{weights / 1000:.3g} kB")

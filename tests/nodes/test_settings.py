@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sottovoce.errors import UsageError
+from sottovoce.models.memory import amount
 from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single, validated
 
 
@@ -30,6 +31,10 @@ from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single, 
         (Debate, {"last_round": "deciding", "rule": "average"}, "the rule 'average' looks at all agents"),
         (SelfConsistency, {"samples": 0}, "samples is 0: expected greater than or equal to 1"),
         (Single, {"rounds": 2}, "rounds is 2: Extra inputs are not permitted"),
+        (Single, {"memory": "4 gigs"}, "memory is '4 gigs': expected bytes, or a size like '4GB' or '500MB'"),
+        (Single, {"memory": "-4GB"}, "memory is '-4GB': expected bytes, or a size like '4GB' or '500MB'"),
+        (Single, {"memory": "0 GB"}, "memory is 0: expected greater than 0"),
+        (Single, {"thinking": "maybe"}, "thinking is 'maybe': expected a valid boolean"),
         (Single, {"layers": [-1]}, "layers.0 is -1: expected greater than or equal to 0"),
     ],
 )
@@ -61,6 +66,23 @@ def test_only_options_that_were_set_reach_the_protocol() -> None:
 )
 def test_settings_survive_a_trip_through_json(settings: Settings) -> None:
     assert validated(type(settings), settings.model_dump(mode="json")) == settings
+
+
+@pytest.mark.parametrize(
+    ("written", "nbytes"),
+    [
+        ("4GB", 4_000_000_000),
+        (" 1.5 gb ", 1_500_000_000),
+        ("500MB", 500_000_000),
+        ("64kB", 64_000),
+        ("1000 bytes", 1000),
+        ("4096", 4096),
+        (4096, 4096),
+        *((amount(nbytes), nbytes) for nbytes in (7, 123, 25_300, 64_000_000, 999_000_000, 1_230_000_000)),
+    ],
+)
+def test_memory_is_read_as_a_person_writes_it_and_as_we_print_it(written: Any, nbytes: int) -> None:
+    assert Debate(memory=written).memory == nbytes
 
 
 def test_settings_cannot_be_changed_once_made() -> None:
