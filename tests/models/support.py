@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
 
 from sottovoce.models import Engine, Feed, Ids, Mind, Request, Rows, assemble
+from sottovoce.models.prefix import PrefixCache
 from tests.support import HIDDEN, ids, request, tiny_model, tiny_tokenizer
 
 LIMIT = 60  # seconds; reached only where the engine hangs
 POSITION = 2 * 2 * 2 * 8 * 4  # bytes of a position: layers, keys and values, heads, width, float32
 Matrix = torch.Tensor
+Kind = TypeVar("Kind")
 
 
 def fresh(family: str = "qwen2", shape: Mapping[str, Any] | None = None, **options: Any) -> Mind:
@@ -60,3 +63,21 @@ def slots(columns: int, rows: int = 1) -> int:
 def hooks(model: nn.Module) -> int:
     """How many there are on all modules."""
     return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
+
+
+def consistent(cache: PrefixCache) -> bool:
+    """Bytes add up within the budget, and every name leads to a run that is kept and has it."""
+    kept = list(cache._runs)
+    listed = {digest for following in cache._next.values() for digest in following}
+    return (
+        cache.nbytes == sum(run.nbytes for run in kept) <= cache.budget
+        and all(run in cache._runs and digest in run.digests for digest, run in cache._at.items())
+        and listed == set(cache._at)
+        and all(cache._next.values())
+    )
+
+
+def living(kind: type[Kind]) -> list[Kind]:
+    """All objects of a class that anything still holds."""
+    gc.collect()
+    return [each for each in gc.get_objects() if type(each) is kind]

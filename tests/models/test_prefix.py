@@ -14,7 +14,7 @@ from sottovoce.models import Edit, Engine, Feed, Ids, Mind, Record, Request, Row
 from sottovoce.models.keys import chain, id_keys
 from sottovoce.models.prefix import PrefixCache
 from sottovoce.models.slots import Kind, Slots
-from tests.models.support import LIMIT, POSITION, busy, fresh, slots, spoiled, words
+from tests.models.support import LIMIT, POSITION, busy, consistent, fresh, slots, spoiled, words
 from tests.support import HIDDEN, edit, noise, request, rows, same_reply
 
 KIND = Kind(((0, 0), (0, 1)), heads=1, width=2, dtype=torch.float32, device=torch.device("cpu"))
@@ -55,18 +55,6 @@ class Store:
     @property
     def positions(self) -> float:
         return self.cache.nbytes / KIND.nbytes
-
-
-def consistent(cache: PrefixCache) -> bool:
-    """Bytes add up within the budget, and every name leads to a run that is kept and has it."""
-    kept = list(cache._runs)
-    listed = {digest for following in cache._next.values() for digest in following}
-    return (
-        cache.nbytes == sum(run.nbytes for run in kept) <= cache.budget
-        and all(run in cache._runs and digest in run.digests for digest, run in cache._at.items())
-        and listed == set(cache._at)
-        and all(cache._next.values())
-    )
 
 
 def test_what_was_read_is_taken_over_up_to_where_prompts_part() -> None:
