@@ -6,6 +6,8 @@ decode: each feeds what it chose, and leaves as soon as it has ended.
 
 from __future__ import annotations
 
+import threading
+import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
@@ -17,6 +19,7 @@ from sottovoce.models import reading
 from sottovoce.models.decode import choose
 from sottovoce.models.memory import amount, out_of_memory
 from sottovoce.models.network import Network
+from sottovoce.models.passes import Pass
 from sottovoce.models.reading import Shape
 from sottovoce.models.row import Choice, Job, Row
 from sottovoce.models.seats import Limits, Seats
@@ -26,18 +29,24 @@ from sottovoce.models.text import Detokenizer
 CHUNK = 1024  # positions of prompts that are read between two steps
 UNWATCHED = 4  # times as many while no row decodes, so that none waits for its next step
 Result = TypeVar("Result")
+Chosen = tuple[list[Choice], torch.Tensor]
 
 
 class Batch:
     """The requests that are under way on one network, and those that wait. One thread uses it."""
 
     def __init__(
-        self, network: Network, detokenizers: Mapping[bool, Detokenizer], limits: Limits, tally: Tally
+        self,
+        network: Network,
+        detokenizers: Mapping[bool, Detokenizer],
+        limits: Limits,
+        tally: Tally,
+        cancels: threading.Event | None = None,
     ) -> None:
-        """Start empty; no memory is taken before the first row."""
+        """Start empty; no memory is taken before the first row. `cancels` is set when a job was cancelled."""
         self.waiting: deque[Job] = deque()
         self._network, self._limits, self._tally = network, limits, tally
-        self._detokenizers = detokenizers
+        self._detokenizers, self._cancels = detokenizers, cancels or threading.Event()
         self._last_layer = len(network.layers) - 1
         self._shape = Shape.EXACT if limits.exact else Shape.STEPPED if network.captures else Shape.FREE
         self._seats = Seats(network, limits)
@@ -55,6 +64,7 @@ class Batch:
     def turn(self) -> None:
         """Seat, read a chunk, make a step."""
         self._drop_cancelled()
+        self._seats.look()
         self._seat()
         self._read_prompts()
         self._step()
@@ -63,23 +73,28 @@ class Batch:
             self._seats.rest()
             self._most = self._limits.rows
 
+    @torch.inference_mode()
     def fail(self, error: Exception) -> None:
-        """End all that is under way with an error."""
-        rows, jobs = self._seats.rows[:], list(self.waiting)
-        self._seats.remove(range(len(rows)))
+        """End all that is under way with an error, and begin anew without what it may have left."""
+        rows = [*self._seats.rows, *map(self._row, self.waiting)]
         self.waiting.clear()
-        for row in [*rows, *map(self._row, jobs)]:
+        self._seats = Seats(self._network, self._limits)
+        for row in rows:
             self._fail(row, error)
 
     # Seats
 
     def _drop_cancelled(self) -> None:
-        rows = self._seats.rows
-        gone = {i: row for i, row in enumerate(rows) if row.job.cancelled()}
+        if not self._cancels.is_set():
+            return
+        self._cancels.clear()
+        gone = {i: row for i, row in enumerate(self._seats.rows) if row.job.cancelled()}
         if gone:
             self._logits = self._logits[self._seats.remove(list(gone))]
-            for row in gone.values():
-                self._done(row)
+        left = [self._row(job) for job in self.waiting if job.cancelled()]
+        self.waiting = deque(job for job in self.waiting if not job.cancelled())
+        for row in [*gone.values(), *left]:
+            self._done(row)
 
     def _seat(self) -> None:
         """First come, first served; but who shares a beginning with a prompt that is being read waits for it."""
@@ -119,7 +134,7 @@ class Batch:
         return EngineError(
             f"a prompt of {job.request.length} tokens and a reply of up to {job.request.stop.max_new} need "
             f"{amount(self._seats.alone_takes(job))} for keys and values, but the budget is "
-            f"{amount(self._seats.budget)}; shorten the prompt, lower max_tokens, or give the engine more memory"
+            f"{amount(self._seats.budget)}; shorten the prompt, lower max_tokens, or raise it (--memory)"
         )
 
     # Prompts
@@ -146,12 +161,12 @@ class Batch:
             if self._made_room(error):
                 return  # the next turn reads on
             if len(rows) == 1:
-                self._seats.remove([first])
-                self._fail(rows[0], error)
+                self._end({first: error})
                 return
             for row in rows:
-                at = self._seats.rows.index(row)
-                self._read_safely(at, at + 1, chunk)
+                if row in self._seats.rows:  # not sent back, as memory ran out, since
+                    at = self._seats.rows.index(row)
+                    self._read_safely(at, at + 1, chunk)
 
     def _read(self, first: int, end: int, chunk: int) -> None:
         seats, rows = self._seats, self._seats.rows[first:end]
@@ -171,7 +186,7 @@ class Batch:
 
     def _step(self) -> None:
         """Choose what each row feeds next, let go of those that end, read the choices of the others."""
-        chosen = self._attempt(self._choose)
+        chosen = self._attempt(self._choose, self._choose_apart)
         if chosen is None:
             return
         choices, inputs = chosen
@@ -181,32 +196,56 @@ class Batch:
                 self._seats.remember(i, replied=False)
             _keep(row, choice)
         stay = self._leave()
-        if len(stay) < len(choices):
-            choices, inputs = [choices[i] for i in stay], inputs[stay]
-        self._feed(choices, inputs)
+        if stay:
+            self._feed(inputs if len(stay) == len(choices) else inputs[stay])
 
-    def _choose(self) -> tuple[list[Choice], torch.Tensor]:
+    def _choose(self) -> Chosen:
         ready = self._seats.ready
-        at_least = self._limits.rows if self._limits.exact else 0
-        return choose(self._network, self._seats.rows[:ready], self._logits[:ready], at_least)
+        return self._choose_for(self._seats.rows[:ready], self._logits[:ready])
 
-    def _feed(self, choices: Sequence[Choice], inputs: torch.Tensor) -> None:
-        rows = self._seats.rows
-        layers = reading.recorded(rows[: self._seats.ready], self._last_layer)
+    def _choose_for(self, rows: Sequence[Row], logits: torch.Tensor) -> Chosen:
+        return choose(self._network, rows, logits, self._limits.rows if self._limits.exact else 0)
 
-        def read() -> tuple[torch.Tensor, Mapping[int, torch.Tensor]]:
-            ready, seats = self._seats.ready, self._seats
-            step = reading.step(seats.slots, rows[:ready], inputs[:ready], seats.span, self._shape)
-            seen = self._network.step(step, layers)
-            return seen.logits, seen.states
+    def _choose_apart(self) -> Chosen:
+        rows, logits = self._seats.rows[: self._seats.ready], self._logits
+        parts = self._apart(lambda i: self._choose_for(rows[i : i + 1], logits[i : i + 1]))
+        inputs = [part for _, part in parts]
+        if any(part.dim() == 2 for part in inputs):
+            inputs = [part if part.dim() == 2 else self._network.embed(part) for part in inputs]
+        return [choice for choices, _ in parts for choice in choices], torch.cat(inputs) if inputs else logits[:0]
 
-        seen = self._attempt(read)
+    def _feed(self, inputs: torch.Tensor) -> None:
+        layers = reading.recorded(self._seats.rows[: self._seats.ready], self._last_layer)
+        seen = self._attempt(lambda: self._read_step(inputs, layers), lambda: self._read_apart(inputs, layers))
         if seen is None:
             return
-        self._logits, states = seen[0][: self._seats.ready], seen[1]
-        for i, (row, choice) in enumerate(zip(rows[: self._seats.ready], choices, strict=False)):
-            row.read(choice)
-            row.see(i, states)
+        self._logits = seen.logits[: self._seats.ready]
+        for i, row in enumerate(self._seats.rows[: self._seats.ready]):
+            row.read()
+            row.see(i, seen.states)
+
+    def _read_step(self, inputs: torch.Tensor, layers: Sequence[int]) -> Pass:
+        ready = self._seats.ready
+        return self._read_for(self._seats.rows[:ready], inputs[:ready], layers)
+
+    def _read_for(self, rows: Sequence[Row], inputs: torch.Tensor, layers: Sequence[int]) -> Pass:
+        step = reading.step(self._seats.slots, rows, inputs, self._seats.span, self._shape)
+        return self._network.step(step, layers)
+
+    def _read_apart(self, inputs: torch.Tensor, layers: Sequence[int]) -> Pass:
+        parts = self._apart(lambda i: self._read_first(i, inputs[i : i + 1], layers))
+        states = {layer: torch.cat([part.states[layer][:1] for part in parts]) for layer in layers if parts}
+        return Pass(torch.cat([part.logits[:1] for part in parts]) if parts else self._logits[:0], states)
+
+    def _read_first(self, i: int, inputs: torch.Tensor, layers: Sequence[int]) -> Pass:
+        """Read one row as the first of a step, where it makes the pass that it would make without company."""
+        rows, slots = self._seats.rows, self._seats.slots
+        written = max(rows[0].filled, rows[i].filled) + 1
+        slots.swap(0, i, written)
+        try:
+            return self._read_for([rows[i]], inputs, layers)
+        finally:
+            slots.swap(0, i, written)
 
     def _leave(self) -> list[int]:
         """Let go of the rows that are done; returns the former places of those that stay, in their new order."""
@@ -224,21 +263,46 @@ class Batch:
 
     # What goes wrong
 
-    def _attempt(self, act: Callable[[], Result]) -> Result | None:
-        """Do a part of a step with the rows that decode; None where none of them is left to do it with."""
+    def _attempt(self, act: Callable[[], Result], apart: Callable[[], Result]) -> Result | None:
+        """Do a part of a step with the rows that decode, or where it breaks `apart`; None where no row is left."""
         while self._seats.ready:
             try:
                 return act()
             except Exception as error:  # see _read_safely
-                if not self._made_room(error):
-                    self._isolate(error)
+                if self._made_room(error):
+                    continue
+            done = apart()
+            return done if self._seats.ready else None
         return None
+
+    def _apart(self, act: Callable[[int], Result]) -> list[Result]:
+        """Do something row by row: those that break fail; of the others what came of it, in their new order."""
+        done: dict[int, Result] = {}
+        broken: dict[int, Exception] = {}
+        for i in range(self._seats.ready):
+            try:
+                done[i] = act(i)
+            except Exception as error:  # see _read_safely
+                broken[i] = error
+        order = self._end(broken)
+        return [done[i] for i in order]
+
+    def _end(self, broken: Mapping[int, Exception]) -> list[int]:
+        """Take out rows that failed; returns the former places of those that decode, in their new order."""
+        rows = {i: self._seats.rows[i] for i in broken}
+        for row in rows.values():
+            row.finish = None
+        order = self._seats.remove(list(broken))
+        for i, row in rows.items():
+            self._fail(row, broken[i])
+        return order
 
     def _made_room(self, error: Exception) -> bool:
         """After memory ran out: give up prefixes; then the later half of the rows begins anew once there is room."""
         seats = self._seats
         if not out_of_memory(error) or not (seats.prefix.nbytes or len(seats.rows) > 1):
             return False
+        _let_go(error)
         if seats.prefix.nbytes:
             seats.prefix.shrink(0)
             return True
@@ -249,22 +313,8 @@ class Batch:
         self.waiting.extendleft(row.job for row in reversed(back))
         return True
 
-    def _isolate(self, error: Exception) -> None:
-        """A step broke: where one row made it, it fails; else each begins anew, alone."""
-        seats = self._seats
-        rows = seats.rows[: seats.ready]
-        seats.remove(range(seats.ready))
-        if len(rows) == 1:
-            self._fail(rows[0], error)
-            return
-        for row in rows:
-            self._tally.restarts += 1
-            alone = Batch(self._network, self._detokenizers, self._limits, self._tally)
-            alone.waiting.append(row.job)
-            while alone.busy:
-                alone.turn()
-
     def _fail(self, row: Row, error: Exception) -> None:
+        _let_go(error)
         row.error = error if isinstance(error, SottovoceError) else _engine_error(error)
         self._done(row)
 
@@ -278,6 +328,13 @@ def _keep(row: Row, choice: Choice) -> None:
         row.keep(choice)
     except Exception as error:  # a listener's own: it ends its own request
         row.finish, row.error = None, _engine_error(error)
+
+
+def _let_go(error: Exception) -> None:
+    """Whoever keeps an error must not keep the engine's memory by its frames: where it arose becomes a note."""
+    if error.__traceback__ is not None:
+        error.add_note("".join(traceback.format_tb(error.__traceback__)))
+        error.__traceback__ = None
 
 
 def _engine_error(error: Exception) -> EngineError:

@@ -43,7 +43,7 @@ def _scaling(request: Request, limit: int | None) -> None:
 
 
 def _values(request: Request) -> None:
-    sampling, stop = request.sampling, request.stop
+    sampling, stop, record = request.sampling, request.stop, request.record
     penalty = sampling.repetition_penalty
     wrong = [
         (request.length < 1, "the prompt is empty; expected at least one token"),
@@ -56,6 +56,8 @@ def _values(request: Request) -> None:
             f"repetition_penalty is {penalty}; expected above 0",
         ),
         (not 0 <= sampling.seed < 2**64, f"seed is {sampling.seed}; expected 0 to 2**64 - 1"),
+        (record.top < 0, f"top is {record.top}; expected 0 or more"),
+        (record.sparse < 0, f"sparse is {record.sparse}; expected 0 or more"),
         ("" in stop.texts, "a stop string is empty; expected at least one character"),
     ]
     for found, message in wrong:

@@ -95,7 +95,7 @@ def _draw(logits: torch.Tensor, rows: Sequence[Row]) -> torch.Tensor:
         logits = sampling.penalise(logits, [[*row.prompt_ids, *row.ids] for row in rows], penalties)
     if all(each.temperature == 0 for each in samplings):
         return logits.argmax(-1)
-    u = [row.u[min(len(row.ids), len(row.u) - 1)] if row.u else 0.0 for row in rows]
+    u = [row.u if each.temperature > 0 else 0.0 for row, each in zip(rows, samplings, strict=True)]
     return sampling.draw(logits, samplings, upload(u, logits.device, torch.float64))
 
 

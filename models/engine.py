@@ -128,10 +128,10 @@ class Engine:
             reuse=reuse,
         )
 
-    def begin(self, jobs: list[Job]) -> Batch | None:
+    def begin(self, jobs: list[Job], cancels: threading.Event) -> Batch | None:
         """An empty batch; where the model breaks on its very first token, all jobs end with that, and there is none."""
         try:
-            return Batch(self.network, self._detokenizers, self.limits, self.tally)
+            return Batch(self.network, self._detokenizers, self.limits, self.tally, cancels)
         except Exception as error:  # whatever breaks in a model's own code must reach its requests
             for job in jobs:
                 row = Row(job, self._detokenizers, 0)
@@ -142,6 +142,11 @@ class Engine:
 
 
 _Waiting = queue.SimpleQueue[Job | None]
+_Running = weakref.WeakSet[Future[Reply]]
+
+
+class _Thread(threading.Thread):
+    """That of an engine."""
 
 
 class _Worker:
@@ -149,23 +154,41 @@ class _Worker:
 
     def __init__(self, engine: Engine, threads: int | None) -> None:
         self._waiting: _Waiting = queue.SimpleQueue()
-        self._running: weakref.WeakSet[Future[Reply]] = weakref.WeakSet()
-        work = threading.Thread(target=_work, args=(weakref.ref(engine), self._waiting, threads), daemon=True)
+        self._running: _Running = weakref.WeakSet()
+        self._cancels = threading.Event()
+        work = _Thread(
+            target=_work, args=(weakref.ref(engine), self._waiting, self._running, self._cancels, threads), daemon=True
+        )
         self._thread = work
         self._thread.start()
         weakref.finalize(engine, _forgotten, self._waiting, work, self._running)
 
     def take(self, job: Job, future: Future[Reply]) -> None:
+        cancels = self._cancels
+        future.add_done_callback(lambda ended: cancels.set() if ended.cancelled() else None)
         self._running.add(future)
         self._waiting.put(job)
 
     def end(self) -> None:
-        """End the thread once what waits has run."""
+        """End the thread once what waits has run; what the thread itself calls does not wait for that."""
         self._waiting.put(None)
-        self._thread.join()
+        if self._thread is not threading.current_thread():
+            self._thread.join()
 
 
-def _work(engine: weakref.ref[Engine], waiting: _Waiting, threads: int | None) -> None:
+def _work(
+    engine: weakref.ref[Engine], waiting: _Waiting, running: _Running, cancels: threading.Event, threads: int | None
+) -> None:
+    try:
+        _serve(engine, waiting, cancels, threads)
+    except BaseException as error:  # whatever ends the thread, nobody may wait for ever
+        for future in list(running):
+            if not future.done() and future.set_running_or_notify_cancel():
+                future.set_exception(EngineError(f"the engine's thread ended: {type(error).__name__}: {error}"))
+        raise
+
+
+def _serve(engine: weakref.ref[Engine], waiting: _Waiting, cancels: threading.Event, threads: int | None) -> None:
     if threads is not None:
         torch.set_num_threads(threads)  # counts for this thread alone
     batch: Batch | None = None
@@ -174,7 +197,7 @@ def _work(engine: weakref.ref[Engine], waiting: _Waiting, threads: int | None) -
         jobs, closed = _first(waiting)
         alive = engine()
         if alive is not None and jobs:
-            batch = batch or alive.begin(jobs)
+            batch = batch or alive.begin(jobs, cancels)
         del alive
         if batch is not None:
             batch.waiting.extend(jobs)
@@ -222,7 +245,7 @@ def _first(waiting: _Waiting) -> tuple[list[Job], bool]:
     return jobs, False
 
 
-def _forgotten(waiting: _Waiting, thread: threading.Thread, running: weakref.WeakSet[Future[Reply]]) -> None:
+def _forgotten(waiting: _Waiting, thread: threading.Thread, running: _Running) -> None:
     """Runs when the engine is forgotten and when Python exits.
 
     Python kills daemon threads as it exits, and one that is freeing tensors then takes the process
@@ -232,7 +255,8 @@ def _forgotten(waiting: _Waiting, thread: threading.Thread, running: weakref.Wea
     for future in list(running):
         future.cancel()
     waiting.put(None)
-    if thread is not threading.current_thread():  # the thread itself may hold the engine last
+    # An engine's thread may be the one that forgets: itself, or an engine whose thread waits for the same model.
+    if not isinstance(threading.current_thread(), _Thread):
         thread.join()
 
 
@@ -240,9 +264,10 @@ def _settle(future: Future[Reply], row: Row) -> None:
     """Give a row's end to who waits; a cancelled future tells those who wait for several at once."""
     if not future.set_running_or_notify_cancel():
         return
+    if row.error is not None:
+        future.set_exception(row.error)
+        return
     try:
-        if row.error is not None:
-            raise row.error
         future.set_result(row.reply())
     except Exception as error:  # the engine's thread must outlive whatever a reply breaks on
         future.set_exception(error)

@@ -62,8 +62,10 @@ def read_before(module: nn.Module, read: Callable[[torch.Tensor], None]) -> Iter
 
 
 def hooks_of(model: nn.Module) -> list[Any]:  # Any: dictionaries that torch keeps hooks in
-    """Where hooks of the model and all its parts are kept: each is empty while nobody put any there."""
-    return [hooks for module in model.modules() for hooks in (module._forward_hooks, module._forward_pre_hooks)]
+    """Where hooks of the model, of all its parts and of all modules are kept: each is empty while there are none."""
+    own = [hooks for module in model.modules() for hooks in (module._forward_hooks, module._forward_pre_hooks)]
+    every: Any = nn.modules.module
+    return [*own, every._global_forward_hooks, every._global_forward_pre_hooks]
 
 
 def _hook(change: Change) -> Callable[..., Any]:  # Any: a layer puts out a tensor or a tuple that opens with it

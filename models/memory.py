@@ -50,9 +50,9 @@ def upload(values: Sequence[Any], device: torch.device, dtype: torch.dtype | Non
 
 
 def amount(nbytes: float) -> str:
-    """Bytes in words."""
+    """Bytes in words, to three digits."""
     for unit in ("bytes", "kB", "MB"):
-        if nbytes < 1000:
+        if nbytes < 999.5:
             return f"{nbytes:.3g} {unit}"
         nbytes /= 1000
-    return f"{nbytes:,.3g} GB"
+    return f"{nbytes:.3g} GB" if nbytes < 999.5 else f"{nbytes:,.0f} GB"

@@ -16,7 +16,7 @@ from transformers import DynamicCache, PreTrainedModel
 from sottovoce.errors import ModelError
 from sottovoce.models.attention import Attention
 from sottovoce.models.captured import Captured
-from sottovoce.models.layers import Change, decoder_layers, hooked, read_before
+from sottovoce.models.layers import Change, decoder_layers, hooked, hooks_of, read_before
 from sottovoce.models.passes import FINAL, Pass, Reading
 from sottovoce.models.slots import Kind, SlotCache, kinds_of
 from sottovoce.models.table import Table
@@ -48,6 +48,7 @@ class Network:
         self.head: nn.Module = head
         self.attention = Attention.of(model)
         self.table = Table.of(self.embedding, min(vocabulary, model.config.get_text_config().vocab_size))
+        self._hooks, self._weights = hooks_of(model), list(model.parameters())
         self._lock = threading.RLock()  # hooks of one pass must not act in another's
         self._accepts = set(inspect.signature(model.forward).parameters)
 
@@ -110,6 +111,16 @@ class Network:
         with self._lock:
             again = self._again.step(reading, layers) if self._again else None
             return again or self._forward(reading, layers, {})
+
+    @property
+    def stamp(self) -> int | None:
+        """Another one when weights were changed in place; None while somebody else's hooks are on the model.
+
+        Torch does not count what is written through `.data`: close the engine after that.
+        """
+        if any(self._hooks):
+            return None
+        return sum(weights._version for weights in self._weights if not weights.is_inference())
 
     @property
     def captures(self) -> bool:

@@ -13,7 +13,7 @@ from sottovoce.errors import EngineError, SottovoceError
 from sottovoce.models.keys import id_keys, row_keys
 from sottovoce.models.recorder import Recorder
 from sottovoce.models.request import Ids, Reply, Request, Usage
-from sottovoce.models.sampling import uniforms
+from sottovoce.models.sampling import Uniforms
 from sottovoce.models.text import Detokenizer, Growing, first_stop, held_back, overlapping, settled
 
 Finish = Literal["stop", "stop_text", "length"]
@@ -55,15 +55,18 @@ class Row:
     """One request while it reads its prompt and decodes."""
 
     def __init__(self, job: Job, detokenizers: Mapping[bool, Detokenizer], last_layer: int) -> None:
-        """Draw the row's uniforms and start empty."""
+        """Start empty."""
         self.job, self.request, self.length = job, job.request, job.request.length
         self.filled = self.reused = 0
         """Columns of the slot in use, and how many of the prompt's came from the prefix cache."""
+        self.mixed = False
+        """True where it was read by a model that changed meanwhile."""
         self.ids: list[int] = []
+        self._chosen = -1
         self._fed: list[int] = []
         """The tokens read after the prompt; for a mean the nearest ones."""
-        stop, sampling = self.request.stop, self.request.sampling
-        self.u: list[float] = uniforms(sampling.seed, stop.max_new).tolist() if sampling.temperature > 0 else []
+        stop = self.request.stop
+        self._uniforms = Uniforms(self.request.sampling.seed)
         self.finish: Finish | None = None
         self.error: SottovoceError | None = None
         self._spans = detokenizers[stop.special].spans
@@ -78,11 +81,6 @@ class Row:
         return tuple(id for piece in self.request.prompt if isinstance(piece, Ids) for id in piece.ids)
 
     @property
-    def need(self) -> int:
-        """Columns that it may come to fill."""
-        return self.length + self.request.stop.max_new + 1
-
-    @property
     def left(self) -> bool:
         """True once the row needs no further forward pass."""
         if self.error or self.job.cancelled():
@@ -93,10 +91,15 @@ class Row:
     def _lacks_state(self) -> bool:
         return bool(self.request.record.layers) and self._recorder.n < len(self.ids) + 1
 
-    def read(self, choice: Choice) -> None:
-        """Note that a choice was read after the prompt."""
+    @property
+    def u(self) -> float:
+        """The uniform number that the next token is drawn by."""
+        return self._uniforms.at(len(self.ids))
+
+    def read(self) -> None:
+        """Note that what was chosen was read after the prompt."""
         self.filled += 1
-        self._fed.append(choice.id)
+        self._fed.append(self._chosen)
 
     def keys(self, own_table: str) -> list[bytes]:
         """Of all the positions read so far."""
@@ -112,14 +115,18 @@ class Row:
 
     def keep(self, choice: Choice) -> None:
         """Take a step's choice, and see whether the row ends with it."""
-        if self.finish is not None:  # it only waited for its last state
-            return
         if choice.id < 0:
-            self.error = EngineError(
-                f"the model's logits were not finite after {len(self.ids)} new tokens; "
-                "check the weights, the dtype, and the size of the deltas or rows that were fed in"
+            self.finish, self.error = (
+                None,
+                EngineError(
+                    f"the model's logits were not finite after {len(self.ids)} new tokens; "
+                    "check the weights, the dtype, and the size of the deltas or rows that were fed in"
+                ),
             )
             return
+        if self.finish is not None:  # it only waited for its last state
+            return
+        self._chosen = choice.id
         stop = self.request.stop
         stopped = (choice.argmax if stop.by == "argmax" else choice.id) in stop.ids
         if not stopped or stop.keep:

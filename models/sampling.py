@@ -9,12 +9,23 @@ import torch
 from sottovoce.models.memory import upload
 from sottovoce.models.request import Sampling
 
+DRAWN = 64  # uniforms at a time; as many or few give the same ones
 ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its kurtosis 0 by convention
 
 
-def uniforms(seed: int, n: int) -> torch.Tensor:
-    """All uniform draws (n,) of one row, from its own generator: the same in any company."""
-    return torch.rand(n, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+class Uniforms:
+    """The uniform draws in [0, 1) of one row, from its own generator: the same in any company."""
+
+    def __init__(self, seed: int) -> None:
+        """`seed` is 0 to 2**64 - 1; nothing is drawn yet."""
+        self._generator = torch.Generator().manual_seed(seed)
+        self._drawn: list[float] = []
+
+    def at(self, i: int) -> float:
+        """The draw of position i."""
+        while i >= len(self._drawn):
+            self._drawn += torch.rand(DRAWN, generator=self._generator, dtype=torch.float64).tolist()
+        return self._drawn[i]
 
 
 def distribution(logits: torch.Tensor, temperatures: Sequence[float]) -> torch.Tensor:

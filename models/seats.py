@@ -44,7 +44,8 @@ class Seats:
 
     def __init__(self, network: Network, limits: Limits) -> None:
         """Start with no slot."""
-        self.limits, self._device, self._own_table = limits, network.device, network.table.key
+        self.limits, self._network = limits, network
+        self._stamp = network.stamp
         self.rows: list[Row] = []
         self.ready = 0
         """How many decode: those in the first slots."""
@@ -63,17 +64,16 @@ class Seats:
     def room_for(self, job: Job, waiting: int = 0) -> bool:
         """Make the slots large enough for one row more; False where the budget forbids it.
 
-        They grow for those that wait too, and at least to twice their number: not every newcomer moves all.
+        They grow for those that wait too, and to twice those that sit: not every newcomer moves all.
         """
         slots, taken = self.slots, len(self.rows)
         rows = self.limits.rows if self.limits.exact else taken + 1
         columns = max([_columns(job), *(_columns(row.job) for row in self.rows)])
         if rows <= slots.rows and columns <= slots.columns:
             return True
-        if self.rows:
-            columns = max(columns, slots.columns)
-        roomy = min(max(rows + waiting, 2 * slots.rows), self.limits.rows)
-        return self._resize(max(roomy, slots.rows), columns) or self._resize(rows, columns)
+        roomy = min(max(rows + waiting, 2 * taken), self.limits.rows)
+        wide = max(columns, slots.columns) if taken else columns
+        return any(self._resize(*size) for size in ((roomy, wide), (roomy, columns), (rows, columns)))
 
     def _resize(self, rows: int, columns: int) -> bool:
         size = self.slots.nbytes(rows, columns)
@@ -87,7 +87,7 @@ class Seats:
                 raise
             return False
         self.prefix.budget = self.budget - size if self.limits.reuse else 0
-        self.span = torch.arange(columns + 1, device=self._device)
+        self.span = torch.arange(columns + 1, device=self._network.device)
         return True
 
     def rest(self) -> None:
@@ -100,10 +100,20 @@ class Seats:
         """Bytes of keys and values that a job needs without company."""
         return self.slots.nbytes(self.limits.rows if self.limits.exact else 1, _columns(job))
 
+    def look(self) -> None:
+        """Between two passes: forget what another model read, as one with other weights or hooks is."""
+        stamp = self._network.stamp
+        if stamp is None or stamp != self._stamp:
+            self.prefix.shrink(0)
+            for row in self.rows:
+                row.mixed = True
+        self._stamp = stamp
+
     def take(self, row: Row) -> None:
         """Seat a row behind all others, with as much of its prompt as is known."""
         job = row.job
         row.filled = row.reused = self.prefix.restore(job.blocks, job.keys[:-1], self.slots, len(self.rows))
+        row.mixed = self._stamp is None
         self.rows.append(row)
 
     def make_ready(self, i: int) -> None:
@@ -117,8 +127,8 @@ class Seats:
     def remember(self, i: int, *, replied: bool) -> None:
         """Keep the prompt of slot i for others, or with `replied` all that was read."""
         row = self.rows[i]
-        if self.prefix.budget:
-            keys = row.keys(self._own_table) if replied else row.job.keys
+        if self.prefix.budget and not row.mixed:
+            keys = row.keys(self._network.table.key) if replied else row.job.keys
             self.prefix.store(chain(keys, self.prefix.block, row.job.blocks), keys, self.slots, i)
 
     def remove(self, gone: Sequence[int]) -> list[int]:
@@ -126,7 +136,7 @@ class Seats:
         order = list(range(self.ready))
         for i in sorted(gone, reverse=True):
             if self.rows[i].finish is None:  # failed or cancelled: what it left may not be finite
-                self.slots.clear(i)
+                self.slots.clear(i, self.slots.columns)
             if i < self.ready:
                 self.ready -= 1
                 self._move(self.ready, i)
@@ -138,8 +148,10 @@ class Seats:
         return order
 
     def _move(self, source: int, target: int) -> None:
+        """What was read last is not known to be finite yet, so nothing of it may stay behind."""
         if source != target:
             self.slots.copy(source, target, self.rows[source].filled)
+            self.slots.clear(source, self.rows[source].filled)
             self.rows[target] = self.rows[source]
 
 

@@ -83,10 +83,10 @@ class Slots:
         for tensor in self.tensors:
             tensor[:, [one, other], :, :n] = tensor[:, [other, one], :, :n]
 
-    def clear(self, row: int) -> None:
-        """Leave nothing in a slot that is not finite."""
+    def clear(self, row: int, n: int | None = None) -> None:
+        """Leave nothing that is not finite in the first n columns of a slot, or in all."""
         for tensor in self.tensors:
-            tensor[:, row] = 0
+            tensor[:, row, :, :n] = 0
 
     def cut(self, row: int, start: int, end: int) -> Pages:
         """A copy of columns start .. end of a slot."""

@@ -115,17 +115,16 @@ def test_a_step_is_recorded_once_it_was_made_often() -> None:
     assert part.calls == 1
 
 
-@pytest.mark.xfail(
-    reason="without a mask, torch's attention over grouped heads has other bits when recorded", strict=True
-)
-def test_steps_of_a_model_with_grouped_heads_are_recorded() -> None:
+def test_a_recording_with_other_bits_is_not_used() -> None:
+    """Grouped heads without a mask: torch's attention adds up in another order when it is recorded."""
     mind, part = watched(num_key_value_heads=2)
     record(mind)
     part.calls = 0
 
     mind.engine.run(request(max_new=9))
-
-    assert part.calls == 1
+    assert part.calls == 9
+    together(mind, company())
+    assert part.calls == 9 + 2  # with masks, in company, steps are recorded ones
 
 
 def test_somebody_elses_hook_is_called_at_every_step_after_recording_too() -> None:
@@ -160,7 +159,6 @@ def test_somebody_elses_hook_changes_what_is_said_while_it_is_there() -> None:
     assert equal([mind.engine.run(asked)], [before])
 
 
-@pytest.mark.xfail(reason="hooks on all modules of a process go unseen by recorded steps", strict=True)
 def test_a_hook_on_all_modules_is_called_at_every_step() -> None:
     mind, part = watched()
     record(mind)
