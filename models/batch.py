@@ -91,9 +91,9 @@ class Batch:
         gone = {i: row for i, row in enumerate(self._seats.rows) if row.job.cancelled()}
         if gone:
             self._logits = self._logits[self._seats.remove(list(gone))]
-        left = [self._row(job) for job in self.waiting if job.cancelled()]
-        self.waiting = deque(job for job in self.waiting if not job.cancelled())
-        for row in [*gone.values(), *left]:
+        left = dict.fromkeys(job for job in self.waiting if job.cancelled())  # asked once: it may be so any time
+        self.waiting = deque(job for job in self.waiting if job not in left)
+        for row in [*gone.values(), *map(self._row, left)]:
             self._done(row)
 
     def _seat(self) -> None:
@@ -327,6 +327,7 @@ def _keep(row: Row, choice: Choice) -> None:
     try:
         row.keep(choice)
     except Exception as error:  # a listener's own: it ends its own request
+        _let_go(error)
         row.finish, row.error = None, _engine_error(error)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any
@@ -409,12 +410,88 @@ def test_who_waits_for_a_request_that_was_cancelled_in_a_full_queue_is_told_at_o
     assert told == [True]
 
 
-def test_an_error_that_somebody_keeps_holds_no_keys_and_values() -> None:
-    engine = fresh().engine
+def fails(_logits: Matrix, _p: Matrix) -> Matrix:
+    raise ZeroDivisionError("of a caller's own weights")
+
+
+def fails_because(_logits: Matrix, _p: Matrix) -> Matrix:
+    try:
+        return fails(_logits, _p)
+    except ZeroDivisionError as error:
+        raise ValueError("of a caller's own") from error
+
+
+def listen(text: str) -> None:
+    raise OSError(f"cannot show {text!r}")
+
+
+KEEPS = "its frames hold the engine's, and they hold the batch"
+
+
+@pytest.mark.parametrize(
+    ("asked", "on_text"),
+    [
+        (request(feed=Feed("mean", fails)), None),
+        pytest.param(request(feed=Feed("mean", fails_because)), None, marks=pytest.mark.xfail(reason=KEEPS)),
+        (request(), listen),
+        (spoiled(), None),
+        (request((words(200),)), None),
+    ],
+    ids=["a function", "a cause", "a listener", "no number", "too large"],
+)
+def test_an_error_that_somebody_keeps_holds_no_keys_and_values(
+    asked: Request, on_text: Callable[[str], None] | None
+) -> None:
+    engine = fresh(memory=slots(128)).engine
     network = engine.network
-    error = engine.submit(stepping(9, dict.fromkeys(range(2, 10), lambda: 1 / 0))).exception(LIMIT)
+    error = engine.submit(asked, on_text).exception(LIMIT)
 
     engine.close()
 
     assert isinstance(error, EngineError)
     assert [each for each in living(Batch) if each._network is network] == []
+
+
+# Sabotage
+
+
+def batch_of(mind: Mind, *jobs: Job) -> Batch:
+    """A batch before which jobs wait; one of them was cancelled perhaps."""
+    detokenizers = {special: mind.detokenizer(special=special) for special in (False, True)}
+    cancels = threading.Event()
+    cancels.set()
+    batch = Batch(mind.network, detokenizers, Limits(4), Tally(), cancels)
+    batch.waiting.extend(jobs)
+    return batch
+
+
+@pytest.mark.parametrize("looks", range(8))
+def test_a_request_that_is_cancelled_between_any_two_looks_is_settled_once(looks: int) -> None:
+    ended, answers = list[Row](), iter([False] * looks)
+    batch = batch_of(fresh(), Job(request(max_new=2), ended.append, cancelled=lambda: next(answers, True)))
+
+    while batch.busy:
+        batch.turn()
+
+    assert len(ended) == 1
+
+
+@pytest.mark.xfail(reason="who is taken from the queue is in nobody's hands meanwhile, and who is held neither")
+@pytest.mark.parametrize("at", range(3))
+def test_where_seating_breaks_nobody_is_forgotten(at: int) -> None:
+    """The device may fail just as slots are made."""
+
+    def breaks() -> bool:
+        raise ZeroDivisionError("ours")
+
+    mind, ended = fresh(), list[Row]()
+    jobs = [Job(request(), ended.append) for _ in range(3)]
+    jobs[at] = Job(request(), ended.append, cancelled=breaks)
+    batch = batch_of(mind, *jobs)
+    batch._cancels.clear()
+
+    with pytest.raises(ZeroDivisionError):
+        batch.turn()
+    batch.fail(ZeroDivisionError("ours"))
+
+    assert len(ended) == 3 and not batch.busy
