@@ -6,7 +6,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, AIMessageChunk
-from langchain_core.messages.ai import UsageMetadata
+from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
 from sottovoce.channels.message import PayloadRef
@@ -30,7 +30,12 @@ def message(reply: Reply, payload: Payload, ref: PayloadRef, temperature: float)
             "finish_reason": reply.finish,
             "protocol": payload.label.protocol,
         },
-        usage_metadata=UsageMetadata(input_tokens=used, output_tokens=new, total_tokens=used + new),
+        usage_metadata=UsageMetadata(
+            input_tokens=used,
+            output_tokens=new,
+            total_tokens=used + new,
+            input_token_details=InputTokenDetails(cache_read=reply.usage.reused),
+        ),
     )
 
 
