@@ -5,90 +5,69 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Callable
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.metadata import version
 
 import torch
 
-from benchmarks import debates, decoding
-from benchmarks.minds import bundled_or_random
-from benchmarks.starting import starts
-from benchmarks.timing import Clock, Times
-from sottovoce.models import Mind
+from benchmarks import debates, decoding, memory, reuse, slots, starting, threads
+from benchmarks.asked import Asked
+from benchmarks.minds import BUNDLED, SHAPES, mind_of
+from benchmarks.tables import Table
 
-PROTOCOLS = ("nl", "cipher", "sde", "hidden")
+SECTIONS: Mapping[str, Callable[[Asked], Iterable[Table]]] = {
+    "decoding": decoding.tables,
+    "threads": threads.tables,
+    "slots": slots.tables,
+    "reuse": reuse.tables,
+    "memory": memory.tables,
+    "debates": debates.tables,
+    "growth": debates.growth,
+    "starting": starting.tables,
+}
+OF_ANY_SHAPE = ("decoding", "memory")  # the others hold debates, or measure what a small model costs
 
 
-def main() -> None:
+def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print; ratios above 1 are in our favour."""
+    asked = _arguments().parse_args(arguments)
+    if asked.device != "cpu" and not torch.accelerator.is_available():
+        sys.exit(f"--device {asked.device} needs a GPU, and torch {torch.__version__} sees none here")
+    shape = asked.shape or (BUNDLED if asked.device == "cpu" else "7b")
+    sections = asked.only.split(",") if asked.only else list(SECTIONS if shape == BUNDLED else OF_ANY_SHAPE)
+    if unknown := [name for name in sections if name not in SECTIONS]:
+        sys.exit(f"unknown section {unknown[0]!r}; choose from: {', '.join(SECTIONS)}")
+    torch.set_num_threads(asked.threads)
+    given = Asked(mind_of(shape, asked.device), asked.repeats, asked.clock, asked.threads, asked.tiny)
+    _head(given, shape, asked.device)
+    for name in sections:
+        for table in SECTIONS[name](given):
+            print(f"\n{table}", flush=True)
+
+
+def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
-    parser.add_argument("--repeats", type=int, default=7, help="of each rival at each batch size (7)")
+    parser.add_argument("--only", help=f"sections, joined by commas, of: {', '.join(SECTIONS)}")
+    parser.add_argument("--repeats", type=int, default=7, help="of each rival (7; at most 3 of whole debates)")
     parser.add_argument(
         "--clock", choices=("wall", "cpu"), default="wall", help="cpu counts the process's own time: for a busy machine"
     )
-    asked = parser.parse_args()
-    torch.set_num_threads(1)  # as many as the engine takes for a model of this size
-    mind, what = bundled_or_random()
-    print(f"`{' '.join(['python -m benchmarks', *sys.argv[1:]])}`: {what}, {mind.model.num_parameters():,} parameters;")
-    print(f"torch {torch.__version__}, transformers {version('transformers')}, one torch thread on", end=" ")
-    print(f"{os.cpu_count()} cores; middle of {asked.repeats} repeats in turn, {asked.clock} time.\n")
-    _decoding(mind, asked.repeats, asked.clock)
-    _debates(mind)
-    _starts()
-
-
-def _decoding(mind: Mind, repeats: int, clock: Clock) -> None:
-    times = [decoding.compare(mind, batch, repeats, clock) for batch in decoding.BATCHES]
-    outside = [decoding.outside(mind, partial(mind.engine.run_all, decoding.kept(mind, b))) for b in decoding.BATCHES]
-    equal = [f"{decoding.agree(mind, batch)} of {batch}" for batch in decoding.BATCHES]
-
-    def row(name: str, value: Callable[[Times], str]) -> None:
-        _row(name, *(value(each) for each in times))
-
-    _row(
-        f"{decoding.NEW} new tokens after {decoding.SHORTEST}-{decoding.LONGEST}",
-        *(f"batch {b}" for b in decoding.BATCHES),
+    parser.add_argument("--threads", type=int, default=1, help="torch's, of engine and rivals (1)")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda (cpu)")
+    parser.add_argument(
+        "--shape", choices=(BUNDLED, *SHAPES), help="the bundled model, or random weights in a shape (7b on a GPU)"
     )
-    _row("---", *("---:" for _ in times))
-    row("nl against `transformers.generate`", lambda each: f"{each.speed('nl', 'generate'):.2f}x")
-    _row("rows equal to its rows, token for token", *equal)
-    row("cost of statistics per token", lambda each: f"{1 / each.speed('nl with statistics', 'nl') - 1:.1%}")
-    row("cipher against nl, both with statistics", lambda each: f"{each.speed('cipher', 'nl with statistics'):.2f}x")
-    row("sde of two layers against nl, likewise", lambda each: f"{each.speed('sde', 'nl with statistics'):.2f}x")
-    row("milliseconds a step: generate", lambda each: f"{1000 * each.median('generate') / decoding.NEW:.2f}")
-    row(
-        "milliseconds a step: nl with statistics",
-        lambda each: f"{1000 * each.median('nl with statistics') / decoding.NEW:.2f}",
-    )
-    _row("nl with statistics: time outside the model", *(f"{share:.0%}" for share in outside))
+    parser.add_argument("--tiny", action="store_true", help="small sizes: whether it runs, not how fast")
+    return parser
 
 
-def _debates(mind: Mind) -> None:
-    times, outside = debates.compare(mind, 3, partial(decoding.outside, mind))
-    settings = debates.SETTINGS
-    print()
-    _row(f"debates of {settings.agents} agents, {settings.rounds} rounds, up to {debates.TOKENS} tokens a reply", "")
-    _row("---", "---:")
-    _row(f"{debates.DEBATES} together against one after another", f"{times.speed('together', 'in turn'):.2f}x")
-    _row("together: seconds", f"{times.median('together'):.2f}")
-    _row("together: time outside the model", f"{outside:.0%}")
-    for protocol in PROTOCOLS:
-        size, tokens = debates.payload(mind, protocol)
-        _row(f"payload of a message: {protocol}", f"{size:,.0f} bytes, {tokens:.0f} tokens")
-
-
-def _starts() -> None:
-    times = starts(3)
-    print()
-    _row("a fresh process, wall time", "seconds")
-    _row("---", "---:")
-    for name in times.seconds:
-        _row(name, f"{times.median(name):.2f}")
-
-
-def _row(*cells: str) -> None:
-    print("|", " | ".join(cells), "|", flush=True)
+def _head(asked: Asked, shape: str, device: str) -> None:
+    what = "the bundled model" if shape == BUNDLED else f"random weights in the shape {shape}"
+    mind, cores = asked.mind, os.cpu_count()
+    where = f"{cores} cores" if device == "cpu" else f"{torch.cuda.get_device_name()} and {cores} cores"
+    print(f"`{' '.join(['python -m benchmarks', *sys.argv[1:]])}`: {what}, {mind.model.num_parameters():,} parameters,")
+    print(f"{mind.dtype}; torch {torch.__version__}, transformers {version('transformers')}, {where}, torch threads:")
+    print(f"{asked.threads} where nothing else is said; middle of {asked.repeats} repeats in turn, {asked.clock} time.")
 
 
 if __name__ == "__main__":

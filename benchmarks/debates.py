@@ -1,16 +1,21 @@
-"""Whole debates: many together against one after another, and what their messages weigh."""
+"""Whole debates: many together against one after another, how time grows, and what messages weigh."""
 
 from __future__ import annotations
 
 import asyncio
+import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from statistics import median
 from typing import Any
 
-from benchmarks.timing import Times, interleaved
+from benchmarks.asked import Asked
+from benchmarks.minds import with_engine
+from benchmarks.tables import Table, times
+from benchmarks.timing import Run, interleaved
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
@@ -18,8 +23,12 @@ from sottovoce.models import Mind
 from sottovoce.nodes.settings import Debate
 
 DEBATES = 32
+IN_FLIGHT = (1, 8, 32, 128)
+ROUNDS = (2, 4, 8)
+STEPS = 100  # of a graph: `abatch` has langchain's limit of 25 otherwise, and a round takes three
 TOKENS = 32  # of a reply, at most
 SETTINGS = Debate(agents=2, rounds=2)
+PROTOCOLS = ("nl", "cipher", "sde", "hidden")
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,43 +36,94 @@ class Debates:
     """The same debates, held in two ways."""
 
     graph: Any  # Any: a compiled graph, whose input type is its full state
+    questions: Sequence[dict[str, str]]
 
     def together(self) -> None:
-        """All at once: their requests share the engine's batches."""
-        asyncio.run(self.graph.abatch(_questions()))
+        """All at once: their requests share the engine's steps."""
+        asyncio.run(self.graph.abatch(self.questions, {"recursion_limit": STEPS}))
 
     def in_turn(self) -> None:
         """One after another."""
 
         async def hold() -> None:
-            for question in _questions():
+            for question in self.questions:
                 await self.graph.ainvoke(question)
 
         asyncio.run(hold())
 
 
 @contextmanager
-def debates(mind: Mind, protocol: str = "nl") -> Iterator[Debates]:
+def debates(mind: Mind, n: int, protocol: str = "nl", settings: Debate = SETTINGS) -> Iterator[Debates]:
     """Debates of one model with itself, their payloads in a folder of their own."""
     with tempfile.TemporaryDirectory() as folder:
         model = HookedChatModel(loaded=mind, protocol=protocol, max_tokens=TOKENS, store=PayloadStore(folder))
-        yield Debates(create_debate(SETTINGS, models=model).compile())
+        yield Debates(create_debate(settings, models=model).compile(), questions(n))
 
 
-def compare(mind: Mind, repeats: int, outside: Callable[[Callable[[], object]], float]) -> tuple[Times, float]:
-    """Seconds for all debates in both ways, and `outside` of holding them together."""
-    with debates(mind) as held:
-        times = interleaved({"together": held.together, "in turn": held.in_turn}, repeats)
-        return times, outside(held.together)
+def questions(n: int) -> list[dict[str, str]]:
+    """Questions that differ early, as a data set's do."""
+    return [{"question": f"What is {10 + i} + 3 * 5 - 7?"} for i in range(n)]
+
+
+def tables(asked: Asked) -> Iterator[Table]:
+    """Debates together and in turn, and payloads."""
+    n, cores = asked.most(DEBATES, 2), os.cpu_count() or 1
+    table = Table()
+    table.add(
+        f"debates of {SETTINGS.agents} agents, {SETTINGS.rounds} rounds, up to {TOKENS} tokens a reply", "", "aim"
+    )
+    found = {threads: _compare(asked, n, threads) for threads in dict.fromkeys((1, cores))}
+    for threads, (speed, seconds) in found.items():
+        name = "one thread" if threads == 1 else f"{threads} threads"
+        table.add(f"{n} together, {name}, against one after another, one thread", times(speed), "3x on two threads")
+        table.add(f"together, {name}: seconds", f"{seconds:.2f}")
+    for protocol in PROTOCOLS:
+        size, tokens = payload(asked.mind, protocol)
+        table.add(f"payload of a message: `{protocol}`", f"{size:,.0f} bytes, {tokens:.0f} tokens")
+    yield table
+
+
+def growth(asked: Asked) -> Iterator[Table]:
+    """Milliseconds a debate by how many are in flight, and by its rounds: each run has an engine that read nothing."""
+    table, flying = Table(), asked.some(*IN_FLIGHT)
+    table.add("debates in flight", *flying, "aim")
+    table.add("ms a debate", *(f"{_each(asked, n):.0f}" for n in flying), "falling, then flat")
+    yield table
+    table, rounds, n = Table(), asked.some(*ROUNDS), asked.most(8, 2)
+    table.add(f"rounds, {n} debates in flight", *rounds, "aim")
+    found = [_each(asked, n, SETTINGS.model_copy(update={"rounds": each})) for each in rounds]
+    table.add("ms a debate", *(f"{each:.0f}" for each in found))
+    table.add("ms a debate and round", *(f"{ms / n:.0f}" for ms, n in zip(found, rounds, strict=True)), "flat")
+    yield table
 
 
 def payload(mind: Mind, protocol: str) -> tuple[float, float]:
     """The middle bytes of a payload of one debate, and the middle tokens of its message."""
-    with debates(mind, protocol) as held:
-        state = held.graph.invoke(_questions()[0], output_keys=["board"])
+    with debates(mind, 1, protocol) as held:
+        state = held.graph.invoke(held.questions[0], output_keys=["board"])
         refs = [message.payload for message in state["board"]]
         return median(ref.nbytes for ref in refs), median(ref.tokens for ref in refs)
 
 
-def _questions() -> list[dict[str, str]]:
-    return [{"question": f"What is {10 + i} + 3 * 5 - 7?"} for i in range(DEBATES)]
+def _compare(asked: Asked, n: int, threads: int) -> tuple[float, float]:
+    """How many times as fast together is, and its seconds."""
+    runs: dict[str, Run] = {
+        "together": partial(_hold, asked.mind, n, threads),
+        "in turn": partial(_hold, asked.mind, n, 1, together=False),
+    }
+    found = interleaved(runs, min(asked.repeats, 3), asked.clock)
+    return found.speed("together", "in turn"), found.median("together")
+
+
+def _each(asked: Asked, n: int, settings: Debate = SETTINGS) -> float:
+    """Milliseconds a debate, of the middle run."""
+    runs: dict[str, Run] = {"debates": partial(_hold, asked.mind, n, asked.threads, settings)}
+    return 1000 * interleaved(runs, min(asked.repeats, 3), asked.clock).median("debates") / n
+
+
+def _hold(mind: Mind, n: int, threads: int, settings: Debate = SETTINGS, *, together: bool = True) -> None:
+    """On an engine that read nothing before, which reuses as ever: a repeat must not find its prompts read."""
+    fresh = with_engine(mind, threads=threads)
+    with debates(fresh, n, settings=settings) as held:
+        held.together() if together else held.in_turn()
+    fresh.engine.close()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from copy import deepcopy
 from dataclasses import replace
 from functools import partial
@@ -11,40 +11,30 @@ from typing import Any
 
 import torch
 
-from benchmarks.timing import Clock, Run, Times, interleaved
+from benchmarks.asked import Asked
+from benchmarks.inside import outside
+from benchmarks.minds import with_engine
+from benchmarks.tables import Table, percent, times
+from benchmarks.timing import Run, Times, interleaved
+from sottovoce.channels.cipher import SPARSE
+from sottovoce.channels.protocol import TOP
 from sottovoce.models import Feed, Ids, Mind, Record, Request, Sampling, Stop
 
 NEW = 64  # tokens a reply; no stop ids, so that every rival makes as many
 SHORTEST, LONGEST = 40, 120  # tokens of the prompts, which grow evenly between
-BATCHES = (1, 8, 32)
-SDE_LAYERS = (3, 4)
-KEPT = Record(stats=True, top=5)  # what every reply of an agent keeps
+BATCHES, LARGE_BATCHES = (1, 8, 32), (1, 8, 32, 64)
+LARGE = 1_000_000_000  # parameters from which on the larger batches are tried too
+KEPT = Record(stats=True, top=TOP)  # what every reply of an agent keeps
+KEEPING = "`nl` with statistics"
+_AGAINST = "`nl` against `transformers.generate`, the faster of its caches"
+CACHES = {"`generate`": None, "`generate`, static cache": "static"}
 
 
-def requests(mind: Mind, batch: int) -> list[Request]:
+def requests(batch: int, new: int = NEW) -> list[Request]:
     """Greedy requests for bare tokens after prompts of mixed lengths."""
-    usable = len(mind.table) - 10  # past the special tokens
     lengths = [LONGEST] if batch == 1 else [SHORTEST + (LONGEST - SHORTEST) * i // (batch - 1) for i in range(batch)]
-    prompts = [tuple(10 + (7 * i + 13 * j) % usable for j in range(n)) for i, n in enumerate(lengths)]
-    return [Request((Ids(prompt),), Stop(NEW)) for prompt in prompts]
-
-
-def compare(mind: Mind, batch: int, repeats: int, clock: Clock) -> Times:
-    """Seconds a batch: `generate`, `nl` as bare as that, and what agents run: nl with statistics, cipher, sde."""
-    bare = requests(mind, batch)
-    rivals = {
-        "nl": bare,
-        "nl with statistics": kept(mind, batch),
-        "cipher": [cipher(request) for request in bare],
-        "sde": [replace(request, record=replace(KEPT, layers=SDE_LAYERS)) for request in bare],
-    }
-    runs: dict[str, Run] = {name: partial(mind.engine.run_all, asked) for name, asked in rivals.items()}
-    return interleaved({"generate": lambda: generate(mind, bare), **runs}, repeats, clock)
-
-
-def kept(mind: Mind, batch: int) -> list[Request]:
-    """`requests` with what every reply of an agent keeps."""
-    return [replace(request, record=KEPT) for request in requests(mind, batch)]
+    prompts = [tuple(10 + (7 * i + 13 * j) % 500 for j in range(n)) for i, n in enumerate(lengths)]
+    return [Request((Ids(prompt),), Stop(new)) for prompt in prompts]
 
 
 def cipher(request: Request) -> Request:
@@ -54,12 +44,18 @@ def cipher(request: Request) -> Request:
         feed=Feed("mean"),
         sampling=Sampling(temperature=0.7),
         stop=replace(request.stop, by="nearest", special=True),
-        record=replace(KEPT, sparse=16),
+        record=replace(KEPT, sparse=SPARSE),
     )
 
 
+def sde(request: Request, mind: Mind) -> Request:
+    """What the sde protocol makes of a request, with two layers that lie where a model is read by default."""
+    last = mind.latent_layers()[-1]
+    return replace(request, record=replace(KEPT, layers=(last - 1, last)))
+
+
 @torch.inference_mode()
-def generate(mind: Mind, asked: Sequence[Request]) -> torch.Tensor:
+def generate(mind: Mind, asked: Sequence[Request], cache: str | None = None) -> list[list[int]]:
     """The same requests by `transformers.generate`: left padding, greedy, as many new tokens."""
     rows = [sum((piece.ids for piece in request.prompt if isinstance(piece, Ids)), ()) for request in asked]
     longest = max(map(len, rows))
@@ -68,30 +64,90 @@ def generate(mind: Mind, asked: Sequence[Request]) -> torch.Tensor:
     config = deepcopy(mind.model.generation_config)
     assert config is not None, "a model that generates has a generation configuration"
     never = mind.model.config.vocab_size  # None would take the model's own end of sequence
-    config.update(do_sample=False, max_new_tokens=NEW, eos_token_id=never, pad_token_id=0)
-    config.update(temperature=None, top_p=None, top_k=None)
+    config.update(do_sample=False, max_new_tokens=asked[0].stop.max_new, eos_token_id=never, pad_token_id=0)
+    config.update(temperature=None, top_p=None, top_k=None, repetition_penalty=None, cache_implementation=cache)
     model: Any = mind.model  # Any: transformers types the class of `generate` as a tensor
-    made: torch.Tensor = model.generate(ids, attention_mask=mask, generation_config=config)
-    return made[:, longest:]
+    made: list[list[int]] = model.generate(ids, attention_mask=mask, generation_config=config)[:, longest:].tolist()
+    return made
 
 
-def agree(mind: Mind, batch: int) -> int:
-    """How many of the rows are equal to `generate`'s, token for token."""
-    asked = requests(mind, batch)
-    ours = [list(reply.ids) for reply in mind.engine.run_all(asked)]
-    return sum(own == other for own, other in zip(ours, generate(mind, asked).tolist(), strict=True))
+def tables(asked: Asked) -> Iterator[Table]:
+    """Ratios by batch size, with their aims; no prefix is reused, since every repeat asks the same."""
+    mind = with_engine(asked.mind, threads=asked.threads, reuse=False)
+    batches = asked.some(*(LARGE_BATCHES if mind.model.num_parameters() >= LARGE else BATCHES))
+    rivals = [_rivals(mind, requests(batch, asked.most(NEW))) for batch in batches]
+    repeats = [asked.repeats * max(4 - batch // 4, 1) for batch in batches]  # short ones are noisy
+    found = [interleaved(each, n, asked.clock, warm=2) for each, n in zip(rivals, repeats, strict=True)]
+    table = Table()
+    table.add(_title(asked), *(f"batch {batch}" for batch in batches), "aim")
+    for name, aim, value in _ratios(mind):
+        table.add(name, *map(value, found), aim)
+    table.add("rows equal to those of `generate`, token for token", *(_agree(mind, each) for each in batches))
+    for name in (*_caches(found[0]), "`nl`", KEEPING):
+        table.add(
+            f"milliseconds a step: {name}", *(f"{1000 * each.median(name) / asked.most(NEW):.2f}" for each in found)
+        )
+    table.add("`nl` with statistics: time outside the model", *(percent(_outside(asked, each)) for each in batches))
+    if mind.network.device.type == "cuda":
+        for name in rivals[0]:
+            table.add(f"peak GPU memory, weights included: {name}", *(_peak(mind, each[name]) for each in rivals))
+    yield table
 
 
-def outside(mind: Mind, run: Run) -> float:
-    """The share of the wall time of `run` that is not spent inside the model's forward pass."""
-    starts: list[float] = []
-    inside: list[float] = []
-    before = mind.model.register_forward_pre_hook(lambda *_: starts.append(time.perf_counter()))
-    after = mind.model.register_forward_hook(lambda *_: inside.append(time.perf_counter() - starts[-1]))
+def _caches(found: Times) -> list[str]:
+    return [name for name in CACHES if name in found.seconds]
+
+
+def _title(asked: Asked) -> str:
+    threads = "one thread" if asked.threads == 1 else f"{asked.threads} threads"
+    return f"{asked.most(NEW)} new tokens after {SHORTEST}-{LONGEST}, {threads}"
+
+
+def _ratios(mind: Mind) -> Iterator[tuple[str, str, Callable[[Times], str]]]:
+    """Name, aim, and how it follows from the times."""
+    # A step of CIPHER has one product with the whole table more.
+    means = min(1 - mind.table.rows.numel() / mind.model.num_parameters(), 0.9)
+    yield _AGAINST, "1.3x, 1.1x, 1.0x", lambda each: times(each.speed("`nl`", each.fastest(*_caches(each))))
+    yield "cost of statistics per token", "3 %", lambda each: percent(1 / each.speed(KEEPING, "`nl`") - 1)
+    yield f"`cipher` against {KEEPING}", f"{means:.2f}x", lambda each: times(each.speed("`cipher`", KEEPING))
+    yield f"`sde` of two layers against {KEEPING}", "0.95x", lambda each: times(each.speed("`sde`", KEEPING))
+
+
+def _rivals(mind: Mind, bare: Sequence[Request]) -> dict[str, Run]:
+    ours = {
+        "`nl`": bare,
+        KEEPING: [replace(request, record=KEPT) for request in bare],
+        "`cipher`": [cipher(request) for request in bare],
+        "`sde`": [sde(request, mind) for request in bare],
+    }
+    theirs: dict[str, Run] = {name: partial(generate, mind, bare, cache) for name, cache in CACHES.items()}
+    runs = {name: run for name, run in theirs.items() if _works(name, run)}
+    return runs | {name: partial(mind.engine.run_all, each) for name, each in ours.items()}
+
+
+def _works(name: str, run: Run) -> bool:
+    """On a GPU a static cache is compiled for, which needs a compiler there."""
     try:
-        start = time.perf_counter()
         run()
-        return 1 - sum(inside) / (time.perf_counter() - start)
-    finally:
-        before.remove()
-        after.remove()
+    except Exception as error:  # whatever it is: the others can be measured
+        print(f"{name} is left out: {type(error).__name__}: {error}", file=sys.stderr)
+        return False
+    return True
+
+
+def _agree(mind: Mind, batch: int) -> str:
+    asked = requests(batch)
+    ours = [list(reply.ids) for reply in mind.engine.run_all(asked)]
+    return f"{sum(own == other for own, other in zip(ours, generate(mind, asked), strict=True))} of {batch}"
+
+
+def _outside(asked: Asked, batch: int) -> float:
+    kept = [replace(request, record=KEPT) for request in requests(batch, asked.most(NEW))]
+    return outside(asked.mind, asked.threads, kept)
+
+
+def _peak(mind: Mind, run: Run) -> str:
+    mind.engine.close()  # what it keeps is no rival's
+    torch.cuda.reset_peak_memory_stats()
+    run()
+    return f"{torch.cuda.max_memory_allocated() / 1e9:.2f} GB"

@@ -1,60 +1,76 @@
-"""The model that is timed: the bundled one, or random weights in its shape where it is absent."""
+"""The model that is measured: the bundled one, or random weights in a shape, made where they are to lie."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
 import torch
-from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from sottovoce.models import Mind, assemble, load
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import Engine, Mind, assemble, load
+from sottovoce.models.network import Network
 
+SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHATML = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n{% endfor %}"
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
-LESSON = [f"What is {a} + {a * 7} * {b} - {a + b}? Another agent answered: {a * b}." for a in range(99) for b in (3, 8)]
+BUNDLED = "bundled"
+SHAPES: Mapping[str, Mapping[str, Any]] = {  # Any: keyword arguments of a configuration
+    "tiny": {
+        "vocab_size": 640,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "num_hidden_layers": 6,
+        "num_attention_heads": 2,
+        "num_key_value_heads": 1,
+    },
+    "7b": {  # Qwen2.5-7B
+        "vocab_size": 152064,
+        "hidden_size": 3584,
+        "intermediate_size": 18944,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 28,
+        "num_key_value_heads": 4,
+    },
+}
 
 
-def bundled_or_random() -> tuple[Mind, str]:
-    """The mind, and a line that says which it is."""
-    if (BUNDLED_FOLDER / "model.safetensors").is_file():
-        return load(), "the bundled model"
-    return random_mind(), "random weights in the bundled model's shape"
+def mind_of(shape: str, device: str) -> Mind:
+    """The bundled model, or random weights in a shape: bfloat16 on an accelerator, float32 on a CPU."""
+    if shape == BUNDLED:
+        return load(device=device)
+    config = Qwen2Config(**SHAPES[shape], max_position_embeddings=4096, eos_token_id=2, pad_token_id=0)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.float32 if device == "cpu" else torch.bfloat16)
+    try:
+        with torch.random.fork_rng(), torch.device(device):
+            torch.manual_seed(0)
+            model = Qwen2ForCausalLM(config)
+    finally:
+        torch.set_default_dtype(before)
+    return assemble(shape, model, _tokenizer(config.vocab_size))
 
 
-def random_mind() -> Mind:
-    """Qwen2, hidden 128, 6 layers, 4 heads, MLP 336, tied: its speed is the bundled model's, its words are noise."""
-    tokenizer = _tokenizer(640)
-    config = Qwen2Config(
-        vocab_size=640,
-        hidden_size=128,
-        intermediate_size=336,
-        num_hidden_layers=6,
-        num_attention_heads=4,
-        num_key_value_heads=4,
-        max_position_embeddings=2048,
-        tie_word_embeddings=True,
-        eos_token_id=2,
-        pad_token_id=0,
-    )
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        model = Qwen2ForCausalLM(config)
-    return assemble("random", model, tokenizer)
+def with_engine(
+    mind: Mind, kind: type[Engine] = Engine, network: Network | None = None, **limits: Any
+) -> Mind:  # Any: keyword arguments of an engine
+    """The same weights under an engine of their own."""
+    detokenizers = {special: mind.detokenizer(special=special) for special in (False, True)}
+    return replace(mind, engine=kind(network or mind.network, detokenizers, **limits))
 
 
 def _tokenizer(size: int) -> PreTrainedTokenizerFast:
-    bpe = Tokenizer(models.BPE())
-    bpe.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
-    bpe.decoder = decoders.ByteLevel()
-    trainer = trainers.BpeTrainer(
-        vocab_size=size,
-        special_tokens=["<|endoftext|>", "<|im_start|>", "<|im_end|>"],
-        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-        show_progress=False,
-    )
-    bpe.train_from_iterator(LESSON, trainer)
+    """A token for every row of the table, bytes among them: what is cut to fewer would be cheaper."""
+    alphabet = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet())]
+    words = [*alphabet, *(f"word{i}" for i in range(size - len(alphabet)))]
+    plain = Tokenizer(models.BPE({word: i for i, word in enumerate(words)}, []))
+    plain.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    plain.decoder = decoders.ByteLevel()
+    plain.add_special_tokens(list(SPECIAL))
     return PreTrainedTokenizerFast(
-        tokenizer_object=bpe, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=CHATML
+        tokenizer_object=plain, eos_token="<|im_end|>", pad_token="<|endoftext|>", chat_template=CHATML
     )

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from benchmarks.timing import Times, interleaved
+from benchmarks.asked import Asked
+from benchmarks.tables import Table
+from benchmarks.timing import interleaved
 
 ROOT = Path(__file__).resolve().parents[1]
 STARTS: Mapping[str, list[str]] = {
@@ -21,9 +23,16 @@ STARTS: Mapping[str, list[str]] = {
 }
 
 
-def starts(repeats: int) -> Times:
+def tables(asked: Asked) -> Iterator[Table]:
     """Wall seconds of each start."""
-    return interleaved({name: partial(_start, arguments) for name, arguments in STARTS.items()}, repeats)
+    names = asked.some(*range(len(STARTS)))
+    chosen = [list(STARTS.items())[i] for i in names]
+    found = interleaved({name: partial(_start, arguments) for name, arguments in chosen}, min(asked.repeats, 3))
+    table = Table()
+    table.add("a fresh process, wall time", "seconds")
+    for name in found.seconds:
+        table.add(name, f"{found.median(name):.2f}")
+    yield table
 
 
 def _start(arguments: list[str]) -> None:

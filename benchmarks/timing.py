@@ -27,12 +27,17 @@ class Times:
         """How many times as fast as `against` a rival is: the middle of the ratios within each repeat."""
         return median(other / own for own, other in zip(self.seconds[name], self.seconds[against], strict=True))
 
+    def fastest(self, *names: str) -> str:
+        """Of some rivals the one with the least middle time."""
+        return min(names, key=self.median)
 
-def interleaved(rivals: Mapping[str, Run], repeats: int, clock: Clock = "wall") -> Times:
-    """Run all rivals once to warm up, then `repeats` times in turn, every other time in reverse."""
+
+def interleaved(rivals: Mapping[str, Run], repeats: int, clock: Clock = "wall", *, warm: int = 1) -> Times:
+    """Run all rivals `warm` times to warm up, then `repeats` times in turn, every other time in reverse."""
     now, names = CLOCKS[clock], list(rivals)
-    for run in rivals.values():
-        run()
+    for _ in range(warm):
+        for run in rivals.values():
+            run()
     seconds: dict[str, list[float]] = {name: [] for name in names}
     for repeat in range(repeats):
         for name in names if repeat % 2 == 0 else reversed(names):

@@ -1,0 +1,68 @@
+"""What recording hidden states adds to the peak of memory, against the states themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from benchmarks.asked import Asked
+from benchmarks.decoding import KEPT, requests, sde
+from benchmarks.live import LiveBytes
+from benchmarks.minds import with_engine
+from benchmarks.tables import Table
+from sottovoce.models import Mind, Reply, Request
+from sottovoce.models.batch import Batch
+from sottovoce.models.row import Job
+from sottovoce.models.tally import Tally
+
+ROWS, NEW = 8, 256
+WARM = 3
+
+
+def tables(asked: Asked) -> Iterator[Table]:
+    """Peaks of the same requests with and without two layers recorded, until the last reply is made."""
+    mind = with_engine(asked.mind, threads=asked.threads, reuse=False)
+    bare = requests(asked.most(ROWS, 2), asked.most(NEW, 40))
+    kept = [replace(request, record=KEPT) for request in bare]
+    recorded = [sde(request, mind) for request in bare]
+    for _ in range(WARM):  # what is made once and kept does not count
+        mind.engine.run_all(recorded)
+    words, deltas, states = _peaks(mind, kept), _peaks(mind, recorded), _states(mind, recorded)
+    table = Table()
+    table.add(f"{len(bare)} rows of {bare[0].stop.max_new} new tokens, without weights", "prompts", "steps", "aim")
+    table.add("peak of `nl` with statistics", *map(_mega, words))
+    table.add("peak of `sde` of two layers", *map(_mega, deltas))
+    table.add("layers x states x hidden x bytes", "", _mega(states))
+    added = [(more - less) / states for more, less in zip(deltas, words, strict=True)]
+    table.add("what `sde` adds, as a share of that", *(f"{share:.0%}" for share in added), "110 % at most")
+    yield table
+
+
+def _mega(nbytes: float) -> str:
+    return f"{nbytes / 1e6:.3f} MB"
+
+
+def _states(mind: Mind, requests: Sequence[Request]) -> int:
+    """Bytes of what is recorded: the state at the prompt's end and one for each new token."""
+    positions = sum(len(request.record.layers) * (request.stop.max_new + 1) for request in requests)
+    return positions * mind.network.hidden * mind.dtype.itemsize
+
+
+def _peaks(mind: Mind, requests: Sequence[Request]) -> tuple[int, int]:
+    """Bytes of live tensors at their peaks, up to the first step and from there to the last reply.
+
+    The batch takes its turns in this thread, where operations can be watched.
+    """
+    detokenizers = {special: mind.detokenizer(special=special) for special in (False, True)}
+    tally = Tally()
+    batch = Batch(mind.network, detokenizers, mind.engine.limits, tally)
+    replies: list[Reply] = []
+    batch.waiting.extend(Job(request, lambda row: replies.append(row.reply())) for request in requests)
+    with LiveBytes() as live:
+        while batch.busy and not tally.steps:
+            batch.turn()
+        reading, live.peak = live.peak, live.now
+        while batch.busy:
+            batch.turn()
+    assert len(replies) == len(requests), "every request has its reply"
+    return reading, live.peak

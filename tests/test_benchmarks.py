@@ -1,0 +1,44 @@
+"""Every section of the benchmarks runs, in its tiny form; no figure is asserted."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+import torch
+
+from benchmarks.__main__ import SECTIONS, main
+from benchmarks.asked import Asked
+from benchmarks.minds import mind_of
+from benchmarks.timing import Times
+from sottovoce.models import Mind
+
+
+@cache
+def mind() -> Mind:
+    return mind_of("tiny", "cpu")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("section", SECTIONS)
+def test_every_section_prints_tables_whose_rows_are_as_long_as_their_heads(section: str) -> None:
+    tables = list(SECTIONS[section](Asked(mind(), repeats=1, tiny=True)))
+    assert tables
+    for table in tables:
+        lines = str(table).splitlines()
+        assert len(lines) > 2 and len({line.count("|") for line in lines}) == 1
+
+
+@pytest.mark.skipif(torch.accelerator.is_available(), reason="there is a GPU")
+def test_without_a_gpu_the_benchmark_of_one_says_so() -> None:
+    with pytest.raises(SystemExit, match="--device cuda needs a GPU"):
+        main(["--device", "cuda"])
+
+
+def test_a_misspelt_section_is_named_with_those_that_there_are() -> None:
+    with pytest.raises(SystemExit, match="unknown section 'decode'; choose from: decoding, threads"):
+        main(["--only", "decode"])
+
+
+def test_a_ratio_is_the_middle_of_the_pairs_not_the_ratio_of_the_middles() -> None:
+    assert Times({"ours": [1.0, 1.0, 4.0], "theirs": [2.0, 3.0, 8.0]}).speed("ours", "theirs") == 2.0
