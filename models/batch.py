@@ -10,6 +10,7 @@ import threading
 import traceback
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import TypeVar
 
 import torch
@@ -27,6 +28,7 @@ from sottovoce.models.tally import Tally
 from sottovoce.models.text import Detokenizer
 
 CHUNK = 1024  # positions of prompts that are read between two steps
+CALM = 256  # steps after memory ran out until twice as many rows are tried
 UNWATCHED = 4  # times as many while no row decodes, so that none waits for its next step
 Result = TypeVar("Result")
 Chosen = tuple[list[Choice], torch.Tensor]
@@ -51,7 +53,8 @@ class Batch:
         self._shape = Shape.EXACT if limits.exact else Shape.STEPPED if network.captures else Shape.FREE
         self._seats = Seats(network, limits)
         self._most = limits.rows
-        """Rows at a time: fewer after memory ran out, until nobody waits."""
+        """Rows at a time: fewer for a while after memory ran out."""
+        self._calm = 0
         self._logits = torch.empty(0)
         """Of the rows that decode (ready, V)."""
 
@@ -69,9 +72,18 @@ class Batch:
         self._read_prompts()
         self._step()
         self._tally.hold(self._seats.nbytes)
+        self._calm += 1
         if not self.busy:
             self._seats.rest()
             self._most = self._limits.rows
+        elif self._calm % CALM == 0:
+            self._most = min(2 * self._most, self._limits.rows)
+
+    def take(self, job: Job) -> None:
+        """Let a job wait for a seat."""
+        self.waiting.append(job)
+        if job.cancelled():  # before it came here
+            self._cancels.set()
 
     @torch.inference_mode()
     def fail(self, error: Exception) -> None:
@@ -101,25 +113,39 @@ class Batch:
         seats = self._seats
         coming = {digest for row in seats.rows[seats.ready :] for digest in row.job.blocks}
         held: list[Job] = []
-        while self.waiting and len(seats.rows) < self._most:
-            job = self.waiting.popleft()
-            if job.cancelled():
-                self._done(self._row(job))
-            elif self._shares(job, coming):
-                held.append(job)
-            elif seats.room_for(job, len(self.waiting)):
-                self._take(job)
-                coming.update(job.blocks)
-            elif seats.rows:
-                self.waiting.appendleft(job)
-                break
-            else:
-                self._fail(self._row(job), self._too_large(job))
-        self.waiting.extendleft(reversed(held))
+        try:
+            while self.waiting and len(seats.rows) < self._most and self._seat_first(coming, held):
+                pass
+        finally:
+            self.waiting.extendleft(reversed(held))
+
+    def _seat_first(self, coming: set[bytes], held: list[Job]) -> bool:
+        """Seat who waits first, or hold it back, or end it; False where it must wait for room. It waits until then."""
+        seats, job = self._seats, self.waiting[0]
+        end: Row | None = None
+        if job.cancelled():
+            end = self._row(job)
+        elif self._shares(job, coming):
+            held.append(job)
+        elif seats.room_for(job, len(self.waiting) - 1):
+            self._take(job)
+            coming.update(job.blocks)
+        elif seats.rows:
+            return False
+        else:
+            end = self._row(job)
+            end.error = self._too_large(job)
+        self.waiting.popleft()
+        if end is not None:
+            self._done(end)
+        return True
 
     def _shares(self, job: Job, coming: set[bytes]) -> bool:
+        """True where a prompt that is being read will save at least half of what is unknown of this one."""
         known = self._seats.prefix.known(job.blocks)
-        return known < len(job.blocks) and job.blocks[known] in coming
+        same = sum(1 for _ in takewhile(coming.__contains__, job.blocks[known:]))
+        block = self._seats.prefix.block
+        return 2 * same * block >= job.request.length - known * block
 
     def _take(self, job: Job) -> None:
         row = self._row(job)
@@ -306,7 +332,7 @@ class Batch:
         if seats.prefix.nbytes:
             seats.prefix.shrink(0)
             return True
-        self._most = -(-len(seats.rows) // 2)
+        self._most, self._calm = -(-len(seats.rows) // 2), 0
         back = seats.rows[self._most :]
         seats.remove(range(self._most, len(seats.rows)))
         self._tally.restarts += len(back)
@@ -331,11 +357,14 @@ def _keep(row: Row, choice: Choice) -> None:
         row.finish, row.error = None, _engine_error(error)
 
 
-def _let_go(error: Exception) -> None:
+def _let_go(error: BaseException) -> None:
     """Whoever keeps an error must not keep the engine's memory by its frames: where it arose becomes a note."""
-    if error.__traceback__ is not None:
-        error.add_note("".join(traceback.format_tb(error.__traceback__)))
-        error.__traceback__ = None
+    seen: BaseException | None = error
+    while seen is not None:
+        if seen.__traceback__ is not None:
+            seen.add_note("".join(traceback.format_tb(seen.__traceback__)))
+            seen.__traceback__ = None
+        seen = seen.__cause__ or seen.__context__
 
 
 def _engine_error(error: Exception) -> EngineError:

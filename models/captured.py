@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from sottovoce.models.layers import hooks_of
+from sottovoce.models.layers import Hooks
 from sottovoce.models.passes import FINAL, Pass, Reading
 
 WARM = 8  # steps of a shape before it is captured
@@ -50,7 +50,7 @@ class Captured:
 
     def __init__(self, model: nn.Module, forward: Forward, layers: int) -> None:
         """Capture nothing yet; `forward` makes a step of the model's layers, hooks and all."""
-        self._forward, self._hooks = forward, hooks_of(model)
+        self._forward, self._hooks = forward, Hooks(model)
         self._layers = [*range(layers), FINAL]
         self._graphs: OrderedDict[Key, _Graph | None] = OrderedDict()
         self._counts: dict[Key, int] = {}
@@ -62,7 +62,7 @@ class Captured:
         That is before its shape came up often enough, where the graph could not be captured or gave
         other numbers, and while somebody else's hooks are on the model.
         """
-        if any(self._hooks):
+        if self._hooks:
             return None
         key = _key(reading)
         if key not in self._graphs:

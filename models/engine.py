@@ -200,7 +200,8 @@ def _serve(engine: weakref.ref[Engine], waiting: _Waiting, cancels: threading.Ev
             batch = batch or alive.begin(jobs, cancels)
         del alive
         if batch is not None:
-            batch.waiting.extend(jobs)
+            for job in jobs:
+                batch.take(job)
             closed = _run(batch, waiting) or closed
         del jobs
 
@@ -225,7 +226,7 @@ def _newcomers(batch: Batch, waiting: _Waiting) -> bool:
             return False
         if job is None:
             return True
-        batch.waiting.append(job)
+        batch.take(job)
 
 
 def _first(waiting: _Waiting) -> tuple[list[Job], bool]:

@@ -61,11 +61,23 @@ def read_before(module: nn.Module, read: Callable[[torch.Tensor], None]) -> Iter
         handle.remove()
 
 
-def hooks_of(model: nn.Module) -> list[Any]:  # Any: dictionaries that torch keeps hooks in
-    """Where hooks of the model, of all its parts and of all modules are kept: each is empty while there are none."""
-    own = [hooks for module in model.modules() for hooks in (module._forward_hooks, module._forward_pre_hooks)]
-    every: Any = nn.modules.module
-    return [*own, every._global_forward_hooks, every._global_forward_pre_hooks]
+class Hooks:
+    """The hooks that others put on a model, on any of its parts, or on all modules of the process."""
+
+    def __init__(self, model: nn.Module) -> None:
+        """Remember where hooks would be found."""
+        own = [hooks for module in model.modules() for hooks in (module._forward_hooks, module._forward_pre_hooks)]
+        every: Any = nn.modules.module  # Any: torch types none of its own
+        self._kept = [*own, every._global_forward_hooks, every._global_forward_pre_hooks]
+
+    def __bool__(self) -> bool:
+        """True while there are any; between two passes, when ours are gone."""
+        return any(self._kept) and any(not _idle(hook) for hooks in self._kept for hook in hooks.values())
+
+
+def _idle(hook: Callable[..., Any]) -> bool:
+    """Transformers leaves its own behind once states were asked for; they do nothing until they are again."""
+    return getattr(hook, "__module__", None) == "transformers.utils.output_capturing"
 
 
 def _hook(change: Change) -> Callable[..., Any]:  # Any: a layer puts out a tensor or a tuple that opens with it

@@ -16,7 +16,7 @@ from transformers import DynamicCache, PreTrainedModel
 from sottovoce.errors import ModelError
 from sottovoce.models.attention import Attention
 from sottovoce.models.captured import Captured
-from sottovoce.models.layers import Change, decoder_layers, hooked, hooks_of, read_before
+from sottovoce.models.layers import Change, Hooks, decoder_layers, hooked, read_before
 from sottovoce.models.passes import FINAL, Pass, Reading
 from sottovoce.models.slots import Kind, SlotCache, kinds_of
 from sottovoce.models.table import Table
@@ -48,7 +48,7 @@ class Network:
         self.head: nn.Module = head
         self.attention = Attention.of(model)
         self.table = Table.of(self.embedding, min(vocabulary, model.config.get_text_config().vocab_size))
-        self._hooks, self._weights = hooks_of(model), list(model.parameters())
+        self._hooks, self._weights = Hooks(model), list(model.parameters())
         self._lock = threading.RLock()  # hooks of one pass must not act in another's
         self._accepts = set(inspect.signature(model.forward).parameters)
 
@@ -73,7 +73,7 @@ class Network:
     def kinds(self) -> tuple[Kind, ...]:
         """What the model keeps of each position, measured on one token: grouped or compressed, on which device."""
         cache = DynamicCache()  # without config: with one, windowed layers would keep no more than their window
-        with torch.inference_mode():
+        with self._lock, torch.inference_mode():
             self.model(input_ids=torch.zeros(1, 1, dtype=torch.long, device=self.device), past_key_values=cache)
         return kinds_of(cache)
 
@@ -118,7 +118,7 @@ class Network:
 
         Torch does not count what is written through `.data`: close the engine after that.
         """
-        if any(self._hooks):
+        if self._hooks:
             return None
         return sum(weights._version for weights in self._weights if not weights.is_inference())
 

@@ -112,7 +112,11 @@ class PrefixCache:
         named = self._named(keys, digests[:known], end)
         if all(digest in self._at for digest in named):
             return
+        for run in dict.fromkeys(self._at[digest] for digest in reversed(digests[:known])):
+            self._runs.move_to_end(run)  # without them what is kept now could not be reached
         self.shrink(self.budget - size)
+        if known and digests[known - 1] not in self._at:
+            return
         try:
             pages = slots.cut(row, start, end)
         except Exception as error:

@@ -68,7 +68,10 @@ class Feed:
     kind: Literal["token", "mean"] = "token"
     """The drawn token, or the mean embedding under the distribution (CIPHER)."""
     weigh: Weigh | None = None
-    """Partial variants: other averaging weights than the probabilities at the temperature."""
+    """Partial variants: other averaging weights than the probabilities at the temperature.
+
+    Rows that share it are weighed in one call; after an error in company each is weighed again, alone.
+    """
     tables: tuple[Table, ...] = ()
     """Tables of other models over the same vocabulary, averaged under the same weights."""
 

@@ -72,7 +72,7 @@ class Seats:
         if rows <= slots.rows and columns <= slots.columns:
             return True
         roomy = min(max(rows + waiting, 2 * taken), self.limits.rows)
-        wide = max(columns, slots.columns) if taken else columns
+        wide = max(_roomy(columns), slots.columns if taken else 0)
         return any(self._resize(*size) for size in ((roomy, wide), (roomy, columns), (rows, columns)))
 
     def _resize(self, rows: int, columns: int) -> bool:
@@ -158,3 +158,9 @@ class Seats:
 def _columns(job: Job) -> int:
     """What a row may come to fill, in whole rounds."""
     return whole_rounds(job.request.length + job.request.stop.max_new + 1)
+
+
+def _roomy(columns: int) -> int:
+    """A little more, so that a conversation does not move at each of its rounds: 2 or 3 times a power of two."""
+    power = 1 << (columns - 1).bit_length()
+    return power * 3 // 4 if columns <= power * 3 // 4 else power

@@ -28,8 +28,8 @@ class Detokenizer:
 
     def spans(self, ids: Sequence[int]) -> list[Span]:
         """Half-open character spans of the text, one a token; tokens that share a character overlap."""
-        whole = self.text(ids)
-        prefixes = [self.text(ids[:n]) for n in range(len(ids) + 1)]
+        whole, growing = self.text(ids), Growing(self)
+        prefixes = [growing.text(ids[:n]) for n in range(len(ids) + 1)]
         starts = [min(len(prefix.rstrip(BROKEN)), len(whole)) for prefix in prefixes]
         ends = [min(len(prefix), len(whole)) for prefix in prefixes]
         return [(min(start, end), end) for (start, _), (_, end) in pairwise(zip(starts, ends, strict=True))]

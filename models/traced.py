@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from sottovoce.models.layers import hooks_of
+from sottovoce.models.layers import Hooks
 from sottovoce.models.passes import FINAL, Pass, Reading
 from sottovoce.models.slots import Kind
 
@@ -33,7 +33,7 @@ class Traced:
         self._forward, self._kinds = forward, kinds
         self._layers = [*range(layers), FINAL]
         self._embedding = next(iter(model.get_input_embeddings().parameters()))  # type: ignore[operator]
-        self._hooks = hooks_of(model)
+        self._hooks = Hooks(model)
         self._steps: dict[tuple[bool, bool], Callable[..., Tensors] | None] = {}
         self._counts: dict[tuple[bool, bool], int] = {}
 
@@ -47,7 +47,7 @@ class Traced:
         if kind not in self._steps:
             self._consider(kind)
         recorded = self._steps.get(kind)
-        if recorded is None or any(self._hooks):
+        if recorded is None or self._hooks:
             return None
         with _JIT.optimized_execution(False):  # it would profile, and gain nothing
             outputs = recorded(*_arguments(reading))
@@ -55,7 +55,7 @@ class Traced:
 
     def _consider(self, kind: tuple[bool, bool]) -> None:
         count = self._counts[kind] = self._counts.get(kind, 0) + 1
-        if count >= WARM and not any(self._hooks):
+        if count >= WARM and not self._hooks:
             try:
                 self._steps[kind] = self._record(*kind)
             except Exception:  # whatever cannot be recorded is computed as ever

@@ -425,14 +425,11 @@ def listen(text: str) -> None:
     raise OSError(f"cannot show {text!r}")
 
 
-KEEPS = "its frames hold the engine's, and they hold the batch"
-
-
 @pytest.mark.parametrize(
     ("asked", "on_text"),
     [
         (request(feed=Feed("mean", fails)), None),
-        pytest.param(request(feed=Feed("mean", fails_because)), None, marks=pytest.mark.xfail(reason=KEEPS)),
+        (request(feed=Feed("mean", fails_because)), None),
         (request(), listen),
         (spoiled(), None),
         (request((words(200),)), None),
@@ -476,7 +473,6 @@ def test_a_request_that_is_cancelled_between_any_two_looks_is_settled_once(looks
     assert len(ended) == 1
 
 
-@pytest.mark.xfail(reason="who is taken from the queue is in nobody's hands meanwhile, and who is held neither")
 @pytest.mark.parametrize("at", range(3))
 def test_where_seating_breaks_nobody_is_forgotten(at: int) -> None:
     """The device may fail just as slots are made."""

@@ -127,6 +127,17 @@ def test_a_recording_with_other_bits_is_not_used() -> None:
     assert part.calls == 9 + 2  # with masks, in company, steps are recorded ones
 
 
+def test_hooks_that_transformers_leaves_behind_are_not_somebody_elses() -> None:
+    mind, part = watched()
+    record(mind)
+    mind.model(torch.tensor([[5, 6, 7]]), output_hidden_states=True)
+    part.calls = 0
+
+    mind.engine.run(request(max_new=9))
+
+    assert part.calls == 1
+
+
 def test_somebody_elses_hook_is_called_at_every_step_after_recording_too() -> None:
     mind, _ = watched()
     record(mind)
