@@ -111,7 +111,7 @@ class Batch:
     def _seat(self) -> None:
         """First come, first served; but who shares a beginning with a prompt that is being read waits for it."""
         seats = self._seats
-        coming = {digest for row in seats.rows[seats.ready :] for digest in row.job.blocks}
+        coming = {digest: row.length - row.filled for row in seats.rows[seats.ready :] for digest in row.job.blocks}
         held: list[Job] = []
         try:
             while self.waiting and len(seats.rows) < self._most and self._seat_first(coming, held):
@@ -119,7 +119,7 @@ class Batch:
         finally:
             self.waiting.extendleft(reversed(held))
 
-    def _seat_first(self, coming: set[bytes], held: list[Job]) -> bool:
+    def _seat_first(self, coming: dict[bytes, int], held: list[Job]) -> bool:
         """Seat who waits first, or hold it back, or end it; False where it must wait for room. It waits until then."""
         seats, job = self._seats, self.waiting[0]
         end: Row | None = None
@@ -128,8 +128,8 @@ class Batch:
         elif self._shares(job, coming):
             held.append(job)
         elif seats.room_for(job, len(self.waiting) - 1):
-            self._take(job)
-            coming.update(job.blocks)
+            row = self._take(job)
+            coming |= dict.fromkeys(job.blocks, row.length - row.filled)
         elif seats.rows:
             return False
         else:
@@ -140,18 +140,25 @@ class Batch:
             self._done(end)
         return True
 
-    def _shares(self, job: Job, coming: set[bytes]) -> bool:
-        """True where a prompt that is being read will save at least half of what is unknown of this one."""
-        known = self._seats.prefix.known(job.blocks)
-        same = sum(1 for _ in takewhile(coming.__contains__, job.blocks[known:]))
-        block = self._seats.prefix.block
-        return 2 * same * block >= job.request.length - known * block
+    def _shares(self, job: Job, coming: Mapping[bytes, int]) -> bool:
+        """True where a prompt that is being read will serve this one too, soon or for at least half of its unread part.
 
-    def _take(self, job: Job) -> None:
+        `coming` has the blocks of those prompts, and how many positions are still to be read with each.
+        """
+        prefix = self._seats.prefix
+        known = prefix.known(job.blocks)
+        shared = list(takewhile(coming.__contains__, job.blocks[known:]))
+        if not shared or not prefix.budget:
+            return False
+        soon = coming[shared[0]] <= CHUNK
+        return soon or 2 * len(shared) * prefix.block >= job.request.length - known * prefix.block
+
+    def _take(self, job: Job) -> Row:
         row = self._row(job)
         self._seats.take(row)
         self._tally.prompt += row.length
         self._tally.reused += row.reused
+        return row
 
     def _row(self, job: Job) -> Row:
         return Row(job, self._detokenizers, self._last_layer)
