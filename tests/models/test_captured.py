@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sottovoce.models import Engine, Feed, Record, Request, Sampling, assemble
+from sottovoce.models import Engine, Feed, Mind, Record, Request, Sampling, assemble
 from sottovoce.models.network import Network
-from sottovoce.models.text import Detokenizer
 from tests.support import VOCABULARY, request, same_reply, tiny_mind, tiny_model, tiny_tokenizer
 
 
@@ -19,25 +18,33 @@ class Stepped(Network):
         return True
 
 
-def company() -> list[Request]:
+def company(feed: Feed = Feed(), sampling: Sampling = Sampling()) -> list[Request]:  # noqa: B008  # frozen
     record = Record((0, 1), stats=True, top=3)
-    means = {"feed": Feed("mean"), "sampling": Sampling(1.0)}  # few steps: their feedback grows what float32 rounds
-    return [
-        request("word " * n, 3 if n % 3 == 0 else 4 + n, record=record, **(means if n % 3 == 0 else {}))
-        for n in range(1, 12)
-    ]
+    return [request("word " * n, 4 + n, feed=feed, sampling=sampling, record=record) for n in range(1, 12)]
+
+
+def stepped(mind: Mind) -> Engine:
+    network = Stepped(mind.model, VOCABULARY)
+    detokenizers = {special: mind.detokenizer(special=special) for special in (False, True)}
+    return Engine(network, detokenizers, reuse=False)
 
 
 @pytest.mark.parametrize("family", ["qwen2", "gemma2", "gpt2", "mpt", "phi3-window"])
 def test_padded_steps_give_what_plain_ones_give(family: str) -> None:
-    plain = tiny_mind(family)
-    network = Stepped(plain.model, VOCABULARY)
-    engine = Engine(network, {special: Detokenizer(plain.tokenizer, special=special) for special in (False, True)})
+    mind = tiny_mind(family)
+    engine = stepped(mind)
 
     found = engine.run_all(company())
 
     assert engine.tally.widest > 8
-    assert all(map(same_reply, found, plain.engine.twin(reuse=False).run_all(company())))
+    assert all(map(same_reply, found, mind.engine.twin(reuse=False).run_all(company())))
+
+
+def test_padded_steps_of_means_give_what_plain_ones_give() -> None:
+    mind = tiny_mind(sharp=0.03)  # calm: a sharp model would grow what float32 rounds
+    asked = company(Feed("mean"), Sampling(1.0))
+
+    assert all(map(same_reply, stepped(mind).run_all(asked), mind.engine.twin(reuse=False).run_all(asked)))
 
 
 @pytest.mark.gpu
