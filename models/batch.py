@@ -67,6 +67,8 @@ class Batch:
     def turn(self) -> None:
         """Seat, read a chunk, make a step."""
         self._drop_cancelled()
+        if self.waiting:
+            self._network.renew()
         self._seats.look()
         self._seat()
         self._read_prompts()
@@ -167,7 +169,7 @@ class Batch:
         return EngineError(
             f"a prompt of {job.request.length} tokens and a reply of up to {job.request.stop.max_new} need "
             f"{amount(self._seats.alone_takes(job))} for keys and values, but the budget is "
-            f"{amount(self._seats.budget)}; shorten the prompt, lower max_tokens, or raise it (--memory)"
+            f"{amount(self._seats.budget)}; shorten the prompt, lower max_tokens, or raise it (`memory`)"
         )
 
     # Prompts

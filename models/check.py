@@ -44,9 +44,13 @@ def _scaling(request: Request, limit: int | None) -> None:
 
 def _values(request: Request) -> None:
     sampling, stop, record = request.sampling, request.stop, request.record
-    penalty = sampling.repetition_penalty
+    penalty, kind = sampling.repetition_penalty, request.feed.kind
     wrong = [
         (request.length < 1, "the prompt is empty; expected at least one token"),
+        (kind not in ("token", "mean"), f"feed.kind is {kind!r}; expected 'token' or 'mean'"),
+        (stop.by not in ("token", "nearest", "argmax"), f"stop.by is {stop.by!r}; expected token, nearest or argmax"),
+        (isinstance(stop.texts, str), f"stop.texts is the text {stop.texts!r}; expected a tuple of strings"),
+        (not isinstance(stop.max_new, int), f"max_new is {stop.max_new!r}; expected a whole number"),
         (stop.max_new < 1, f"max_new is {stop.max_new}; expected at least 1"),
         (not 0 <= sampling.temperature < math.inf, f"temperature is {sampling.temperature}; expected 0 or more"),
         (not 0 < sampling.top_p <= 1, f"top_p is {sampling.top_p}; expected above 0, at most 1"),

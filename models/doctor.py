@@ -138,7 +138,7 @@ def _cache(mind: Mind) -> list[Finding]:
         f"for {queries} queries, {kinds[0].width} wide, {_name(kinds[0].dtype)})"
     )
     tokens = float(f"{budget / size:.2g}")
-    room = f"{amount(budget)} of what is free, for about {tokens:,.0f} tokens at a time; --memory sets another"
+    room = f"{amount(budget)} of what is free, for about {tokens:,.0f} tokens at a time; --memory of a run sets another"
     return [Finding("memory: cache", None, held), Finding("memory: budget", None, room)]
 
 

@@ -26,10 +26,12 @@ from sottovoce.models.row import Job, Row
 from sottovoce.models.seats import Limits
 from sottovoce.models.tally import Tally
 from sottovoce.models.text import Detokenizer
+from sottovoce.sizes import size_of
 
 MAX_BATCH = 64
 EXACT_BATCH = 16  # every step of an exact engine has as many rows, so fewer are cheaper
 QUIET = 0.001  # seconds without a newcomer after which an idle engine begins
+SAME = "as the other"
 LONGEST_WAIT = 0.01  # seconds after which it begins whatever still comes
 
 
@@ -43,7 +45,7 @@ class Engine:
         *,
         max_batch: int | None = None,
         threads: int | None = None,
-        memory: int | None = None,
+        memory: int | str | None = None,
         exact: bool = False,
         reuse: bool = True,
     ) -> None:
@@ -54,12 +56,15 @@ class Engine:
             detokenizers: By whether special tokens are text.
             max_batch: Slots; None is 64, or 16 where `exact`.
             threads: torch's, inside the engine's thread; an exact engine has one.
-            memory: Bytes for keys and values, prefixes included; None is a share of what is free.
+            memory: Bytes for keys and values, prefixes included, also as '4GB'; None is a share of what is free.
             exact: Equal bits whatever the company, at the price of full batches in every step.
             reuse: Keep what was read, so that equal beginnings of prompts are read once.
+
+        Raises:
+            UsageError: `memory` is no size above 0.
         """
         self.network, self._detokenizers = network, detokenizers
-        self.limits = Limits(max_batch or (EXACT_BATCH if exact else MAX_BATCH), memory, exact, reuse)
+        self.limits = Limits(max_batch or (EXACT_BATCH if exact else MAX_BATCH), size_of(memory), exact, reuse)
         self._threads = threads
         self._worker: _Worker | None = None
         self._lock = threading.Lock()
@@ -116,14 +121,14 @@ class Engine:
         if worker is not None:
             worker.end()
 
-    def twin(self, *, reuse: bool = True, exact: bool = False, memory: int | None = None) -> Engine:
-        """Another engine on the same network, with slots and a thread of its own; None takes this one's memory."""
+    def twin(self, *, reuse: bool = True, exact: bool = False, memory: int | str | None = SAME) -> Engine:
+        """Another engine on the same network, with slots and a thread of its own, and as much memory unless told."""
         return Engine(
             self.network,
             self._detokenizers,
             max_batch=None if exact != self.limits.exact else self.limits.rows,
             threads=self._threads,
-            memory=self.limits.memory if memory is None else memory,
+            memory=self.limits.memory if memory == SAME else memory,
             exact=exact,
             reuse=reuse,
         )

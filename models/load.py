@@ -30,6 +30,7 @@ from sottovoce.models.mind import Mind
 from sottovoce.models.network import Network
 from sottovoce.models.quantised import check_computes, is_quantised
 from sottovoce.models.text import Detokenizer
+from sottovoce.sizes import size_of
 
 BUNDLED = "bundled"
 BUNDLED_FOLDER = Path(__file__).parent / "bundled"
@@ -59,7 +60,7 @@ def load(
     dtype: Dtype = "auto",
     device: Device = "auto",
     layers_path: str | None = None,
-    memory: int | None = None,
+    memory: int | str | None = None,
     exact: bool = False,
 ) -> Mind:
     """Return the mind of a model; the same arguments give the same mind, so agents share its engine.
@@ -73,7 +74,7 @@ def load(
     Raises:
         ModelError: no such model, a folder that is no model, pickled or damaged weights, a package that they need.
     """
-    asked = _Asked(_locate(name), dtype, place_of(device), layers_path)
+    asked, memory = _Asked(_locate(name), dtype, place_of(device), layers_path), size_of(memory)
     with _loading:
         minds = _minds.get(asked, {})
         if (memory, exact) not in minds:
@@ -126,7 +127,7 @@ def assemble(
     layers_path: str | None = None,
     max_batch: int | None = None,
     threads: int | None = None,
-    memory: int | None = None,
+    memory: int | str | None = None,
     exact: bool = False,
     reuse: bool = True,
 ) -> Mind:

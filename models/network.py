@@ -22,6 +22,7 @@ from sottovoce.models.slots import Kind, SlotCache, kinds_of
 from sottovoce.models.table import Table
 from sottovoce.models.traced import Traced
 
+RENEWED = 1 << 40  # more than any count of changes in place
 SMALL = 20_000_000  # parameters below which a step is mostly calls, and so is worth recording
 
 
@@ -49,6 +50,7 @@ class Network:
         self.attention = Attention.of(model)
         self.table = Table.of(self.embedding, min(vocabulary, model.config.get_text_config().vocab_size))
         self._hooks, self._weights = Hooks(model), list(model.parameters())
+        self._made_of, self._renewed = _made_of(model), 0
         self._lock = threading.RLock()  # hooks of one pass must not act in another's
         self._accepts = set(inspect.signature(model.forward).parameters)
 
@@ -114,13 +116,23 @@ class Network:
 
     @property
     def stamp(self) -> int | None:
-        """Another one when weights were changed in place; None while somebody else's hooks are on the model.
-
-        Torch does not count what is written through `.data`: close the engine after that.
-        """
+        """Another one when weights were changed in place; None while somebody else's hooks are on the model."""
         if self._hooks:
             return None
-        return sum(weights._version for weights in self._weights if not weights.is_inference())
+        return self._renewed + sum(weights._version for weights in self._weights if not weights.is_inference())
+
+    def renew(self) -> None:
+        """Look whether the model is still made of the same parts; if not, forget its recorded steps and its stamp.
+
+        Parts are modules, tensors, switches and scales, and a `forward` of a module's own. What is written
+        through `.data` changes none of them: close the engine after that.
+        """
+        with self._lock:
+            made_of = _made_of(self.model)
+            if made_of != self._made_of:
+                self._made_of, self._renewed = made_of, self._renewed + RENEWED
+                self._hooks, self._weights = Hooks(self.model), list(self.model.parameters())
+                self.__dict__.pop("_again", None)
 
     @property
     def captures(self) -> bool:
@@ -156,6 +168,20 @@ class Network:
         if "position_ids" in self._accepts:  # alibi families count positions from the mask
             arguments["position_ids"] = reading.positions
         return arguments
+
+
+def _made_of(model: nn.Module) -> int:
+    """A digest of which objects a model consists of, and of its plain attributes; whole numbers may be counters."""
+    parts = []
+    for module in model.modules():
+        held = (module._parameters, module._buffers, module._modules)
+        parts += [id(part) for kept in held for part in kept.values()]
+        parts += [tensor.data_ptr() for kept in held[:2] for tensor in kept.values() if tensor is not None]
+        own = module.__dict__
+        parts.append(id(own.get("forward")))
+        plain = {name: value for name, value in own.items() if isinstance(value, float | str | bool)}
+        parts += [hash(each) for each in plain.items() if not each[0].startswith("_")]
+    return hash(tuple(parts))
 
 
 def _capture(layers: Sequence[int], states: dict[int, torch.Tensor], edits: Mapping[int, Change]) -> dict[int, Change]:

@@ -135,7 +135,7 @@ def test_memory_counts_grouped_heads_and_what_each_protocol_sends() -> None:
         "a token: sde 128 bytes (1 layer x 32 x 4 bytes), cipher 128 bytes"
     )
     assert re.fullmatch(
-        r"[\d.]+ [kMG]B of what is free, for about [\d,]+ tokens at a time; --memory sets another",
+        r"[\d.]+ [kMG]B of what is free, for about [\d,]+ tokens at a time; --memory of a run sets another",
         found["memory: budget"].detail,
     )
     weights = sum(parameter.numel() * 4 for parameter in tiny_model().parameters())

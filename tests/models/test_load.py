@@ -12,7 +12,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from sottovoce.errors import ModelError
+from sottovoce.errors import ModelError, UsageError
 from sottovoce.models import load, unload
 from tests.support import VOCABULARY, ids, request, tiny_mind, tiny_model, tiny_tokenizer
 
@@ -237,3 +237,15 @@ def test_engines_of_other_exactness_or_memory_share_the_weights() -> None:
     assert len({id(mind.engine) for mind in (plain, exact, small)}) == 3
     assert exact.engine.limits.exact and small.engine.limits.memory == 10**8
     assert load(exact=True) is exact
+
+
+def test_a_memory_that_was_given_once_is_not_that_of_others() -> None:
+    unload()
+    assert load(memory="4MB").engine.limits.memory == 4_000_000
+    assert load().engine.limits.memory is None
+
+
+@pytest.mark.parametrize("memory", ["banana", "0", -5, 0, 1.5, True])
+def test_a_memory_that_is_no_size_is_refused_at_the_door(memory: Any) -> None:
+    with pytest.raises(UsageError, match=r"memory is .*: expected bytes above 0, or a size like '4GB'"):
+        load(memory=memory)

@@ -12,7 +12,7 @@ from torch import nn
 
 from sottovoce.models import Feed, Mind, Record, Reply, Request, Sampling, assemble
 from sottovoce.models.traced import WARM
-from tests.models.support import LIMIT, busy, words
+from tests.models.support import LIMIT, busy, fresh, words
 from tests.support import request, same_reply, tiny_model, tiny_tokenizer
 
 LLAMA = {"num_key_value_heads": 4}
@@ -244,3 +244,38 @@ def test_engines_of_one_model_share_its_recordings() -> None:
     twin.run(request(max_new=9))
 
     assert part.calls == 1
+
+
+def replaced_weights(mind: Mind) -> None:
+    last: Any = mind.network.layers[1]
+    last.mlp.down_proj.weight = nn.Parameter(3 * last.mlp.down_proj.weight.detach(), requires_grad=False)
+
+
+def replaced_module(mind: Mind) -> None:
+    last: Any = mind.network.layers[1]
+    last.mlp = nn.Identity()
+
+
+def replaced_code(mind: Mind) -> None:
+    last: Any = mind.network.layers[1]
+    last.mlp.forward = lambda hidden: 0 * hidden
+
+
+def replaced_number(mind: Mind) -> None:
+    last: Any = mind.network.layers[1]
+    last.self_attn.scaling *= 3
+
+
+@pytest.mark.parametrize("change", [replaced_weights, replaced_module, replaced_code, replaced_number])
+def test_a_model_that_was_changed_is_neither_replayed_nor_reused(change: Callable[[Mind], None]) -> None:
+    mind = fresh()
+    record(mind)
+    asked = request((words(30),), 9, record=EVERYTHING)
+    before = mind.engine.run(asked)
+
+    change(mind)
+    found = mind.engine.run(asked)
+
+    expected = assemble("changed", mind.model, mind.tokenizer).engine.run(asked)
+    assert found.usage.reused == 0
+    assert same_reply(found, expected) and not same_reply(found, before)
