@@ -1,0 +1,216 @@
+"""Read the JSON object that a role was asked for, as models really write it; nothing is ever evaluated.
+
+Repairing parsers (json-repair 0.64.5) guess where we must not: they take a value that was cut off for a
+whole one and drop percent signs, and their time grows with the square of a hostile text. This reader knows
+which fields it looks for, skips what lies deeper than them, and goes through a text once.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+LONGEST = 50_000  # characters; of a longer text the end is read, where an answer stands
+RETRIES = 5  # searches inside of strings that never close
+
+COMMENT = r"//[^\n]*|\#[^\n]*|/\*(?s:.*?)(?:\*/|\Z)"
+BETWEEN = re.compile(rf"(?:\s|[,;]|{COMMENT})*+")
+SPACE = re.compile(rf"(?:\s|{COMMENT})*+")
+QUOTED_KEY = (
+    r"""(?:"((?:[^"\\\n]|\\.){0,100}+)"|'([^'\n]{1,100}+)'"""
+    r"""|“([^“”"\n]{1,100}+)[“”"]|\u2018([^\u2018\u2019'\n]{1,100}+)[\u2018\u2019'])\s*+[:=]"""
+)
+BARE_KEY = r"([^\W\d][\w -]{0,59}+)[:=]"
+KEY = re.compile(f"{QUOTED_KEY}|{BARE_KEY}")
+# No brace within these comments, so that the search for a start reads no character twice.
+START = re.compile(rf"\{{(?=(?:\s|(?://|\#)[^\n{{]*+\n|/\*[^*{{]*+\*/)*+(?:{QUOTED_KEY}|{BARE_KEY}))")
+OPENING = {'"': '"', "'": "'", "“": '“”"', "\u2018": "\u2018\u2019'"}
+"""What closes a string, by what opened it."""
+CLOSED = r"[}\]]|\Z|//|\#|/\*|```"
+CUT_KEY = r"""["'“\u2018][\w -]{0,60}+\Z"""
+VALUE_ENDS = re.compile(
+    rf"\s*+(?:{CLOSED}|[,;]\s*+(?:{CLOSED}|{CUT_KEY}|{QUOTED_KEY}|{BARE_KEY})|{QUOTED_KEY})|[^\S\n]*+\n\s*+{BARE_KEY}"
+)
+"""After a quote that closes a value; after any other the quote belongs to the text."""
+ITEM_ENDS = re.compile(rf"\s*+(?:{CLOSED}|[,;:])")
+BARE = re.compile(r"(?:,(?=\d{3}(?![\d\w]))|(?<!\s)[#/]|/(?![/*])|[^,;}\]\n#/])*+")  # 1,200 is one number
+ITEM = re.compile(r"(?:(?<!\s)[#/]|/(?![/*])|[^,;:{}\[\]\n#/])*+")
+ESCAPE = re.compile(r"((?:\\u[0-9a-fA-F]{4})+)|\\(.)", re.DOTALL)
+CONFIDENCE = re.compile(r"([-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+))\s*(%|\uff05|per ?cent)?\.?", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Structured:
+    """What an object in a model's text says, each value as text: `5`, `True`, `85%`."""
+
+    found: Mapping[str, str]
+    """Values by the wanted names, in their order. A list is joined with spaces, null is empty."""
+    missing: Mapping[str, str]
+    """Why a wanted field has no value, as the rest of a sentence: "is cut off"."""
+
+    @property
+    def complaint(self) -> str:
+        """One line for the request to repair; empty where nothing is missing."""
+        return "; ".join(f'"{name}" {why}' for name, why in self.missing.items())
+
+
+@dataclass(frozen=True)
+class _Value:
+    text: str
+    end: int
+    why: str = ""  # not to be used
+
+
+def read_json(text: str, wanted: Sequence[str], may_be_empty: Sequence[str] = ()) -> Structured:
+    """Return the wanted fields of the object that has most of them, of several such the last one.
+
+    Names match without regard to case, spaces, underscores and other signs. Fences, comments, prose
+    around, stray commas, any quotes or none, quotes and line ends inside of strings and an object
+    without its end are read over; values that end with the text instead of with their sign are refused,
+    since "12" may have been "125". Nested objects are not looked into. Of a field given twice the last counts.
+    """
+    best, most = dict.fromkeys(wanted, _Value("", 0, "is missing: there is no JSON object")), 0
+    for fields in _objects(text[-LONGEST:]):
+        of = {name: fields.get(_plain(name), _Value("", 0, "is missing")) for name in wanted}
+        of = {name: _checked(value, name in may_be_empty) for name, value in of.items()}
+        score = sum(not value.why for value in of.values())
+        if score >= most:
+            best, most = of, score
+    return Structured(
+        {name: value.text for name, value in best.items() if not value.why},
+        {name: value.why for name, value in best.items() if value.why},
+    )
+
+
+def read_confidence(stated: str | None) -> float | None:
+    """Return a confidence in [0, 1], or None where none can be read: words, ranges, NaN, nothing.
+
+    With a percent sign 0 to 100 % is read, and "300 %" is not. Without one a number a little over 1
+    (below 2) is clamped to 1, 2 to 100 is a percentage that lacks its sign, and the rest is refused,
+    as are negative numbers. Decimals may have a comma.
+    """
+    found = CONFIDENCE.fullmatch((stated or "").strip())
+    if found is None:
+        return None
+    value = float(found[1].replace(",", "."))
+    if found[2] or value >= 2:
+        value /= 100
+    elif value > 1:
+        value = 1.0
+    return abs(value) if 0 <= value <= 1 else None  # abs: no -0.0
+
+
+def recalibrated(p: float) -> float:
+    """The weight of a vote with stated confidence `p` (ReConcile, section 3); `p` is clamped to [0, 1]."""
+    assert not math.isnan(p), "an unreadable confidence is None, not NaN"
+    if p >= 1.0:
+        return 1.0
+    if p >= 0.9:
+        return 0.8
+    if p >= 0.8:
+        return 0.5
+    return 0.3 if p > 0.6 else 0.1
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def _checked(value: _Value, may_be_empty: bool) -> _Value:
+    return value if value.why or value.text or may_be_empty else _Value("", value.end, "is empty")
+
+
+def _objects(text: str) -> list[dict[str, _Value]]:
+    """The fields of every outermost object, by plain names, in the order of the text."""
+    objects, retries = [], 0
+    start = START.search(text)
+    while start:
+        fields, end = _fields(text, start.end())
+        objects.append(fields)
+        if end < 0:  # a string that begins there is never closed: what was meant may come after
+            end = -end if (retries := retries + 1) <= RETRIES else len(text)
+        start = START.search(text, end)
+    return objects
+
+
+def _fields(text: str, at: int) -> tuple[dict[str, _Value], int]:
+    """The fields from within an object and where it ends; negative: where its open last value begins."""
+    fields: dict[str, _Value] = {}
+    while True:
+        at = _after(BETWEEN, text, at)
+        key = KEY.match(text, at)
+        if key is None:  # its end, or where it stops to be an object
+            return fields, at + (text[at : at + 1] == "}")
+        at = _after(SPACE, text, key.end())
+        value = _value(text, at)
+        fields[_plain(_unescaped(key[key.lastindex or 0]))] = value
+        if value.end == len(text) and value.why:
+            return fields, -at if text[at : at + 1] in OPENING else value.end
+        at = value.end
+
+
+def _value(text: str, at: int) -> _Value:
+    first = text[at : at + 1]
+    if first in OPENING:
+        return _string(text, at, VALUE_ENDS)
+    if first in ("{", "["):
+        return _nested(text, at)
+    end = _after(BARE, text, at)
+    bare = text[at:end].strip()
+    why = "is cut off" if end == len(text) else ""
+    return _Value("" if bare in ("null", "None", "undefined") else bare, end, why)
+
+
+def _string(text: str, at: int, ends: re.Pattern[str]) -> _Value:
+    quotes = OPENING[text[at]]
+    for sign in re.compile(rf"\\.|[{quotes}]", re.DOTALL).finditer(text, at + 1):
+        if sign[0][0] == "\\" or not ends.match(text, sign.end()):
+            continue
+        body = text[at + 1 : sign.start()]
+        if re.match(rf"[^{{}}]*+\}}(?s:.*?)\{{\s*+[{quotes}]", body):  # out of its object and into another
+            break
+        return _Value(_unescaped(body).strip(), sign.end())
+    return _Value("", len(text), "is cut off")
+
+
+def _nested(text: str, at: int) -> _Value:
+    """The texts of a list, joined; lists and objects within are stepped over by counting, without recursion."""
+    is_list, depth, texts = text[at] == "[", 0, list[str]()
+    while at < len(text):
+        if text[at] in "{[":
+            depth, at = depth + 1, at + 1
+        elif text[at] in "}]":
+            depth, at = depth - 1, at + 1
+            if depth == 0:
+                return _Value(" ".join(filter(None, texts)), at, "" if is_list else "is an object, not a text")
+        else:
+            quoted = text[at] in OPENING
+            end = _after(ITEM, text, at)
+            item = _string(text, at, ITEM_ENDS) if quoted else _Value(text[at:end].strip(), max(end, at + 1))
+            if depth == 1:
+                texts.append(item.text)
+            at = item.end
+        at = _after(BETWEEN, text, at)
+    return _Value("", at, "is cut off")
+
+
+def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
+    found = pattern.match(text, at)
+    assert found, "these patterns match nothing too"
+    return found.end()
+
+
+def _unescaped(text: str) -> str:
+    r"""JSON's escapes read; others stay, also \b and \f, which begin LaTeX's \boxed and \frac."""
+
+    def meaning(found: re.Match[str]) -> str:
+        if found[1]:
+            characters: str = json.loads(f'"{found[1]}"')
+            return characters.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        signs = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "/": "/", "\\": "\\", "\n": "\n"}
+        return signs.get(found[2], found[0])
+
+    return ESCAPE.sub(meaning, text)

@@ -1,0 +1,222 @@
+from __future__ import annotations
+
+import json
+import random
+import time
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sottovoce.prompts.structured import LONGEST, read_confidence, read_json, recalibrated
+
+WANTED = ("reasoning", "answer", "confidence_level")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ('{"answer": "yes"}', {"answer": "yes"}),
+        ('Sure!\n```json\n{"answer": "yes"}\n```\nHope it helps {really}.', {"answer": "yes"}),
+        ('So {1, 2} and f{x}: {"answer": 2} is it.', {"answer": "2"}),
+        ('{"answer": 1} or rather {"answer": 2}', {"answer": "2"}),
+        ('{"reasoning": "a", "answer": 1} in the form {"answer": ...}', {"reasoning": "a", "answer": "1"}),
+        ('{"answer": 1, "answer": 2}', {"answer": "2"}),
+        # comments and commas
+        (
+            '{ // mine\n"answer": "yes", /* , */ # so\n"confidence_level": 0.8,\n}',
+            {"answer": "yes", "confidence_level": "0.8"},
+        ),
+        ('{"answer": yes // because\n}', {"answer": "yes"}),
+        ('{"answer": "yes" "confidence_level": 1}', {"answer": "yes", "confidence_level": "1"}),
+        ('{"answer": "yes"; "confidence_level": 1}', {"answer": "yes", "confidence_level": "1"}),
+        (
+            '{"reasoning": "see http://a.b/c # d", "answer": "a // b"}',
+            {"reasoning": "see http://a.b/c # d", "answer": "a // b"},
+        ),
+        # quotes
+        ("{'reasoning': 'They don't know', 'answer': 'no'}", {"reasoning": "They don't know", "answer": "no"}),
+        ("{“reasoning”: “it’s so”, \u2018answer\u2019: \u2018no’}", {"reasoning": "it’s so", "answer": "no"}),
+        ('{“answer": “no"}', {"answer": "no"}),
+        ('{answer: yes, confidence level: 85%}', {"answer": "yes", "confidence_level": "85%"}),
+        ('{"reasoning": "he said "yes" to me", "answer": "no"}', {"reasoning": 'he said "yes" to me', "answer": "no"}),
+        ('{"reasoning": "one\ntwo", "answer": 5}', {"reasoning": "one\ntwo", "answer": "5"}),
+        (r'{"reasoning": "\"a\"\n\u00e9\ud83d\ude00 \ud83d", "answer": 5}', {"reasoning": '"a"\né😀 �', "answer": "5"}),
+        (
+            r'{"reasoning": "\(x\) is \frac{1}{2}", "answer": "\boxed{5}"}',
+            {"reasoning": r"\(x\) is \frac{1}{2}", "answer": r"\boxed{5}"},
+        ),
+        (
+            '{"reasoning": "a { and [ in it", "answer": "no"} and more }',
+            {"reasoning": "a { and [ in it", "answer": "no"},
+        ),
+        (
+            '{"reasoning": "I heard {"answer": 6} twice", "answer": 5}',
+            {"reasoning": 'I heard {"answer": 6} twice', "answer": "5"},
+        ),
+        # names
+        ('{"Answer": 1, "Confidence Level": 0.5}', {"answer": "1", "confidence_level": "0.5"}),
+        ('{"ANSWER": 1, "confidenceLevel": 0.5}', {"answer": "1", "confidence_level": "0.5"}),
+        # values
+        ('{"answer": True, "reasoning": false}', {"reasoning": "false", "answer": "True"}),
+        ('{"answer": 1,200, "confidence_level": 85 %}', {"answer": "1,200", "confidence_level": "85 %"}),
+        ('{"reasoning": ["One.", "Two, [3].", 4], "answer": 5}', {"reasoning": "One. Two, [3]. 4", "answer": "5"}),
+        ('{"more": {"answer": 6, "x": [{"answer": 7}]}, "answer": 5}', {"answer": "5"}),
+        ('{"answer": 5, "more": {"answer": 6}}', {"answer": "5"}),
+        ('{{"answer": 5}}', {"answer": "5"}),
+        ('[{"answer": 5}]', {"answer": "5"}),
+        # cut off
+        ('{"answer": "5", "reasoning": "so I th', {"answer": "5"}),
+        ('{"answer": "5", "reas', {"answer": "5"}),
+        ('{"answer": "5"', {"answer": "5"}),
+        ('```json\n{"answer": "5"\n```', {"answer": "5"}),
+        ('{"answer": "5}\n\nI mean {"answer": "6"}', {"answer": "6"}),
+    ],
+)  # fmt: skip
+def test_fields_are_read_from_an_object_as_models_write_it(text: str, found: dict[str, str]) -> None:
+    assert read_json(text, WANTED).found == found
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("I think so.", "is missing: there is no JSON object"),
+        ("", "is missing: there is no JSON object"),
+        ("{}", "is missing: there is no JSON object"),
+        ('{"reasoning": "so"}', "is missing"),
+        ('{"answer": ""}', "is empty"),
+        ('{"answer": null}', "is empty"),
+        ('{"answer": None, "reasoning": "so"}', "is empty"),
+        ('{"answer": []}', "is empty"),
+        ('{"answer": {"answer": 6}}', "is an object, not a text"),
+        ('{"answer": 12', "is cut off"),  # of 125?
+        ('{"answer": "12', "is cut off"),
+        ('{"answer": [1, 2', "is cut off"),
+        ('{"answer":', "is cut off"),
+    ],
+)
+def test_what_is_missing_is_said_in_one_line(text: str, why: str) -> None:
+    read = read_json(text, ["answer"])
+
+    assert not read.found
+    assert read.missing == {"answer": why}
+    assert read.complaint == f'"answer" {why}'
+
+
+def test_nothing_is_left_to_say_of_a_whole_object() -> None:
+    assert read_json('{"answer": 5}', ["answer"]).complaint == ""
+
+
+def test_an_empty_value_counts_where_it_may_be_empty() -> None:
+    text = '{"Whether there is a preference": "No", "debate_answer": ""}'
+
+    assert read_json(text, ["debate_answer"], may_be_empty=["debate_answer"]).found == {"debate_answer": ""}
+
+
+texts = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\b\f"), max_size=60)
+names = st.text("abc xyz_-.?'\"{}[]:,#/\\\n", max_size=30)
+
+
+@given(texts, texts, st.dictionaries(names, texts | st.lists(texts) | st.integers()), st.sampled_from([None, 2]))
+def test_every_valid_object_is_read_exactly(
+    reasoning: str, answer: str, rest: dict[str, object], indent: int | None
+) -> None:
+    more = {f"z{key}": value for key, value in rest.items()}
+    valid = json.dumps({"reasoning": reasoning, **more, "answer": answer}, indent=indent)
+    read = read_json(f"Well. {valid} So.", WANTED, may_be_empty=WANTED)
+
+    assert read.found == {"reasoning": reasoning.strip(), "answer": answer.strip()}
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_an_object_is_found_within_noise_and_noise_raises_nothing(seed: int) -> None:
+    dice = random.Random(seed)
+    signs = ["word", " ", "\n", "}", "]", ":", ",", "'", "# x\n", "```", "85%", "\\", "é", "// y\n", "(", "”", "f{x}"]
+
+    def noise(more: list[str]) -> str:
+        return "".join(dice.choices(signs + more, k=40))
+
+    assert read_json(f'{noise([])}\n{{"reasoning": "so", "answer": "7"}}\n{noise([])}', WANTED).found["answer"] == "7"
+    read_json(noise(["{", "[", '"', '{"', '{"answer": ', '"answer"', "/*", "“", "null", "\\u00"]), WANTED)
+
+
+@pytest.mark.parametrize(
+    "unit",
+    [
+        *["{", "[", '"', "\\", "{'", '{"', '{"a":', "{a:", '{"a": [', '{"a": ["', '{"a": "b" ', '{"a": "b", '],
+        *['{"a": "x ', "/*", "{/*", "{#", "{ //", "```json\n", "{ ", "\n", '"\n', "{a ", "x", "9", "\\u0041",],
+        *['{"a": {"a": 1}, ', "'a' ", '"}{"', '"a": "b}", ', '}{"a": "b'],
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("start", ["", '{"a": "', '{"a": [', '{"a": ', '{"a": "b"'])
+def test_a_hostile_text_ends_soon(start: str, unit: str) -> None:
+    began = time.process_time()
+    read_json(start + unit * (LONGEST // len(unit) - 10) + "!", WANTED)
+
+    assert time.process_time() - began < 3  # seconds, where 0.2 is usual; minutes if time grew as the square
+
+
+def test_of_a_huge_text_the_end_is_read() -> None:
+    assert read_json("{" * 10_000_000 + ' {"answer": 5}', ["answer"]).found == {"answer": "5"}
+    assert read_json('{"a":' * 100_000 + "1" + "}" * 100_000, ["answer"]).missing
+
+
+@pytest.mark.parametrize(
+    ("stated", "confidence"),
+    [
+        ("0.85", 0.85),
+        (" 0.85. ", 0.85),
+        (".5", 0.5),
+        ("0,9", 0.9),
+        ("0", 0.0),
+        ("-0", 0.0),
+        ("1", 1.0),
+        ("85%", 0.85),
+        ("85 %", 0.85),
+        ("85 percent", 0.85),
+        ("0.5%", 0.005),
+        ("100%", 1.0),
+        ("1.05", 1.0),  # a slip, not a percentage
+        ("1.99", 1.0),
+        ("2", 0.02),
+        ("85", 0.85),
+        ("100", 1.0),
+        ("100.1", None),
+        ("300 %", None),
+        ("300", None),
+        ("-0.2", None),
+        ("-5%", None),
+        ("high", None),
+        ("about 0.8", None),
+        ("0.8 - 0.9", None),
+        ("8/10", None),
+        ("NaN", None),
+        ("inf", None),
+        ("9" * 400, None),
+        ("True", None),
+        ("", None),
+        (None, None),
+    ],
+)
+def test_confidences(stated: str | None, confidence: float | None) -> None:
+    assert read_confidence(stated) == (None if confidence is None else pytest.approx(confidence, abs=1e-12))
+
+
+@pytest.mark.parametrize(
+    ("p", "weight"),
+    [
+        (1.5, 1.0),
+        (1.0, 1.0),
+        (0.999, 0.8),
+        (0.9, 0.8),
+        (0.899, 0.5),
+        (0.8, 0.5),
+        (0.799, 0.3),
+        (0.601, 0.3),
+        (0.6, 0.1),
+        (0.0, 0.1),
+        (-1.0, 0.1),
+    ],
+)
+def test_confidences_are_recalibrated_by_the_table_of_reconcile(p: float, weight: float) -> None:
+    assert recalibrated(p) == weight
