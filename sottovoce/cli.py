@@ -22,6 +22,7 @@ from sottovoce.errors import SottovoceError, UsageError, choose
 from sottovoce.evaluation.output import Output, show
 from sottovoce.evaluation.printable import one_line
 from sottovoce.evaluation.question import Asked
+from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.graphs import SCHEMES
 from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single
 from sottovoce.options import command
@@ -42,7 +43,7 @@ class Group(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # Any: typer's own types are private
         """As typer does, but for the error."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
-            kind = "scheme" if ctx.info_name == "draw" else "command"
+            kind = "scheme" if ctx.info_name in ("draw", "symmetry") else "command"
             raise UsageError(choose(kind, args[0], list(self.commands)))
         return super().resolve_command(ctx, args)
 
@@ -57,6 +58,8 @@ app = typer.Typer(
 )
 draw = typer.Typer(cls=Group, help="Draw a scheme's graph.")
 app.add_typer(draw, name="draw")
+symmetry = typer.Typer(cls=Group, help="Tell which agents of a scheme could change places.")
+app.add_typer(symmetry, name="symmetry")
 
 
 def _version(asked: bool) -> None:
@@ -95,6 +98,7 @@ for _name, _settings in SETTINGS.items():
     _command = _name.replace("_", "-")
     app.command(_command, help=_help, epilog=REPEAT)(command(partial(show, _name), _settings, Asked, Output))
     draw.command(_command, help=_help, epilog=REPEAT)(command(partial(draw_graph, _name), _settings, Drawing))
+    symmetry.command(_command, help=_help, epilog=REPEAT)(command(partial(show_symmetry, _name), _settings, Looked))
 
 
 @app.command("list")

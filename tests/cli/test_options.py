@@ -64,7 +64,7 @@ def test_neither_torch_nor_langgraph_is_loaded_for_help(arguments: list[str]) ->
 
     loaded = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True, text=True).stderr.split()
 
-    assert {"torch", "transformers", "langgraph", "langchain_core", "yaml"} & set(loaded) == set()
+    assert {"torch", "transformers", "langgraph", "langchain_core", "yaml", "networkx", "sympy"} & set(loaded) == set()
 
 
 def test_what_was_not_given_is_left_to_the_defaults() -> None:
