@@ -67,7 +67,7 @@ class Batch:
     def turn(self) -> None:
         """Seat, read a chunk, make a step."""
         self._drop_cancelled()
-        if self.waiting:
+        if self.waiting and len(self._seats.rows) < self._most:
             self._network.renew()
         self._seats.look()
         self._seat()

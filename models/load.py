@@ -34,7 +34,6 @@ from sottovoce.sizes import size_of
 
 BUNDLED = "bundled"
 BUNDLED_FOLDER = Path(__file__).parent / "bundled"
-SMALL = 20_000_000  # parameters below which one thread decodes faster than two
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 
@@ -134,7 +133,7 @@ def assemble(
     """Make a mind of a model and a tokenizer that are in memory already; the last five are the engine's."""
     vocabulary = max(tokenizer.get_vocab().values()) + 1
     network = Network(model, vocabulary, layers_path)
-    if threads is None and network.device.type == "cpu" and model.num_parameters() < SMALL:
+    if threads is None and network.small:  # of little work, which two threads share at a loss
         threads = 1
     detokenizers = {special: Detokenizer(tokenizer, special=special) for special in (False, True)}
     engine = Engine(

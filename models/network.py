@@ -23,7 +23,7 @@ from sottovoce.models.table import Table
 from sottovoce.models.traced import Traced
 
 RENEWED = 1 << 40  # more than any count of changes in place
-SMALL = 20_000_000  # parameters below which a step is mostly calls, and so is worth recording
+SMALL = 20_000_000  # parameters: below, a step is worth recording, and one thread is faster than two
 
 
 class Network:
@@ -49,7 +49,7 @@ class Network:
         self.head: nn.Module = head
         self.attention = Attention.of(model)
         self.table = Table.of(self.embedding, min(vocabulary, model.config.get_text_config().vocab_size))
-        self._hooks, self._weights = Hooks(model), list(model.parameters())
+        self._hooks, self._weights = Hooks(model), _counted(model)
         self._made_of, self._renewed = _made_of(model), 0
         self._lock = threading.RLock()  # hooks of one pass must not act in another's
         self._accepts = set(inspect.signature(model.forward).parameters)
@@ -58,6 +58,11 @@ class Network:
     def device(self) -> torch.device:
         """Where inputs enter."""
         return self.table.rows.device
+
+    @property
+    def small(self) -> bool:
+        """True on a CPU where a step is mostly the calls that make it."""
+        return self.device.type == "cpu" and self.model.num_parameters() < SMALL
 
     @property
     def context(self) -> int | None:
@@ -119,7 +124,7 @@ class Network:
         """Another one when weights were changed in place; None while somebody else's hooks are on the model."""
         if self._hooks:
             return None
-        return self._renewed + sum(weights._version for weights in self._weights if not weights.is_inference())
+        return self._renewed + sum(weights._version for weights in self._weights)
 
     def renew(self) -> None:
         """Look whether the model is still made of the same parts; if not, forget its recorded steps and its stamp.
@@ -131,7 +136,7 @@ class Network:
             made_of = _made_of(self.model)
             if made_of != self._made_of:
                 self._made_of, self._renewed = made_of, self._renewed + RENEWED
-                self._hooks, self._weights = Hooks(self.model), list(self.model.parameters())
+                self._hooks, self._weights = Hooks(self.model), _counted(self.model)
                 self.__dict__.pop("_again", None)
 
     @property
@@ -147,8 +152,7 @@ class Network:
             return None
         if self.device.type == "cuda":
             return Captured(self.model, self._plain_forward, len(self.layers))
-        small = self.model.num_parameters() < SMALL and self.device.type == "cpu"
-        return Traced(self.model, self._plain_forward, self.kinds, len(self.layers)) if small else None
+        return Traced(self.model, self._plain_forward, self.kinds, len(self.layers)) if self.small else None
 
     def _plain_forward(self, reading: Reading, layers: Sequence[int]) -> Pass:
         return self._forward(reading, layers, {})
@@ -156,10 +160,9 @@ class Network:
     def _arguments(self, reading: Reading) -> dict[str, Any]:
         """Keyword arguments of the model (Any: of all kinds)."""
         inputs, end = reading.inputs, reading.span.shape[0]
-        layers = 1 + max((layer for kind in self.kinds for layer, _ in kind.members), default=-1)
         arguments: dict[str, Any] = {
             "input_ids" if inputs.dim() == 2 else "inputs_embeds": inputs,
-            "past_key_values": SlotCache(self.kinds, layers, reading.window, reading.columns, end),
+            "past_key_values": SlotCache(self.kinds, reading.window, reading.columns, end),
         }
         if not reading.plain or self.attention.window is not None:
             arguments["attention_mask"] = self.attention.mask(reading.positions, reading.span)
@@ -168,6 +171,11 @@ class Network:
         if "position_ids" in self._accepts:  # alibi families count positions from the mask
             arguments["position_ids"] = reading.positions
         return arguments
+
+
+def _counted(model: nn.Module) -> list[nn.Parameter]:
+    """The weights whose changes in place torch counts: not those that were made in inference mode."""
+    return [weights for weights in model.parameters() if not weights.is_inference()]
 
 
 def _made_of(model: nn.Module) -> int:

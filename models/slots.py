@@ -50,7 +50,6 @@ class Slots:
     def __init__(self, kinds: Sequence[Kind]) -> None:
         """Start with no slot."""
         self.kinds = tuple(kinds)
-        self.layers = 1 + max((layer for kind in kinds for layer, _ in kind.members), default=-1)
         self.rows = self.columns = 0
         self.tensors: Pages = ()
 
@@ -108,8 +107,9 @@ class SlotCache(Cache):
     Query j of row i is written at `columns[i, j]`; keys and values come back up to column `end`.
     """
 
-    def __init__(self, kinds: Sequence[Kind], layers: int, window: Pages, columns: torch.Tensor, end: Any) -> None:
+    def __init__(self, kinds: Sequence[Kind], window: Pages, columns: torch.Tensor, end: Any) -> None:
         """`end` is Any, as tracing makes a tensor of it; `window` may have more rows than `columns`."""
+        layers = 1 + max((layer for kind in kinds for layer, _ in kind.members), default=-1)
         parts: list[list[Any]] = [[None, None] for _ in range(layers)]
         rows = columns.shape[0]
         for kind, tensor in zip(kinds, window, strict=True):

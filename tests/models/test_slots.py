@@ -106,7 +106,7 @@ def test_a_cleared_slot_is_finite_in_all_columns_and_the_others_stay() -> None:
 def test_a_model_writes_at_given_columns_and_reads_up_to_the_last_one_asked_for() -> None:
     slots, columns = filled(), torch.tensor([[2, 3], [6, 1]])  # the second row's first query is padding
     before = copied(slots)
-    cache = SlotCache(KINDS, slots.layers, slots.window(1, 3), columns, 4)
+    cache = SlotCache(KINDS, slots.window(1, 3), columns, 4)
     keys, values = noise(2, 2, 2, 3), noise(2, 2, 2, 3, seed=1)
 
     seen, _ = cache.update(keys, values, 1)
