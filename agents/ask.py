@@ -32,6 +32,8 @@ class Ask:
     temperature: float | None = None
     speaks: str | None = None
     """`nl` lets a latent hearer answer in words; None answers by the model's own protocol."""
+    attempt: int = 0
+    """Above 0 where an act is done again, since what was said could not be read."""
 
 
 def is_hooked(model: BaseChatModel) -> bool:

@@ -62,6 +62,7 @@ class Cipher(Protocol):
     """Expected embeddings."""
 
     name: ClassVar[str] = "cipher"
+    averages: ClassVar[bool] = True
     final_rule: ClassVar[str] = "lowest_temperature"
     _special: ClassVar[bool] = True
 

@@ -79,6 +79,8 @@ class Protocol(ABC):
     name: ClassVar[str]
     latent: ClassVar[bool] = True
     """Whether a message carries more than its words to a hearer."""
+    averages: ClassVar[bool] = False
+    """Whether a message is a mean over what could have been said, so that at temperature 0 it is only words."""
     final_rule: ClassVar[str] = "majority"
     """How a debate under this protocol decides unless told otherwise."""
 

@@ -10,6 +10,9 @@ from sottovoce.errors import UsageError, choose
 
 SCHEMES: dict[str, str] = {
     "debate": "sottovoce.graphs.debate:make_graph",
+    "mad": "sottovoce.graphs.mad:make_graph",
+    "reconcile": "sottovoce.graphs.reconcile:make_graph",
+    "cmd": "sottovoce.graphs.cmd:make_graph",
     "single": "sottovoce.graphs.single:make_graph",
     "self_consistency": "sottovoce.graphs.self_consistency:make_graph",
 }

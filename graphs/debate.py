@@ -15,8 +15,8 @@ from langgraph.graph.state import CompiledStateGraph
 
 from sottovoce.graphs.frame import framed
 from sottovoce.nodes.act import node
-from sottovoce.nodes.answer import debate
 from sottovoce.nodes.company import Company, Models, of_config
+from sottovoce.nodes.debate import by_rule, debate
 from sottovoce.nodes.opening import close_round
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Discussion, Outcome, Question
@@ -44,7 +44,7 @@ def create_debate(
     """The graph of a debate, uncompiled. `models` are any chat models: one for all agents, or by agent name."""
     settings = settings or Debate()
     company = Company(Debate, settings, models, store)
-    graph = framed(company)
+    graph = framed(company, by_rule)
     graph.add_node("close_round", close_round)
     for agent in settings.names():
         graph.add_node(agent, node(debate(company, agent), agent), metadata={"role": "debater"})

@@ -66,6 +66,7 @@ def message_of(question: Ask, reply: AIMessage) -> Message:
         agent=question.agent,
         round=question.round,
         act=question.act,
+        attempt=question.attempt,
         text=str(reply.text),  # LangChain's is a kind of str; the board holds plain ones
         payload=PayloadRef.from_dict(ref) if ref else None,
         source="model" if ref else "hosted",

@@ -24,7 +24,14 @@ def opening(company: Company[Any]) -> RunnableLambda[Discussion, Update]:  # Any
         settings = company.settings()
         check_question(state, settings.owners(), settings.needs())
         opened: Discussion = {**state, "settings": settings.model_dump(mode="json")}
-        return {"settings": opened["settings"], "round": -1, "notes": company.stage(opened).check_edges()}
+        return {
+            "settings": opened["settings"],
+            "round": -1,
+            "notes": company.stage(opened).check_edges(),
+            "groups": settings.groups(),
+            "level": 0,
+            "votes": [],
+        }
 
     return RunnableLambda(opening, name="opening")
 

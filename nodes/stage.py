@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Generic
+from typing import Generic
 
 from langchain_core.language_models.chat_models import BaseChatModel
 
@@ -32,27 +32,32 @@ class Stage(Generic[AnySettings]):
         """How `agent` sees the question, with the documents of `owner` (None: everybody's)."""
         systems = self.settings.each("system")
         system = systems[self.settings.names().index(agent)] if systems else ""
-        return View(self.prompts, question, owner, system)
+        return View(self.prompts, question, owner, system, agent, self.settings.components())
 
-    def ask(self, state: Discussion, agent: str, turns: list[Turn], act: str, **more: Any) -> Ask:  # Any: fields of Ask
+    def ask(
+        self, state: Discussion, agent: str, turns: list[Turn], act: str, attempt: int = 0, *, speaks: str | None = None
+    ) -> Ask:
         """A question to an agent's model, with the seed and temperature of this place in the run."""
         round = max(state.get("round", 0), 0)
-        seed = derived_seed(self.settings.seed, question_id(state), round, agent, act)
-        model = self.models[agent]
-        return Ask(agent, model, tuple(turns), act, round, seed, self.temperature(agent), **more)
+        seed = derived_seed(self.settings.seed, question_id(state), round, agent, act, attempt)
+        warmth = self.temperature(agent)
+        return Ask(agent, self.models[agent], tuple(turns), act, round, seed, warmth, speaks, attempt)
 
     def temperature(self, agent: str) -> float | None:
-        """The agent's temperature: as set, or as the protocol spreads it; None leaves a hosted model its own."""
+        """The agent's temperature: as set, or as scheme and protocol have it; None leaves a hosted model its own."""
         names, values = self.settings.names(), self.settings.each("temperature")
-        i, model = names.index(agent), self.models[agent]
+        model, own = self.models[agent], self.settings.warmth
         if values:
-            return float(values[i])
+            return float(values[names.index(agent)])
         if not isinstance(model, HookedChatModel):
             return None
         if model.temperature is not None:
             return model.temperature
-        default = model.mind.sampling.temperature
-        return model.channel.temperature(i, len(names), default) if self.settings.discusses else default
+        speakers = self.settings.speakers()
+        spread = self.settings.discusses and agent in speakers
+        # At 0 the mean of embeddings is one token's, and nothing is left of such a protocol.
+        default = model.mind.sampling.temperature if own is None or (spread and model.channel.averages) else own
+        return model.channel.temperature(speakers.index(agent), len(speakers), default) if spread else default
 
     def final_rule(self) -> str:
         """The protocol's own way to decide."""
@@ -65,13 +70,10 @@ class Stage(Generic[AnySettings]):
         Raises:
             ProtocolError: an edge cannot be carried and the settings do not allow words.
         """
-        if not self.settings.discusses:
-            return []
         notes = []
-        for speaker, spoken in self.models.items():
-            for hearer, heard in self.models.items():
-                if speaker != hearer and (note := self._edge(spoken, heard)):
-                    notes.append(f"{hearer} hears {speaker} {note}")
+        for speaker, hearer in self.settings.edges():
+            if note := self._edge(self.models[speaker], self.models[hearer]):
+                notes.append(f"{hearer} hears {speaker} {note}")
         return notes
 
     def _edge(self, speaker: BaseChatModel, hearer: BaseChatModel) -> str | None:

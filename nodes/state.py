@@ -35,6 +35,18 @@ class Question(TypedDict):
     """The right answer with its working: what an expert debater says."""
     decoys: NotRequired[list[str]]
     """Solutions of other questions: what a dummy debater says."""
+    description: NotRequired[str]
+    """What questions of this task are like, told before the question (a prompt component, as are the next two)."""
+    answer_description: NotRequired[str]
+    """How the answer is to be given, in the place of our request for its kind."""
+    demonstrations: NotRequired[list[str]]
+    """Worked examples, each with its question, steps and answer as one text."""
+    wordings: NotRequired[dict[str, str]]
+    """The question in other words, by the agent that reads it so."""
+    starting_views: NotRequired[dict[str, str]]
+    """The view that an agent is told to start from, by agent."""
+    hints: NotRequired[list[str]]
+    """What a secretary is to mind (CMD)."""
 
 
 class Vote(TypedDict):
@@ -45,6 +57,10 @@ class Vote(TypedDict):
     """None is an abstention; the message on the board keeps the raw text."""
     counts: bool
     """Whether the decision rule looks at it."""
+    confidence: NotRequired[float]
+    """As stated, in [0, 1]; 0 where none could be read."""
+    weight: NotRequired[float]
+    """What the vote weighs: its recalibrated confidence."""
 
 
 class Decision(TypedDict):
@@ -56,6 +72,13 @@ class Decision(TypedDict):
     why: str
     """One line for a reader."""
     votes: list[Vote]
+    tied: NotRequired[list[str]]
+    """The answers that had equally many votes, where no rule but the order of agents told them apart, or
+    another agent was asked."""
+    by: NotRequired[str]
+    """Who decided, where it was no vote: moderator, judge, secretary."""
+    beside: NotRequired[dict[str, str | None]]
+    """What other rules would have decided, by rule."""
     score: float | None
     """Share of right votes under the rule `average`, 1 or 0 under the others; None without a target."""
 
@@ -68,6 +91,12 @@ class Discussion(Question):
     round: int
     """0-based; -1 before the first."""
     board: Annotated[list[Message], Board]
+    groups: list[list[str]]
+    """Who discusses with whom; agents that are in no group are silent from here on."""
+    level: int
+    """0-based; counts how often groups sent representatives."""
+    votes: list[Vote]
+    """Of the last round that was counted."""
     notes: list[str]
     """What a reader must know of the run as a whole, e.g. edges carried in words."""
     decision: Decision
@@ -94,6 +123,15 @@ def documents_of(question: Question, agent: str | None) -> list[str]:
     return list(documents)
 
 
+def rounds_of(state: Discussion) -> list[dict[str, Message]]:
+    """What was said by round and agent, in the board's order, without summaries; of several attempts the last."""
+    rounds: list[dict[str, Message]] = [{} for _ in range(state["round"] + 1)]
+    for message in latest(state.get("board", [])):
+        if message.act != "summarise":
+            rounds[message.round][message.agent] = message
+    return rounds
+
+
 def said(state: Discussion, agent: str, round: int, act: str | None = None) -> Message | None:
     """The latest attempt of what an agent said in a round; `act` None takes any but a summary."""
     for message in latest(state.get("board", [])):
@@ -118,11 +156,11 @@ def check_question(question: Question, agents: list[str] | None, needs: Mapping[
     for field, what_for in (needs or {}).items():
         if not question.get(field):
             raise UsageError(f"{what_for}, but the question has no {field!r}")
-    documents = question.get("documents")
-    if isinstance(documents, dict) and agents is not None:
-        for agent in documents:
-            if agent not in agents:
-                raise UsageError(choose("agent among the documents:", agent, agents))
+    for field in ("documents", "wordings", "starting_views"):
+        by_agent = question.get(field)
+        for agent in by_agent if isinstance(by_agent, dict) else ():
+            if agents is not None and agent not in agents:
+                raise UsageError(choose(f"agent among the {field.replace('_', ' ')}:", agent, agents))
 
 
 def _check_types(question: Question) -> None:

@@ -7,13 +7,14 @@ answers of the last round and the own one beside them. Positional bias (CIPHER B
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sottovoce.channels.message import Heard, Message, Part, Turn, words
-from sottovoce.nodes.settings import Order
-from sottovoce.nodes.state import Question, documents_of
-from sottovoce.prompts.answers import lettered
+from sottovoce.nodes.settings import COMPONENTS, Order
+from sottovoce.nodes.state import Question, Vote, documents_of
+from sottovoce.nodes.tally import abstaining, number, viewpoints
+from sottovoce.prompts.answers import Kind, lettered
 from sottovoce.prompts.render import Prompts
 
 
@@ -26,10 +27,57 @@ class View:
     owner: str | None
     """Whose documents it shows; None shows those of all agents: the single baselines."""
     system: str = ""
+    agent: str = ""
+    """Whose wording of the question and starting view it shows."""
+    components: frozenset[str] = frozenset(COMPONENTS)
+    """The prompt components that are switched on."""
 
-    def independent(self) -> list[Turn]:
+    def independent(self, form: str | None = None, demonstrations: Sequence[str] = ()) -> list[Turn]:
         """The question alone."""
-        return [*self._system(), self._user("shared/answer", documents=self._documents())]
+        return [*self.system_turn(), Turn("user", self.asked(form, demonstrations))]
+
+    def asked(self, form: str | None = None, demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
+        """The question with all that belongs to it, for an agent's first turn.
+
+        `form` replaces the request for the answer's form; further `demonstrations` come before the task's own.
+        """
+        task = self.question
+        shown = task.get("demonstrations") if self._on("demonstrations") else None
+        return self.prompts.render(
+            "shared/answer",
+            **self.slots(),
+            documents=self.documents(),
+            form=self.form() if form is None else form,
+            description=task.get("description", "") if self._on("question_description") else "",
+            demonstrations=[*demonstrations, *(shown or [])],
+            starting_view=task.get("starting_views", {}).get(self.agent, ""),
+        )
+
+    def form(self) -> str:
+        """How the answer is to be given: the steps and the form, each where it is switched on."""
+        steps, described = self._on("chain_of_thought"), self._on("answer_description")
+        own = self.question.get("answer_description")
+        if described and not own:
+            return words(self.prompts.render(f"answers/{self.kind}", steps=steps))
+        asked = [words(self.prompts.render("shared/steps"))] if steps else []
+        return " ".join([*asked, own] if own and described else asked)
+
+    def value(self) -> str:
+        """What stands in the place of an answer in a JSON form: "a number", or the task's own words."""
+        own = self.question.get("answer_description")
+        if own and self._on("answer_description"):
+            return " ".join(own.split()).replace('"', "'")
+        return words(self.prompts.render("shared/value", kind=self.kind))
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of the answer."""
+        return self.question.get("kind", "number")
+
+    @property
+    def steps(self) -> bool:
+        """Whether the steps are asked for."""
+        return self._on("chain_of_thought")
 
     def history(
         self, own: Sequence[Message], others: Sequence[Sequence[Message]], order: Order | None = None
@@ -51,24 +99,24 @@ class View:
         for r, (said, summary) in enumerate(zip(own, summaries, strict=True)):
             last = r == len(own) - 1
             turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
-            turns.append(self._user("debate/revise_from_summary", summary=Heard(summary, latest=last)))
+            turns.append(self.user("debate/revise_from_summary", summary=Heard(summary, latest=last)))
         return turns
 
     def fresh(self, own: Message, others: Sequence[Message], order: Order | None = None) -> list[Turn]:
         """One prompt with the last round's answers, the own one last (or first)."""
         slots = self._blocks(others, own, order or "others_first", latest=True)
-        return [*self._system(), self._user("debate/fresh", documents=self._documents(), **slots)]
+        return [*self.system_turn(), self.user("debate/fresh", documents=self.documents(), **slots)]
 
     def summarise(self, others: Sequence[Message]) -> list[Turn]:
         """The answers that are to be summed up."""
         heard = [Heard(message) for message in others]
-        parts = self.prompts.render("debate/summarise", **self._question(), others=heard)
-        return [*self._system(), Turn("user", parts)]
+        parts = self.prompts.render("debate/summarise", **self.slots(), others=heard)
+        return [*self.system_turn(), Turn("user", parts)]
 
     def _revise(self, own: Message, others: Sequence[Message], *, last: bool, order: Order | None) -> Turn:
         if not others:  # a debate of one checks itself (Du et al.)
-            return self._user("debate/verify")
-        return self._user("debate/revise", **self._blocks(others, own if order else None, order, latest=last))
+            return self.user("debate/verify")
+        return self.user("debate/revise", **self._blocks(others, own if order else None, order, latest=last))
 
     def _blocks(
         self, others: Sequence[Message], own: Message | None, order: Order | None, *, latest: bool
@@ -79,18 +127,46 @@ class View:
             "own_first": order == "own_first",
         }
 
-    def _user(self, prompt: str, **slots: object) -> Turn:
-        return Turn("user", self.prompts.render(prompt, **self._question(), form=self._form(), **slots))
+    def user(self, prompt: str, **slots: object) -> Turn:
+        """A prompt that asks about the question in the task's own form."""
+        return Turn("user", self.prompts.render(prompt, **self.slots(), form=self.form(), **slots))
 
-    def _question(self) -> dict[str, object]:
-        return {"question": self.question["question"], "choices": lettered(self.question.get("choices") or [])}
+    def slots(self) -> dict[str, object]:
+        """The question as this agent reads it, and its choices."""
+        question = self.question.get("wordings", {}).get(self.agent, self.question["question"])
+        return {"question": question, "choices": lettered(self.question.get("choices") or [])}
 
-    def _form(self) -> str:
-        return words(self.prompts.render(f"answers/{self.question.get('kind', 'number')}"))
-
-    def _documents(self) -> list[str]:
+    def documents(self) -> list[str]:
+        """What this agent knows."""
         return documents_of(self.question, self.owner)
 
-    def _system(self) -> list[Turn]:
-        parts: tuple[Part, ...] = (self.system,)
-        return [Turn("system", parts)] if self.system else []
+    def system_turn(self, *of_scheme: Part) -> list[Turn]:
+        """The scheme's own system prompt and the agent's, as far as there are any."""
+        parts: list[Part] = [*of_scheme]
+        if self.system:
+            parts += ["\n", self.system] if parts else [self.system]
+        return [Turn("system", tuple(parts))] if parts else []
+
+    def _on(self, component: str) -> bool:
+        return component in self.components
+
+
+def viewpoint_slots(
+    view: View, votes: Sequence[Vote], heard: Mapping[str, Heard] | None = None, most: int | None = None
+) -> list[tuple[str, list[Heard]]]:
+    """Each answer as a line with the number of its holders, and what (at most `most` of) them said.
+
+    Abstentions stand apart and last, under a line that is nobody's label.
+    """
+    held: list[tuple[str | None, list[str]]] = [(each.answer, each.agents) for each in viewpoints(votes, view.question)]
+    if silent := abstaining(votes):
+        held.append((None, silent))
+    return [
+        (_line(view, answer, agents), [(heard or {})[name] for name in agents[:most] if heard])
+        for answer, agents in held
+    ]
+
+
+def _line(view: View, answer: str | None, agents: Sequence[str]) -> str:
+    count = len(agents)
+    return words(view.prompts.render("shared/viewpoint", number=number(count), count=count, answer=answer))

@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 import re
 import string
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 Kind = Literal["number", "option", "yes_no", "label", "text"]
 KINDS: tuple[Kind, ...] = ("number", "option", "yes_no", "label", "text")
@@ -52,6 +53,22 @@ def same(left: str | None, right: str | None, kind: Kind) -> bool:
     if kind == "number":
         return math.isclose(float(left), float(right), rel_tol=0.0, abs_tol=TOLERANCE)
     return normalise(left) == normalise(right)
+
+
+def read_value(given: str, kind: Kind, choices: list[str] | None = None) -> str | None:
+    """Return the answer that stands alone in a field of a form: no mark is needed there."""
+    found = read(given, kind, choices)
+    return found if found is not None or kind not in ("label", "text") else read(f"[{given.strip(' []')}]", kind)
+
+
+def is_open(given: str, question: Mapping[str, Any]) -> bool:  # Any: a Question, which stands above this module
+    """Tell whether a field that may stay empty says nothing yet; "unknown" may be a task's own label."""
+    return not re.search(r"\w", given) or (question.get("kind") != "label" and bool(UNKNOWN.match(given)))
+
+
+def right(answer: str | None, question: Mapping[str, Any]) -> bool:  # Any: see is_open
+    """Tell whether a canonical answer is the question's target."""
+    return same(answer, question.get("target"), question.get("kind", "number"))
 
 
 def lettered(choices: list[str]) -> list[str]:

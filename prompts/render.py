@@ -22,7 +22,7 @@ from sottovoce.errors import PromptError, choose
 
 BUILT_IN = Path(__file__).parent
 DECLARED = re.compile(r"\A\{# slots:(.*?)-?#\}")
-MESSAGES = {"others", "summary"}
+MESSAGES = {"others", "summary", "viewpoints"}
 """Slots of what other agents said."""
 # Private-use characters mark a heard message while jinja2 renders; a text that brings them along is refused.
 MARK = re.compile("\ue000(\\d+)\ue001")

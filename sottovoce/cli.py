@@ -24,10 +24,17 @@ from sottovoce.evaluation.printable import one_line
 from sottovoce.evaluation.question import Asked
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.graphs import SCHEMES
-from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single
+from sottovoce.nodes.settings import CMD, MAD, Debate, ReConcile, SelfConsistency, Settings, Single
 from sottovoce.options import command
 
-SETTINGS: dict[str, type[Settings]] = {"debate": Debate, "single": Single, "self_consistency": SelfConsistency}
+SETTINGS: dict[str, type[Settings]] = {
+    "debate": Debate,
+    "mad": MAD,
+    "reconcile": ReConcile,
+    "cmd": CMD,
+    "single": Single,
+    "self_consistency": SelfConsistency,
+}
 """The settings of each scheme; a test holds them against the schemes' own."""
 REPEAT = "Options with ... may be given several times, e.g. one --temperature for each agent."
 FAILED = 1

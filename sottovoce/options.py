@@ -89,7 +89,7 @@ def _parameters(model: type[BaseModel]) -> list[inspect.Parameter]:
 
 
 def _parameter(name: str, info: FieldInfo, panel: str) -> inspect.Parameter:
-    kind: Any = list[str] if _is_list(info) else bool if info.annotation is bool else str  # Any: a type
+    kind: Any = list[str] if _is_list(info) else bool if _is_flag(info) else str  # Any: a type
     extra = info.json_schema_extra
     if isinstance(extra, dict) and extra.get("positional"):
         argument = typer.Argument(metavar=name.upper(), help=info.description, show_default=False)
@@ -114,13 +114,15 @@ def _default(info: FieldInfo) -> str:
     """A default as it would be typed, where there is one."""
     if info.default in (None, [], False):
         return ""
+    if info.default is True:
+        return " (default: on)"
     values = info.default if isinstance(info.default, list) else [info.default]
     return f" (default: {' '.join(map(str, values))})"
 
 
 def _metavar(info: FieldInfo) -> str | None:
     """What a value looks like: its choices, or its type; dots where the option may be repeated."""
-    if info.annotation is bool:
+    if _is_flag(info):
         return None
     kind: Any = info.annotation  # Any: a type
     if get_origin(kind) in (list, Union, UnionType):
@@ -129,6 +131,11 @@ def _metavar(info: FieldInfo) -> str | None:
         kind = get_args(kind)[0]
     word = "|".join(get_args(kind)) if get_origin(kind) is Literal else METAVARS.get(kind, "TEXT")
     return f"{word} ..." if _is_list(info) else word
+
+
+def _is_flag(info: FieldInfo) -> bool:
+    """Off unless it is given; a switch that is on by default takes on or off."""
+    return info.annotation is bool and info.default is False
 
 
 def _is_list(info: FieldInfo) -> bool:

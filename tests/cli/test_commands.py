@@ -23,7 +23,14 @@ FAST = ("--max-tokens", "6")
 def test_the_schemes_are_listed(call: Call) -> None:
     out = call("list").out
 
-    assert [line.split()[0] for line in out.splitlines()[:3]] == ["debate", "single", "self-consistency"]
+    assert [line.split()[0] for line in out.splitlines()[:6]] == [
+        "debate",
+        "mad",
+        "reconcile",
+        "cmd",
+        "single",
+        "self-consistency",
+    ]
     assert "--protocol        nl, cipher, sde, hidden: what a message carries" in out
 
 

@@ -28,9 +28,9 @@ def refused(call: Call, code: int, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["mad"], "unknown command 'mad'; choose from: debate, doctor, draw, list, self-consistency, single, symmetry"),
-        (["draw", "mad"], "unknown scheme 'mad'; choose from: debate, self-consistency, single"),
-        (["symmetry", "mad"], "unknown scheme 'mad'; choose from: debate, self-consistency, single"),
+        (["mat"], "unknown command 'mat'; choose from: cmd, debate, doctor, draw, list, mad, reconcile, self-consistency, single, symmetry"),
+        (["draw", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, mad, reconcile, self-consistency, single"),
+        (["symmetry", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, mad, reconcile, self-consistency, single"),
         (["debate", "--protocol", "cypher"], "protocol is 'cypher': expected 'nl', 'cipher', 'sde' or 'hidden'"),
         (["debate", "--rounds", "0"], "rounds is '0': expected greater than or equal to 1"),
         (["debate", "--rounds", "two"], "rounds is 'two': expected a valid integer, unable to parse string as an integer"),

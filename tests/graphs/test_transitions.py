@@ -26,9 +26,28 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "debate_each": ("debate", {"agents": 2, "rounds": 2, "summarise": "each"}),
     "debate_shared": ("debate", {"agents": 2, "rounds": 2, "summarise": "shared"}),
     "debate_one_round": ("debate", {"agents": 2, "rounds": 1, "summarise": "shared"}),
+    "mad": ("mad", {"rounds": 2}),
+    "mad_three": ("mad", {"agents": 3, "rounds": 1}),
+    "reconcile": ("reconcile", {"rounds": 1}),
+    "cmd": ("cmd", {"agents": 4, "rounds": 2}),
+    "cmd_levels": ("cmd", {"agents": 4, "rounds": 1, "secretary": False}),
     "single": ("single", {}),
     "self_consistency": ("self_consistency", {"samples": 3}),
 }
+OPEN = '{"Whether there is a preference": "No", "Supported Side": "", "Reason": "They differ.", "debate_answer": ""}'
+SETTLED = '{"Whether there is a preference": "Yes", "Supported Side": "Affirmative", "debate_answer": "22"}'
+SAYS, SURE = "The answer is {}.", '{{"reasoning": "So.", "answer": {}, "confidence_level": {}}}'
+SIDES = {"affirmative": [SAYS.format(22)] * 2, "negative": [SAYS.format(21)] * 2, "debater_3": [SAYS.format(20)]}
+JUDGE = ["22, 21.", '{"Reason": "It is.", "debate_answer": "22"}']
+SPLIT = {f"agent_{i}": [SAYS.format(22 if i % 2 else 21)] * 2 for i in range(1, 5)}
+SCRIPTS: dict[str, dict[str, list[str]]] = {
+    "mad": {**SIDES, "moderator": [OPEN, SETTLED]},
+    "mad_three": {**SIDES, "moderator": ["Hm.", OPEN], "judge": JUDGE},
+    "reconcile": {f"agent_{i}": [SURE.format(20 + i % 2, i / 4)] * 2 for i in range(1, 4)},
+    "cmd": {**SPLIT, "secretary": [SAYS.format(22)]},
+    "cmd_levels": SPLIT,
+}
+"""What is said where not everybody says 22: each scheme goes through all of its nodes."""
 
 
 def built(name: str, settings: dict[str, Any], **more: Any) -> Graph:
@@ -71,7 +90,7 @@ def as_json(snapshot: SnapshotAssertion) -> SnapshotAssertion:
 @pytest.mark.parametrize("case", CASES)
 def test_transitions(case: str, as_json: SnapshotAssertion) -> None:
     name, settings = CASES[case]
-    model = ScriptedChatModel([f"The answer is {number}." for number in [22] * 12])
+    model = ScriptedChatModel(SCRIPTS.get(case, {"": ["The answer is 22."] * 12}))
     assert transitions(built(name, settings, models=model), {**QUESTION, "target": "22"}) == as_json
 
 

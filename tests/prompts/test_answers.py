@@ -15,7 +15,7 @@ DIGITS = "9" * 400  # beyond what a float holds
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_what_a_form_asks_for_is_read_back(kind: Kind) -> None:
-    (form,) = Prompts().render(f"answers/{kind}")
+    (form,) = Prompts().render(f"answers/{kind}", steps=True)
     expected = {"number": None, "option": "A", "yes_no": "no", "label": "unknown", "text": "Paris"}
     assert isinstance(form, str)
 

@@ -11,6 +11,7 @@ from sottovoce.prompts.render import BUILT_IN, Prompts
 QUESTION = "What is 14 + 3?"
 ONE, TWO = [Heard(Message(f"agent_{n}", 0, "answer", f"It is {n}.")) for n in (1, 2)]
 SLOTS = {"question": QUESTION, "choices": [], "form": "Say N."}
+BARE = {"description": "", "demonstrations": [], "starting_view": "", "documents": [], "choices": []}
 
 
 def pack(folder: Path, **files: str) -> Path:
@@ -29,7 +30,7 @@ def test_every_file_is_a_prompt_by_its_folder_and_name() -> None:
 
 
 def test_texts_render_to_one_part() -> None:
-    parts = Prompts().render("shared/answer", documents=["Mia has 3 apples."], **SLOTS)
+    parts = Prompts().render("shared/answer", **{**BARE, **SLOTS, "documents": ["Mia has 3 apples."]})
 
     assert parts == (f"You know: Mia has 3 apples.\n{QUESTION}\nSay N.",)
 
@@ -55,14 +56,14 @@ def test_a_message_is_heard_as_often_as_the_prompt_names_it(tmp_path: Path) -> N
 @pytest.mark.parametrize("mark", ["\ue0000\ue001", "a\ue00012\ue001b"])
 def test_a_text_with_our_mark_is_refused(mark: str) -> None:
     with pytest.raises(PromptError, match=r"U\+E000 digits U\+E001, which marks heard messages; remove it"):
-        Prompts().render("shared/answer", documents=[], question=mark, choices=[], form="")
+        Prompts().render("shared/answer", **BARE, question=mark, form="")
     with pytest.raises(PromptError, match="marks heard messages"):
-        Prompts().render("shared/answer", documents=["fine", mark], **SLOTS)
+        Prompts().render("shared/answer", **{**BARE, **SLOTS, "documents": ["fine", mark]})
 
 
 @pytest.mark.parametrize("text", ["{{ 7 * 7 }}", "{% for x in y %}", "{# note #}", "a\n\nb"])
 def test_a_text_that_looks_like_a_template_stays_what_it_is(text: str) -> None:
-    (part,) = Prompts().render("shared/answer", documents=[], question=text, choices=[], form="")
+    (part,) = Prompts().render("shared/answer", **BARE, question=text, form="")
 
     assert part == text
 
@@ -76,7 +77,7 @@ def test_an_unknown_prompt_names_those_there_are() -> None:
 
 def test_a_slot_that_was_not_given_is_named() -> None:
     with pytest.raises(PromptError, match="prompt 'shared/answer' cannot be rendered: 'form' is undefined"):
-        Prompts().render("shared/answer", question=QUESTION, choices=[], documents=[])
+        Prompts().render("shared/answer", **BARE, question=QUESTION)
 
 
 # A user's own pack
@@ -86,7 +87,7 @@ def test_a_pack_replaces_the_files_it_holds_and_no_other(tmp_path: Path) -> None
     prompts = Prompts(pack(tmp_path, answers__number="Only the number.", README="About this pack."))
 
     assert prompts.render("answers/number") == ("Only the number.",)
-    assert prompts.render("answers/yes_no") == Prompts().render("answers/yes_no")
+    assert prompts.render("answers/yes_no", steps=True) == Prompts().render("answers/yes_no", steps=True)
     assert prompts.names() == Prompts().names()
     assert prompts.digest() != Prompts().digest() == Prompts().digest()
 

@@ -1,7 +1,4 @@
-"""The settings of each scheme, declared once: command line, Studio's form, YAML and context read them.
-
-Nothing here imports torch or langgraph: the command line reads it to print its help.
-"""
+"""What every scheme can be told, and how settings are made from plain values."""
 
 from __future__ import annotations
 
@@ -13,13 +10,11 @@ from sottovoce.channels.message import LONGEST_REPLY
 from sottovoce.errors import UsageError
 from sottovoce.sizes import Size
 
-Order = Literal["others_first", "own_first"]
-FinalRule = Literal["majority", "lowest_temperature", "average"]
-Role = Literal["debater", "expert", "dummy"]
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
 OF_LOADING = ("dtype", "device", "thinking", "memory", "exact")
+COMPONENTS = ("question_description", "answer_description", "demonstrations", "chain_of_thought")
 OF_PROTOCOL = ("compat", "layers", "inject", "allow_other_weights", "partial", "partial_at", "threshold")
 
 
@@ -46,6 +41,10 @@ class Settings(BaseModel):
     max_tokens: int = Field(default=LONGEST_REPLY, ge=1, description="longest reply, in tokens")
     seed: int = Field(default=0, description="of the run; every call derives its own from it")
     prompts: str | None = Field(default=None, description="a folder whose files replace ours (a prompt pack)")
+    question_description: bool = Field(default=True, description="tell what questions of the task are like, if it says")
+    answer_description: bool = Field(default=True, description="ask for the form of the answer")
+    demonstrations: bool = Field(default=True, description="show the task's worked examples, if it has any")
+    chain_of_thought: bool = Field(default=True, description="ask for the steps before the answer")
     compat: Literal["paper", "reference"] = Field(
         default="paper", description="follow the papers, or their published code"
     )
@@ -82,14 +81,34 @@ class Settings(BaseModel):
 
     discusses: ClassVar[bool] = False
     """Whether its agents hear one another."""
+    warmth: ClassVar[float | None] = None
+    """The scheme's own temperature where none was set; None leaves it to the models."""
+
+    def speakers(self) -> list[str]:
+        """The agents that discuss, in order."""
+        return ["agent_1"]
+
+    def staff(self) -> list[str]:
+        """Who hears the agents and is not one of them: moderator, judge, secretary."""
+        return []
 
     def names(self) -> list[str]:
-        """The agents that speak in this scheme, in order."""
-        return ["agent_1"]
+        """Everybody with a model: the agents that discuss, then the staff."""
+        return [*self.speakers(), *self.staff()]
+
+    def groups(self) -> list[list[str]]:
+        """Who discusses together; one group unless a scheme divides its agents."""
+        return [self.speakers()]
+
+    def edges(self) -> list[tuple[str, str]]:
+        """Who hears whose messages, as (speaker, hearer), over the whole discussion."""
+        if not self.discusses:
+            return []
+        return [(speaker, hearer) for speaker in self.speakers() for hearer in self.names() if speaker != hearer]
 
     def owners(self) -> list[str] | None:
         """The agents that private documents may belong to; None where one agent reads them all."""
-        return None
+        return self.speakers() if self.discusses else None
 
     def layout(self) -> tuple[str, ...]:
         """What a graph's nodes and edges are made for: a run cannot change it."""
@@ -99,18 +118,28 @@ class Settings(BaseModel):
         """Fields without which a question cannot be discussed, and what for."""
         return {}
 
+    def components(self) -> frozenset[str]:
+        """The prompt components that are switched on (CMD, section 4.5)."""
+        return frozenset(name for name in COMPONENTS if getattr(self, name))
+
     def each(self, field: str) -> list[Any]:  # Any: the field's own type
-        """A per-agent field, one value for each agent; [] where none was given.
+        """A per-agent field, one value for each of `names`; [] where none was given.
+
+        One value goes to all. One for each agent that discusses leaves the staff the first agent's, but
+        no system prompt: that was meant for an agent.
 
         Raises:
-            UsageError: the number of values is neither one nor one per agent.
+            UsageError: the number of values fits neither.
         """
-        values, n = list(getattr(self, field)), len(self.names())
-        if len(values) in (0, n):
+        values, n, staff = list(getattr(self, field)), len(self.speakers()), len(self.staff())
+        if len(values) in (0, n + staff):
             return values
         if len(values) == 1:
-            return values * n
-        raise UsageError(f"{field} has {len(values)} values for {n} agents; give one for all, or one each")
+            return values * (n + staff)
+        if len(values) == n:
+            return values + ["" if field == "system" else values[0]] * staff
+        asked = f"{n} agents" + (f" and {', '.join(self.staff())}" if staff else "")
+        raise UsageError(f"{field} has {len(values)} values for {asked}; give one for all, or one each")
 
     @staticmethod
     def of_models() -> set[str]:
@@ -138,98 +167,6 @@ class Settings(BaseModel):
             self.each(field)
         if not self.model:
             raise UsageError("no model was given; expected 'bundled', a folder or a hub id")
-        return self
-
-
-class Debate(Settings):
-    """Several agents answer, read one another's answers, and answer again (Du et al. 2023)."""
-
-    discusses: ClassVar[bool] = True
-
-    agents: int = Field(default=2, ge=1, description="how many agents")
-    rounds: int = Field(default=3, ge=1, description="rounds, the independent answers included")
-    shape: Literal["history", "fresh"] = Field(
-        default="history", description="a chat that grows, or one prompt a round (CIPHER)"
-    )
-    order: Order | None = Field(
-        default=None, description="restate the own answer after or before the others' (fresh: others first)"
-    )
-    summarise: Literal["none", "each", "shared"] = Field(
-        default="none", description="agents read a summary: of the others' answers each, or one of all answers"
-    )
-    role: list[Role] = Field(
-        default=[], description="debater, expert (knows the solution) or dummy (says another one); one each"
-    )
-    rule: FinalRule | None = Field(default=None, description="how it is decided; the protocol's own rule if not given")
-    last_round: Literal["all", "deciding"] = Field(
-        default="all", description="who speaks last: all, or only the deciding agent"
-    )
-
-    def names(self) -> list[str]:
-        """agent_1 .. agent_n."""
-        return [f"agent_{i + 1}" for i in range(self.agents)]
-
-    def owners(self) -> list[str] | None:
-        """Each agent reads its own documents."""
-        return self.names()
-
-    def layout(self) -> tuple[str, ...]:
-        """A node for each agent, and one for a shared summary."""
-        return f"{self.agents} agents", f"{'a' if self.summarise == 'shared' else 'no'} shared summary"
-
-    def roles(self) -> dict[str, Role]:
-        """What each agent plays."""
-        return dict(zip(self.names(), self.each("role") or ["debater"] * self.agents, strict=True))
-
-    def needs(self) -> dict[str, str]:
-        """An expert says the solution, a dummy a decoy (CIPHER's bounds)."""
-        said = {"expert": ("solution", "is an expert"), "dummy": ("decoys", "is a dummy")}
-        wanted = {name: said[part] for name, part in self.roles().items() if part in said}
-        return {field: f"agent {name!r} {what}" for name, (field, what) in wanted.items()}
-
-    @model_validator(mode="after")
-    def _fits(self) -> Debate:
-        self.each("role")
-        if self.last_round == "deciding" and self.rule in ("majority", "average"):
-            raise UsageError(
-                f"the rule {self.rule!r} looks at all agents, but last_round 'deciding' lets one of them speak; "
-                "use --rule lowest_temperature or --last-round all"
-            )
-        if self.summarise != "none" and (self.shape == "fresh" or self.order is not None):
-            raise UsageError(
-                "summaries stand in the place of the others' answers in a chat; "
-                "use --summarise with --shape history and without --order"
-            )
-        if self.agents == 1 and self.summarise != "none":
-            raise UsageError("a debate of one agent has no answers to sum up; give --agents 2 or more")
-        return self
-
-
-class Single(Settings):
-    """One agent answers once, with the documents of all: the first baseline."""
-
-
-class SelfConsistency(Settings):
-    """Independent samples of one agent, and the most frequent answer: the second baseline.
-
-    Samples are drawn in words under every protocol: a mean of embeddings leaves nothing to draw.
-    """
-
-    samples: int = Field(default=5, ge=1, description="how many samples")
-
-    def names(self) -> list[str]:
-        """sample_1 .. sample_k."""
-        return [f"sample_{i + 1}" for i in range(self.samples)]
-
-    def layout(self) -> tuple[str, ...]:
-        """A node for each sample."""
-        return (f"{self.samples} samples",)
-
-    @model_validator(mode="after")
-    def _of_one_agent(self) -> SelfConsistency:
-        for field in ("model", "temperature", "system"):
-            if len(getattr(self, field)) > 1:
-                raise UsageError(f"{field} has {len(getattr(self, field))} values; samples are of one agent, give one")
         return self
 
 

@@ -1,0 +1,249 @@
+"""MAD: what debaters, moderator and judge hear, and what the latter two decide (Liang et al. 2023).
+
+All hear statements by the protocol; moderator and judge answer in words, since nobody hears them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sottovoce.channels.message import Heard, Message, Turn, words
+from sottovoce.nodes.act import Act, Steps
+from sottovoce.nodes.company import Company
+from sottovoce.nodes.say import say
+from sottovoce.nodes.settings import MAD
+from sottovoce.nodes.stage import Stage
+from sottovoce.nodes.state import Decision, Discussion, Question, rounds_of, said
+from sottovoce.nodes.tally import ballot
+from sottovoce.nodes.views import View
+from sottovoce.prompts import answers
+from sottovoce.prompts.structured import read_json
+
+Rounds = Sequence[Mapping[str, Message]]
+"""What was said, by round and agent; the last round may have just begun."""
+PREFERENCE, SIDE, REASON, ANSWER = "Whether there is a preference", "Supported Side", "Reason", "debate_answer"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What a moderator or judge wrote, as it was read."""
+
+    answer: str | None
+    """None leaves it open."""
+    complaint: str = ""
+    """Why it cannot be read."""
+
+
+# What they hear
+
+
+def debater_turns(view: View, me: str, order: Sequence[str], rounds: Rounds, disagreement: int = 2) -> list[Turn]:
+    """A debater's chat: its own statements, each after what was said since it last spoke."""
+    turns = view.system_turn(*view.prompts.render("mad/debater", disagreement=disagreement))
+    exchanges = _exchanges(me, order, rounds)
+    for i, (heard, own) in enumerate(exchanges):
+        asks = _argue(view, heard, latest=i == len(exchanges) - 1, first=i == 0)
+        turns.append(asks)
+        if own is not None:
+            turns.append(Turn("assistant", (Heard(own, latest=i == len(exchanges) - 2, own=True),)))
+    return turns
+
+
+def moderator_turns(view: View, order: Sequence[str], rounds: Rounds) -> list[Turn]:
+    """The moderator's chat: each round's statements, and its own verdicts."""
+    turns = _office(view)
+    for r, spoken in enumerate(rounds):
+        last = r == len(rounds) - 1
+        others = _named([spoken[name] for name in order], latest=last)
+        slots = {"round": r + 1, "others": others, "form": verdict_form(view, order)}
+        turns.append(Turn("user", view.prompts.render("mad/moderate", **slots)))
+        if not last:
+            turns.append(Turn("assistant", (Heard(spoken["moderator"], latest=r == len(rounds) - 2, own=True),)))
+    return turns
+
+
+def candidates_turns(view: View, order: Sequence[str], rounds: Rounds) -> list[Turn]:
+    """The judge's first question: which answers were given in these rounds."""
+    statements = [spoken[name] for spoken in rounds for name in order]
+    parts = view.prompts.render("mad/candidates", others=_named(statements, latest=True))
+    return [*_office(view), Turn("user", parts)]
+
+
+def judge_turns(view: View, order: Sequence[str], rounds: Rounds, candidates: Message) -> list[Turn]:
+    """The judge's second question: which of them is right."""
+    parts = view.prompts.render("mad/judge", **view.slots(), form=judgement_form(view))
+    listed = Turn("assistant", (Heard(candidates, own=True),))
+    return [*candidates_turns(view, order, rounds), listed, Turn("user", parts)]
+
+
+def verdict_form(view: View, order: Sequence[str]) -> str:
+    """The JSON that a moderator is asked for."""
+    sides = " or ".join(_side(name).capitalize() for name in order)
+    return words(view.prompts.render("mad/verdict", sides=sides, value=view.value()))
+
+
+def judgement_form(view: View) -> str:
+    """The JSON that a judge is asked for."""
+    return words(view.prompts.render("mad/judgement", value=view.value()))
+
+
+# What they decide
+
+
+def verdict(text: str, question: Question) -> Verdict:
+    """The moderator's: an answer, unless it is empty or there is no preference (both left out of the paper's code)."""
+    read = read_json(text, (PREFERENCE, SIDE, REASON, ANSWER), may_be_empty=(PREFERENCE, SIDE, REASON, ANSWER))
+    if ANSWER in read.missing:
+        return Verdict(None, f'"{ANSWER}" {read.missing[ANSWER]}')
+    undecided = read.found.get(PREFERENCE, "").strip().lower() in ("no", "false")
+    given = read.found[ANSWER]
+    return Verdict(None) if undecided or answers.is_open(given, question) else _readable(given, question)
+
+
+def judgement(text: str, question: Question) -> Verdict:
+    """The judge's: an answer."""
+    read = read_json(text, (REASON, ANSWER), may_be_empty=(REASON,))
+    if ANSWER in read.missing:
+        return Verdict(None, f'"{ANSWER}" {read.missing[ANSWER]}')
+    return _readable(read.found[ANSWER], question)
+
+
+def _readable(given: str, question: Question) -> Verdict:
+    answer = answers.read_value(given, question.get("kind", "number"), question.get("choices"))
+    return Verdict(answer, "" if answer is not None else f'"{ANSWER}" holds no {question.get("kind", "number")}')
+
+
+def settled(state: Discussion) -> str | None:
+    """The moderator's answer of the current round, if it gave one."""
+    message = said(state, "moderator", state["round"])
+    return verdict(message.text, state).answer if message else None
+
+
+def by_verdict(stage: Stage[MAD], state: Discussion) -> Decision:
+    """The moderator's answer, else the judge's; the debaters' own last statements are shown and do not count."""
+    answer, by = settled(state), "moderator"
+    why = f"the moderator settled it in round {state['round'] + 1}"
+    if answer is None:
+        message, by = said(state, "judge", state["round"], "judge"), "judge"
+        answer = judgement(message.text, state).answer if message else None
+        why = f"the judge decided after {stage.settings.rounds} rounds"
+        why += "" if answer is not None else ", and its answer could not be read"
+    spoken = rounds_of(state)[-1]
+    votes = [{**ballot(spoken[name], state), "counts": False} for name in stage.settings.speakers()]
+    score = None if state.get("target") is None else float(answers.right(answer, state))
+    return {"answer": answer, "rule": by, "by": by, "why": why, "votes": votes, "score": score}  # type: ignore[typeddict-item]
+
+
+# What they do
+
+
+def debate(company: Company[MAD], agent: str) -> Act:
+    """One debater's statement: after all of this round who spoke before it."""
+
+    def act(state: Discussion) -> Steps:
+        stage, view = _at(company, state, agent)
+        order, settings = stage.settings.speakers(), stage.settings
+        turns = debater_turns(view, agent, order, rounds_of(state), settings.disagreement)
+        return {"board": (yield from say(stage, state, agent, turns, "revise" if state["round"] else "answer"))}
+
+    return act
+
+
+def moderate(company: Company[MAD]) -> Act:
+    """The moderator's verdict on the round."""
+
+    def act(state: Discussion) -> Steps:
+        stage, view = _at(company, state, "moderator")
+        order = stage.settings.speakers()
+
+        def complain(text: str) -> str:
+            return verdict(text, state).complaint
+
+        saying = say(
+            stage,
+            state,
+            "moderator",
+            moderator_turns(view, order, rounds_of(state)),
+            "moderate",
+            complain=complain,
+            form=verdict_form(view, order),
+            speaks="nl",
+        )
+        return {"board": (yield from saying)}
+
+    return act
+
+
+def list_candidates(company: Company[MAD]) -> Act:
+    """The judge lists the answers that the debaters gave."""
+
+    def act(state: Discussion) -> Steps:
+        stage, view = _at(company, state, "judge")
+        turns = candidates_turns(view, stage.settings.speakers(), _read_by_judge(stage, state))
+        return {"board": (yield from say(stage, state, "judge", turns, "list_candidates", speaks="nl"))}
+
+    return act
+
+
+def judge(company: Company[MAD]) -> Act:
+    """The judge chooses one of them."""
+
+    def act(state: Discussion) -> Steps:
+        stage, view = _at(company, state, "judge")
+        listed = said(state, "judge", state["round"], "list_candidates")
+        assert listed is not None, "the judge lists candidates before it chooses"
+        turns = judge_turns(view, stage.settings.speakers(), _read_by_judge(stage, state), listed)
+
+        def complain(text: str) -> str:
+            return judgement(text, state).complaint
+
+        form = judgement_form(view)
+        saying = say(stage, state, "judge", turns, "judge", complain=complain, form=form, speaks="nl")
+        return {"board": (yield from saying)}
+
+    return act
+
+
+def _at(company: Company[MAD], state: Discussion, agent: str) -> tuple[Stage[MAD], View]:
+    stage = company.stage(state)
+    return stage, stage.view(state, agent, agent)
+
+
+def _read_by_judge(stage: Stage[MAD], state: Discussion) -> Rounds:
+    rounds = rounds_of(state)
+    return {"all": rounds, "last": rounds[-1:], "first": rounds[:1]}[stage.settings.judge_sees]
+
+
+def _exchanges(me: str, order: Sequence[str], rounds: Rounds) -> list[tuple[list[Message], Message | None]]:
+    """What was said since the last own statement, and that statement; the last exchange lacks its own."""
+    exchanges, heard = list[tuple[list[Message], Message | None]](), list[Message]()
+    for spoken in rounds:
+        for name in order:
+            if name == me:
+                exchanges.append((heard, spoken.get(me)))
+                heard = []
+            elif name in spoken:
+                heard.append(spoken[name])
+    return exchanges
+
+
+def _argue(view: View, heard: Sequence[Message], *, latest: bool, first: bool) -> Turn:
+    others = _named(heard, latest=latest)
+    if not first:
+        return Turn("user", view.prompts.render("mad/rebut", others=others, form=view.form()))
+    parts = view.asked()
+    return Turn("user", (*parts, "\n", *view.prompts.render("mad/oppose", others=others)) if heard else parts)
+
+
+def _office(view: View) -> list[Turn]:
+    """Moderator and judge hold the same office, so they are told the same."""
+    return view.system_turn(*view.prompts.render("mad/moderator", **view.slots(), documents=view.documents()))
+
+
+def _named(messages: Sequence[Message], *, latest: bool) -> list[tuple[str, Heard]]:
+    return [(_side(message.agent), Heard(message, latest=latest)) for message in messages]
+
+
+def _side(agent: str) -> str:
+    return agent.replace("_", " ")

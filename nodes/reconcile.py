@@ -1,0 +1,128 @@
+"""ReConcile: what agents hear, how their answers and confidences are read, and the weighted vote (Chen et al. 2023)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sottovoce.channels.message import Heard, Message, Turn, words
+from sottovoce.nodes.act import Act, Steps
+from sottovoce.nodes.company import Company
+from sottovoce.nodes.decide import decided
+from sottovoce.nodes.say import say
+from sottovoce.nodes.settings import ReConcile
+from sottovoce.nodes.stage import Stage
+from sottovoce.nodes.state import Decision, Discussion, Question, Vote, rounds_of
+from sottovoce.nodes.tally import abstaining, leading, viewpoints
+from sottovoce.nodes.views import View, viewpoint_slots
+from sottovoce.prompts import answers
+from sottovoce.prompts.structured import read_confidence, read_json, recalibrated
+
+ANSWER, CONFIDENCE = "answer", "confidence_level"
+
+
+@dataclass(frozen=True)
+class Stated:
+    """An answer and how sure its agent is, as they were read."""
+
+    answer: str | None
+    confidence: float | None
+    complaint: str = ""
+    """What cannot be read."""
+
+
+def form(view: View) -> str:
+    """The JSON that agents are asked for."""
+    return words(view.prompts.render("reconcile/form", steps=view.steps, value=view.value()))
+
+
+def answer_turns(view: View, samples: Sequence[str] = ()) -> list[Turn]:
+    """The first answer: the question, after convincing samples."""
+    return view.independent(form(view), samples)
+
+
+def discuss_turns(
+    view: View, messages: Mapping[str, Message], votes: Sequence[Vote], samples: Sequence[str] = ()
+) -> list[Turn]:
+    """The question again, and all answers of the round before by viewpoint, the own one among them; no history."""
+    heard = {
+        name: Heard(message, own=name == view.agent)  # all of them are of the round before
+        for name, message in messages.items()
+    }
+    groups = viewpoint_slots(view, votes, heard)
+    parts = view.prompts.render("reconcile/discuss", viewpoints=groups, form=form(view))
+    return [*view.system_turn(), Turn("user", (*view.asked("", samples), "\n", *parts))]
+
+
+def stated(text: str, question: Question) -> Stated:
+    """Read an agent's JSON; a confidence beyond 0 to 1 is clamped, one that cannot be read is None."""
+    read = read_json(text, ("reasoning", ANSWER, CONFIDENCE), may_be_empty=("reasoning",))
+    complaints = [f'"{name}" {why}' for name, why in read.missing.items() if name != "reasoning"]
+    answer = confidence = None
+    if ANSWER in read.found:
+        kind = question.get("kind", "number")
+        answer = answers.read_value(read.found[ANSWER], kind, question.get("choices"))
+        complaints += [] if answer is not None else [f'"{ANSWER}" holds no {kind}']
+    if CONFIDENCE in read.found:
+        confidence = read_confidence(read.found[CONFIDENCE])
+        complaints += [] if confidence is not None else [f'"{CONFIDENCE}" is no number from 0 to 1']
+    return Stated(answer, confidence, "; ".join(complaints))
+
+
+def ballot(message: Message, question: Question) -> Vote:
+    """A vote with its weight; a confidence that cannot be read is 0, as in the published code."""
+    read = stated(message.text, question)
+    confidence = read.confidence or 0.0
+    return {
+        "agent": message.agent,
+        "answer": read.answer,
+        "counts": read.answer is not None,
+        "confidence": confidence,
+        "weight": recalibrated(confidence),
+    }
+
+
+def speak(company: Company[ReConcile], agent: str) -> Act:
+    """One agent's round: a first answer, or another after reading everybody's."""
+
+    def act(state: Discussion) -> Steps:
+        stage, round = company.stage(state), state["round"]
+        view = stage.view(state, agent, agent)
+        samples = samples_for(stage, agent) if round or stage.settings.convincing_in == "all" else []
+        turns = answer_turns(view, samples)
+        if round:
+            turns = discuss_turns(view, rounds_of(state)[round - 1], state["votes"], samples)
+
+        def complain(text: str) -> str:
+            return stated(text, state).complaint
+
+        saying = say(stage, state, agent, turns, "revise" if round else "answer", complain=complain, form=form(view))
+        return {"board": (yield from saying)}
+
+    return act
+
+
+def samples_for(stage: Stage[ReConcile], agent: str) -> list[str]:
+    """The convincing samples of the other agents, each once."""
+    return []
+
+
+def agreed(state: Discussion) -> bool:
+    """All agents give one answer, and nobody abstains."""
+    return len(viewpoints(state["votes"], state)) == 1 and not abstaining(state["votes"])
+
+
+def by_weight(stage: Stage[ReConcile], state: Discussion) -> Decision:
+    """The answer with the greatest weight (or the most votes); at a tie, the one that its first agent gave first."""
+    found = viewpoints(state["votes"], state)
+    best = {"weighted": leading(found, weighed=True), "plain": leading(found)}
+    rule = stage.settings.vote
+    why = f"after round {state['round'] + 1}" + (", all agree" if agreed(state) else "")
+    if best[rule]:
+        first = best[rule][0]
+        support = f"{first.weight:g} of {sum(view.weight for view in found):g} in weight"
+        support = support if rule == "weighted" else f"{len(first.votes)} of {len(state['votes'])}"
+        why = f"{support} for {first.answer} {why}"
+    decision = decided(rule, why, best[rule], state["votes"], state)
+    other = "plain" if rule == "weighted" else "weighted"
+    return {**decision, "beside": {other: best[other][0].answer if best[other] else None}}

@@ -1,0 +1,40 @@
+"""The settings of ReConcile."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from sottovoce.nodes.settings.base import Settings
+
+
+class ReConcile(Settings):
+    """Agents give answers with a confidence, read all of them, and vote by weight (ReConcile, Chen et al. 2023)."""
+
+    discusses: ClassVar[bool] = True
+
+    agents: int = Field(default=3, ge=2, description="how many agents; the paper has three different models")
+    rounds: int = Field(default=3, ge=0, description="rounds of discussion after the first answers, at most")
+    vote: Literal["weighted", "plain"] = Field(
+        default="weighted", description="count recalibrated confidences, or heads; the other is reported beside it"
+    )
+    convincing: list[str] = Field(
+        default=[], description="files of convincing samples, one of each agent's model, or one for all"
+    )
+    convincing_in: Literal["all", "discussion"] = Field(
+        default="all", description="where they are shown: in every phase, or not before the first answer"
+    )
+
+    def speakers(self) -> list[str]:
+        """agent_1 .. agent_n."""
+        return [f"agent_{i + 1}" for i in range(self.agents)]
+
+    def layout(self) -> tuple[str, ...]:
+        """A node for each agent."""
+        return (f"{self.agents} agents",)
+
+    @model_validator(mode="after")
+    def _samples_fit(self) -> ReConcile:
+        self.each("convincing")
+        return self

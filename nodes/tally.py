@@ -1,0 +1,70 @@
+"""Count what agents answer: votes read from messages, and the viewpoints that they come to."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from math import fsum
+
+from sottovoce.channels.message import Message
+from sottovoce.nodes.state import Question, Vote
+from sottovoce.prompts import answers
+
+NUMBERS = "No One Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve".split()
+
+
+@dataclass(frozen=True)
+class Viewpoint:
+    """An answer and the votes for it, in agents' order."""
+
+    answer: str
+    votes: tuple[Vote, ...]
+    seat: int
+    """0-based place of its first vote: who spoke first wins a tie."""
+
+    @property
+    def agents(self) -> list[str]:
+        """Who holds it."""
+        return [vote["agent"] for vote in self.votes]
+
+    @property
+    def weight(self) -> float:
+        """The sum of its votes' weights, 1 for a vote without one; rounded, so that .5 + .3 and .8 tie."""
+        return round(fsum(vote.get("weight", 1.0) for vote in self.votes), 9)
+
+
+def ballot(message: Message, question: Question) -> Vote:
+    """What a message was read as."""
+    answer = answers.read(message.text, question.get("kind", "number"), question.get("choices"))
+    return {"agent": message.agent, "answer": answer, "counts": answer is not None}
+
+
+def viewpoints(votes: Iterable[Vote], question: Question) -> list[Viewpoint]:
+    """The distinct answers, most votes first, then in the order in which agents first gave them."""
+    kind, found = question.get("kind", "number"), list[Viewpoint]()
+    for seat, vote in enumerate(votes):
+        if vote["answer"] is None:
+            continue
+        at = next((i for i, view in enumerate(found) if answers.same(view.answer, vote["answer"], kind)), None)
+        if at is None:
+            found.append(Viewpoint(vote["answer"], (vote,), seat))
+        else:
+            found[at] = replace(found[at], votes=(*found[at].votes, vote))
+    return sorted(found, key=lambda view: -len(view.votes))
+
+
+def leading(found: Sequence[Viewpoint], *, weighed: bool = False) -> list[Viewpoint]:
+    """Those that have the most votes (or weight), in agents' order; several are a tie."""
+    support = {view.answer: view.weight if weighed else len(view.votes) for view in found}
+    most = max(support.values(), default=0)
+    return sorted((view for view in found if support[view.answer] == most), key=lambda view: view.seat)
+
+
+def abstaining(votes: Iterable[Vote]) -> list[str]:
+    """The agents whose answer could not be read."""
+    return [vote["agent"] for vote in votes if vote["answer"] is None]
+
+
+def number(count: int) -> str:
+    """A count in words, as far as they are short."""
+    return NUMBERS[count] if count < len(NUMBERS) else str(count)
