@@ -20,7 +20,21 @@ if TYPE_CHECKING:
 
 SAMPLES = ("arithmetic", "split")
 DECOYS = 3  # solutions of other samples, for dummy debaters
-PRIVATE = re.compile(r"(agent_\d+)=(.*)", re.DOTALL)
+PRIVATE = re.compile(r"(agent_\d+|debater_\d+|affirmative|negative)=(.*)", re.DOTALL)
+"""For one agent; the names that schemes give, so that an unknown one is told from a text."""
+
+
+PLAIN = {
+    "choices": "choice",
+    "target": "target",
+    "solution": "solution",
+    "decoys": "decoy",
+    "description": "description",
+    "answer_description": "answer_description",
+    "demonstrations": "demonstration",
+    "hints": "hint",
+}
+"""Fields of a question, and the options that give them as they are."""
 
 
 class Asked(BaseModel):
@@ -39,6 +53,14 @@ class Asked(BaseModel):
     target: str | None = Field(default=None, description="the right answer; no agent reads it")
     solution: str | None = Field(default=None, description="the right answer with its working: what an expert says")
     decoy: list[str] = Field(default=[], description="a solution of another question: what a dummy says")
+    description: str | None = Field(default=None, description="what questions of the task are like, told before it")
+    answer_description: str | None = Field(
+        default=None, description="how the answer is to be given, in the place of the kind's own request"
+    )
+    demonstration: list[str] = Field(default=[], description="a worked example: question, steps and answer as one text")
+    wording: list[str] = Field(default=[], description="NAME=TEXT: the question in other words, for one agent")
+    starting_view: list[str] = Field(default=[], description="NAME=TEXT: the view that an agent starts from")
+    hint: list[str] = Field(default=[], description="what a secretary is to mind (cmd)")
     sample: str | None = Field(
         default=None, description="instead of a question: arithmetic, split (private documents), or e.g. split/3"
     )
@@ -73,15 +95,26 @@ def _asked(asked: Asked, settings: Settings) -> Question:
     question: Question = {"question": asked.question, "kind": asked.kind}
     if asked.document:
         question["documents"] = _documents(asked.document, settings)
-    if asked.choice:
-        question["choices"] = list(asked.choice)
-    if asked.target is not None:
-        question["target"] = asked.target
-    if asked.solution is not None:
-        question["solution"] = asked.solution
-    if asked.decoy:
-        question["decoys"] = list(asked.decoy)
+    for field, option in PLAIN.items():
+        if value := getattr(asked, option):
+            question[field] = value  # type: ignore[literal-required]  # a field of Question, from the table
+    for field, option in (("wordings", "wording"), ("starting_views", "starting_view")):
+        if given := getattr(asked, option):
+            question[field] = _by_agent(given, option)  # type: ignore[literal-required]  # see above
     return question
+
+
+def _by_agent(given: list[str], option: str) -> dict[str, str]:
+    """One text an agent; whether there is such an agent is checked with the question."""
+    texts: dict[str, str] = {}
+    for text in given:
+        name, sign, said = text.partition("=")
+        if not sign or not said.strip():
+            raise UsageError(f"--{option.replace('_', '-')} is {text!r}; expected NAME=TEXT, e.g. agent_1=TEXT")
+        if name in texts:
+            raise UsageError(f"--{option.replace('_', '-')} was given twice for {name!r}; give each agent one")
+        texts[name] = said
+    return texts
 
 
 def _documents(given: list[str], settings: Settings) -> list[str] | dict[str, list[str]]:
@@ -90,7 +123,7 @@ def _documents(given: list[str], settings: Settings) -> list[str] | dict[str, li
     if settings.owners() is None or not any(owner for owner, _ in split):
         return [text for _, text in split]
     shared = [text for owner, text in split if not owner]
-    owners = dict.fromkeys([*settings.names(), *(owner for owner, _ in split if owner)])
+    owners = dict.fromkeys([*settings.speakers(), *(owner for owner, _ in split if owner)])
     return {name: [*shared, *(text for owner, text in split if owner == name)] for name in owners}
 
 
@@ -104,7 +137,7 @@ def _sample(name: str, settings: Settings) -> tuple[Question, str]:
         raise UsageError(f"sample {name!r} has the number {number!r}; expected e.g. {kind}/3")
     seed = int(number or 0)
     n = 1 + DECOYS
-    made = questions(n, seed) if kind == "arithmetic" else split_knowledge(n, settings.names(), seed)
+    made = questions(n, seed) if kind == "arithmetic" else split_knowledge(n, settings.speakers(), seed)
     first, *others = made
     decoys = [other["solution"] for other in others]
     return {**first, "decoys": decoys}, f"held-out sample {kind}/{seed} of the bundled set"

@@ -16,7 +16,7 @@ from sottovoce.nodes.state import Decision, Discussion, Question, Vote, rounds_o
 from sottovoce.nodes.tally import abstaining, leading, viewpoints
 from sottovoce.nodes.views import View, viewpoint_slots
 from sottovoce.prompts import answers
-from sottovoce.prompts.structured import read_confidence, read_json, recalibrated
+from sottovoce.prompts.structured import clamped, read_confidence, read_json, recalibrated
 
 ANSWER, CONFIDENCE = "answer", "confidence_level"
 
@@ -27,6 +27,7 @@ class Stated:
 
     answer: str | None
     confidence: float | None
+    """Beyond 0 to 1 where it was stated so."""
     complaint: str = ""
     """What cannot be read."""
 
@@ -55,7 +56,7 @@ def discuss_turns(
 
 
 def stated(text: str, question: Question) -> Stated:
-    """Read an agent's JSON; a confidence beyond 0 to 1 is clamped, one that cannot be read is None."""
+    """Read an agent's JSON; what cannot be read is None."""
     read = read_json(text, ("reasoning", ANSWER, CONFIDENCE), may_be_empty=("reasoning",))
     complaints = [f'"{name}" {why}' for name, why in read.missing.items() if name != "reasoning"]
     answer = confidence = None
@@ -70,16 +71,19 @@ def stated(text: str, question: Question) -> Stated:
 
 
 def ballot(message: Message, question: Question) -> Vote:
-    """A vote with its weight; a confidence that cannot be read is 0, as in the published code."""
+    """A vote with its weight; a confidence that cannot be read is 0, as in the published code, others are clamped."""
     read = stated(message.text, question)
-    confidence = read.confidence or 0.0
-    return {
+    confidence = clamped(read.confidence or 0.0)
+    vote: Vote = {
         "agent": message.agent,
         "answer": read.answer,
         "counts": read.answer is not None,
         "confidence": confidence,
         "weight": recalibrated(confidence),
     }
+    if read.confidence in (None, confidence):
+        return vote
+    return {**vote, "note": f"stated a confidence of {read.confidence:.4g}"}
 
 
 def speak(company: Company[ReConcile], agent: str) -> Act:

@@ -61,6 +61,8 @@ class Vote(TypedDict):
     """As stated, in [0, 1]; 0 where none could be read."""
     weight: NotRequired[float]
     """What the vote weighs: its recalibrated confidence."""
+    note: NotRequired[str]
+    """How it was read where that is not plain."""
 
 
 class Decision(TypedDict):

@@ -14,6 +14,8 @@ import string
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from sottovoce.prompts.structured import read_json
+
 Kind = Literal["number", "option", "yes_no", "label", "text"]
 KINDS: tuple[Kind, ...] = ("number", "option", "yes_no", "label", "text")
 
@@ -36,8 +38,11 @@ def read(text: str, kind: Kind, choices: list[str] | None = None) -> str | None:
     equation the right side counts, a lone fraction is its value, an expression without a result none.
     option: the last "(A)", else a stated letter, else the choice whose text was boxed, else the last
     stand-alone letter. label: the last bracketed text. yes_no: "yes" or "no". text: see `_text`.
-    An answer that is stated to be unknown is an abstention, whatever numbers stand around it.
+    An answer that is stated to be unknown is an abstention, whatever numbers stand around it. Of a text
+    that ends with a JSON object, the field "answer" is read (CMD's form for GSM8K).
     """
+    if text.rstrip("` \n").endswith("}") and (field := read_json(text, ("answer",)).found):
+        return read_value(field["answer"], kind, choices)
     if kind == "option":
         return _option(text, choices or [])
     return {"number": _number, "yes_no": _yes_no, "label": _label, "text": _text}[kind](text)
@@ -57,6 +62,8 @@ def same(left: str | None, right: str | None, kind: Kind) -> bool:
 
 def read_value(given: str, kind: Kind, choices: list[str] | None = None) -> str | None:
     """Return the answer that stands alone in a field of a form: no mark is needed there."""
+    if kind == "yes_no" and given.lower() in ("true", "false"):  # JSON's own words
+        return "yes" if given.lower() == "true" else "no"
     found = read(given, kind, choices)
     return found if found is not None or kind not in ("label", "text") else read(f"[{given.strip(' []')}]", kind)
 

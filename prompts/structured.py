@@ -86,21 +86,23 @@ def read_json(text: str, wanted: Sequence[str], may_be_empty: Sequence[str] = ()
 
 
 def read_confidence(stated: str | None) -> float | None:
-    """Return a confidence in [0, 1], or None where none can be read: words, ranges, NaN, nothing.
+    """Return a confidence, or None where none can be read: words, ranges, NaN, nothing.
 
-    With a percent sign 0 to 100 % is read, and "300 %" is not. Without one a number a little over 1
-    (below 2) is clamped to 1, 2 to 100 is a percentage that lacks its sign, and the rest is refused,
-    as are negative numbers. Decimals may have a comma.
+    A percent sign divides by 100; so does its lack from 2 to 100: nobody who writes 85 means certainty.
+    Decimals may have a comma. What lies beyond 0 to 1 ("300 %") is returned as it is: see `clamped`.
     """
     found = CONFIDENCE.fullmatch((stated or "").strip())
     if found is None:
         return None
     value = float(found[1].replace(",", "."))
-    if found[2] or value >= 2:
-        value /= 100
-    elif value > 1:
-        value = 1.0
-    return abs(value) if 0 <= value <= 1 else None  # abs: no -0.0
+    if math.isinf(value):  # hundreds of digits
+        return None
+    return value / 100 if found[2] or 2 <= value <= 100 else value
+
+
+def clamped(confidence: float) -> float:
+    """The nearest value in [0, 1]."""
+    return min(1.0, max(0.0, confidence))
 
 
 def recalibrated(p: float) -> float:

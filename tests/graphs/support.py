@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from langchain_core.outputs import ChatResult
 from langgraph.graph.state import CompiledStateGraph
+from pydantic import PrivateAttr
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.channels.message import Heard, Message
 from sottovoce.channels.store import PayloadStore
+from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import Mind, assemble
 from sottovoce.nodes.company import Models
@@ -19,7 +23,7 @@ from sottovoce.nodes.settings import Debate
 from tests.support import tiny_model, tiny_tokenizer
 
 QUESTION = {"question": "What is 14 + 3 * 5 - 7?", "id": "q1"}
-KEYS = ["settings", "round", "board", "notes", "decision"]
+KEYS = ["settings", "round", "board", "groups", "level", "votes", "notes", "decision"]
 State = Any  # Any: a state as a graph returns it, typed by its keys
 Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
 
@@ -32,6 +36,32 @@ def debating(models: Models = None, *, store: PayloadStore | None = None, saver:
 def held(graph: Graph, config: Any = None, **question: Any) -> Any:  # Any: the state at the end
     """The state of a discussion after its end, held synchronously."""
     return graph.invoke({**QUESTION, **question}, config, output_keys=KEYS)
+
+
+def built(scheme_name: str, models: Models = None, *, store: PayloadStore | None = None, **settings: Any) -> Graph:
+    """A compiled graph of any scheme with these settings."""
+    found = scheme(scheme_name)
+    graph: Graph = found.create(found.settings(**settings), models=models, store=store).compile()
+    return graph
+
+
+class InOrder(ScriptedChatModel):
+    """Lets the agents of a round speak in one order only; who is not named in it speaks whenever it is asked."""
+
+    order: tuple[str, ...] = ()
+    _turn: Any = PrivateAttr(default_factory=threading.Condition)  # Any: as its super class has a lock
+    _spoken: int = PrivateAttr(default=0)
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        agent, n = run_manager.metadata["agent"], len(self.order)
+        with self._turn:
+            assert agent not in self.order or self._turn.wait_for(
+                lambda: self.order[self._spoken % n] == agent, timeout=30
+            )
+            result = super()._generate(messages, stop, run_manager, **kwargs)
+            self._spoken += agent in self.order
+            self._turn.notify_all()
+        return result
 
 
 def script(answers: Mapping[str, list[str]], **more: Any) -> ScriptedChatModel:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import threading
-from itertools import permutations
 from typing import Any
 
 import pytest
-from langchain_core.outputs import ChatResult
-from pydantic import PrivateAttr
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Heard
@@ -101,32 +97,6 @@ def test_one_agent_is_asked_to_verify_its_own_answer() -> None:
     assert heard(last) == [("agent_1", 0), ("agent_1", 1)]
     assert "Check your answer" in last.turns[-1].text
     assert "Another agent" not in last.text
-
-
-class InOrder(ScriptedChatModel):
-    """Lets the agents of a round speak in one order only."""
-
-    order: tuple[str, ...] = ()
-    _turn: Any = PrivateAttr(default_factory=threading.Condition)  # Any: as its super class has a lock
-
-    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
-        with self._turn:
-            agent = run_manager.metadata["agent"]
-            assert self._turn.wait_for(lambda: self.order[len(self.asked) % 3] == agent, timeout=30)
-            result = super()._generate(messages, stop, run_manager, **kwargs)
-            self._turn.notify_all()
-        return result
-
-
-def test_the_order_in_which_agents_of_a_round_happen_to_run_changes_no_prompt() -> None:
-    found = []
-    for order in permutations(NAMES):
-        model = InOrder(replies=marked(3, 3).replies, order=order)
-        state = held(debating(model, agents=3, rounds=3))
-        assert [asked.agent for asked in model.asked] == list(order) * 3
-        prompts = {(asked.agent, asked.round): asked.text for asked in model.asked}
-        found.append((prompts, texts(state), state["decision"]))
-    assert all(each == found[0] for each in found)
 
 
 # Summaries

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.prompts.structured import LONGEST, read_confidence, read_json, recalibrated
+from sottovoce.prompts.structured import LONGEST, clamped, read_confidence, read_json, recalibrated
 
 WANTED = ("reasoning", "answer", "confidence_level")
 
@@ -176,16 +176,16 @@ def test_of_a_huge_text_the_end_is_read() -> None:
         ("85 percent", 0.85),
         ("0.5%", 0.005),
         ("100%", 1.0),
-        ("1.05", 1.0),  # a slip, not a percentage
-        ("1.99", 1.0),
+        ("1.05", 1.05),  # a slip, not a percentage
+        ("1.99", 1.99),
         ("2", 0.02),
         ("85", 0.85),
         ("100", 1.0),
-        ("100.1", None),
-        ("300 %", None),
-        ("300", None),
-        ("-0.2", None),
-        ("-5%", None),
+        ("100.1", 100.1),
+        ("300 %", 3.0),
+        ("300", 300.0),
+        ("-0.2", -0.2),
+        ("-5%", -0.05),
         ("high", None),
         ("about 0.8", None),
         ("0.8 - 0.9", None),
@@ -200,6 +200,11 @@ def test_of_a_huge_text_the_end_is_read() -> None:
 )
 def test_confidences(stated: str | None, confidence: float | None) -> None:
     assert read_confidence(stated) == (None if confidence is None else pytest.approx(confidence, abs=1e-12))
+
+
+@pytest.mark.parametrize(("confidence", "nearest"), [(3.0, 1.0), (1.0, 1.0), (0.4, 0.4), (-0.0, 0.0), (-2.0, 0.0)])
+def test_a_confidence_beyond_its_range_is_clamped(confidence: float, nearest: float) -> None:
+    assert repr(clamped(confidence)) == repr(nearest)
 
 
 @pytest.mark.parametrize(

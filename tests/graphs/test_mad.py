@@ -1,0 +1,188 @@
+"""MAD with scripted replies: turn order, what each hears, the adaptive break, the judge (Liang et al. 2023)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Heard
+from sottovoce.errors import UsageError
+from sottovoce.nodes.settings import MAD, validated
+from tests.graphs.support import board, built, calls, heard, held
+
+OPEN = '{"Whether there is a preference": "No", "Supported Side": "", "Reason": "Unclear.", "debate_answer": ""}'
+JUDGED = '{"Reason": "It is.", "debate_answer": "22"}'
+
+
+def settled(answer: object = 22, preference: str = "Yes") -> str:
+    side = '"Supported Side": "Negative", "Reason": ["It", "is."]'
+    return f'{{"Whether there is a preference": "{preference}", {side}, "debate_answer": "{answer}"}}'
+
+
+def debaters(n: int = 2, rounds: int = 3) -> dict[str, list[str]]:
+    names = ["affirmative", "negative", "debater_3", "debater_4"][:n]
+    return {name: [f"{name} in {r}. The answer is {20 + i}." for r in range(rounds)] for i, name in enumerate(names)}
+
+
+def mad(
+    moderator: list[str], judge: list[str] | None = None, n: int = 2, **settings: Any
+) -> tuple[Any, ScriptedChatModel]:
+    """The final state, and the model that spoke."""
+    model = ScriptedChatModel({**debaters(n), "moderator": moderator, "judge": judge or []})
+    return held(built("mad", model, agents=n, **settings), target="22"), model
+
+
+# Calls (test oracle 7)
+
+
+def test_three_rounds_without_an_answer_and_the_judge_take_eleven_calls() -> None:
+    state, model = mad([OPEN] * 3, ["22 and 20.", JUDGED])
+    spoken = [(asked.agent, asked.act) for asked in model.asked]
+    a_round = ["affirmative", "negative", "moderator"]
+    assert [agent for agent, _ in spoken] == [*a_round * 3, "judge", "judge"]
+    assert [act for _, act in spoken[-2:]] == ["list_candidates", "judge"]
+    decision = state["decision"]
+    assert (decision["answer"], decision["rule"], decision["by"], decision["score"]) == ("22", "judge", "judge", 1.0)
+
+
+def test_an_answer_in_the_first_round_takes_three_calls() -> None:
+    state, model = mad([settled()])
+    assert [asked.agent for asked in model.asked] == ["affirmative", "negative", "moderator"]
+    assert (state["decision"]["answer"], state["decision"]["by"]) == ("22", "moderator")
+    assert "round 1" in state["decision"]["why"]
+
+
+def test_an_answer_in_the_second_round_ends_it_there() -> None:
+    state, model = mad([OPEN, settled(20)])
+    assert len(model.asked) == 6 and state["decision"]["answer"] == "20" and state["decision"]["score"] == 0.0
+
+
+# What is heard
+
+
+def test_each_debater_hears_what_was_said_since_it_last_spoke() -> None:
+    _, model = mad([OPEN] * 3, ["22.", JUDGED])
+    assert heard(calls(model, "affirmative")[0]) == []
+    assert heard(calls(model, "negative")[0]) == [("affirmative", 0)]
+    assert heard(calls(model, "affirmative")[2], -1) == [("negative", 1)]
+    assert heard(calls(model, "negative")[2], -1) == [("affirmative", 2)]  # of the same round
+    last = calls(model, "negative")[2]
+    assert heard(last) == [("affirmative", 0), ("negative", 0), ("affirmative", 1), ("negative", 1), ("affirmative", 2)]
+    flags = [(part.latest, part.own) for turn in last.turns for part in turn.parts if isinstance(part, Heard)]
+    assert flags == [(False, False), (False, True), (False, False), (True, True), (True, False)]
+
+
+def test_of_three_debaters_each_hears_all_before_it() -> None:
+    _, model = mad([OPEN, OPEN], ["22.", JUDGED], n=3, rounds=2)
+    assert [heard(asked, -1) for asked in calls(model, "debater_3")] == [
+        [("affirmative", 0), ("negative", 0)],
+        [("affirmative", 1), ("negative", 1)],
+    ]
+    assert heard(calls(model, "affirmative")[1], -1) == [("negative", 0), ("debater_3", 0)]
+    assert heard(calls(model, "moderator")[1], -1) == [("affirmative", 1), ("negative", 1), ("debater_3", 1)]
+    assert "Affirmative or Negative or Debater 3" in calls(model, "moderator")[0].text
+
+
+def test_debaters_never_see_the_moderator_and_the_moderator_keeps_its_history() -> None:
+    _, model = mad([OPEN] * 3, ["22.", JUDGED])
+    debating = [asked for asked in model.asked if asked.agent in ("affirmative", "negative")]
+    assert not [asked for asked in debating if "moderator" in [agent for agent, _ in heard(asked)]]
+    last = calls(model, "moderator")[2]
+    assert [turn.role for turn in last.turns] == ["system", "user", "assistant", "user", "assistant", "user"]
+    assert heard(last, 2) == [("moderator", 0)] and heard(last, -1) == [("affirmative", 2), ("negative", 2)]
+
+
+@pytest.mark.parametrize(("sees", "rounds"), [("all", [0, 0, 1, 1, 2, 2]), ("last", [2, 2]), ("first", [0, 0])])
+def test_the_judge_reads_the_rounds_it_is_to_see(sees: str, rounds: list[int]) -> None:
+    _, model = mad([OPEN] * 3, ["22 or 20.", JUDGED], judge_sees=sees)
+    listing, judging = calls(model, "judge")
+    assert [r for _, r in heard(listing)] == rounds
+    assert heard(judging) == [*heard(listing), ("judge", 2)]
+    assert listing.turns[0] == calls(model, "moderator")[0].turns[0]  # the same office
+    assert "What is 14 + 3 * 5 - 7?" in judging.turns[-1].text
+
+
+def test_moderator_and_judge_answer_in_words_whatever_the_debaters_speak() -> None:
+    _, model = mad([OPEN] * 3, ["22.", JUDGED])
+    assert {asked.options.get("speaks") for asked in model.asked if asked.agent in ("moderator", "judge")} == {"nl"}
+    assert {asked.options.get("speaks") for asked in model.asked if "ative" in asked.agent} == {None}
+
+
+# The level of disagreement
+
+
+def test_each_level_of_disagreement_says_something_else_and_two_is_the_default() -> None:
+    told = [calls(mad([settled()], disagreement=level)[1], "negative")[0].turns[0].text for level in range(4)]
+    assert len(set(told)) == 4
+    assert calls(mad([settled()])[1], "affirmative")[0].turns[0].text == told[2]
+
+
+@pytest.mark.parametrize("level", [7, -1])
+def test_another_level_is_refused(level: int) -> None:
+    with pytest.raises(UsageError, match=f"disagreement is {level}: expected (less|greater) than or equal to [03]"):
+        validated(MAD, {"disagreement": level})
+
+
+def test_a_debate_of_one_side_is_refused() -> None:
+    with pytest.raises(UsageError, match="agents is 1: expected greater than or equal to 2"):
+        validated(MAD, {"agents": 1})
+
+
+# What cannot be read
+
+
+def test_a_moderator_is_asked_once_more_and_then_leaves_it_open() -> None:
+    state, model = mad(["Hm.", "Still, hm."] * 3, ["22.", JUDGED])
+    repair = calls(model, "moderator")[1]
+    assert [turn.role for turn in repair.turns] == ["system", "user", "assistant", "user"]
+    assert '"debate_answer" is missing' in repair.turns[-1].text and "Reply in JSON alone" in repair.turns[-1].text
+    assert len(calls(model, "moderator")) == 6 and state["decision"]["by"] == "judge"
+    attempts = [message for message in board(state) if message.agent == "moderator" and message.round == 0]
+    assert [(message.attempt, message.text) for message in attempts] == [(0, "Hm."), (1, "Still, hm.")]
+    assert "asked again" in attempts[0].notes[0] and "cannot be read" in attempts[1].notes[0]
+
+
+def test_a_repaired_verdict_counts() -> None:
+    state, model = mad(["It is 22.", settled(22)])
+    assert len(model.asked) == 4 and state["decision"]["answer"] == "22"
+
+
+def test_a_judge_that_cannot_be_read_abstains() -> None:
+    state, model = mad([OPEN] * 3, ["None.", "I pass.", "I pass."])
+    assert len(model.asked) == 12
+    assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
+    assert "could not be read" in state["decision"]["why"]
+
+
+@pytest.mark.parametrize(
+    ("verdict", "calls_made"),
+    [
+        (settled(22, "No"), 11),  # an answer without a preference
+        (settled("unknown"), 11),
+        (settled(""), 11),
+        (settled("the negative side"), 14),  # no number: asked again, each round
+        (settled("22"), 3),
+        (settled("The answer is 22."), 3),
+        ("```json\n" + settled(22) + "\n```\nThank you.", 3),
+    ],
+)
+def test_it_ends_with_an_answer_that_is_preferred_and_can_be_read(verdict: str, calls_made: int) -> None:
+    _, model = mad([verdict] * 6, ["22.", JUDGED])
+    assert len(model.asked) == calls_made
+
+
+def test_the_debaters_votes_are_shown_and_do_not_count() -> None:
+    votes = mad([settled()])[0]["decision"]["votes"]
+    assert [(vote["agent"], vote["answer"], vote["counts"]) for vote in votes] == [
+        ("affirmative", "20", False),
+        ("negative", "21", False),
+    ]
+
+
+def test_other_kinds_of_answers_are_read_from_the_field() -> None:
+    for kind, given, answer in (("yes_no", "Yes", "yes"), ("label", "Correct", "correct"), ("option", "B", "B")):
+        model = ScriptedChatModel({**debaters(), "moderator": [settled(given)]})
+        state = held(built("mad", model), kind=kind, choices=["1", "2"] if kind == "option" else [])
+        assert state["decision"]["answer"] == answer

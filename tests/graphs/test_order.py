@@ -1,0 +1,66 @@
+"""Agents of one round hear nothing of it, so the order in which they happen to run changes nothing, but in MAD."""
+
+from __future__ import annotations
+
+from itertools import pairwise, permutations
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.graphs.frame import framed
+from sottovoce.nodes.act import node
+from sottovoce.nodes.company import Company
+from sottovoce.nodes.mad import by_verdict, debate, moderate
+from sottovoce.nodes.settings import MAD
+from tests.graphs.support import InOrder, built, held, outcome
+
+JSON = '{{"reasoning": "So.", "answer": "{}", "confidence_level": "0.{}"}}'
+WORDS = "{}.{} The answer is {}."
+SETTINGS: dict[str, dict[str, Any]] = {
+    "debate": {"agents": 3, "rounds": 3},
+    "reconcile": {"agents": 3, "rounds": 2},
+    "cmd": {"agents": 4, "rounds": 3},
+}
+
+
+def replies(scheme: str, agent: int) -> list[str]:
+    """Agents that never agree, and a tie at the end."""
+    if scheme == "reconcile":
+        return [JSON.format(20 + agent, 5 + agent + r) for r in range(3)]
+    return [WORDS.format(agent, r, 20 + agent % 2) for r in range(3)]
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_the_order_in_which_agents_of_a_round_run_changes_no_prompt(name: str) -> None:
+    agents = [f"agent_{i + 1}" for i in range(SETTINGS[name]["agents"])]
+    script = {agent: replies(name, i) for i, agent in enumerate(agents)} | {"secretary": ["The answer is 20."]}
+    found = []
+    for order in list(permutations(agents))[::5]:
+        model = InOrder(script, order=order)
+        state = held(built(name, model, **SETTINGS[name]))
+        assert [asked.agent for asked in model.asked if asked.agent in agents] == list(order) * 3
+        prompts = {(asked.agent, asked.act, asked.round): asked.turns for asked in model.asked}
+        found.append((prompts, outcome(state)))
+    assert len(found) > 1 and all(each == found[0] for each in found)
+
+
+def prompts_of_mad(order: list[str]) -> dict[tuple[str, int], str]:
+    """What each is asked in one round of MAD whose debaters run in this order."""
+    says = {name: [f"I am {name}. The answer is 2."] for name in order}
+    model = ScriptedChatModel({**says, "moderator": ['{"debate_answer": "2"}']})
+    company = Company(MAD, MAD(), model)
+    graph = framed(company, by_verdict)
+    for name in order:
+        graph.add_node(name, node(debate(company, name), name))
+    graph.add_node("moderator", node(moderate(company), "moderator"))
+    for before, after in pairwise(["next_round", *order, "moderator", "decide"]):
+        graph.add_edge(before, after)
+    graph.compile().invoke({"question": "1 + 1?"})
+    return {(asked.agent, asked.round): asked.text for asked in model.asked}
+
+
+def test_in_mad_the_order_changes_what_the_debaters_read() -> None:
+    first, second = (prompts_of_mad(order) for order in permutations(["affirmative", "negative"]))
+    assert "I am affirmative." in first["negative", 0] and "I am negative." not in first["affirmative", 0]
+    assert "I am affirmative." not in second["negative", 0]  # it spoke before there was anything to oppose

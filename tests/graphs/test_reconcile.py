@@ -1,0 +1,172 @@
+"""ReConcile with scripted replies: who hears what, confidences and weights, the vote, consensus (Chen et al. 2023)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.channels.message import Heard, Message
+from sottovoce.errors import UsageError
+from sottovoce.nodes.reconcile import ballot
+from sottovoce.nodes.settings import ReConcile, validated
+from sottovoce.prompts.structured import recalibrated
+from tests.graphs.support import board, built, calls, heard, held
+
+Said = list[str] | list[tuple[object, object]]
+"""Texts, or answers with confidences, one a round."""
+NAMES = ["agent_1", "agent_2", "agent_3"]
+
+
+def says(answer: object, confidence: object) -> str:
+    return f'{{"reasoning": "So.", "answer": "{answer}", "confidence_level": "{confidence}"}}'
+
+
+def reconciled(*agents: Said, **more: Any) -> tuple[Any, ScriptedChatModel]:
+    """The final state of agents that say these things, and the model that spoke."""
+    replies = {
+        f"agent_{i + 1}": [each if isinstance(each, str) else says(*each) for each in said]
+        for i, said in enumerate(agents)
+    }
+    model = ScriptedChatModel(replies)
+    settings = {"agents": len(agents), "rounds": len(agents[0]) - 1, **more}
+    return held(built("reconcile", model, **settings), target="22"), model
+
+
+def heard_parts(asked: Asked) -> list[Heard]:
+    return [part for part in asked.turns[-1].parts if isinstance(part, Heard)]
+
+
+# Confidence and vote (test oracle 1)
+
+
+@pytest.mark.parametrize(
+    ("p", "weight"),
+    [(0.59, 0.1), (0.6, 0.1), (0.61, 0.3), (0.79, 0.3), (0.8, 0.5), (0.89, 0.5), (0.9, 0.8), (0.99, 0.8), (1.0, 1.0)],
+)
+def test_a_vote_weighs_its_recalibrated_confidence(p: float, weight: float) -> None:
+    vote = ballot(Message("agent_1", 0, "answer", says(22, p)), {"question": "?"})
+    assert vote == {"agent": "agent_1", "answer": "22", "counts": True, "confidence": p, "weight": weight}
+    assert recalibrated(p) == weight
+
+
+def test_a_tie_in_weight_goes_to_the_first_agent_s_answer() -> None:
+    decision = reconciled([("22", 0.95)], [("21", 0.85)], [("21", 0.7)])[0]["decision"]
+    assert (decision["answer"], decision["rule"], decision["tied"]) == ("22", "weighted", ["22", "21"])
+    assert decision["beside"] == {"plain": "21"}
+    assert [vote["weight"] for vote in decision["votes"]] == [0.8, 0.5, 0.3]
+    assert "0.8 of 1.6 in weight for 22" in decision["why"] and "agent_1 spoke first" in decision["why"]
+
+
+def test_one_sure_agent_outweighs_two_unsure_ones_unless_heads_are_counted() -> None:
+    said: list[Said] = [[("20", 0.3)], [("20", 0.5)], [("22", 1)]]
+    assert reconciled(*said)[0]["decision"]["answer"] == "22"
+    plain = reconciled(*said, vote="plain")[0]["decision"]
+    assert (plain["answer"], plain["rule"], plain["beside"]) == ("20", "plain", {"weighted": "22"})
+
+
+@pytest.mark.parametrize(
+    ("stated", "confidence", "weight"),
+    [("300 %", 1.0, 1.0), ("85%", 0.85, 0.5), ("-2", 0.0, 0.1), ("1.4", 1.0, 1.0)],
+)
+def test_a_confidence_beyond_its_range_is_clamped_and_said_so(stated: str, confidence: float, weight: float) -> None:
+    state, model = reconciled([("22", stated)], [("22", 0.9)])
+    vote = state["decision"]["votes"][0]
+    assert (vote["confidence"], vote["weight"], len(model.asked)) == (confidence, weight, 2)
+    assert ("note" in vote) == (stated != "85%")
+
+
+def test_a_confidence_that_cannot_be_read_is_asked_for_again_and_then_counts_as_none() -> None:
+    state, model = reconciled([("22", "very"), ("22", "very much")], [("22", 0.9)], rounds=0)
+    assert '"confidence_level" is no number from 0 to 1' in calls(model, "agent_1")[1].turns[-1].text
+    assert len(model.asked) == 3
+    vote = state["decision"]["votes"][0]
+    assert (vote["answer"], vote["confidence"], vote["weight"]) == ("22", 0.0, 0.1)
+
+
+# Who hears what
+
+
+def test_every_agent_hears_all_answers_of_the_round_before_its_own_among_them_by_viewpoint() -> None:
+    _, model = reconciled([(22, 0.9)] * 3, [(21, 0.7)] * 3, [(22, 0.8)] * 3)
+    for asked in (each for each in model.asked if each.round == 2):
+        assert [turn.role for turn in asked.turns] == ["user"]  # no history
+        assert heard(asked) == [("agent_1", 1), ("agent_3", 1), ("agent_2", 1)]
+        assert all(part.latest and part.own == (part.message.agent == asked.agent) for part in heard_parts(asked))
+        assert asked.text.startswith("[user]\nWhat is 14 + 3 * 5 - 7?")
+        two, one = (asked.text.index(line) for line in ("Two agents think the answer is 22:", "One agent thinks"))
+        assert two < one
+
+
+def test_all_answers_are_listed_not_only_the_two_most_frequent() -> None:
+    _, model = reconciled([(20, 1)] * 2, [(21, 1)] * 2, [(22, 1)] * 2, [(22, 1)] * 2)
+    text = calls(model, "agent_1")[1].text
+    assert all(f"the answer is {answer}:" in text for answer in (20, 21, 22))
+
+
+def test_an_unreadable_answer_is_shown_apart_and_last() -> None:
+    _, model = reconciled(["Hm.", "Hm!", says(22, 1)], [(21, 1), (21, 1)], rounds=1)
+    text = calls(model, "agent_2")[1].text
+    assert text.index("One agent thinks the answer is 21:") < text.index("One agent gives no answer that can be read:")
+    assert "Hm!" in text
+
+
+def test_a_repaired_answer_is_the_one_that_others_hear() -> None:
+    state, model = reconciled(["It is 22.", says(22, 0.9), says(22, 1)], [(21, 1), (21, 1)], rounds=1)
+    assert [part.message.attempt for part in heard_parts(calls(model, "agent_2")[1])] == [1, 0]
+    assert [message.attempt for message in board(state) if message.round == 0] == [0, 1, 0]
+
+
+# When it ends
+
+
+def test_consensus_ends_it() -> None:
+    state, model = reconciled([(22, 0.9)] * 4, [(22.0, 0.2)] * 4, [("22", 1)] * 4)
+    assert len(model.asked) == 3 and state["decision"]["answer"] == "22"
+    assert state["decision"]["why"] == "1.9 of 1.9 in weight for 22 after round 1, all agree"
+
+
+def test_it_goes_on_to_consensus_and_no_further() -> None:
+    state, model = reconciled([(22, 0.9)] * 4, [(21, 0.2), (22, 0.5), (0, 0), (0, 0)])
+    assert len(model.asked) == 4 and state["decision"]["answer"] == "22"
+
+
+def test_an_abstention_is_no_consensus() -> None:
+    _, model = reconciled([(22, 0.9)] * 2, ["Hm.", "Hm.", says(22, 1)], rounds=1)
+    assert len(model.asked) == 2 + 1 + 2
+
+
+@pytest.mark.parametrize("rounds", [0, 1, 3])
+def test_rounds_of_discussion_come_after_the_first_answers(rounds: int) -> None:
+    _, model = reconciled([(22, 0.9)] * 4, [(21, 0.9)] * 4, rounds=rounds)
+    assert len(model.asked) == 2 * (1 + rounds)
+    assert [asked.act for asked in calls(model, "agent_1")] == ["answer", *["revise"] * rounds]
+
+
+def test_all_abstaining_ends_without_an_answer() -> None:
+    state, model = reconciled(["Hm."] * 4, ["Hm."] * 4, rounds=1)
+    decision = state["decision"]
+    assert len(model.asked) == 8
+    assert (decision["answer"], decision["score"], decision["beside"]) == (None, 0.0, {"plain": None})
+    assert decision["why"] == "no answer could be read: all abstained"
+
+
+def test_one_agent_cannot_be_reconciled() -> None:
+    with pytest.raises(UsageError, match="agents is 1: expected greater than or equal to 2"):
+        validated(ReConcile, {"agents": 1})
+
+
+# Different models, hosted ones among them
+
+
+def test_every_agent_may_have_a_model_of_its_own_and_hosted_ones_read_words() -> None:
+    models = {
+        "agent_1": ScriptedChatModel([says(22, 0.9)] * 2),
+        "agent_2": ScriptedChatModel([says(21, 0.9)] * 2, hooked=False),
+        "agent_3": ScriptedChatModel([says(21, 0.8)] * 2),
+    }
+    assert held(built("reconcile", models, rounds=1))["decision"]["answer"] == "21"
+    assert heard(models["agent_1"].asked[1]) == [("agent_2", 0), ("agent_3", 0), ("agent_1", 0)]
+    assert heard(models["agent_2"].asked[1]) == []
+    assert models["agent_2"].asked[1].text == models["agent_1"].asked[1].text
