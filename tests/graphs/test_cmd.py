@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -17,7 +18,7 @@ from sottovoce.nodes.settings.cmd import sizes_of
 from tests.graphs.support import board, built, calls, heard, held
 
 LETTERS = "ABCDEFGHIJKL"
-Said = list[object]
+Said = Sequence[object]
 """Answers, one a round."""
 
 
@@ -219,7 +220,7 @@ def test_a_group_sends_the_first_of_its_agents_that_holds_a_tied_answer_or_the_f
 
 
 def test_representatives_by_lot_are_the_same_for_the_same_seed() -> None:
-    said: list[Said] = [[20, 20]] * 3 + [[21, 21]] * 3
+    said: list[Said] = [*[[20, 20]] * 3, *[[21, 21]] * 3]
     sent = [discussed(*said, representative="random", seed=seed)[0]["groups"] for seed in (0, 0, 1, 2, 3, 4)]
     assert sent[0] == sent[1] and len({str(each) for each in sent}) > 1
 

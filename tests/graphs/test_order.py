@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise, permutations
 from typing import Any
 
@@ -37,7 +38,7 @@ def test_the_order_in_which_agents_of_a_round_run_changes_no_prompt(name: str) -
     script = {agent: replies(name, i) for i, agent in enumerate(agents)} | {"secretary": ["The answer is 20."]}
     found = []
     for order in list(permutations(agents))[::5]:
-        model = InOrder(script, order=order)
+        model = InOrder(replies=script, order=order)
         state = held(built(name, model, **SETTINGS[name]))
         assert [asked.agent for asked in model.asked if asked.agent in agents] == list(order) * 3
         prompts = {(asked.agent, asked.act, asked.round): asked.turns for asked in model.asked}
@@ -45,7 +46,7 @@ def test_the_order_in_which_agents_of_a_round_run_changes_no_prompt(name: str) -
     assert len(found) > 1 and all(each == found[0] for each in found)
 
 
-def prompts_of_mad(order: list[str]) -> dict[tuple[str, int], str]:
+def prompts_of_mad(order: Sequence[str]) -> dict[tuple[str, int], str]:
     """What each is asked in one round of MAD whose debaters run in this order."""
     says = {name: [f"I am {name}. The answer is 2."] for name in order}
     model = ScriptedChatModel({**says, "moderator": ['{"debate_answer": "2"}']})

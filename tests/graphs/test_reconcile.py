@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -14,7 +15,7 @@ from sottovoce.nodes.settings import ReConcile, validated
 from sottovoce.prompts.structured import recalibrated
 from tests.graphs.support import board, built, calls, heard, held
 
-Said = list[str] | list[tuple[object, object]]
+Said = Sequence[str | tuple[object, object]]
 """Texts, or answers with confidences, one a round."""
 NAMES = ["agent_1", "agent_2", "agent_3"]
 

@@ -1,0 +1,124 @@
+"""Every scheme under every protocol, with one model and with two of one vocabulary: a decision, or a documented end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.convert import to_messages
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Turn
+from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import ProtocolError
+from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.models import Rows
+from sottovoce.nodes import cmd, mad
+from sottovoce.nodes.state import Question, Vote, rounds_of
+from sottovoce.nodes.views import View
+from sottovoce.prompts.render import Prompts
+from tests.graphs.support import QUESTION, State, board, built, held, lonely
+from tests.support import tiny_model, tiny_tokenizer
+
+PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
+SMALL: dict[str, dict[str, Any]] = {
+    "debate": {"agents": 2, "rounds": 2},
+    "mad": {"rounds": 2},
+    "reconcile": {"agents": 2, "rounds": 1},
+    "cmd": {"agents": 4, "rounds": 2},
+    "single": {},
+    "self_consistency": {"samples": 2},
+}
+DISCUSSING = [name for name in SMALL if scheme(name).settings.discusses]
+STAFF = {"moderator", "judge", "secretary"}
+
+
+@pytest.fixture(scope="module")
+def pair(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """Two models of one vocabulary, unlike in shape."""
+    root = tmp_path_factory.mktemp("pair")
+    for name, hidden in (("one", 32), ("wide", 64)):
+        tiny_model(hidden_size=hidden, max_position_embeddings=4096).save_pretrained(root / name)
+        tiny_tokenizer().save_pretrained(root / name)
+    return [str(root / name) for name in ("one", "wide")]
+
+
+def check(state: State, protocol: str, scheme_name: str) -> None:
+    """A decision, or an abstention that says so; every message carries what its speaker's protocol says."""
+    decision = state["decision"]
+    assert decision["answer"] is not None or "could not be read" in decision["why"] or "no answer" in decision["why"]
+    assert decision["score"] in (0.0, 1.0)
+    for message in board(state):
+        spoken = "nl" if message.agent in STAFF or scheme_name == "self_consistency" else protocol
+        assert message.payload is not None and message.payload.protocol == spoken
+
+
+def test_every_scheme_is_in_the_matrix() -> None:
+    assert set(SMALL) == set(SCHEMES)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", SMALL)
+def test_one_model(name: str, protocol: str, store: PayloadStore) -> None:
+    state = held(built(name, lonely(protocol, store), **SMALL[name]), target="22")
+    assert state["notes"] == []
+    check(state, protocol, name)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("name", DISCUSSING)
+def test_two_models_of_one_vocabulary(name: str, protocol: str, pair: list[str], store: PayloadStore) -> None:
+    speakers = scheme(name).settings(**SMALL[name]).speakers()
+    models = [pair[i % 2] for i in range(len(speakers))]
+    settings = {**SMALL[name], "protocol": protocol, "model": models, "max_tokens": 4}
+    if protocol in ("sde", "hidden"):
+        with pytest.raises(ProtocolError, match=f"{protocol} needs one model on both sides.*one.*wide.*--fallback nl"):
+            held(built(name, store=store, **settings))
+        settings["fallback"] = "nl"
+    state = held(built(name, store=store, **settings), target="22")
+    assert bool(state["notes"]) == (protocol in ("sde", "hidden"))
+    assert all("in words" in note for note in state["notes"])
+    check(state, protocol, name)
+
+
+# Judge, moderator and secretary hear by the protocol
+
+
+def turns_of_staff(name: str, state: State) -> list[Turn]:
+    """What the staff of a discussion reads of its last round."""
+    rounds, asked = rounds_of(state), Question(question=QUESTION["question"])
+    view, order = View(Prompts(), asked, None), ["affirmative", "negative"]
+    if name == "cmd":
+        spoke = [agent for agent in rounds[-1] if agent not in STAFF]
+        # Whatever they said: a tie of them all.
+        tied: list[Vote] = [{"agent": agent, "answer": str(i), "counts": True} for i, agent in enumerate(spoke)]
+        return cmd.secretary_turns(view, rounds[-1], tied)
+    return (mad.moderator_turns if name == "moderator" else mad.candidates_turns)(view, order, rounds)
+
+
+@pytest.mark.parametrize("name", ["moderator", "judge", "cmd"])
+@pytest.mark.parametrize("protocol", ["cipher", "sde"])
+def test_a_latent_discussion_reaches_moderator_judge_and_secretary(
+    name: str, protocol: str, store: PayloadStore
+) -> None:
+    model = lonely(protocol, store, temperature=1.0)
+    found = "cmd" if name == "cmd" else "mad"
+    state = held(built(found, model, **SMALL[found]))
+    request = model.request(to_messages(turns_of_staff(name, state)), speaks="nl")
+    rows = [piece for piece in request.prompt if isinstance(piece, Rows)]
+    speakers = {agent for agent in rounds_of(state)[-1] if agent not in STAFF}
+    assert len(rows if protocol == "cipher" else request.edits) >= len(speakers)
+    assert request.feed.kind == "token"  # it answers in words
+
+
+def test_a_hosted_judge_reads_words_and_the_transcript_says_so(store: PayloadStore) -> None:
+    local = lonely("cipher", store)
+    hosted = ScriptedChatModel(["Hm."] * 12, hooked=False)
+    models = {"affirmative": local, "negative": local, "moderator": hosted, "judge": hosted}
+    state = held(built("mad", models, **SMALL["mad"]))
+    assert state["notes"] == [
+        f"{staff} hears {side} in words: one of them is a hosted model"
+        for side in ("affirmative", "negative")
+        for staff in ("moderator", "judge")
+    ]
+    assert {message.source for message in board(state) if message.agent in STAFF} == {"hosted"}
