@@ -29,9 +29,9 @@ PLAIN = {
     "target": "target",
     "solution": "solution",
     "decoys": "decoy",
-    "description": "description",
-    "answer_description": "answer_description",
-    "demonstrations": "demonstration",
+    "description": "task_description",
+    "answer_description": "task_answer",
+    "demonstrations": "task_demonstration",
     "hints": "hint",
 }
 """Fields of a question, and the options that give them as they are."""
@@ -53,11 +53,15 @@ class Asked(BaseModel):
     target: str | None = Field(default=None, description="the right answer; no agent reads it")
     solution: str | None = Field(default=None, description="the right answer with its working: what an expert says")
     decoy: list[str] = Field(default=[], description="a solution of another question: what a dummy says")
-    description: str | None = Field(default=None, description="what questions of the task are like, told before it")
-    answer_description: str | None = Field(
+    task_description: str | None = Field(
+        default=None, description="what questions of the task are like, told before it"
+    )
+    task_answer: str | None = Field(
         default=None, description="how the answer is to be given, in the place of the kind's own request"
     )
-    demonstration: list[str] = Field(default=[], description="a worked example: question, steps and answer as one text")
+    task_demonstration: list[str] = Field(
+        default=[], description="a worked example: question, steps and answer as one text"
+    )
     wording: list[str] = Field(default=[], description="NAME=TEXT: the question in other words, for one agent")
     starting_view: list[str] = Field(default=[], description="NAME=TEXT: the view that an agent starts from")
     hint: list[str] = Field(default=[], description="what a secretary is to mind (cmd)")

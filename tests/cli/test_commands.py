@@ -93,6 +93,32 @@ def test_documents_go_to_all_or_to_one(call: Call, models: Models) -> None:
     assert run["question"]["documents"] == {"agent_1": ["all know it"], "agent_2": ["all know it", "x = 3."]}
 
 
+def test_a_task_is_told_with_its_components(call: Call, models: Models) -> None:
+    task = ("--task-description", "Sums.", "--task-answer", "End with N.", "--task-demonstration", "1 + 1? It is 2.")
+    own = ("--wording", "agent_1=Add 2 and 2.", "--starting-view", "agent_2=It is 5.", "--hint", "Count.")
+    switches = ("--demonstrations", "off", "--chain-of-thought", "off", "--model", models.tiny, "--rounds", 1)
+
+    run = json.loads(call("debate", "2 + 2?", *task, *own, *switches, "--json", *FAST).out)
+
+    assert run["question"] == {
+        "question": "2 + 2?",
+        "kind": "number",
+        "description": "Sums.",
+        "answer_description": "End with N.",
+        "demonstrations": ["1 + 1? It is 2."],
+        "hints": ["Count."],
+        "wordings": {"agent_1": "Add 2 and 2."},
+        "starting_views": {"agent_2": "It is 5."},
+    }
+    assert (run["settings"]["demonstrations"], run["settings"]["question_description"]) == (False, True)
+
+
+def test_documents_go_to_a_side_of_mad(call: Call, models: Models) -> None:
+    run = json.loads(call("mad", "x?", "--document", "negative=x = 3.", "--rounds", 1, "--json").out)
+
+    assert run["question"]["documents"] == {"affirmative": [], "negative": ["x = 3."]}
+
+
 def test_a_saved_run_can_be_read_back_with_its_payloads(call: Call, models: Models, tmp_path: Path) -> None:
     from sottovoce.channels.store import PayloadStore
 

@@ -1,0 +1,120 @@
+"""Prompt components that a task supplies, in every scheme; wordings and starting views by agent (CMD, section 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.errors import UsageError
+from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.nodes.settings import COMPONENTS
+from tests.graphs.support import QUESTION, built, held
+
+TASK: dict[str, Any] = {
+    "description": "Sums of small numbers.",
+    "answer_description": "Close with N alone.",
+    "demonstrations": ["What is 1 + 1? It is 2.", "What is 2 + 2? It is 4."],
+}
+SHOWN = {
+    "question_description": "Sums of small numbers.",
+    "answer_description": "Close with N alone.",
+    "demonstrations": "An example:\nWhat is 1 + 1? It is 2.\nAn example:\nWhat is 2 + 2? It is 4.",
+    "chain_of_thought": "steps",
+}
+ALL_OFF = dict.fromkeys(COMPONENTS, False)
+SPEECH = '{"reasoning": "So.", "answer": 22, "confidence_level": 1, "debate_answer": 22}'
+STAFF = ("moderator", "judge", "secretary")
+
+
+def first_prompts(name: str, question: dict[str, Any] | None = None, **settings: Any) -> dict[str, str]:
+    """What each agent of a scheme is asked first, system prompts apart."""
+    model = ScriptedChatModel([SPEECH] * 60)
+    held(built(name, model, **settings), **(question or {}))
+    firsts: dict[str, Asked] = {}
+    for asked in model.asked:
+        firsts.setdefault(asked.agent, asked)
+    return {
+        agent: "\n".join(turn.text for turn in asked.turns if turn.role == "user")
+        for agent, asked in firsts.items()
+        if agent not in STAFF
+    }
+
+
+@pytest.mark.parametrize("name", SCHEMES)
+def test_every_component_of_the_task_is_in_every_first_prompt(name: str) -> None:
+    for prompt in first_prompts(name, TASK).values():
+        assert all(text in prompt for text in SHOWN.values())
+        assert prompt.index(SHOWN["question_description"]) < prompt.index("An example") < prompt.index("14 + 3 * 5 - 7")
+
+
+@pytest.mark.parametrize("component", COMPONENTS)
+@pytest.mark.parametrize("name", SCHEMES)
+def test_each_is_switched_off_by_itself(name: str, component: str) -> None:
+    for prompt in first_prompts(name, TASK, **{component: False}).values():
+        assert {each for each in COMPONENTS if SHOWN[each] in prompt} == set(COMPONENTS) - {component}
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMES if name not in ("mad", "reconcile")])
+def test_with_all_off_only_the_question_goes_in(name: str) -> None:
+    assert set(first_prompts(name, TASK, **ALL_OFF).values()) == {QUESTION["question"]}
+
+
+def test_with_all_off_reconcile_still_asks_for_its_confidence_and_mad_shows_the_other_side() -> None:
+    (prompt,) = set(first_prompts("reconcile", TASK, **ALL_OFF).values())
+    assert prompt.startswith(QUESTION["question"] + '\nReply in JSON alone:\n{"reasoning": "why", "answer": "a number"')
+    prompts = first_prompts("mad", TASK, **ALL_OFF)
+    assert prompts["affirmative"] == QUESTION["question"]
+    assert prompts["negative"].startswith(QUESTION["question"] + "\nThe affirmative side says:\n")
+
+
+def test_without_a_task_s_own_words_the_kind_s_form_is_asked_for_with_or_without_steps() -> None:
+    forms = {on: first_prompts("single", chain_of_thought=on)["agent_1"].split("\n")[-1] for on in (True, False)}
+    assert forms == {
+        True: 'Show your steps and end with "The answer is N."',
+        False: 'End with "The answer is N."',
+    }
+    steps = first_prompts("single", answer_description=False)["agent_1"].split("\n")[-1]
+    assert steps == "Show your steps."
+
+
+def test_a_task_s_own_form_stands_in_the_json_too() -> None:
+    (prompt,) = set(first_prompts("reconcile", {"answer_description": 'a "whole" number\nwithout unit'}).values())
+    assert '"answer": "a \'whole\' number without unit"' in prompt
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMES if scheme(name).settings.discusses])
+def test_the_question_may_be_worded_for_one_agent(name: str) -> None:
+    first, second = scheme(name).settings().speakers()[:2]
+    prompts = first_prompts(name, {"wordings": {first: "Work out 14 + 3 * 5 - 7."}})
+    assert "Work out 14 + 3 * 5 - 7." in prompts[first] and QUESTION["question"] not in prompts[first]
+    assert QUESTION["question"] in prompts[second] and "Work out" not in prompts[second]
+
+
+@pytest.mark.parametrize("name", [name for name in SCHEMES if scheme(name).settings.discusses])
+def test_an_agent_may_be_given_a_view_to_start_from(name: str) -> None:
+    first, second = scheme(name).settings().speakers()[:2]
+    prompts = first_prompts(name, {"starting_views": {second: "It is 21."}})
+    assert "The view you start from: It is 21." in prompts[second]
+    assert "view you start from" not in prompts[first]
+
+
+@pytest.mark.parametrize("field", ["wordings", "starting_views"])
+def test_a_wording_for_nobody_is_refused(field: str) -> None:
+    agents = ", ".join(scheme("mad").settings().speakers())
+    named = field.replace("_", " ")
+    with pytest.raises(UsageError, match=f"unknown agent among the {named}: 'agent_1'; choose from: {agents}"):
+        first_prompts("mad", {field: {"agent_1": "Hm."}})
+
+
+def test_components_of_a_wrong_type_are_refused() -> None:
+    with pytest.raises(UsageError, match=r"demonstrations is 'What is 1 \+ 1\?': expected a valid list"):
+        first_prompts("single", {"demonstrations": "What is 1 + 1?"})
+
+
+def test_steps_and_form_are_asked_for_in_later_rounds_too() -> None:
+    model = ScriptedChatModel(["The answer is 22."] * 8)
+    held(built("debate", model, rounds=2, chain_of_thought=False), **TASK)
+    later = [asked.turns[-1].text for asked in model.asked if asked.round]
+    assert all(text.endswith("Close with N alone.") and "steps" not in text for text in later)
