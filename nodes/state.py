@@ -16,6 +16,8 @@ from sottovoce.nodes.settings import first_wrong
 from sottovoce.prompts.answers import KINDS, MOST_CHOICES, Kind, same
 
 JSON = dict[str, Any]  # Any: plain JSON, as checkpoints hold it
+Reference = list[int | str]
+"""Round, agent and act of a message on the board; its latest attempt is meant."""
 
 
 class Question(TypedDict):
@@ -99,6 +101,10 @@ class Discussion(Question):
     """0-based; counts how often groups sent representatives."""
     votes: list[Vote]
     """Of the last round that was counted."""
+    heard: list[dict[str, list[Reference]]]
+    """By round and agent, where a rule says who hears what: what it answers; who is not named is silent."""
+    held: dict[str, list[Reference]]
+    """What agents were sent and keep until they are sent more."""
     notes: list[str]
     """What a reader must know of the run as a whole, e.g. edges carried in words."""
     decision: Decision

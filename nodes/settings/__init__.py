@@ -17,6 +17,7 @@ from sottovoce.nodes.settings.base import (
 )
 from sottovoce.nodes.settings.cmd import CMD
 from sottovoce.nodes.settings.debate import Debate, FinalRule, Order, Role
+from sottovoce.nodes.settings.discussion import MesSync
 from sottovoce.nodes.settings.mad import MAD
 from sottovoce.nodes.settings.reconcile import ReConcile
 
@@ -31,6 +32,7 @@ __all__ = [
     "AnySettings",
     "Debate",
     "FinalRule",
+    "MesSync",
     "Order",
     "ReConcile",
     "Role",

@@ -1,0 +1,169 @@
+"""The rule of a discussion: who speaks first, who hears whom, what a prompt is made of, and when it is over.
+
+CMD's message passing (arXiv 2402.18272, Algorithm 2, "MesSync") holds any discussion that such a rule
+describes; `nodes/discussion.py` does what it says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Protocol
+
+from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.errors import UsageError, choose
+from sottovoce.nodes.decide import majority
+from sottovoce.nodes.state import Decision, Discussion, Question, Vote
+from sottovoce.nodes.views import View
+from sottovoce.prompts import answers
+
+RULE = "rule"
+"""Who speaks where all agents are silent."""
+SILENT = "<silence>"
+"""What an agent says that has nothing to say: nobody hears it, and it is no vote."""
+
+
+class DiscussionRule(Protocol):
+    """Derive from it and write what is different; any object that has these methods serves as well.
+
+    As it stands, all agents speak in every round, hear all others of the round before, and never stop.
+    A rule answers from what it is told and keeps nothing in mind: it is asked by agents side by side, and
+    again where a run is resumed. `agents` are all that discuss, in order; rounds and depths are 0-based.
+    """
+
+    def first_speakers(self, agents: Sequence[str]) -> Iterable[str]:
+        """Who speaks in round 0, having heard nothing."""
+        return agents
+
+    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
+        """Who hears in round `depth` what `sender` said in the round before; it may be the sender itself, or nobody."""
+        return [agent for agent in agents if agent != sender]
+
+    def hold(self, agent: str, messages: Sequence[Message], depth: int) -> bool:
+        """Whether `agent` says nothing in round `depth`, and keeps what it was sent until it is sent more.
+
+        `messages` are all that it has not answered, those that it kept first.
+        """
+        return False
+
+    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> list[Turn]:
+        """The prompt of `view.agent`, from all that it said and heard.
+
+        `own[i]` was its answer to `heard[i]`; the last of `heard` has no answer yet. Messages stand in senders'
+        order, what was held before them.
+        """
+        return chat(view, own, heard)
+
+    def modify(self, view: View, turns: list[Turn]) -> list[Turn]:
+        """The prompt as it is sent."""
+        return turns
+
+    def validate(self, view: View, text: str) -> str:
+        """What is wrong with an answer, in a few words, or nothing.
+
+        The agent is asked once to say it again; what is still wrong is heard as it is, and its vote is an abstention.
+        """
+        return ""
+
+    def silence(self, depth: int) -> str:
+        """What RULE says where nobody is sent anything for round `depth`; if nothing, the discussion is over.
+
+        Who hears it is asked of `receivers`, with RULE as the sender.
+        """
+        return ""
+
+    def is_over(self, state: Discussion) -> bool:
+        """Whether it ends after this round; `state["votes"]` are read from what each agent said last."""
+        return False
+
+    def decide(self, votes: Sequence[Vote], question: Question) -> Decision:
+        """How it ended, where no secretary was asked."""
+        return majority(votes, question)
+
+
+def chat(view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> list[Turn]:
+    """A debater's chat: the question, and before each own answer what was heard (Du et al. 2023).
+
+    Who was sent something before it first spoke reads that after the question; who hears nobody else verifies
+    its own answer.
+    """
+    turns = view.system_turn()
+    for i, messages in enumerate(heard):
+        turns.append(_asked(view, messages, first=i == 0, latest=i == len(own)))
+        if i < len(own):
+            turns.append(Turn("assistant", (Heard(own[i], latest=i == len(own) - 1, own=True),)))
+    return turns
+
+
+def _asked(view: View, messages: Sequence[Message], *, first: bool, latest: bool) -> Turn:
+    blocks = [view.asked()] if first else []
+    others = [Heard(message, latest=latest) for message in messages if message.agent not in (view.agent, RULE)]
+    if others:
+        blocks.append(view.user("debate/revise", others=others, own="", own_first=False).parts)
+    elif not first:
+        blocks.append(view.user("debate/verify").parts)
+    blocks += [(message.text,) for message in messages if message.agent == RULE]
+    return Turn("user", (*blocks[0], *(part for block in blocks[1:] for part in ("\n", *block))))
+
+
+def unreadable(view: View, text: str) -> str:
+    """The complaint of a text that holds no answer of the question's kind; a rule may `validate` by it."""
+    found = answers.read(text, view.kind, view.question.get("choices"))
+    return "" if found is not None else f"it holds no {view.kind.replace('_', ' or ')}"
+
+
+def check_rule(rule: DiscussionRule, agents: Sequence[str]) -> None:
+    """Refuse what cannot be a rule, before any model speaks.
+
+    Raises:
+        UsageError: it is a class, lacks a method, or names no first speakers and receivers among the agents.
+    """
+    if isinstance(rule, type):
+        raise UsageError(f"the rule is the class {rule.__name__}; give an object of it, like {rule.__name__}()")
+    methods = [name for name in vars(DiscussionRule) if not name.startswith("_")]
+    if missing := [name for name in methods if not callable(getattr(rule, name, None))]:
+        raise UsageError(
+            f"the rule {_name(rule)} has no method {', '.join(missing)}; "
+            "write it, or derive the class from DiscussionRule, which has them all"
+        )
+    first = first_of(rule, agents)
+    if not first:
+        raise UsageError(f"the rule {_name(rule)} names no first speaker; expected some of: {', '.join(agents)}")
+    for agent in first:
+        receivers_of(rule, agent, 1, agents)
+
+
+def first_of(rule: DiscussionRule, agents: Sequence[str]) -> list[str]:
+    """Who speaks first, in agents' order."""
+    return _among(agents, rule.first_speakers(agents), f"first speaker of the rule {_name(rule)}")
+
+
+def receivers_of(rule: DiscussionRule, sender: str, depth: int, agents: Sequence[str]) -> list[str]:
+    """Who hears a sender, in agents' order.
+
+    Raises:
+        UsageError: the rule names somebody who is no agent.
+    """
+    found = rule.receivers(sender, depth, agents)
+    return _among(agents, found, f"receiver of {sender!r} at depth {depth} by the rule {_name(rule)}")
+
+
+def never_over(rule: DiscussionRule, depth: int) -> UsageError:
+    """The complaint of a discussion that has run as long as it may."""
+    return UsageError(
+        f"the rule {_name(rule)} is not over after {depth} rounds; expected an end by then: "
+        "let its is_over say when, or raise the setting 'depth'"
+    )
+
+
+def _among(agents: Sequence[str], found: Iterable[str], what: str) -> list[str]:
+    if isinstance(found, str):  # it would be read letter by letter
+        raise UsageError(f"{what}: found {found!r}; expected a list of agents, like [{found!r}]")
+    named = list(found)
+    for name in named:
+        if name not in agents:
+            raise UsageError(choose(f"{what}:", name, list(agents)))
+    return [agent for agent in agents if agent in named]
+
+
+def _name(rule: DiscussionRule) -> str:
+    return type(rule).__name__

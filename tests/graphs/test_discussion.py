@@ -1,0 +1,596 @@
+"""Discussions by a rule: Debate, a ring and CMD as rules agree with their own graphs; what a rule can say, and not."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import permutations
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.checkpoint.sqlite import SqliteSaver
+
+import sottovoce.graphs.discussion
+from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import UsageError
+from sottovoce.graphs.cmd import create_cmd
+from sottovoce.graphs.discussion import create_discussion
+from sottovoce.graphs.frame import framed
+from sottovoce.nodes.act import Act, Steps, node
+from sottovoce.nodes.cmd import answer_turns, discuss_turns
+from sottovoce.nodes.company import Company, Models
+from sottovoce.nodes.debate import average
+from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, unreadable
+from sottovoce.nodes.say import say
+from sottovoce.nodes.settings import CMD, Debate, MesSync
+from sottovoce.nodes.settings.cmd import grouped
+from sottovoce.nodes.state import Decision, Discussion, Question, Vote, said
+from sottovoce.nodes.tally import ballot, viewpoints
+from sottovoce.nodes.views import View
+from tests.graphs.support import (
+    QUESTION,
+    Graph,
+    InOrder,
+    State,
+    board,
+    calls,
+    debating,
+    heard,
+    held,
+    lonely,
+    marked,
+    outcome,
+    script,
+    texts,
+)
+
+NAMES = ["agent_1", "agent_2", "agent_3"]
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
+# Rules
+
+
+@dataclass
+class AllHearAll(DiscussionRule):
+    """Debate (Du et al. 2023): everybody hears all others, for so many rounds; who is alone checks itself."""
+
+    rounds: int = 3
+
+    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
+        return [agent for agent in agents if agent != sender] or [sender]
+
+    def is_over(self, state: Discussion) -> bool:
+        return state["round"] + 1 == self.rounds
+
+
+class Ring(AllHearAll):
+    """Each hears what its left neighbour said last, and that alone."""
+
+    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> list[str]:
+        return [agents[(agents.index(sender) + 1) % len(agents)]]
+
+    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> list[Turn]:
+        return view.fresh(own[-1], heard[-1]) if own else view.independent()
+
+
+@dataclass
+class Groups(AllHearAll):
+    """CMD (arXiv 2402.18272): the own group is heard in full, of the others how many hold which view."""
+
+    agents: int = 6
+
+    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> list[Turn]:
+        if not own:
+            return answer_turns(view)
+        messages = {message.agent: message for message in [*heard[-1], own[-1]]}
+        votes = [ballot(message, view.question) for message in messages.values()]
+        return discuss_turns(view, messages, votes, grouped([f"agent_{i + 1}" for i in range(self.agents)]))
+
+
+class Relay(DiscussionRule):
+    """One speaks after the other, once."""
+
+    def first_speakers(self, agents: Sequence[str]) -> Iterable[str]:
+        return agents[:1]
+
+    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
+        return agents[depth : depth + 1]
+
+
+class Patient(AllHearAll):
+    """agent_2 keeps what it is sent in round 1."""
+
+    def hold(self, agent: str, messages: Sequence[Message], depth: int) -> bool:
+        return agent == "agent_2" and depth == 1
+
+
+def discussing(rule: DiscussionRule, models: Models = None, *, saver: Any = None, **settings: Any) -> Graph:
+    """A compiled discussion."""
+    store = settings.pop("store", None)
+    return create_discussion(rule, MesSync(**settings), models=models, store=store).compile(checkpointer=saver)
+
+
+def asked(model: ScriptedChatModel) -> dict[tuple[str, int, str], tuple[tuple[Turn, ...], object]]:
+    """The prompt and the options of every call: turns with the messages in them, seeds, temperatures."""
+    return {(call.agent, call.round, call.act): (call.turns, dict(call.options)) for call in model.asked}
+
+
+def flags(call: Asked) -> list[tuple[str, int, bool, bool]]:
+    """Agent, round, latest and own of every message in a prompt."""
+    parts = [part for turn in call.turns for part in turn.parts if isinstance(part, Heard)]
+    return [(part.message.agent, part.message.round, part.latest, part.own) for part in parts]
+
+
+def same_run(found: State, expected: State) -> bool:
+    return board(found) == board(expected) and found["decision"] == expected["decision"]
+
+
+def carried(state: State) -> list[tuple[str, tuple[int, ...], object]]:
+    """What lies under the words; its digest may differ in the last bit."""
+    refs = [message.payload for message in board(state) if message.payload]
+    assert len(refs) == len(board(state))
+    return [(ref.protocol, ref.load().ids, ref.layers) for ref in refs]
+
+
+# Known schemes as rules
+
+
+@pytest.mark.parametrize("rounds", [1, 2, 3])
+@pytest.mark.parametrize("agents", [1, 2, 3, 4])
+def test_debate_as_a_rule_has_the_prompts_seeds_messages_and_decision_of_the_debate(agents: int, rounds: int) -> None:
+    model, expected = marked(agents, rounds), marked(agents, rounds)
+    more: Any = {"agents": agents, "temperature": [0.5], "system": ["Be brief."], "seed": 7}
+    question: Any = {"target": "1", "documents": {"agent_1": ["Mia has 3."]}, "starting_views": {"agent_1": "2"}}
+
+    state = held(discussing(AllHearAll(rounds), model, **more), **question)
+
+    assert same_run(state, held(debating(expected, rounds=rounds, **more), **question))
+    assert len(model.asked) == agents * rounds
+    assert asked(model) == asked(expected)
+
+
+@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])
+def test_debate_as_a_rule_carries_what_the_debate_carries(protocol: str, store: PayloadStore) -> None:
+    state = held(discussing(AllHearAll(3), lonely(protocol, store), agents=2))
+    expected = held(debating(lonely(protocol, store), agents=2, rounds=3, rule="majority"))
+    assert outcome(state) == outcome(expected)
+    assert len(texts(state)) == 6
+    assert carried(state) == carried(expected)
+
+
+def ring_by_hand(rounds: int, model: ScriptedChatModel) -> Graph:
+    """The ring as a graph of its own."""
+    company = Company(Debate, Debate(agents=len(NAMES), rounds=rounds), model)
+
+    def listen(agent: str, left: str) -> Act:
+        def act(state: Discussion) -> Steps:
+            stage, before = company.stage(state), state["round"] - 1
+            view = stage.view(state, agent, agent)
+            own, neighbour = said(state, agent, before), said(state, left, before)
+            turns = view.fresh(own, [neighbour]) if own and neighbour else view.independent()
+            return {"board": (yield from say(stage, state, agent, turns, "revise" if own else "answer"))}
+
+        return act
+
+    graph = framed(company)
+    graph.add_node("close_round", lambda state: {})
+    for agent, left in zip(NAMES, [NAMES[-1], *NAMES], strict=False):
+        graph.add_node(agent, node(listen(agent, left), agent))
+        graph.add_edge("next_round", agent)
+        graph.add_edge(agent, "close_round")
+    ends = {True: "decide", False: "next_round"}
+    graph.add_conditional_edges("close_round", lambda state: state["round"] + 1 == rounds, ends)  # type: ignore[arg-type]
+    return graph.compile()
+
+
+def test_a_ring_as_a_rule_agrees_with_a_ring_as_a_graph() -> None:
+    model, expected = marked(3, 4), marked(3, 4)
+    assert same_run(held(discussing(Ring(4), model)), held(ring_by_hand(4, expected)))
+    assert asked(model) == asked(expected)
+    assert [heard(call) for call in calls(model, "agent_1")[1:]] == [[("agent_3", r), ("agent_1", r)] for r in range(3)]
+
+
+@pytest.mark.parametrize("agents", [4, 6, 7])
+def test_cmd_as_a_rule_agrees_with_cmd_its_secretary_included(agents: int) -> None:
+    said = {f"agent_{i + 1}": [f"{20 + (i + r) % 2 + i // 6 * 9}" for r in range(3)] for i in range(agents)}
+    model, expected = (script({**said, "secretary": ["22"]}) for _ in range(2))
+    if agents == 7:  # of three answers two are tied
+        assert len({answers[-1] for answers in said.values()}) == 3
+    state = held(discussing(Groups(3, agents), model, agents=agents, secretary=True))
+    cmd = create_cmd(CMD(agents=agents), models=expected).compile()
+    assert same_run(state, held(cmd))
+    assert asked(model) == asked(expected)
+    assert (state["decision"]["answer"], state["decision"]["by"]) == ("22", "secretary")
+
+
+def test_the_example_runs() -> None:
+    found = doctest.testmod(sottovoce.graphs.discussion)
+    assert (found.failed, found.attempted > 5) == (0, True)
+
+
+def test_any_object_with_the_methods_is_a_rule() -> None:
+    class Stranger:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(AllHearAll(2), name)
+
+    rule: Any = Stranger()
+    assert same_run(held(discussing(rule, marked(3, 2))), held(debating(marked(3, 2), agents=3, rounds=2)))
+
+
+# What a rule can say
+
+
+def test_who_was_not_sent_anything_is_not_asked_and_says_nothing() -> None:
+    model = marked(3, 1)
+    state = held(discussing(Relay(), model))
+    assert [(call.agent, call.round, call.act) for call in model.asked] == [
+        ("agent_1", 0, "answer"),
+        ("agent_2", 1, "answer"),
+        ("agent_3", 2, "answer"),
+    ]
+    assert [heard(call) for call in model.asked] == [[], [("agent_1", 0)], [("agent_2", 1)]]
+    assert len(board(state)) == 3
+    assert [vote["answer"] for vote in state["decision"]["votes"]] == ["0", "0", "0"]  # everybody's last message
+
+
+def test_who_hears_before_it_first_speaks_reads_it_with_the_question() -> None:
+    model = marked(3, 1)
+    question: Any = {"documents": {"agent_2": ["Mia has 3."]}, "description": "Sums."}
+    held(discussing(Relay(), model, system=["Be brief."]), **question)
+    (call,) = calls(model, "agent_2")
+    assert [turn.role for turn in call.turns] == ["system", "user"]
+    assert flags(call) == [("agent_1", 0, True, False)]
+    assert [each in call.text for each in ("Mia has 3.", "Sums.", "Another agent")] == [True] * 3
+
+
+def test_what_is_held_comes_before_what_is_heard_next_and_its_receiver_is_silent_meanwhile() -> None:
+    model = marked(3, 3)
+    state = held(discussing(Patient(3), model))
+    assert [(call.round, call.act) for call in calls(model, "agent_2")] == [(0, "answer"), (2, "revise")]
+    assert flags(calls(model, "agent_2")[-1]) == [
+        ("agent_2", 0, True, True),
+        ("agent_1", 0, True, False),
+        ("agent_3", 0, True, False),
+        ("agent_1", 1, True, False),
+        ("agent_3", 1, True, False),
+    ]
+    assert heard(calls(model, "agent_1")[-1], -1) == [("agent_3", 1)]
+    assert len(board(state)) == 8
+
+
+def test_what_was_held_stays_together_in_the_chat_of_later_rounds() -> None:
+    model = marked(3, 4)
+    held(discussing(Patient(4), model))
+    last = calls(model, "agent_2")[-1]
+    assert [turn.role for turn in last.turns] == ["user", "assistant", "user", "assistant", "user"]
+    assert heard(last, 2) == [("agent_1", 0), ("agent_3", 0), ("agent_1", 1), ("agent_3", 1)]
+    assert [latest for *_, latest, _ in flags(last)] == [False] * 5 + [True] * 3
+
+
+def test_an_agent_can_wait_until_it_has_heard_enough() -> None:
+    class Quorum(Relay):
+        def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
+            return {1: [agents[1], agents[2]], 2: [agents[2]]}.get(depth, [])
+
+        def hold(self, agent: str, messages: Sequence[Message], depth: int) -> bool:
+            return agent == "agent_3" and len(messages) < 2
+
+    model = marked(3, 1)
+    held(discussing(Quorum(), model))
+    assert [(call.agent, call.round) for call in model.asked] == [("agent_1", 0), ("agent_2", 1), ("agent_3", 2)]
+    assert heard(model.asked[-1]) == [("agent_1", 0), ("agent_2", 1)]
+
+
+def test_what_is_held_and_followed_by_nothing_is_never_heard() -> None:
+    class Deaf(AllHearAll):
+        def hold(self, agent: str, messages: Sequence[Message], depth: int) -> bool:
+            return True
+
+    model = marked(3, 1)
+    state = held(discussing(Deaf(9), model))
+    assert (len(model.asked), state["decision"]["answer"]) == (3, "0")
+
+
+class Chaired(Relay):
+    """Where the relay has ended, the first is asked once more."""
+
+    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
+        return agents[:1] if sender == RULE else super().receivers(sender, depth, agents)
+
+    def silence(self, depth: int) -> str:
+        return "Is that your last word?" if depth == 3 else ""
+
+
+def test_in_silence_the_rule_speaks_in_words_and_its_receivers_answer() -> None:
+    model = marked(3, 2)
+    state = held(discussing(Chaired(), model))
+    last = model.asked[-1]
+    assert (last.agent, last.round, last.act, heard(last)) == ("agent_1", 3, "revise", [("agent_1", 0)])
+    assert last.turns[-1].text.endswith("\nIs that your last word?")
+    assert "Another agent" not in last.text
+    (remark,) = (message for message in board(state) if message.agent == RULE)
+    assert (remark.key, remark.source) == ((2, RULE, "break_silence", 0), "rule")
+    assert [vote["agent"] for vote in state["decision"]["votes"]] == NAMES
+
+
+def test_who_says_that_it_is_silent_is_heard_by_nobody_and_its_word_before_counts() -> None:
+    model = script({"agent_1": ["22"] * 3, "agent_2": ["21"], "agent_3": ["22"] * 3})
+    model.replies["agent_2"] += [SILENT, f" {SILENT}\n"]
+    state = held(discussing(AllHearAll(3), model))
+    assert heard(calls(model, "agent_1")[-1], -1) == [("agent_3", 1)]
+    assert [vote["answer"] for vote in state["decision"]["votes"]] == ["22", "21", "22"]
+
+
+def test_when_all_are_silent_it_is_over() -> None:
+    model = ScriptedChatModel({name: ["It is 22.", SILENT] for name in NAMES})
+    state = held(discussing(AllHearAll(9), model))
+    assert (len(model.asked), state["round"], state["decision"]["answer"]) == (6, 1, "22")
+
+
+class UntilAgreed(AllHearAll):
+    """A debate that ends when all agree."""
+
+    def is_over(self, state: Discussion) -> bool:
+        return super().is_over(state) or len(viewpoints(state["votes"], state)) == 1
+
+
+def test_a_rule_can_end_it_by_what_agents_answer() -> None:
+    model = script({"agent_1": ["22", "22"], "agent_2": ["21", "22"], "agent_3": ["22", "22"]})
+    state = held(discussing(UntilAgreed(9), model))
+    assert (state["round"], state["decision"]["why"]) == (1, "3 of 3 say 22")
+
+
+def test_a_rule_can_change_the_prompt_as_it_is_sent() -> None:
+    class Reminding(AllHearAll):
+        def modify(self, view: View, turns: list[Turn]) -> list[Turn]:
+            return [*turns, Turn("system", (f"Mind the signs, {view.agent}.",))]
+
+    model = marked(2, 2)
+    held(discussing(Reminding(2), model, agents=2))
+    assert all(call.turns[-1].text == f"Mind the signs, {call.agent}." for call in model.asked)
+
+
+class Strict(AllHearAll):
+    """Answers must be readable."""
+
+    def validate(self, view: View, text: str) -> str:
+        return unreadable(view, text)
+
+
+def test_an_answer_that_the_rule_finds_wrong_is_asked_for_once_more() -> None:
+    model = script({"agent_1": ["22", "22"], "agent_2": ["22", "22"]})
+    model.replies["agent_1"].insert(0, "Who knows?")
+    state = held(discussing(Strict(2), model, agents=2))
+    first = [message for message in board(state) if (message.agent, message.round) == ("agent_1", 0)]
+    assert [(message.attempt, message.text) for message in first] == [(0, "Who knows?"), (1, "The answer is 22.")]
+    assert "This cannot be read: it holds no number." in calls(model, "agent_1")[1].text
+    assert calls(model, "agent_1")[0].options["seed"] != calls(model, "agent_1")[1].options["seed"]
+    assert "Who knows?" not in calls(model, "agent_2")[-1].text
+
+
+def test_silence_is_no_wrong_answer() -> None:
+    model = ScriptedChatModel({"agent_1": ["It is 22.", SILENT], "agent_2": ["It is 22.", "It is 22."]})
+    state = held(discussing(Strict(2), model, agents=2))
+    assert (len(model.asked), len(board(state))) == (4, 4)
+
+
+def test_an_answer_that_is_wrong_again_is_heard_and_is_an_abstention() -> None:
+    class NeverTwentyOne(AllHearAll):
+        def validate(self, view: View, text: str) -> str:
+            return "it says 21" if "21" in text else ""
+
+    model = script({"agent_1": ["21", "21", "21", "21"], "agent_2": ["22", "22"]})
+    state = held(discussing(NeverTwentyOne(2), model, agents=2))
+    assert [vote["answer"] for vote in state["decision"]["votes"]] == [None, "22"]
+    assert state["decision"]["answer"] == "22"
+    assert heard(calls(model, "agent_2")[-1], -1) == [("agent_1", 0)]
+    assert board(state)[1].notes == ("cannot be read: it says 21",)
+
+
+def test_a_rule_can_decide_by_itself() -> None:
+    class OnAverage(AllHearAll):
+        def decide(self, votes: Sequence[Vote], question: Question) -> Decision:
+            return average(list(votes), question)  # type: ignore[arg-type]  # of the state it reads the question
+
+    state = held(discussing(OnAverage(1), script({"agent_1": ["22"], "agent_2": ["1"]}), agents=2), target="22")
+    assert (state["decision"]["rule"], state["decision"]["score"]) == ("average", 0.5)
+
+
+def test_the_secretary_is_asked_at_a_tie_alone_after_everybody_s_last_words() -> None:
+    says = {"agent_1": ["22"], "agent_2": ["21"], "agent_3": ["22"], "secretary": ["21"]}
+    model = script(says)
+    state = held(discussing(Relay(), model, secretary=True))
+    assert (state["decision"]["answer"], calls(model, "secretary")) == ("22", [])
+    model = script({**says, "agent_3": ["20"]})
+    model.replies["secretary"].insert(0, "Who knows?")
+    state = held(discussing(Relay(), model, secretary=True))
+    assert heard(calls(model, "secretary")[0]) == [("agent_1", 0), ("agent_2", 1), ("agent_3", 2)]
+    assert (state["decision"]["answer"], state["decision"]["by"]) == ("21", "secretary")
+    assert [message.attempt for message in board(state) if message.agent == "secretary"] == [0, 1]
+
+
+# Runs
+
+
+@pytest.mark.parametrize("rule", [AllHearAll(3), Ring(3), UntilAgreed(3)])
+def test_the_order_in_which_agents_of_a_round_happen_to_run_changes_nothing(rule: DiscussionRule) -> None:
+    found = []
+    for order in permutations(NAMES):
+        model = InOrder(replies=marked(3, 3).replies, order=order)
+        found.append((outcome(held(discussing(rule, model))), asked(model)))
+    assert all(each == found[0] for each in found)
+
+
+@pytest.mark.parametrize("rule", [AllHearAll(3), Patient(3), Chaired()])
+async def test_sync_async_and_many_at_once_the_result_is_the_same(rule: DiscussionRule, store: PayloadStore) -> None:
+    graph = discussing(rule, lonely("sde", store))
+    expected = held(graph)
+    keys = ["board", "decision"]
+    assert outcome(await graph.ainvoke(QUESTION, output_keys=keys)) == outcome(expected)
+    for state in await graph.abatch([QUESTION, QUESTION], output_keys=keys):
+        assert outcome(state) == outcome(expected)
+
+
+def plain(value: Any) -> Any:
+    """The value as JSON has it; raises TypeError where it is anything more than that and the board's messages."""
+    return json.loads(json.dumps(value, default=Message.to_dict))
+
+
+@pytest.mark.parametrize("rule", [Patient(3), Chaired()])
+def test_the_state_is_plain_json_and_holds_every_message_once(rule: DiscussionRule) -> None:
+    graph = discussing(rule, marked(3, 3), saver=InMemorySaver())
+    held(graph, THREAD)
+    for snapshot in graph.get_state_history(THREAD):
+        values = plain(snapshot.values)
+        without = {name: value for name, value in values.items() if name not in ("board", "decision", "votes")}
+        assert not any(message["text"] in json.dumps(without) for message in values.get("board", []))
+    assert graph.get_state(THREAD).values["heard"][2]["agent_3"]
+
+
+def test_a_run_that_stopped_anywhere_goes_on_with_another_rule_object_as_if_unbroken(tmp_path: Path) -> None:
+    unbroken = held(discussing(Patient(3), marked(3, 3)))
+    for stop in range(1, 11):
+        model = marked(3, 3)
+        with SqliteSaver.from_conn_string(str(tmp_path / f"{stop}.db")) as saver:
+            graph = discussing(Patient(3), model, saver=saver)
+            for done, _ in enumerate(graph.stream(QUESTION, THREAD, stream_mode="values", durability="sync")):
+                if done == stop:
+                    break
+        with SqliteSaver.from_conn_string(str(tmp_path / f"{stop}.db")) as saver:
+            graph = discussing(Patient(3), model, saver=saver)
+            assert graph.get_state(THREAD).next
+            assert same_run(graph.invoke(None, THREAD, output_keys=["board", "decision"]), unbroken)
+        assert len(model.asked) == 8
+
+
+def test_an_edited_message_is_heard_in_its_new_words() -> None:
+    model = marked(2, 3)
+    graph = discussing(AllHearAll(2), model, agents=2, saver=InMemorySaver())
+    held(graph, THREAD)
+    snapshot = next(each for each in graph.get_state_history(THREAD) if each.next == ("agent_1", "agent_2"))
+    edit = {**board(snapshot.values)[0].to_dict(), "text": "It is 9.", "attempt": 1}
+    fork = graph.update_state(snapshot.config, {"board": [edit]}, as_node="next_round")
+    graph.invoke(None, fork)
+    assert "It is 9." in calls(model, "agent_2")[-1].text
+
+
+def test_a_message_that_was_taken_from_the_board_is_missed() -> None:
+    graph = discussing(AllHearAll(2), marked(2, 3), agents=2, saver=InMemorySaver())
+    held(graph, THREAD)
+    snapshot = next(each for each in graph.get_state_history(THREAD) if each.next == ("agent_1", "agent_2"))
+    rest = [message.to_dict() for message in board(snapshot.values)[1:]]
+    fork = graph.update_state(snapshot.config, {"board": {"__overwrite__": rest}}, as_node="next_round")
+    with pytest.raises(UsageError, match="'agent_1' has no message of round 0, act 'answer', on the board"):
+        graph.invoke(None, fork)
+
+
+@pytest.mark.parametrize("secretary", [True, False])
+def test_the_drawing_names_the_agents_and_every_way(secretary: bool) -> None:
+    drawn = discussing(AllHearAll(), secretary=secretary).get_graph()
+    ways = {edge.target for edge in drawn.edges if edge.source == "pass_on"}
+    assert ways == {"next_round", "decide", *(["secretary"] if secretary else [])}
+    assert {edge.target for edge in drawn.edges if edge.source == "next_round"} == set(NAMES)
+
+
+# What is no rule
+
+
+class NoOne(DiscussionRule):
+    def first_speakers(self, agents: Sequence[str]) -> Iterable[str]:
+        return []
+
+
+class Misled(DiscussionRule):
+    def first_speakers(self, agents: Sequence[str]) -> Iterable[str]:
+        return ["agent_9"]
+
+
+@dataclass
+class Astray(DiscussionRule):
+    to: Any
+    depth: int = 1
+
+    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
+        found: Iterable[str] = self.to if depth == self.depth else agents
+        return found
+
+
+class Silent:
+    def first_speakers(self, agents: Sequence[str]) -> Iterable[str]:
+        return agents
+
+
+@pytest.mark.parametrize(
+    ("rule", "expected"),
+    [
+        (NoOne(), "the rule NoOne names no first speaker; expected some of: agent_1, agent_2, agent_3"),
+        (
+            Misled(),
+            "unknown first speaker of the rule Misled: 'agent_9'; choose from: agent_1, agent_2, agent_3",
+        ),
+        (
+            Astray(["agent_1", "agent_9"]),
+            "unknown receiver of 'agent_1' at depth 1 by the rule Astray: 'agent_9'; choose from: agent_1, ",
+        ),
+        (
+            Astray("agent_2"),
+            "receiver of 'agent_1' at depth 1 by the rule Astray: found 'agent_2'; expected a list of agents",
+        ),
+        (AllHearAll, "the rule is the class AllHearAll; give an object of it"),
+        (Silent(), "the rule Silent has no method receivers, hold, merge, modify, validate, silence, is_over, decide"),
+    ],
+)
+def test_what_cannot_be_a_rule_is_refused_when_the_graph_is_made(rule: Any, expected: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        discussing(rule, marked(3, 1))
+    assert expected in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_receiver_that_is_unknown_later_is_told_with_its_round() -> None:
+    with pytest.raises(UsageError, match="unknown receiver of 'agent_1' at depth 2 by the rule Astray: 'nobody'"):
+        held(discussing(Astray(["nobody"], 2), marked(3, 2)))
+
+
+class Humming(Relay):
+    """Speaks to nobody, for ever."""
+
+    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
+        return []
+
+    def silence(self, depth: int) -> str:
+        return "Hm."
+
+
+class Endless(DiscussionRule):
+    """Everybody speaks for ever."""
+
+
+@pytest.mark.parametrize("rule", [Humming(), Endless()])
+def test_a_rule_that_is_never_over_is_stopped_with_a_word_of_ours(rule: DiscussionRule) -> None:
+    expected = f"the rule {type(rule).__name__} is not over after 4 rounds; expected an end by then"
+    model = ScriptedChatModel(["It is 22."] * 20)
+    with pytest.raises(UsageError, match=expected):
+        held(discussing(rule, model, depth=4))
+    assert len(model.asked) == (1 if isinstance(rule, Humming) else 12)
+
+
+def test_a_rule_may_use_all_rounds_that_there_are() -> None:
+    assert held(discussing(AllHearAll(4), marked(3, 4), depth=4))["round"] == 3
+
+
+def test_every_agent_needs_a_model() -> None:
+    with pytest.raises(UsageError, match="no model for agent 'agent_3'; models names only: agent_1, agent_2"):
+        held(discussing(AllHearAll(), dict.fromkeys(NAMES[:2], marked(3, 3))))
+
+
+def test_the_context_cannot_ask_for_other_agents() -> None:
+    graph = discussing(AllHearAll(), marked(3, 3))
+    with pytest.raises(UsageError, match="the context asks for 4 agents, but this graph was built with 3 agents"):
+        graph.invoke(QUESTION, context={"agents": 4})
