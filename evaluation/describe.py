@@ -1,18 +1,17 @@
-"""A run in words: what a message carried, who made it, how it was decided. Views and Markdown share them."""
+"""A message in words: who made it, what it carried, what is to be known of it. Views and Markdown share them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from sottovoce.channels.board import latest
 from sottovoce.channels.message import Message
 from sottovoce.errors import PayloadError
 from sottovoce.evaluation.printable import counted, one_line, size
 from sottovoce.evaluation.record import Run
-from sottovoce.nodes.state import Vote
 
 SOURCES = {"hosted": "hosted model"}  # others are called what they are
-RAW = 80  # characters of an unreadable answer's end
 
 Shade = tuple[str, float | None]
 """A piece of text, and the entropy (nats) of the distribution it was drawn from, where known."""
@@ -34,7 +33,8 @@ def shades(message: Message) -> list[Shade]:
 
 def speaker(message: Message) -> str:
     """Who says it: agent, act where it is a summary, and source where it is no local model."""
-    name = f"{message.agent} sums up" if message.act == "summarise" else message.agent
+    agent = one_line(message.agent)
+    name = f"{agent} sums up" if message.act == "summarise" else agent
     return name if message.source == "model" else f"{name} ({SOURCES.get(message.source, message.source)})"
 
 
@@ -65,49 +65,9 @@ def footer(message: Message) -> str:
     return " · ".join([*facts, *map(one_line, message.notes)])
 
 
-def rounds(messages: Iterable[Message]) -> Iterator[tuple[str, list[Message]]]:
-    """The messages of each round under its heading; summaries have a row of their own after the round's."""
-    ordered = latest(messages)
-    for number in sorted({message.round for message in ordered}):
-        of_round = [message for message in ordered if message.round == number]
-        for heading, summaries in ((f"Round {number + 1}", False), (f"Summaries of round {number + 1}", True)):
-            row = [message for message in of_round if (message.act == "summarise") == summaries]
-            if row:
-                yield heading, row
-
-
-def setting(run: Run) -> str:
-    """The run in one line: scheme, protocol, models, seed."""
-    settings = run.settings
-    models = ", ".join(dict.fromkeys(settings["model"]))
-    return f"{run.scheme.replace('_', '-')} · {settings['protocol']} · {models} · seed {settings['seed']}"
-
-
-def documents(run: Run) -> list[str]:
-    """What agents know, one line each: "agent_1: a = 14."."""
-    given = run.question.get("documents") or []
-    if isinstance(given, dict):
-        return [f"{agent}: {one_line(' '.join(texts))}" for agent, texts in given.items() if texts]
-    return [f"all: {one_line(text)}" for text in given]
-
-
-def vote(run: Run, cast: Vote) -> str:
-    """One agent's vote: what was read, or that it abstained and what it said."""
-    if cast["answer"] is not None:
-        return one_line(cast["answer"]) + ("" if cast["counts"] else " (does not count)")
-    message = run.said(cast["agent"])
-    raw = one_line(message.text.strip()) if message else ""
-    return f"abstains; nothing could be read from: {raw if len(raw) <= RAW else '… ' + raw[-RAW:]}"
-
-
-def verdict(run: Run) -> str | None:
-    """How good the decision was, where the right answer is known."""
-    target, decision = run.question.get("target"), run.decision
-    if decision is None or decision["score"] is None or target is None:
-        return None
-    if decision["rule"] == "average":
-        return f"score {decision['score']:.2f}: share of agents that say {one_line(target)}"
-    return f"{'right' if decision['score'] == 1 else 'wrong'}: the answer is {one_line(target)}"
+def last_attempts(messages: Sequence[Message]) -> list[Message]:
+    """Of each act the latest attempt, in the board's order, with the notes of the attempt before it."""
+    return [_with_notes_before(message, messages) for message in latest(messages)]
 
 
 def cost(run: Run) -> str:
@@ -115,6 +75,12 @@ def cost(run: Run) -> str:
     usage = run.usage
     read, written = counted(usage.tokens_in, "token"), counted(usage.tokens_out, "token")
     return f"{counted(usage.calls, 'call')}, {read} read, {written} written, {run.seconds:.1f} s"
+
+
+def _with_notes_before(message: Message, messages: Sequence[Message]) -> Message:
+    before = [each for each in messages if each.key[:3] == message.key[:3] and each.attempt < message.attempt]
+    notes = "; ".join(note for each in before for note in each.notes)
+    return replace(message, notes=(f"first attempt: {notes}", *message.notes)) if notes else message
 
 
 def _pieces(text: str, spans: list[tuple[int, int]], entropies: list[float]) -> Iterator[Shade]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
-from langchain_core.messages import AIMessageChunk
+from langchain_core.messages import AIMessageChunk, BaseMessage
 from langgraph.graph.state import CompiledStateGraph
 
 from sottovoce.channels.message import Message
-from sottovoce.nodes.state import Decision, Question
+from sottovoce.nodes.state import Decision, Question, Vote
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
 
@@ -23,6 +23,8 @@ class Opened:
     notes: tuple[str, ...]
     settings: dict[str, Any]  # Any: plain JSON
     """As the run has them: given models bring some of their own."""
+    groups: list[list[str]]
+    """Who discusses with whom, all agents in order."""
 
 
 @dataclass(frozen=True)
@@ -50,47 +52,83 @@ class Spoke:
 
 
 @dataclass(frozen=True)
+class Counted:
+    """The votes of a round were counted."""
+
+    round: int
+    votes: list[Vote]
+
+
+@dataclass(frozen=True)
+class Regrouped:
+    """Groups sent representatives, who discuss in new groups from here on (CMD)."""
+
+    level: int
+    """1 is the first above that of all agents."""
+    round: int
+    """The first on this level."""
+    groups: list[list[str]]
+
+
+@dataclass(frozen=True)
 class Decided:
     """The discussion ended."""
 
     decision: Decision
 
 
-Event = Opened | RoundBegan | Speaking | Spoke | Decided
+Event = Opened | RoundBegan | Speaking | Spoke | Counted | Regrouped | Decided
 
 
 async def events(graph: Graph, question: Question) -> AsyncGenerator[Event, None]:
     """What happens in a run of `graph`, in order of time."""
-    texts: dict[str | None, str] = {}
+    speech, round = _Speech(), -1
     # Any: LangGraph's types do not tell that several modes come as pairs, from a generator
     stream = cast("AsyncGenerator[tuple[str, Any]]", graph.astream(question, stream_mode=["updates", "messages"]))
     async with aclosing(stream) as parts:
         async for mode, data in parts:
             if mode == "messages":
-                chunk, about = data
-                # A chunk adds to what came before; a whole message is all of it.
-                before = texts.get(chunk.id, "") if isinstance(chunk, AIMessageChunk) else ""
-                texts[chunk.id] = before + chunk.text
-                if "agent" in about:
-                    yield _speaking(about, texts[chunk.id])
+                if "agent" in data[1]:
+                    yield speech.speaking(*data)
             else:
                 for node, update in data.items():
-                    for event in _events(node, update or {}):
+                    round = (update or {}).get("round", round)
+                    for event in _events(node, update or {}, round):
                         yield event
 
 
-def _speaking(about: dict[str, Any], text: str) -> Speaking:  # Any: a call's metadata
-    node, agent, act = about["langgraph_node"], about["agent"], about["act"]
-    # A debater sums up the round before its own (nodes.summarise files it there).
-    back = act == "summarise" and node == agent
-    return Speaking(node, Message(agent, about["round"] - back, act, text))
+@dataclass
+class _Speech:
+    """What was said so far in each call to a model."""
+
+    texts: dict[str | None, str] = field(default_factory=dict)
+    """By the call's id."""
+    calls: dict[tuple[str, int, str], list[str | None]] = field(default_factory=dict)
+    """The ids of an act's calls, in order: several are attempts."""
+
+    def speaking(self, chunk: BaseMessage, about: dict[str, Any]) -> Speaking:  # Any: a call's metadata
+        # A chunk adds to what came before; a whole message is all of it.
+        before = self.texts.get(chunk.id, "") if isinstance(chunk, AIMessageChunk) else ""
+        self.texts[chunk.id] = before + chunk.text
+        node, agent, act = about["langgraph_node"], about["agent"], about["act"]
+        calls = self.calls.setdefault((agent, about["round"], act), [])
+        if chunk.id not in calls:
+            calls.append(chunk.id)
+        # A debater sums up the round before its own (nodes.summarise files it there).
+        back = act == "summarise" and node == agent
+        message = Message(agent, about["round"] - back, act, self.texts[chunk.id], attempt=calls.index(chunk.id))
+        return Speaking(node, message)
 
 
-def _events(node: str, update: dict[str, Any]) -> Iterator[Event]:  # Any: an update of the state
-    if "notes" in update:
-        yield Opened(tuple(update["notes"]), update["settings"])
+def _events(node: str, update: dict[str, Any], round: int) -> Iterator[Event]:  # Any: an update of the state
+    if "settings" in update:
+        yield Opened(tuple(update["notes"]), update["settings"], update["groups"])
     elif "round" in update:
-        yield RoundBegan(update["round"])
+        yield RoundBegan(round)
+    elif "votes" in update:
+        yield Counted(round, update["votes"])
+    elif "groups" in update:
+        yield Regrouped(update["level"], round + 1, update["groups"])
     for message in update.get("board", []):
         yield Spoke(node, Message.from_dict(message))
     if "decision" in update:

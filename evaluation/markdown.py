@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 
 from sottovoce.channels.message import Message
-from sottovoce.evaluation import describe
+from sottovoce.evaluation import describe, opening, parts, votes
+from sottovoce.evaluation.parts import Part
 from sottovoce.evaluation.printable import one_line, printable
 from sottovoce.evaluation.record import Run
 
@@ -15,10 +16,8 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # what Markdown would take for 
 
 def markdown(run: Run) -> str:
     """The whole transcript."""
-    parts = [f"# {escaped(describe.setting(run))}", *_opening(run)]
-    for heading, messages in describe.rounds(run.messages):
-        parts += [f"## {heading}", *(_message(message) for message in messages)]
-    return "\n\n".join([*parts, *_ending(run)]) + "\n"
+    shown = [block for part in parts.of_run(run) for block in _part(part)]
+    return "\n\n".join([f"# {escaped(opening.setting(run))}", *_opening(run), *shown, *_ending(run)]) + "\n"
 
 
 def fenced(text: str) -> str:
@@ -34,9 +33,14 @@ def escaped(text: str) -> str:
 
 
 def _opening(run: Run) -> list[str]:
+    manner = [escaped(line)] if (line := opening.manner(run)) else []
     origin = [f"*{escaped(run.origin)}*"] if run.origin else []
-    facts = [f"document for {line}" for line in describe.documents(run)] + [f"note: {note}" for note in run.notes]
-    return [fenced(run.question["question"]), *origin, *_listed(facts)]
+    facts = [*opening.facts(run), *(f"note: {note}" for note in run.notes)]
+    return [*manner, fenced(run.question["question"]), *origin, *_listed(facts)]
+
+
+def _part(part: Part) -> list[str]:
+    return [f"## {part.heading}", *(_message(message) for message in part.messages), *_listed(part.lines)]
 
 
 def _message(message: Message) -> str:
@@ -44,20 +48,20 @@ def _message(message: Message) -> str:
 
 
 def _ending(run: Run) -> list[str]:
-    decision = run.decision
+    decision, verdict = run.decision, votes.verdict(run)
     if decision is None:
         return ["## Decision", escaped(f"none: the run is {run.status}" + (f" ({run.error})" if run.error else ""))]
-    answer = "no answer" if decision["answer"] is None else decision["answer"]
-    verdict = describe.verdict(run)
     return [
         "## Decision",
-        f"**{escaped(answer)}** by {escaped(decision['rule'])}: {escaped(decision['why'])}",
-        *_listed(f"{cast['agent']}: {describe.vote(run, cast)}" for cast in decision["votes"]),
+        f"**{escaped(votes.answer(decision))}** {escaped(votes.why(decision))}",
+        *_listed(votes.support(run, decision)),
         *([escaped(verdict)] if verdict else []),
         escaped(describe.cost(run)),
     ]
 
 
 def _listed(lines: Iterable[str]) -> list[str]:
-    text = "\n".join(f"- {escaped(line)}" for line in lines)
+    """A list; lines that are set in stand below the one before."""
+    items = [(line[: len(line) - len(line.lstrip())], line.lstrip()) for line in lines]
+    text = "\n".join(f"{margin}- {escaped(line)}" for margin, line in items)
     return [text] if text else []

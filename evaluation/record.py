@@ -19,12 +19,14 @@ from pydantic import BaseModel, Field, ValidationError, field_serializer
 import sottovoce
 from sottovoce.channels.message import Message
 from sottovoce.errors import RecordError, UsageError
-from sottovoce.nodes.state import JSON, Decision, Question
+from sottovoce.nodes.state import JSON, Decision, Question, Vote
 
 FORMAT = "sottovoce.run"
 VERSION = 1
 FILE = "run.json"
 PAYLOADS = "payloads"
+ASIDE = ("summarise", "list_candidates")
+"""Acts that state no answer of the agent's own."""
 LIBRARIES = ("torch", "transformers", "langgraph")
 
 
@@ -46,6 +48,21 @@ class Usage(BaseModel):
     tokens_out: int = 0
 
 
+class Level(BaseModel):
+    """Who discusses with whom, until groups send representatives to the next level (CMD)."""
+
+    round: int
+    """0-based: the first on this level."""
+    groups: list[list[str]]
+
+
+class Count(BaseModel):
+    """The votes of a round that was counted."""
+
+    round: int
+    votes: list[Vote]
+
+
 class Run(BaseModel):
     """One run of a scheme on one question."""
 
@@ -63,7 +80,11 @@ class Run(BaseModel):
     models: dict[str, Speaker] = {}
     """By agent; hosted models have no entry."""
     messages: list[Message] = []
-    """In the board's order."""
+    """In the board's order; where an agent was asked again, both attempts."""
+    levels: list[Level] = []
+    """The first holds all agents, in order; [] in records that are older than levels."""
+    counts: list[Count] = []
+    """Of schemes that vote after a round."""
     notes: list[str] = []
     decision: Decision | None = None
     usage: Usage = Usage()
@@ -79,9 +100,13 @@ class Run(BaseModel):
         """The record as it is saved and printed."""
         return self.model_dump_json(indent=2) + "\n"
 
-    def said(self, agent: str) -> Message | None:
-        """An agent's last message that is no summary."""
-        spoken = [message for message in self.messages if message.agent == agent and message.act != "summarise"]
+    def said(self, agent: str, round: int | None = None) -> Message | None:
+        """An agent's last message, of a round or of all, that states an answer; of several attempts the latest."""
+        spoken = [
+            message
+            for message in self.messages
+            if message.agent == agent and message.act not in ASIDE and round in (None, message.round)
+        ]
         return spoken[-1] if spoken else None
 
 

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from sottovoce.channels.board import latest
+from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, RecordError, SottovoceError, UsageError
-from sottovoce.evaluation.events import Decided, Event, Graph, Opened, Spoke, events
-from sottovoce.evaluation.record import PAYLOADS, Run, Speaker, discard, save
+from sottovoce.evaluation.events import Counted, Decided, Event, Graph, Opened, Regrouped, Spoke, events
+from sottovoce.evaluation.record import PAYLOADS, Count, Level, Run, Speaker, discard, save
 from sottovoce.graphs import scheme
 from sottovoce.nodes.company import Models
 from sottovoce.nodes.settings import Settings
@@ -86,11 +86,15 @@ async def _follow(graph: Graph, run: Run, folder: Path | None, watch: Watch) -> 
 def _take(run: Run, event: Event) -> bool:
     """Enter an event into the record; tells whether it changed."""
     match event:
-        case Opened(notes, settings):
-            run.notes, run.settings = list(notes), settings
+        case Opened(notes, settings, groups):
+            run.notes, run.settings, run.levels = list(notes), settings, [Level(round=0, groups=groups)]
         case Spoke(_, message):
-            run.messages = latest([*run.messages, message])
+            run.messages = Board(list[Message]).from_checkpoint([*run.messages, message]).get()
             _account(run, message)
+        case Counted(round, votes):
+            run.counts = [*run.counts, Count(round=round, votes=votes)]
+        case Regrouped(_, round, groups):
+            run.levels = [*run.levels, Level(round=round, groups=groups)]
         case Decided(decision):
             run.decision, run.status = decision, "done"
         case _:

@@ -16,7 +16,9 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce.channels.message import Message
-from sottovoce.evaluation import describe
+from sottovoce.evaluation import describe, parts, votes
+from sottovoce.evaluation import opening as words
+from sottovoce.evaluation.parts import Part
 from sottovoce.evaluation.printable import one_line, printable
 from sottovoce.evaluation.record import Run
 
@@ -28,24 +30,29 @@ LEVELS = ((0.2, ""), (0.7, "black on #fff2b3"), (1.4, "black on #ffd166"), (floa
 def print_run(console: Console, run: Run) -> None:
     """The whole transcript of a run that has ended."""
     console.print(opening(run))
-    for heading, messages in describe.rounds(run.messages):
-        console.print(row(console, heading, messages))
+    for each in parts.of_run(run):
+        console.print(part(console, each))
     console.print(ending(console, run))
 
 
 def opening(run: Run) -> RenderableType:
     """What is discussed, by whom, and what is to be known before."""
-    lines = [Text(describe.setting(run), style="dim"), Text(printable(run.question["question"]), style="bold")]
+    lines = [Text(words.setting(run), style="dim"), Text(printable(run.question["question"]), style="bold")]
+    if manner := words.manner(run):
+        lines.insert(1, Text(manner, style="dim"))
     if run.origin:
         lines.append(Text(f"({run.origin})", style="dim"))
-    lines += [Text(f"document for {line}", style="dim") for line in describe.documents(run)]
+    lines += [Text(line, style="dim") for line in words.facts(run)]
     lines += [Text(f"note: {one_line(note)}", style="yellow") for note in run.notes]
     return Group(*lines)
 
 
-def row(console: Console, heading: str, messages: Sequence[Message]) -> RenderableType:
-    """A round: finished messages side by side."""
-    return Group(headline(heading), side_by_side(console, [panel(each) for each in messages]))
+def part(console: Console, shown: Part, panels: Sequence[Panel] | None = None) -> RenderableType:
+    """Messages side by side under their heading, and the lines after them; `panels` where not all are finished."""
+    lines: list[RenderableType] = [headline(shown.heading)]
+    if shown.messages:
+        lines.append(side_by_side(console, panels or [panel(each) for each in shown.messages]))
+    return Group(*lines, *(Text(line) for line in shown.lines))
 
 
 def headline(heading: str) -> Rule:
@@ -121,12 +128,11 @@ def ending(console: Console, run: Run) -> RenderableType:
 
 def decision(run: Run) -> RenderableType:
     """The decision, why, and each agent's vote; or how the run ended without one."""
-    made, verdict = run.decision, describe.verdict(run)
+    made, verdict = run.decision, votes.verdict(run)
     if made is None:
         return Text(f"none: the run is {run.status}" + (f" ({one_line(run.error)})" if run.error else ""))
-    answer = "no answer" if made["answer"] is None else one_line(made["answer"])
-    lines = [Text.assemble((answer, "bold"), f"  by {made['rule']}: {one_line(made['why'])}")]
-    lines += [Text(f"{cast['agent']}: {describe.vote(run, cast)}", style="dim") for cast in made["votes"]]
+    lines = [Text.assemble((votes.answer(made), "bold"), f"  {votes.why(made)}")]
+    lines += [Text(line, style="dim") for line in votes.support(run, made)]
     if verdict:
         lines.append(Text(verdict, style="green" if made["score"] == 1 else "red"))
     return Group(*lines)

@@ -9,9 +9,14 @@ import pytest
 from rich.console import Console, Group
 
 from sottovoce.channels.message import Message
-from sottovoce.evaluation.events import Decided, Opened, RoundBegan, Speaking, Spoke
+from sottovoce.evaluation import transcript
+from sottovoce.evaluation.events import Counted, Decided, Event, Opened, RoundBegan, Speaking, Spoke
 from sottovoce.evaluation.live import LiveTranscript
 from sottovoce.evaluation.record import Run
+from sottovoce.nodes.settings import Debate, Settings
+from tests.evaluation import schemes
+from tests.evaluation.schemes import ALL, ASKED, JUDGED, WEIGHED
+from tests.evaluation.screen import left_on_screen
 from tests.evaluation.support import held
 
 REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
@@ -73,7 +78,7 @@ def test_what_was_finished_stays_when_the_run_stops(run: Run) -> None:
     console = screen()
 
     with pytest.raises(KeyboardInterrupt), LiveTranscript(console, "loading") as live:
-        live.watch(run, Opened((), {}))
+        live.watch(run, Opened((), {}, []))
         live.watch(run, RoundBegan(0))
         live.watch(run, Spoke("agent_1", Message("agent_1", 0, "answer", "I say 22.")))
         raise KeyboardInterrupt
@@ -90,3 +95,81 @@ def test_nothing_is_in_motion_after_the_decision(run: Run) -> None:
     live.watch(run, Decided(run.decision))
 
     assert not isinstance(live._now(), Group)
+
+
+def moments(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> list[tuple[Event, str]]:
+    """Each event of a scripted run, and what is in motion after it."""
+    console = screen(height=80)
+    live, seen = LiveTranscript(console, "loading"), list[tuple[Event, str]]()
+
+    def watch(run: Run, event: Event) -> None:
+        live.watch(run, event)
+        seen.append((event, now(live, console)))
+
+    schemes.held(*scheme, tmp_path, watch)
+    return seen
+
+
+@pytest.mark.parametrize("scheme", [*ALL, (Debate(summarise="each"), {"": ["The answer is 22."] * 10})])
+def test_what_is_left_of_the_live_view_is_the_transcript(
+    scheme: tuple[Settings, schemes.Replies], tmp_path: Path
+) -> None:
+    live, after = screen(height=500), screen(height=500)
+
+    with LiveTranscript(live, "loading") as view:
+        run = schemes.held(*scheme, tmp_path, view.watch)
+    live.print(transcript.ending(live, run))
+    transcript.print_run(after, run)
+
+    assert left_on_screen(shown(live)) == left_on_screen(shown(after))
+
+
+def test_debaters_stay_in_sight_while_the_next_one_speaks(tmp_path: Path) -> None:
+    seen = [
+        text
+        for event, text in moments(JUDGED, tmp_path)
+        if isinstance(event, Speaking) and (event.node, event.message.round) == ("negative", 1)
+    ]
+
+    assert all("Round 2" in text and "Round 1" not in text for text in seen)
+    assert all("affirmative" in text and "answer is 22" in text and "negative" in text for text in seen)
+
+
+def test_agents_stand_in_the_order_in_which_they_speak(tmp_path: Path) -> None:
+    seen = moments(JUDGED, tmp_path)
+
+    text = next(text for event, text in seen if isinstance(event, Speaking) and event.node == "moderator")
+    places = [text.index(name) for name in ("affirmative", "negative", "debater_3", "moderator")]
+    assert places == sorted(places)
+
+
+def test_votes_appear_when_they_are_counted(tmp_path: Path) -> None:
+    seen = moments(WEIGHED, tmp_path)
+
+    before = next(text for event, text in seen if isinstance(event, Spoke))
+    counted = next(text for event, text in seen if isinstance(event, Counted))
+    assert "Vote after round 1:" not in before
+    assert "22 ×1, weight 0.8: agent_1 (confidence 0.95, weight 0.8)" in counted
+
+
+def test_an_agent_that_is_asked_again_is_shown_as_it_speaks_again(tmp_path: Path) -> None:
+    said = [
+        (event.message.attempt, text)
+        for event, text in moments(ASKED, tmp_path)
+        if isinstance(event, Speaking) and event.node == "secretary"
+    ]
+
+    assert [attempt for attempt, _ in said] == [0, 1]
+    assert "Both." in said[0][1] and "asked again" not in said[0][1]
+    assert "secretary, asked again …" in said[1][1] and "Both." not in said[1][1]
+
+
+def test_the_round_is_printed_before_its_judge_speaks(tmp_path: Path) -> None:
+    speaking = [
+        text
+        for event, text in moments(JUDGED, tmp_path)
+        if isinstance(event, Speaking) and event.message.act == "judge"
+    ]
+
+    assert all("The judge's choice after round 2" in text for text in speaking)
+    assert not any("Round 2" in text or "Candidates" in text for text in speaking)

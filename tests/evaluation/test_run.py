@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
-import os
 from pathlib import Path
 
 import pytest
 
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import PayloadError, RecordError, SottovoceError, UsageError
-from sottovoce.evaluation.events import Decided, Event, Opened, RoundBegan, Speaking, Spoke
-from sottovoce.evaluation.record import FILE, Run, discard, load_run, save, write
+from sottovoce.errors import PayloadError, SottovoceError, UsageError
+from sottovoce.evaluation.events import Counted, Decided, Event, Opened, Regrouped, RoundBegan, Speaking, Spoke
+from sottovoce.evaluation.record import Run, load_run
 from sottovoce.evaluation.run import Task, discuss
-from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.settings import CMD, Debate
+from tests.evaluation import schemes
+from tests.evaluation.schemes import ASKED, JUDGED, SENT
 from tests.evaluation.support import QUESTION, held, task
 
 REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
@@ -32,6 +32,28 @@ def test_events_come_in_order_of_time(tmp_path: Path) -> None:
 
     kinds = [type(event) for event in seen if not isinstance(event, Speaking)]
     assert kinds == [Opened, RoundBegan, Spoke, Spoke, RoundBegan, Spoke, Spoke, Decided]
+
+
+def test_votes_are_counted_after_all_spoke_and_groups_change_before_the_next_round(tmp_path: Path) -> None:
+    seen: list[Event] = []
+
+    schemes.held(*SENT, tmp_path, lambda run, event: seen.append(event))
+
+    kinds = [type(event) for event in seen if not isinstance(event, (Speaking, Spoke))]
+    assert kinds == [Opened, RoundBegan, Counted, Regrouped, RoundBegan, Counted, Decided]
+    assert [event.round for event in seen if isinstance(event, (Counted, Regrouped))] == [0, 1, 1]
+
+
+def test_the_judge_lists_then_chooses(tmp_path: Path) -> None:
+    acts: list[str] = []
+
+    run = schemes.held(
+        *JUDGED, tmp_path, lambda run, event: acts.append(event.message.act) if isinstance(event, Spoke) else None
+    )
+
+    assert acts[-3:] == ["moderate", "list_candidates", "judge"]
+    choice = run.said("judge")
+    assert choice is not None and choice.act == "judge"
 
 
 @pytest.mark.parametrize("summarise", ["none", "each", "shared"])
@@ -56,6 +78,20 @@ def test_texts_grow_into_the_messages(model: str, tmp_path: Path, summarise: str
     assert longest > 2
 
 
+def test_texts_grow_into_both_attempts(model: str, tmp_path: Path) -> None:
+    texts: dict[tuple[int, str, str, int], str] = {}
+
+    def watch(run: Run, event: Event) -> None:
+        if isinstance(event, Speaking):
+            texts[event.message.key] = event.message.text
+
+    noise = CMD(agents=2, rounds=1, secretary=False, model=[model], max_tokens=6)
+    run = discuss(Task("cmd", noise, QUESTION), PayloadStore(tmp_path), watch=watch)
+
+    assert texts == {message.key: message.text for message in run.messages}
+    assert (0, "agent_1", "answer", 1) in texts
+
+
 def test_the_record_has_what_was_asked_said_and_decided(tmp_path: Path) -> None:
     run = held(REPLIES, tmp_path)
 
@@ -66,6 +102,18 @@ def test_the_record_has_what_was_asked_said_and_decided(tmp_path: Path) -> None:
     assert run.decision is not None and run.decision["answer"] == "22"
     assert run.usage.calls == 4
     assert set(run.versions) == {"sottovoce", "python", "torch", "transformers", "langgraph"}
+
+
+def test_growing_texts_tell_the_attempt(tmp_path: Path) -> None:
+    attempts: list[tuple[int, str]] = []
+
+    def watch(run: Run, event: Event) -> None:
+        if isinstance(event, Speaking) and event.node == "secretary":
+            attempts.append((event.message.attempt, event.message.text))
+
+    schemes.held(*ASKED, tmp_path, watch)
+
+    assert attempts == [(0, "Both."), (1, "The answer is 22.")]
 
 
 def test_the_file_holds_at_every_step_what_the_record_has(tmp_path: Path) -> None:
@@ -153,59 +201,3 @@ def test_a_payload_cut_while_the_run_goes_on_ends_it_with_message_and_digest(mod
         discuss(real(model, protocol="sde", agents=3), store, folder=tmp_path / "run", watch=watch)
 
     assert load_run(tmp_path / "run").status == "failed"
-
-
-@pytest.mark.parametrize(
-    ("change", "line"),
-    [
-        (lambda text: text[: len(text) // 2], "is damaged: "),
-        (lambda text: "[]", "is no run: its format is None; expected 'sottovoce.run'"),
-        (lambda text: text.replace('"version": 1', '"version": 2'), "has version 2; this program reads 1"),
-        (lambda text: text.replace('"status": "done"', '"status": "over"'), "is damaged: status: "),
-        (lambda text: json.dumps({**json.loads(text), "messages": [{"agent": 1}]}), "is damaged: messages.0"),
-    ],
-)
-def test_a_file_that_is_no_run_is_told_so(tmp_path: Path, change, line: str) -> None:  # type: ignore[no-untyped-def]
-    save(held(REPLIES, tmp_path), tmp_path / "run")
-    path = tmp_path / "run" / FILE
-    path.write_text(change(path.read_text()))
-
-    with pytest.raises(RecordError) as caught:
-        load_run(tmp_path / "run")
-
-    assert line in str(caught.value) and "\n" not in str(caught.value)
-
-
-def test_a_folder_without_a_run_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"holds no run: run\.json cannot be read"):
-        load_run(tmp_path)
-
-
-def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
-    write(tmp_path / "a", "before")
-    (tmp_path / "folder").mkdir()
-
-    with pytest.raises(RecordError, match="cannot be written"):
-        write(tmp_path / "folder", "after")
-
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "folder"]
-
-
-def test_a_folder_that_holds_more_than_the_record_is_left(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text("{}")
-    (tmp_path / "other").write_text("")
-
-    discard(tmp_path)
-
-    assert [path.name for path in tmp_path.iterdir()] == ["other"]
-
-
-def test_a_device_or_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
-    os.mkfifo(tmp_path / "pipe")
-    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
-
-    write(tmp_path / "pipe", "text")
-
-    assert os.read(reading, 100) == b"text"
-    assert (tmp_path / "pipe").is_fifo()
-    os.close(reading)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.evaluation import describe, transcript
+from sottovoce.evaluation import describe, parts, transcript, votes
 from sottovoce.evaluation.markdown import fenced, markdown
 from sottovoce.evaluation.record import Run
+from tests.evaluation.screen import printed
 from tests.evaluation.support import carrying, held
 
 NASTY = "\x1b[2J[red]not red[/red] :smile: \u202etxt\ud800 ```` <b>"
@@ -45,16 +44,6 @@ agent_2: abstains; nothing could be read from: Well.
 right: the answer is 22
 4 calls, 0 tokens read, 0 tokens written, 1.5 s
 """
-
-
-def printed(run: Run, width: int = 60, *, terminal: bool = False) -> str:
-    file = StringIO()
-    console = Console(
-        file=file, width=width, force_terminal=terminal, color_system="truecolor" if terminal else None,
-        markup=False, emoji=False, highlight=False,
-    )  # fmt: skip
-    transcript.print_run(console, run)
-    return file.getvalue()
 
 
 @pytest.fixture
@@ -144,7 +133,7 @@ def test_notes_sources_and_summaries_are_marked() -> None:
 def test_summaries_have_a_row_of_their_own() -> None:
     messages = [Message(f"agent_{i}", 0, act, "") for act in ("summarise", "answer") for i in (10, 2)]
 
-    assert [(heading, [each.agent for each in row]) for heading, row in describe.rounds(messages)] == [
+    assert [(part.heading, [each.agent for each in part.messages]) for part in parts.rounds(messages, {}, [])] == [
         ("Round 1", ["agent_2", "agent_10"]),
         ("Summaries of round 1", ["agent_2", "agent_10"]),
     ]
@@ -154,7 +143,7 @@ def test_the_score_of_an_average_is_told(tmp_path: Path) -> None:
     run = held({"agent_1": ["22"], "agent_2": ["23"]}, tmp_path, rule="average")
 
     assert "no answer  by average" in printed(run)
-    assert describe.verdict(run) == "score 0.50: share of agents that say 22"
+    assert votes.verdict(run) == "score 0.50: share of agents that say 22"
 
 
 def test_a_fence_is_longer_than_any_in_the_text() -> None:
@@ -170,3 +159,7 @@ def test_markdown_shows_names_and_answers_as_they_are(tmp_path: Path) -> None:
 
     assert "### agent\\_1" in text and "**\\*b\\*\\_c** by majority" in text
     assert "```text\nThe answer is *b*_c\n```" in text
+
+
+def test_one_group_is_not_worth_a_line(run: Run) -> None:
+    assert len(run.levels) == 1 and "group" not in printed(run)

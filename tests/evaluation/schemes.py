@@ -1,0 +1,76 @@
+"""Scripted runs of the schemes that judge, vote or ask again: what their agents say, and the record of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.evaluation.record import Run
+from sottovoce.evaluation.run import Task, Watch, discuss
+from sottovoce.nodes.settings import CMD, MAD, ReConcile, Settings
+from sottovoce.nodes.state import Question
+from tests.evaluation.support import QUESTION
+
+Replies = Mapping[str, list[str]]
+
+
+def says(answer: object) -> str:
+    """A statement that ends in an answer."""
+    return f"The answer is {answer}."
+
+
+def rules(answer: object = "") -> str:
+    """A moderator's or judge's verdict; without an answer it is left open."""
+    return json.dumps({"Reason": "because", "debate_answer": str(answer)})
+
+
+def states(answer: object, confidence: object) -> str:
+    """What an agent of ReConcile writes."""
+    return json.dumps({"reasoning": "so", "answer": str(answer), "confidence_level": confidence})
+
+
+def held(
+    settings: Settings, replies: Replies, store: Path, watch: Watch | None = None, question: Question = QUESTION
+) -> Run:
+    """The record of a scripted run, as it is when time stands still; saved in `store`/run."""
+    task = Task(type(settings).__name__.lower(), settings, question, models=ScriptedChatModel(replies))
+    run = discuss(task, PayloadStore(store), folder=store / "run", watch=watch)
+    run.seconds = 1.5
+    return run
+
+
+JUDGED: tuple[Settings, Replies] = (
+    MAD(agents=3, rounds=2),
+    {
+        "affirmative": [says(22), says(22)],
+        "negative": [says(21), says(21)],
+        "debater_3": [says(20), says(20)],
+        "moderator": ["Hard to say.", rules(), rules()],  # asked again in the first round
+        "judge": ["22, 21 or 20", rules(22)],
+    },
+)
+WEIGHED: tuple[Settings, Replies] = (
+    ReConcile(rounds=1),
+    {
+        "agent_1": [states(22, 0.95)] * 2,
+        "agent_2": [states(21, 0.85)] * 2,
+        "agent_3": ["Hm.", "Hm!", states(21, "70%")],
+    },
+)
+HALVES = {f"agent_{i}": 22 if i <= 3 else 21 for i in range(1, 7)}
+ASKED: tuple[Settings, Replies] = (
+    CMD(rounds=2),
+    {
+        **{agent: [says(answer)] * 2 for agent, answer in HALVES.items()},
+        "agent_2": ["Hm.", says(22)],
+        "secretary": ["Both.", says(22)],
+    },
+)
+SENT: tuple[Settings, Replies] = (
+    CMD(rounds=1, secretary=False),
+    {agent: [says(answer)] * 2 for agent, answer in HALVES.items()},
+)
+ALL = (JUDGED, WEIGHED, ASKED, SENT)

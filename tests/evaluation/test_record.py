@@ -1,0 +1,114 @@
+"""The record of a run, and its file."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from sottovoce.errors import RecordError
+from sottovoce.evaluation.record import FILE, Level, discard, load_run, save, write
+from sottovoce.nodes.settings import Settings
+from tests.evaluation import schemes
+from tests.evaluation.schemes import SENT, WEIGHED
+from tests.evaluation.support import held
+
+REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
+
+
+def test_the_record_has_the_votes_of_every_round(tmp_path: Path) -> None:
+    run = schemes.held(*WEIGHED, tmp_path)
+
+    assert [(count.round, [cast["answer"] for cast in count.votes]) for count in run.counts] == [
+        (0, ["22", "21", None]),
+        (1, ["22", "21", "21"]),
+    ]
+    assert [cast.get("weight") for cast in run.counts[1].votes] == [0.8, 0.5, 0.3]
+
+
+def test_the_record_has_the_groups_of_every_level(tmp_path: Path) -> None:
+    run = schemes.held(*SENT, tmp_path)
+
+    first = [["agent_1", "agent_2", "agent_3"], ["agent_4", "agent_5", "agent_6"]]
+    assert run.levels == [Level(round=0, groups=first), Level(round=1, groups=[["agent_1", "agent_4"]])]
+
+
+def test_both_attempts_are_kept_and_counted_and_the_latest_is_what_was_said(tmp_path: Path) -> None:
+    run = schemes.held(*WEIGHED, tmp_path)
+
+    spoken = [(message.attempt, message.text) for message in run.messages if message.key[:2] == (0, "agent_3")]
+    assert spoken == [(0, "Hm."), (1, "Hm!")]
+    assert run.usage.calls == len(run.messages) == 7
+    said = run.said("agent_3", 0)
+    assert said is not None and said.text == "Hm!"
+
+
+@pytest.mark.parametrize("scheme", schemes.ALL)
+def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> None:
+    run = schemes.held(*scheme, tmp_path)
+
+    assert load_run(tmp_path / "run") == run.model_copy(update={"seconds": load_run(tmp_path / "run").seconds})
+
+
+def test_a_run_that_was_saved_before_there_were_levels_and_counts_still_loads() -> None:
+    run = load_run(Path(__file__).parent / "before_levels")
+
+    assert (run.status, len(run.messages), run.levels, run.counts) == ("done", 4, [], [])
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (lambda text: text[: len(text) // 2], "is damaged: "),
+        (lambda text: "[]", "is no run: its format is None; expected 'sottovoce.run'"),
+        (lambda text: text.replace('"version": 1', '"version": 2'), "has version 2; this program reads 1"),
+        (lambda text: text.replace('"status": "done"', '"status": "over"'), "is damaged: status: "),
+        (lambda text: json.dumps({**json.loads(text), "messages": [{"agent": 1}]}), "is damaged: messages.0"),
+    ],
+)
+def test_a_file_that_is_no_run_is_told_so(tmp_path: Path, change, line: str) -> None:  # type: ignore[no-untyped-def]
+    save(held(REPLIES, tmp_path), tmp_path / "run")
+    path = tmp_path / "run" / FILE
+    path.write_text(change(path.read_text()))
+
+    with pytest.raises(RecordError) as caught:
+        load_run(tmp_path / "run")
+
+    assert line in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_folder_without_a_run_is_told_so(tmp_path: Path) -> None:
+    with pytest.raises(RecordError, match=r"holds no run: run\.json cannot be read"):
+        load_run(tmp_path)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
+    write(tmp_path / "a", "before")
+    (tmp_path / "folder").mkdir()
+
+    with pytest.raises(RecordError, match="cannot be written"):
+        write(tmp_path / "folder", "after")
+
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "folder"]
+
+
+def test_a_folder_that_holds_more_than_the_record_is_left(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text("{}")
+    (tmp_path / "other").write_text("")
+
+    discard(tmp_path)
+
+    assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_a_device_or_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reading = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK)
+
+    write(tmp_path / "pipe", "text")
+
+    assert os.read(reading, 100) == b"text"
+    assert (tmp_path / "pipe").is_fifo()
+    os.close(reading)

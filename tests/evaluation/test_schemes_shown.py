@@ -1,0 +1,129 @@
+"""What transcripts show of the schemes that judge, vote, divide or ask again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sottovoce.evaluation.markdown import markdown
+from sottovoce.evaluation.record import load_run
+from sottovoce.nodes.settings import CMD
+from sottovoce.nodes.state import Question
+from tests.evaluation import schemes
+from tests.evaluation.schemes import ASKED, JUDGED, SENT, WEIGHED, says
+from tests.evaluation.screen import printed
+
+
+def follows(text: str, *pieces: str) -> bool:
+    """Whether the pieces stand in the text in this order."""
+    at = 0
+    for piece in pieces:
+        at = text.find(piece, at) + len(piece)
+        if at < len(piece):
+            return False
+    return True
+
+
+def test_the_moderator_stands_in_its_round_and_the_judge_after_it(tmp_path: Path) -> None:
+    run = schemes.held(*JUDGED, tmp_path)
+
+    row = ("╭─ affirmative", "╭─ negative", "╭─ debater_3", "╭─ moderator")
+    ending = ("Candidates listed by the judge after round 2", "22, 21 or 20", "The judge's choice after round 2")
+    for each in (run, load_run(tmp_path / "run")):
+        assert follows(printed(each, 100), "Round 1", *row, "Round 2", *row, *ending, "22  by judge")
+
+
+def test_a_vote_without_weights_is_one_line(tmp_path: Path) -> None:
+    shown = printed(schemes.held(*ASKED, tmp_path), 120)
+
+    assert (
+        "Vote after round 1: 21 ×3 (agent_4, agent_5, agent_6), 22 ×2 (agent_1, agent_3), abstains: agent_2\nRound 2"
+        in shown
+    )
+    assert "Vote after round 2: 22 ×3 (agent_1, agent_2, agent_3), 21 ×3 (agent_4, agent_5, agent_6)\n" in shown
+
+
+def test_a_vote_with_weights_tells_stated_confidence_and_recalibrated_weight(tmp_path: Path) -> None:
+    shown = printed(schemes.held(*WEIGHED, tmp_path), 120)
+
+    assert (
+        """
+Vote after round 1:
+  22 ×1, weight 0.8: agent_1 (confidence 0.95, weight 0.8)
+  21 ×1, weight 0.5: agent_2 (confidence 0.85, weight 0.5)
+  abstains: agent_3
+"""
+        in shown
+    )
+    assert (
+        """
+22  by weighted: 0.8 of 1.6 in weight for 22 after round 2; a tie of 2 answers, agent_1 spoke first
+tied: 22 and 21; decided by the first to speak
+by plain it would be 21
+agent_1: 22 (confidence 0.95, weight 0.8)
+agent_2: 21 (confidence 0.85, weight 0.5)
+agent_3: 21 (confidence 0.7, weight 0.3)
+right: the answer is 22
+"""
+        in shown
+    )
+
+
+def test_a_secretary_is_asked_at_a_tie_and_decides_it(tmp_path: Path) -> None:
+    shown = printed(schemes.held(*ASKED, tmp_path), 100)
+
+    assert follows(
+        shown, "Vote after round 2", "The secretary's answer after round 2", "╭─ secretary", "Decision",
+        "22  by secretary", "tied: 22 and 21; decided by the secretary",
+    )  # fmt: skip
+
+
+def test_groups_stand_above_and_representatives_before_their_level(tmp_path: Path) -> None:
+    shown = printed(schemes.held(*SENT, tmp_path), 110)
+
+    first = "group 1: agent_1, agent_2, agent_3\ngroup 2: agent_4, agent_5, agent_6\nRound 1"
+    second = "group 1: agent_1 represents agent_1, agent_2, agent_3; agent_4 represents agent_4, agent_5, agent_6\n"
+    assert follows(shown, first, "Vote after round 1", "Level 2", second, "Round 2", "Vote after round 2")
+
+
+def test_only_the_latest_attempt_is_shown_with_the_reason_why_it_was_asked_for(tmp_path: Path) -> None:
+    run = schemes.held(*WEIGHED, tmp_path)
+
+    for shown in (printed(run, 160), markdown(run)):
+        assert "Hm!" in shown and "Hm." not in shown
+        assert shown.count("first attempt: asked again: ") == shown.count("cannot be read: ") == 1
+
+
+def test_an_abstention_quotes_what_the_agent_said_last(tmp_path: Path) -> None:
+    run = schemes.held(
+        CMD(agents=2, rounds=2), {"agent_1": [says(22)] * 2, "agent_2": [says(21), "Hm.", "Hm!"]}, tmp_path
+    )
+
+    assert "agent_2: abstains; nothing could be read from: Hm!\n" in printed(run)
+
+
+def test_answers_and_views_are_neither_markup_nor_control(tmp_path: Path) -> None:
+    nasty, shown_as = "\x1b2J *not* <b> \u202etxt", r"\x1b2J *not* <b> \u202etxt"
+    question: Question = {"question": "Which?", "kind": "text", "starting_views": {"agent_1": nasty}}
+    replies = {"agent_1": [f"[{nasty}]"], "agent_2": ["[plain]"]}
+    run = schemes.held(CMD(agents=2, rounds=1, secretary=False), replies, tmp_path, question=question)
+
+    lines = printed(run, 400).splitlines()
+    for start in ("Vote after round 1: ", "tied: ", "starting view of agent_1: "):
+        assert shown_as in next(line for line in lines if line.startswith(start))
+    assert not {"\x1b", "\u202e"} & set("".join(lines) + markdown(run))
+    assert r"\*not\* \<b\>" in next(line for line in markdown(run).splitlines() if "Vote after" in line)
+
+
+def test_markdown_has_the_votes_the_levels_and_the_tie(tmp_path: Path) -> None:
+    weighed, sent = markdown(schemes.held(*WEIGHED, tmp_path)), markdown(schemes.held(*SENT, tmp_path / "sent"))
+
+    assert "- Vote after round 2:\n  - 22 ×1, weight 0.8: agent\\_1 (confidence 0.95, weight 0.8)\n  - 21 ×2" in weighed
+    assert "- tied: 22 and 21; decided by the first to speak\n- by plain it would be 21\n" in weighed
+    assert "- group 2: agent\\_4, agent\\_5, agent\\_6\n\n## Round 1" in sent
+    assert "## Level 2\n\n- group 1: agent\\_1 represents agent\\_1, agent\\_2, agent\\_3;" in sent
+
+
+def test_a_run_that_is_older_than_levels_and_counts_is_shown() -> None:
+    old = load_run(Path(__file__).parent / "before_levels")
+
+    assert follows(printed(old), "Round 1", "agent_1", "agent_2", "Round 2", "22  by majority: 2 of 2 say 22")
