@@ -1,0 +1,83 @@
+"""Every scheme stopped after any step and resumed, replayed, held sync and async: the result is the same."""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.graphs import scheme
+from sottovoce.models import Mind, assemble
+from sottovoce.nodes.company import Models
+from tests.graphs.support import KEYS, QUESTION, Graph, held, lonely, outcome
+from tests.support import tiny_model, tiny_tokenizer
+
+SETTINGS: dict[str, dict[str, Any]] = {
+    "mad": {"rounds": 2},
+    "reconcile": {"agents": 2, "rounds": 1},
+    "cmd": {"agents": 4, "rounds": 2},
+}
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
+def graph_of(name: str, models: Models, saver: Any = None, **more: Any) -> Graph:
+    found = scheme(name)
+    settings = found.settings(**{**SETTINGS[name], **more})
+    graph: Graph = found.create(settings, models=models).compile(checkpointer=saver)
+    return graph
+
+
+def steps(graph: Graph) -> list[Any]:
+    """A thread's checkpoints from which something is left to do, first ones first."""
+    return [snapshot for snapshot in graph.get_state_history(THREAD) if snapshot.next][::-1]
+
+
+@cache
+def exact_mind() -> Mind:
+    """A mind whose bits do not depend on what was read before: cipher on random weights amplifies any rounding."""
+    return assemble("exact", tiny_model(max_position_embeddings=4096), tiny_tokenizer(), exact=True)
+
+
+def exact(store: PayloadStore) -> HookedChatModel:
+    return HookedChatModel(protocol="cipher", loaded=exact_mind(), store=store, max_tokens=6)
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_a_replay_from_any_step_ends_as_the_first_time(name: str, store: PayloadStore) -> None:
+    graph = graph_of(name, exact(store), InMemorySaver())
+    expected = outcome(held(graph, THREAD))
+    found = steps(graph)
+    assert len(found) > 6
+    for snapshot in found:
+        assert outcome(graph.invoke(None, snapshot.config, output_keys=KEYS)) == expected
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+async def test_sync_and_async_agree(name: str, store: PayloadStore) -> None:
+    expected = outcome(held(graph_of(name, exact(store))))
+    found = await graph_of(name, exact(store)).ainvoke(QUESTION, output_keys=KEYS)
+    assert outcome(found) == expected
+
+
+@pytest.mark.parametrize("name", SETTINGS)
+def test_checkpoints_hold_plain_json(name: str, store: PayloadStore) -> None:
+    graph = graph_of(name, lonely("sde", store), InMemorySaver())
+    held(graph, THREAD)
+    for snapshot in steps(graph):
+        values = {**snapshot.values, "board": [message.to_dict() for message in snapshot.values.get("board", [])]}
+        assert json.loads(json.dumps(values)) == values
+
+
+def test_representatives_go_on_after_a_stop_between_levels() -> None:
+    said = {f"agent_{i}": [f"The answer is {20 + (i > 2)}."] * 3 for i in range(1, 5)}
+    graph = graph_of("cmd", ScriptedChatModel(said), InMemorySaver(), secretary=False, rounds=1)
+    first = graph.invoke(QUESTION, THREAD, interrupt_after=["send_representatives"], output_keys=KEYS)
+    assert (first["level"], first["groups"]) == (1, [["agent_1", "agent_3"]])
+    last = graph.invoke(None, THREAD, output_keys=KEYS)
+    assert last["decision"]["answer"] == "20" and last["level"] == 1
