@@ -75,5 +75,5 @@ def _call(question: Ask) -> tuple[list[BaseMessage], dict[str, Any]]:  # Any: ke
 
 
 def _config(question: Ask, config: RunnableConfig) -> RunnableConfig:
-    about = {"agent": question.agent, "act": question.act, "round": question.round}
+    about = {"agent": question.agent, "act": question.act, "round": question.round, "attempt": question.attempt}
     return merge_configs(config, {"metadata": about})

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, cast
 
-from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessageChunk
 from langgraph.graph.state import CompiledStateGraph
 
 from sottovoce.channels.message import Message
@@ -82,14 +82,19 @@ Event = Opened | RoundBegan | Speaking | Spoke | Counted | Regrouped | Decided
 
 async def events(graph: Graph, question: Question) -> AsyncGenerator[Event, None]:
     """What happens in a run of `graph`, in order of time."""
-    speech, round = _Speech(), -1
+    texts: dict[str | None, str] = {}
+    round = -1
     # Any: LangGraph's types do not tell that several modes come as pairs, from a generator
     stream = cast("AsyncGenerator[tuple[str, Any]]", graph.astream(question, stream_mode=["updates", "messages"]))
     async with aclosing(stream) as parts:
         async for mode, data in parts:
             if mode == "messages":
-                if "agent" in data[1]:
-                    yield speech.speaking(*data)
+                chunk, about = data
+                # A chunk adds to what came before; a whole message is all of it.
+                before = texts.get(chunk.id, "") if isinstance(chunk, AIMessageChunk) else ""
+                texts[chunk.id] = before + chunk.text
+                if "agent" in about:
+                    yield _speaking(about, texts[chunk.id])
             else:
                 for node, update in data.items():
                     round = (update or {}).get("round", round)
@@ -97,27 +102,11 @@ async def events(graph: Graph, question: Question) -> AsyncGenerator[Event, None
                         yield event
 
 
-@dataclass
-class _Speech:
-    """What was said so far in each call to a model."""
-
-    texts: dict[str | None, str] = field(default_factory=dict)
-    """By the call's id."""
-    calls: dict[tuple[str, int, str], list[str | None]] = field(default_factory=dict)
-    """The ids of an act's calls, in order: several are attempts."""
-
-    def speaking(self, chunk: BaseMessage, about: dict[str, Any]) -> Speaking:  # Any: a call's metadata
-        # A chunk adds to what came before; a whole message is all of it.
-        before = self.texts.get(chunk.id, "") if isinstance(chunk, AIMessageChunk) else ""
-        self.texts[chunk.id] = before + chunk.text
-        node, agent, act = about["langgraph_node"], about["agent"], about["act"]
-        calls = self.calls.setdefault((agent, about["round"], act), [])
-        if chunk.id not in calls:
-            calls.append(chunk.id)
-        # A debater sums up the round before its own (nodes.summarise files it there).
-        back = act == "summarise" and node == agent
-        message = Message(agent, about["round"] - back, act, self.texts[chunk.id], attempt=calls.index(chunk.id))
-        return Speaking(node, message)
+def _speaking(about: dict[str, Any], text: str) -> Speaking:  # Any: a call's metadata
+    node, agent, act = about["langgraph_node"], about["agent"], about["act"]
+    # A debater sums up the round before its own (nodes.summarise files it there).
+    back = act == "summarise" and node == agent
+    return Speaking(node, Message(agent, about["round"] - back, act, text, attempt=about["attempt"]))
 
 
 def _events(node: str, update: dict[str, Any], round: int) -> Iterator[Event]:  # Any: an update of the state
