@@ -1,7 +1,8 @@
 """Discussions unrolled: every model call of a fixed number of rounds, and what each hears (CMD, Appendix A).
 
 Early stops are left out, and so are edges that only carry an agent's own history: its memory goes
-without saying. Who sums up, judges or keeps the secretary's book is an agent too, of its own name.
+without saying, and with it all that it read before. Who sums up, moderates, judges or is the
+secretary is an agent too, of its own name, and one of the staff.
 """
 
 from __future__ import annotations
@@ -40,6 +41,10 @@ class Unrolled:
 
     calls: tuple[Call, ...]
     edges: tuple[Edge, ...]
+    staff: tuple[str, ...] = ()
+    """Agents with an office: they do not discuss, and nobody takes their place."""
+    left_out: str = ""
+    """What a reader must know of calls that are made and are not here."""
 
     def agents(self) -> list[str]:
         """Who is called, in the order of their first calls."""
@@ -53,7 +58,7 @@ class Unrolled:
             return replace(call, prompt=f"{call.prompt}; {text}") if call and text else call
 
         edges = tuple(Edge(fuller(edge.speaker), fuller(edge.hearer), edge.carries) for edge in self.edges)
-        return Unrolled(tuple(map(fuller, self.calls)), edges)
+        return replace(self, calls=tuple(map(fuller, self.calls)), edges=edges)
 
 
 def framed(edges: Iterable[Edge], calls: Iterable[Call], deciding: Iterable[Call]) -> Unrolled:
@@ -80,45 +85,18 @@ def hears_all_others(before: Sequence[Call], now: Sequence[Call], carries: Carri
     return [edge for hearer in now for edge in hears_others(before, hearer, carries)]
 
 
-# Schemes as their papers have them
+def hears_in_groups(groups: Sequence[Sequence[str]], before: Sequence[Call], now: Sequence[Call]) -> list[Edge]:
+    """Full answers within a group, viewpoints between groups; of agents in no group nothing (CMD, section 3.2)."""
+    group = {name: number for number, names in enumerate(groups) for name in names}
+    speaking = [call for call in before if call.agent in group]
+
+    def carries(speaker: Call, hearer: Call) -> Carries:
+        return "full" if group[speaker.agent] == group[hearer.agent] else "viewpoint"
+
+    return [edge for hearer in now for one in speaking for edge in hears_others([one], hearer, carries(one, hearer))]
 
 
-def mad(rounds: int = 3) -> Unrolled:
-    """MAD: affirmative, negative, moderator, one after another; a judge reads all at the end (Liang et al. 2023)."""
-    pairs = [(Call("affirmative", r, "debate"), Call("negative", r, "debate")) for r in range(rounds)]
-    moderators, judge = [Call("moderator", r, "moderate") for r in range(rounds)], Call("judge", rounds, "judge")
-    edges = [Edge(affirmative, negative, "full") for affirmative, negative in pairs]
-    edges += [Edge(before[1], now[0], "full") for before, now in pairwise(pairs)]
-    for pair, moderator in zip(pairs, moderators, strict=True):
-        edges += [Edge(call, hearer, "full") for call in pair for hearer in (moderator, judge)]
-    return framed(edges, chain.from_iterable(pairs), [*moderators, judge])
-
-
-def reconcile(agents: int = 3, rounds: int = 3) -> Unrolled:
-    """ReConcile: all hear all answers of the round before, with reasons and confidence (Chen et al. 2023)."""
-    rows = [[Call(name, r, "discuss" if r else "answer") for name in named(agents)] for r in range(rounds)]
-    edges = [edge for before, now in pairwise(rows) for edge in hears_all_others(before, now)]
-    return framed(edges, chain.from_iterable(rows), rows[-1])
-
-
-def groups_of(agents: int, largest: int = 3) -> list[int]:
-    """Sizes of groups, as equal as possible and none above `largest`: 7 agents are 3, 2 and 2."""
-    number = -(-agents // largest)
-    return [agents // number + (i < agents % number) for i in range(number)]
-
-
-def cmd(sizes: Sequence[int], rounds: int = 3, *, secretary: bool = False) -> Unrolled:
-    """CMD: full answers within a group, viewpoints between groups; at a tie a secretary decides (arXiv 2402.18272)."""
-    group = dict(zip(named(sum(sizes)), [g for g, size in enumerate(sizes) for _ in range(size)], strict=True))
-    rows = [[Call(name, r, "discuss" if r else "answer") for name in group] for r in range(rounds)]
-    heard = [edge for before, now in pairwise(rows) for edge in hears_all_others(before, now)]
-    edges = [
-        replace(edge, carries="full" if group[edge.speaker.agent] == group[edge.hearer.agent] else "viewpoint")
-        for edge in heard
-        if edge.speaker and edge.hearer
-    ]
-    last = [Call("secretary", rounds, "decide")] if secretary else []
-    return framed([*edges, *hears_all_others(rows[-1], last)], chain.from_iterable(rows), [*rows[-1], *last])
+# Schemes as their papers have them, until their graphs are there
 
 
 def madra(agents: int = 2, rounds: int = 3) -> Unrolled:
@@ -130,7 +108,8 @@ def madra(agents: int = 2, rounds: int = 3) -> Unrolled:
             edges += hears_others([*before, *now[:seat]], call)
     judges, summarizer = [Call("judge", r, "judge") for r in range(rounds)], Call("summarizer", rounds, "summarize")
     edges += [edge for row, judge in zip(talks, judges, strict=True) for edge in hears_others(row, judge)]
-    return framed([*edges, *hears_others(talks[-1], summarizer)], chain.from_iterable(talks), [*judges, summarizer])
+    edges += hears_others(talks[-1], summarizer)
+    return replace(framed(edges, chain.from_iterable(talks), [summarizer]), staff=("judge", "summarizer"))
 
 
 def in_turn(agents: int, turns: int) -> Unrolled:

@@ -3,16 +3,18 @@
 A permutation of the agents is a symmetry if the calls can be permuted with it so that every call keeps its prompt
 and every edge what it carries; with models, an agent also goes only where its own model is. Two readings:
 an edge is labelled by what it carries (72 for CMD's two groups of three), or it is bare as in the paper's Definition 1
-(720). The order of messages within a prompt is left out, and so is who wins a tie.
+(720). The order of messages within a prompt is left out, and so is who wins a tie. Permutations are of the agents
+that discuss; moderator, judge, secretary and summariser stay where they are, so that CMD's 72 are of 720.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from math import factorial
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -20,9 +22,6 @@ from sottovoce.evaluation.calls import Unrolled
 from sottovoce.evaluation.printable import counted, one_line
 from sottovoce.evaluation.unroll import spoken_by, unroll
 from sottovoce.nodes.settings import Settings
-
-if TYPE_CHECKING:
-    import networkx as nx
 
 Cause = Literal["graph", "prompts", "models"]
 CAUSES: dict[Cause, str] = {
@@ -37,7 +36,7 @@ Image = list[int]
 
 @dataclass(frozen=True)
 class Symmetry:
-    """The group of symmetries of a discussion, on its agents."""
+    """The group of symmetries of a discussion, on the agents that discuss."""
 
     order: int
     generators: tuple[tuple[tuple[str, ...], ...], ...]
@@ -50,7 +49,7 @@ class Symmetry:
 
 def symmetry(unrolled: Unrolled, models: Models | None = None, *, labelled: bool = True) -> Symmetry:
     """The symmetries of a discussion: of its mechanism, or with `models` (by agent) of these agents in it."""
-    agents = unrolled.agents()
+    agents = _discussing(unrolled)
 
     def order(*, prompts: bool = False, models: Models | None = None) -> int:
         return _order(_images(_Coloured(unrolled, models, prompts=prompts, labelled=labelled)), len(agents))
@@ -70,78 +69,90 @@ def symmetry(unrolled: Unrolled, models: Models | None = None, *, labelled: bool
     )
 
 
-class _Coloured:
-    """The auxiliary graph: vertices by number, the agents first; agent -> its calls; an edge is a vertex between two.
+def _discussing(unrolled: Unrolled) -> list[str]:
+    return [name for name in unrolled.agents() if name not in unrolled.staff]
 
-    A call's colour is its prompt, not its agent: which agent it belongs to, the arrows say.
+
+class _Coloured:
+    """The auxiliary graph: vertices by number, the agents first; arrows from an agent to its calls, and between calls.
+
+    A call's colour is its prompt, not its agent: which agent it belongs to, the arrows say. Who is of the staff
+    has a colour of its own.
     """
 
     def __init__(self, unrolled: Unrolled, models: Models | None, *, prompts: bool, labelled: bool) -> None:
-        agents = unrolled.agents()
+        agents, staff = _discussing(unrolled), unrolled.staff
         self.agents = len(agents)
-        self.colours = [f"agent {models.get(name, '') if models else ''}" for name in agents]
-        self.colours += ["question", "decision"]
-        self.colours += [f"call {call.prompt if prompts else ''}" for call in unrolled.calls]
-        first = {call: self.agents + 2 + i for i, call in enumerate(unrolled.calls)}
-        self.arrows = [(agents.index(call.agent), vertex) for call, vertex in first.items()]
-        for edge in unrolled.edges:
-            start = first[edge.speaker] if edge.speaker else self.agents
-            end = first[edge.hearer] if edge.hearer else self.agents + 1
-            self.arrows += [(start, len(self.colours)), (len(self.colours), end)]
-            self.colours.append(f"edge {edge.carries if labelled else ''}")
+        colours = [f"agent {models.get(name, '') if models else ''}" for name in agents]
+        colours += [*(f"staff {name}" for name in staff), "question", "decision"]
+        colours += [f"call {call.prompt if prompts else ''}" for call in unrolled.calls]
+        self.colours = _numbered(colours)
+        self.near: list[list[tuple[int, int]]] = [[] for _ in colours]
+        starts, ends, labels = zip(*_arrows(unrolled, [*agents, *staff], labelled=labelled), strict=True)
+        for start, end, label in zip(starts, ends, _numbered(labels), strict=True):
+            self.near[start].append((2 * label, end))
+            self.near[end].append((2 * label + 1, start))
 
-    def fixing(self, agents: Sequence[int]) -> nx.DiGraph[int]:
-        """The graph with these agents told apart, each by its place in the list, and its colours refined."""
-        import networkx as nx
+    def fixing(self, vertices: Iterable[int]) -> list[int]:
+        """Colours with these vertices told apart by their places, split by the neighbours' until none splits.
 
-        graph: nx.DiGraph[int] = nx.DiGraph(self.arrows)
-        rank = {colour: i for i, colour in enumerate(sorted(set(self.colours)))}
-        colours = {vertex: rank[colour] for vertex, colour in enumerate(self.colours)}
-        colours |= {agent: hash((colours[agent], place)) for place, agent in enumerate(agents)}
-        nx.set_node_attributes(graph, _refined(graph, colours), "colour")
-        return graph
+        Hashes of tuples of numbers are equal in every process, so the same generators are found.
+        """
+        colours = list(self.colours)
+        for place, vertex in enumerate(vertices):
+            colours[vertex] = hash((colours[vertex], place))
+        while True:
+            around = [tuple(sorted((label, colours[other]) for label, other in near)) for near in self.near]
+            finer = [hash(pair) for pair in zip(colours, around, strict=True)]
+            if len(set(finer)) == len(set(colours)):
+                return finer
+            colours = finer
 
 
-def _refined(graph: nx.DiGraph[int], colours: dict[int, int]) -> dict[int, int]:
-    """Colours split by those of the neighbours until nothing is left to split: wrong matches then fail at once.
+def _arrows(unrolled: Unrolled, people: Sequence[str], *, labelled: bool) -> list[tuple[int, int, str]]:
+    """Start, end and label; vertices are people, the question, the decision, and the calls."""
+    question, decision = len(people), len(people) + 1
+    at = {call: decision + 1 + i for i, call in enumerate(unrolled.calls)}
+    arrows = [(people.index(call.agent), vertex, "calls") for call, vertex in at.items()]
+    for edge in unrolled.edges:
+        start = at[edge.speaker] if edge.speaker else question
+        end = at[edge.hearer] if edge.hearer else decision
+        arrows.append((start, end, edge.carries if labelled else "edge"))
+    return arrows
 
-    Hashes of tuples of numbers are equal in every process, so the same generators are found.
-    """
-    while True:
-        around = {v: [tuple(sorted(colours[u] for u in side[v])) for side in (graph.pred, graph.succ)] for v in graph}
-        finer = {v: hash((colours[v], *around[v])) for v in graph}
-        if len(set(finer.values())) == len(set(colours.values())):
-            return finer
-        colours = finer
+
+def _numbered(labels: Sequence[str]) -> list[int]:
+    rank = {label: i for i, label in enumerate(sorted(set(labels)))}
+    return [rank[label] for label in labels]
 
 
 def _images(graph: _Coloured) -> list[Image]:
     """Generators, the last agents' first: each stabiliser's orbit is filled by one match for each agent it lacks."""
     found: list[Image] = []
     for agent in reversed(range(graph.agents)):
-        before = list(range(agent))  # these stay where they are; so they do under all that was found so far
+        stay = {i: i for i in range(agent)}  # so they do under all that was found so far
         for other in range(agent + 1, graph.agents):
             if other not in _orbit(found, agent):
-                swap = [
-                    {agent: other, other: agent}.get(i, i) for i in range(graph.agents)
-                ]  # quickly tried, often right
-                image = _match(graph, swap) or _match(graph, [*before, other])
+                swap = {i: i for i in range(graph.agents)} | {agent: other, other: agent}  # often right
+                image = _match(graph, swap) or _match(graph, {**stay, agent: other})
                 found += [image] if image else []
     return found
 
 
-def _match(graph: _Coloured, image: Image) -> Image | None:
-    """An automorphism that takes agent i to image[i], as far as these are given; the others are tried in turn."""
-    import networkx as nx
+def _match(graph: _Coloured, image: Mapping[int, int]) -> Image | None:
+    """An automorphism that takes vertices to these, as far as they are given; others are tried in turn.
 
-    here, there = graph.fixing(range(len(image))), graph.fixing(image)
-    colours, targets = (dict(side.nodes(data="colour")) for side in (here, there))
-    if sorted(colours.values()) != sorted(targets.values()):
+    Where every vertex has a colour of its own, equal colours are equal neighbours: then the match is one.
+    """
+    here, there = graph.fixing(image), graph.fixing(image.values())
+    if sorted(here) != sorted(there):
         return None
-    if len(image) == graph.agents:  # with every agent fixed hardly a choice is left
-        return image if nx.vf2pp_isomorphism(here, there, node_label="colour") else None
-    fitting = [i for i in range(graph.agents) if i not in image and targets[i] == colours[len(image)]]
-    return next((whole for i in fitting if (whole := _match(graph, [*image, i]))), None)
+    alike = Counter(here)
+    doubtful = next((vertex for vertex, colour in enumerate(here) if alike[colour] > 1), None)
+    if doubtful is None:
+        return [there.index(colour) for colour in here[: graph.agents]]
+    fitting = [vertex for vertex, colour in enumerate(there) if colour == here[doubtful]]
+    return next((whole for vertex in fitting if (whole := _match(graph, {**image, doubtful: vertex}))), None)
 
 
 def _orbit(images: list[Image], agent: int) -> set[int]:
@@ -176,7 +187,10 @@ class Looked(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, title="Symmetry")
 
-    private: bool = Field(default=False, description="each agent has documents of its own: they count as its prompt")
+    private: bool = Field(
+        default=False,
+        description="each agent has documents (or a wording, or a starting view) of its own: they count as its prompt",
+    )
     as_json: bool = Field(default=False, alias="json", description="one JSON object on stdout, and nothing else")
 
 
@@ -185,28 +199,31 @@ def show_symmetry(scheme: str, settings: Settings, looked: Looked) -> None:
     unrolled, models = unroll(scheme, settings), spoken_by(settings)
     if looked.private:
         unrolled = unrolled.told({name: f"documents of {name}" for name in settings.owners() or []})
-    readings = {name: symmetry(unrolled, models, labelled=name == "labelled") for name in ("labelled", "bare")}
-    mechanism = symmetry(unrolled)
+    bare = symmetry(unrolled, models, labelled=False)
+    found = {"mechanism": symmetry(unrolled), "labelled": symmetry(unrolled, models), "bare": bare}
     if looked.as_json:
-        found = {"mechanism": mechanism, **readings}
         spoken = {name: models[name] for name in unrolled.agents()}
-        print(json.dumps({"scheme": scheme, "models": spoken, **{name: asdict(each) for name, each in found.items()}}))
-        return
-    print(f"{counted(len(unrolled.agents()), 'agent')}, {counted(len(unrolled.calls), 'call')}")
-    print("\n".join(lines(readings["labelled"])))
-    print(f"{'without models':15}{mechanism.order:,}: of the mechanism alone, whoever speaks")
-    print(f"{'bare edges':15}{readings['bare'].order:,}: counting that one is heard, not what of it")
+        about = {"scheme": scheme, "models": spoken, "staff": unrolled.staff, "left_out": unrolled.left_out}
+        print(json.dumps({**about, **{name: asdict(each) for name, each in found.items()}}))
+    else:
+        print("\n".join(lines(unrolled, **found)))
 
 
-def lines(found: Symmetry) -> list[str]:
-    """Order, orbits, generators and what breaks the symmetry, a line each."""
-    agents = sum(map(len, found.orbits))
-    generators = ", ".join("".join(f"({' '.join(cycle)})" for cycle in cycles) for cycles in found.generators)
-    orbits = ", ".join(f"{{{', '.join(orbit)}}}" for orbit in found.orbits)
-    broken = ", ".join(f"{cause} ({CAUSES[cause]})" for cause in found.broken_by)
-    return [
-        f"{'order':15}{found.order:,} of {counted(factorial(agents), 'permutation')}",
-        f"{'orbits':15}{one_line(orbits)}",
-        f"{'generators':15}{one_line(generators) or 'none'}",
-        f"{'broken by':15}{broken or 'nothing'}",
-    ]
+def lines(unrolled: Unrolled, mechanism: Symmetry, labelled: Symmetry, bare: Symmetry) -> list[str]:
+    """Order, orbits, generators and what breaks the symmetry, a line each, and what it comes to otherwise."""
+    agents = len(_discussing(unrolled))
+    generators = ", ".join("".join(f"({' '.join(cycle)})" for cycle in cycles) for cycles in labelled.generators)
+    orbits = ", ".join(f"{{{', '.join(orbit)}}}" for orbit in labelled.orbits)
+    staff = f"{', '.join(unrolled.staff)}: kept in place, for the permutations are of agents alone"
+    rows = {
+        "order": f"{labelled.order:,} of {counted(factorial(agents), 'permutation')}",
+        "orbits": one_line(orbits),
+        "generators": one_line(generators) or "none",
+        "broken by": ", ".join(f"{cause} ({CAUSES[cause]})" for cause in labelled.broken_by) or "nothing",
+        "without models": f"{mechanism.order:,}: of the mechanism alone, whoever speaks",
+        "bare edges": f"{bare.order:,}: counting that one is heard, not what of it",
+        "staff": staff if unrolled.staff else "",
+        "left out": unrolled.left_out,
+    }
+    told = [f"{name:15}{text}" for name, text in rows.items() if text]
+    return [f"{counted(agents, 'agent')}, {counted(len(unrolled.calls), 'call')}", *told]
