@@ -18,6 +18,7 @@ from langgraph.runtime import get_runtime
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.errors import UsageError
+from sottovoce.nodes.samples import rendered
 from sottovoce.nodes.settings import OF_LOADING, OF_SAMPLING, AnySettings, Settings, validated
 from sottovoce.nodes.stage import Stage
 from sottovoce.nodes.state import Discussion
@@ -63,7 +64,7 @@ class Company(Generic[AnySettings]):
             prompts = Prompts(Path(settings.prompts) if settings.prompts else None)
             while len(self._stages) >= KEPT:
                 self._stages.pop(next(iter(self._stages)), None)
-            stage = self._stages[key] = Stage(settings, self._cast(settings), prompts)
+            stage = self._stages[key] = Stage(settings, self._cast(settings), prompts, rendered(settings, prompts))
         return stage
 
     def _as_spoken(self, settings: AnySettings, chosen: set[str]) -> AnySettings:

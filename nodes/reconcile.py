@@ -107,8 +107,10 @@ def speak(company: Company[ReConcile], agent: str) -> Act:
 
 
 def samples_for(stage: Stage[ReConcile], agent: str) -> list[str]:
-    """The convincing samples of the other agents, each once."""
-    return []
+    """The convincing samples of the other agents' models, each once; all of them where one file serves all."""
+    files = zip(stage.settings.names(), stage.settings.each("convincing"), strict=False)  # none, or one each
+    others = [file for name, file in files if name != agent]
+    return list(dict.fromkeys(sample for file in others for sample in stage.samples[file]))
 
 
 def agreed(state: Discussion) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Generic
 
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -27,6 +27,8 @@ class Stage(Generic[AnySettings]):
     settings: AnySettings
     models: Mapping[str, BaseChatModel]
     prompts: Prompts
+    samples: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """ReConcile's convincing samples as they are shown, by file; read when the stage is made."""
 
     def view(self, question: Question, agent: str, owner: str | None) -> View:
         """How `agent` sees the question, with the documents of `owner` (None: everybody's)."""

@@ -19,6 +19,7 @@ from typer.core import TyperGroup
 
 from sottovoce import __version__
 from sottovoce.errors import SottovoceError, UsageError, choose
+from sottovoce.evaluation.convincing import Speaking, Wanted, show_convince
 from sottovoce.evaluation.output import Output, show
 from sottovoce.evaluation.printable import one_line
 from sottovoce.evaluation.question import Asked
@@ -106,6 +107,11 @@ for _name, _settings in SETTINGS.items():
     app.command(_command, help=_help, epilog=REPEAT)(command(partial(show, _name), _settings, Asked, Output))
     draw.command(_command, help=_help, epilog=REPEAT)(command(partial(draw_graph, _name), _settings, Drawing))
     symmetry.command(_command, help=_help, epilog=REPEAT)(command(partial(show_symmetry, _name), _settings, Looked))
+
+
+app.command("convince", help="Find questions on which an explanation convinces a model: ReConcile's samples.")(
+    command(show_convince, Wanted, Speaking)
+)
 
 
 @app.command("list")

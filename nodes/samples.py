@@ -1,0 +1,120 @@
+"""Convincing samples of ReConcile, and their file (Chen et al. 2023, section 3).
+
+A model got these questions wrong alone and right when it had read a human's explanation; the other
+agents are shown them as examples. A file holds the samples of one model; `evaluation/convincing.py` makes it.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+
+from sottovoce.channels.message import words
+from sottovoce.errors import PromptError, UsageError
+from sottovoce.nodes.settings import ReConcile, Settings, first_wrong
+from sottovoce.prompts.answers import MOST_CHOICES, Kind, lettered
+from sottovoce.prompts.render import Prompts
+
+FORMAT = "sottovoce.samples"
+VERSION = 1
+Rendered = dict[str, list[str]]
+"""Samples as agents read them, by file."""
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
+
+
+class Sample(BaseModel):
+    """One question, and what convinced a model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    question: Text
+    kind: Kind = "number"
+    choices: list[Text] = Field(default=[], max_length=MOST_CHOICES)
+    explanation: Text
+    """By a human."""
+    answer: Text
+    """The right one."""
+    before: Text | None
+    """What the model answered alone; None is an abstention."""
+    after: Text
+    """What it answered when it had read the explanation."""
+
+
+class Samples(BaseModel):
+    """The samples of one model."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    format: str = FORMAT
+    version: int = VERSION
+    model: Text
+    """Who was convinced."""
+    weights: str | None = None
+    """`Mind.weights_key`: models of one name may differ; None for a hosted one."""
+    temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """As it was in force; None left the model its own."""
+    settings: dict[str, Any] = {}  # Any: plain JSON
+    """What else the model was told: protocol (always nl), seed, max_tokens, ..."""
+    samples: list[Sample] = Field(min_length=1)
+    """In the order of the training file."""
+
+    def to_json(self) -> str:
+        """The file's text."""
+        return self.model_dump_json(indent=2) + "\n"
+
+
+def read_samples(path: Path | str) -> Samples:
+    """Read a file of samples.
+
+    Raises:
+        UsageError: there is none, it is no JSON or of another format or version, or a field is missing or wrong.
+    """
+    name = f"samples file {str(path)!r}"
+    try:
+        data: Any = json.loads(Path(path).read_text(encoding="utf-8"))  # Any: JSON as it comes
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}; `convince` makes one") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name} is no JSON: {error}") from error
+    found = data.get("format") if isinstance(data, dict) else None
+    if found != FORMAT:
+        raise UsageError(f"{name} holds no samples: its format is {found!r}; expected {FORMAT!r}")
+    if data.get("version") != VERSION:
+        raise UsageError(f"{name} has version {data.get('version')!r}; this program reads {VERSION}")
+    try:
+        return Samples.model_validate(data)
+    except ValidationError as error:
+        raise UsageError(f"{name}: {_wrong(error)}") from error
+
+
+def rendered(settings: Settings, prompts: Prompts) -> Rendered:
+    """The samples that a scheme's settings name, each file read once.
+
+    Raises:
+        UsageError: a file is no file of samples.
+    """
+    files = settings.convincing if isinstance(settings, ReConcile) else []
+    return {
+        file: [_as_example(sample, file, prompts) for sample in read_samples(file).samples]
+        for file in dict.fromkeys(files)
+    }
+
+
+def _as_example(sample: Sample, file: str, prompts: Prompts) -> str:
+    slots = {"choices": lettered(sample.choices), **sample.model_dump(include={"question", "explanation", "answer"})}
+    try:
+        return words(prompts.render("reconcile/sample", **slots))
+    except PromptError as error:
+        raise PromptError(f"samples file {file!r}: {error}") from error
+
+
+def _wrong(error: ValidationError) -> str:
+    """The first complaint; of a missing field pydantic would quote all that is there."""
+    first = error.errors()[0]
+    *within, field = [str(step) for step in first["loc"]]
+    if first["type"] == "missing":
+        return f"{'.'.join(within) or 'it'} has no {field!r}"
+    return first_wrong(error, "it")
