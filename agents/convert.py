@@ -14,6 +14,8 @@ from sottovoce.channels.message import Heard, Part, Role, Turn
 from sottovoce.errors import UsageError
 
 HEARD = "heard"
+NOTHING = "(nothing)"
+"""Stands for a text that is empty."""
 MESSAGES: dict[Role, type[BaseMessage]] = {"system": SystemMessage, "user": HumanMessage, "assistant": AIMessage}
 ROLES: dict[str, Role] = {
     "system": "system",
@@ -40,8 +42,18 @@ def to_turns(messages: Sequence[BaseMessage]) -> list[Turn]:
 
 
 def in_words(turns: Sequence[Turn]) -> list[BaseMessage]:
-    """What a model without hooks gets: one text a turn (blocks would be joined with newlines)."""
-    return [MESSAGES[turn.role](content=turn.text) for turn in turns]
+    """What a model without hooks gets: one text a turn (blocks would be joined with newlines).
+
+    Hosted models take a system turn at the beginning alone, the others in alternation, and none that is empty.
+    """
+    spoken: list[tuple[Role, str]] = []
+    for i, turn in enumerate(turns):
+        role: Role = "user" if turn.role == "system" and i else turn.role
+        text = turn.text or NOTHING
+        if spoken and spoken[-1][0] == role:
+            text = f"{spoken.pop()[1]}\n\n{text}"
+        spoken.append((role, text))
+    return [MESSAGES[role](content=text) for role, text in spoken]
 
 
 def _block(part: Part) -> Block:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 SAMPLES = ("arithmetic", "split")
 DECOYS = 3  # solutions of other samples, for dummy debaters
-PRIVATE = re.compile(r"(agent_\d+|debater_\d+|affirmative|negative)=(.*)", re.DOTALL)
+PRIVATE = re.compile(r"(agent_\d+|debater_\d+|affirmative|negative|moderator|judge|secretary)=(.*)", re.DOTALL)
 """For one agent; the names that schemes give, so that an unknown one is told from a text."""
 
 
@@ -78,15 +78,17 @@ def question_of(asked: Asked, settings: Settings) -> tuple[Question, str | None]
     """
     from sottovoce.nodes.state import check_question
 
-    _check_asked(asked)
+    _check_asked(asked, settings)
     sample = asked.sample or SAMPLES[0]
     question, origin = _sample(sample, settings) if asked.question is None else (_asked(asked, settings), None)
-    check_question(question, settings.owners(), settings.needs())
+    check_question(question, settings.owners(), settings.needs(), settings.names())
     return question, origin
 
 
-def _check_asked(asked: Asked) -> None:
+def _check_asked(asked: Asked, settings: Settings) -> None:
     """Refuse what would be ignored: a sample brings its own documents, kind and target."""
+    if asked.hint and not settings.staff():
+        raise UsageError("--hint is for a secretary, and there is none; drop it, or use cmd with its secretary")
     if asked.question is not None and asked.sample is not None:
         raise UsageError("a question and --sample were given; give one of them")
     set_ = sorted(asked.model_fields_set - {"question", "sample"}) if asked.question is None else []
@@ -127,7 +129,7 @@ def _documents(given: list[str], settings: Settings) -> list[str] | dict[str, li
     if settings.owners() is None or not any(owner for owner, _ in split):
         return [text for _, text in split]
     shared = [text for owner, text in split if not owner]
-    owners = dict.fromkeys([*settings.speakers(), *(owner for owner, _ in split if owner)])
+    owners = dict.fromkeys([*settings.names(), *(owner for owner, _ in split if owner)])
     return {name: [*shared, *(text for owner, text in split if owner == name)] for name in owners}
 
 

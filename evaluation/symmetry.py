@@ -129,10 +129,11 @@ def _numbered(labels: Sequence[str]) -> list[int]:
 def _images(graph: _Coloured) -> list[Image]:
     """Generators, the last agents' first: each stabiliser's orbit is filled by one match for each agent it lacks."""
     found: list[Image] = []
+    colours = graph.fixing(())  # agents of different ones never change places
     for agent in reversed(range(graph.agents)):
         stay = {i: i for i in range(agent)}  # so they do under all that was found so far
         for other in range(agent + 1, graph.agents):
-            if other not in _orbit(found, agent):
+            if colours[agent] == colours[other] and other not in _orbit(found, agent):
                 swap = {i: i for i in range(graph.agents)} | {agent: other, other: agent}  # often right
                 image = _match(graph, swap) or _match(graph, {**stay, agent: other})
                 found += [image] if image else []

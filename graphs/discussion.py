@@ -27,13 +27,14 @@ from langgraph.graph import StateGraph
 
 from sottovoce.graphs.frame import framed
 from sottovoce.nodes.act import node
-from sottovoce.nodes.cmd import is_tied
+from sottovoce.nodes.cmd import decide_tie
 from sottovoce.nodes.company import Company, Models
-from sottovoce.nodes.discussion import by_rule, decide_tie, goes_on, pass_on, speak
+from sottovoce.nodes.discussion import by_rule, goes_on, last_words, pass_on, speak
 from sottovoce.nodes.rules import DiscussionRule, check_rule
 from sottovoce.nodes.settings import MesSync
 from sottovoce.nodes.settings.cmd import SECRETARY
 from sottovoce.nodes.state import Discussion, Outcome, Question
+from sottovoce.nodes.tally import is_tie
 
 if TYPE_CHECKING:
     from sottovoce.channels.store import PayloadStore
@@ -48,7 +49,7 @@ def tie_or_end(state: Discussion) -> Literal["next_round", "secretary", "decide"
     """The secretary is asked at a tie alone."""
     if goes_on(state):
         return "next_round"
-    return "secretary" if is_tied(state) else "decide"
+    return "secretary" if is_tie(state["votes"], state) else "decide"
 
 
 def create_discussion(
@@ -65,7 +66,9 @@ def create_discussion(
         graph.add_edge("next_round", agent)
         graph.add_edge(agent, "pass_on")
     if settings.secretary:
-        graph.add_node(SECRETARY, node(decide_tie(company), SECRETARY), metadata={"role": "secretary"})
+        graph.add_node(
+            SECRETARY, node(decide_tie(company, last_words(rule)), SECRETARY), metadata={"role": "secretary"}
+        )
         graph.add_conditional_edges("pass_on", tie_or_end)
         graph.add_edge(SECRETARY, "decide")
     else:

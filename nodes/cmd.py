@@ -3,20 +3,21 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from langchain_core.runnables import RunnableLambda
 
 from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.nodes.act import Act, Steps, Update
 from sottovoce.nodes.company import Company
-from sottovoce.nodes.decide import decided
-from sottovoce.nodes.say import Complain, say
+from sottovoce.nodes.decide import decided, votes_of
+from sottovoce.nodes.say import say, unreadable
 from sottovoce.nodes.settings import CMD
 from sottovoce.nodes.settings.cmd import SECRETARY, grouped
 from sottovoce.nodes.stage import Stage, derived_seed
 from sottovoce.nodes.state import Decision, Discussion, Vote, question_id, rounds_of, said
-from sottovoce.nodes.tally import leading, number, viewpoints
+from sottovoce.nodes.tally import is_tie, leading, number, viewpoints
 from sottovoce.nodes.views import View, viewpoint_slots
 from sottovoce.prompts import answers
 
@@ -60,10 +61,10 @@ def secretary_turns(view: View, messages: Mapping[str, Message], votes: Sequence
         {vote["agent"]: Heard(messages[vote["agent"]]) for vote in votes},
         most=1,
     )
-    slots = {**view.slots(), "documents": view.documents(), "number": number(len(votes)), "viewpoints": found}
-    told = view.system_turn(*view.prompts.render("cmd/secretary", **slots))
+    slots = {**view.slots(), "documents": view.documents(), "description": view.description()}
+    parts = view.prompts.render("cmd/secretary", **slots, number=number(len(votes)), viewpoints=found)
     asked = view.prompts.render("cmd/decide", hints=view.question.get("hints", []), form=view.form())
-    return [*told, Turn("user", asked)]
+    return [*view.system_turn(*parts), Turn("user", asked)]
 
 
 # What they do
@@ -78,15 +79,15 @@ def discuss(company: Company[CMD], agent: str) -> Act:
             return {}
         view, turns = stage.view(state, agent, agent), []
         if round:
-            active = [vote for vote in state["votes"] if any(vote["agent"] in group for group in state["groups"])]
-            turns = discuss_turns(view, rounds_of(state)[round - 1], active, state["groups"])
+            messages, votes = rounds_of(state)[round - 1], votes_of(state, round - 1)
+            turns = discuss_turns(view, messages, votes, state["groups"])
         saying = say(
             stage,
             state,
             agent,
             turns or answer_turns(view),
             "revise" if round else "answer",
-            complain=_unreadable(state) if is_last(state) else lambda text: "",
+            complain=unreadable(state) if is_last(state) else lambda text: "",
             form=view.form(),
         )
         return {"board": (yield from saying)}
@@ -94,15 +95,26 @@ def discuss(company: Company[CMD], agent: str) -> Act:
     return act
 
 
-def decide_tie(company: Company[CMD]) -> Act:
+Reading = tuple[Mapping[str, Message], Sequence[Vote]]
+"""What a secretary reads: messages by agent, and the votes that were read from them."""
+
+
+def last_round(stage: Stage[Any], state: Discussion) -> Reading:
+    """What was said in the last round."""
+    return rounds_of(state)[-1], votes_of(state, state["round"])
+
+
+def decide_tie(
+    company: Company[Any],  # Any: of every scheme that may have a secretary
+    read: Callable[[Stage[Any], Discussion], Reading] = last_round,
+) -> Act:
     """The secretary's answer, in words."""
 
     def act(state: Discussion) -> Steps:
         stage = company.stage(state)
         view = stage.view(state, SECRETARY, SECRETARY)
-        turns = secretary_turns(view, rounds_of(state)[-1], state["votes"])
-        complain, form = _unreadable(state), view.form()
-        saying = say(stage, state, SECRETARY, turns, "decide", complain=complain, form=form, speaks="nl")
+        turns, complain = secretary_turns(view, *read(stage, state)), unreadable(state)
+        saying = say(stage, state, SECRETARY, turns, "decide", complain=complain, form=view.form(), speaks="nl")
         return {"board": (yield from saying)}
 
     return act
@@ -115,11 +127,14 @@ def is_last(state: Discussion) -> bool:
 
 def is_tied(state: Discussion) -> bool:
     """Whether several answers have the most votes."""
-    return len(leading(viewpoints(state["votes"], state))) > 1
+    return is_tie(votes_of(state, state["round"]), state)
 
 
 def send_representatives(company: Company[CMD]) -> RunnableLambda[Discussion, Update]:
-    """Each group sends one agent to the next level, where they are divided into groups again (Algorithm 1)."""
+    """Each group sends one agent to the next level, where they are divided into groups again (Algorithm 1).
+
+    There they hear one another, and nothing more of the agents that stayed behind.
+    """
 
     def send_representatives(state: Discussion) -> Update:
         stage, level = company.stage(state), state["level"] + 1
@@ -134,29 +149,32 @@ def _representative(stage: Stage[CMD], state: Discussion, group: Sequence[str]) 
     if policy == "random":
         seed = derived_seed(stage.settings.seed, question_id(state), state["round"], group[0], "representative")
         return random.Random(seed).choice(group)
-    tied = {name for view in leading(viewpoints(state["votes"], state)) for name in view.agents}
+    votes = votes_of(state, state["round"])
+    tied = {name for view in leading(viewpoints(votes, state)) for name in view.agents}
     return next((name for name in group if policy == "tied" and name in tied), group[0])
 
 
 def by_vote(stage: Stage[CMD], state: Discussion) -> Decision:
     """The answer with most votes; at a tie the secretary's, or the first of the tied ones on the highest level."""
-    votes = state["votes"]
+    votes = votes_of(state, state["round"])
+    if said(state, SECRETARY, state["round"], "decide") is not None:
+        return by_secretary(votes, state)
     best = leading(viewpoints(votes, state))
+    why = f"{len(best[0].votes)} of {len(votes)} say {best[0].answer}" if best else ""
+    decision = decided("vote", why, best, votes, state)
+    level = f" (level {state['level'] + 1})" if state["level"] else ""
+    return {**decision, "why": decision["why"] + level}
+
+
+def by_secretary(votes: Sequence[Vote], state: Discussion) -> Decision:
+    """What the secretary said, who may also name an answer that nobody held."""
+    tied = leading(viewpoints(votes, state))
     message = said(state, SECRETARY, state["round"], "decide")
-    if message is None:
-        why = f"{len(best[0].votes)} of {len(votes)} say {best[0].answer}" if best else ""
-        why += f" on level {state['level'] + 1}" if state["level"] else ""
-        return decided("vote", why, best, votes, state)
+    assert message is not None, "the secretary was asked"
     answer = answers.read(message.text, state.get("kind", "number"), state.get("choices"))
-    why = f"a tie of {' and '.join(view.answer for view in best)}; the secretary decided"
-    why += "" if answer is not None else ", and its answer could not be read"
-    return {**decided(SECRETARY, why, best, votes, state, (answer,)), "by": SECRETARY}
+    said_so = "decided" if answer is not None else "was asked, and its answer could not be read"
+    why = f"a tie of {' and '.join(view.answer for view in tied)}; the secretary {said_so}"
+    return {**decided(SECRETARY, why, tied, votes, state, (answer,)), "by": SECRETARY}
 
 
-def _unreadable(state: Discussion) -> Complain:
-    kind, choices = state.get("kind", "number"), state.get("choices")
-
-    def complain(text: str) -> str:
-        return "" if answers.read(text, kind, choices) is not None else f"it holds no {kind.replace('_', ' or ')}"
-
-    return complain
+_unreadable = unreadable

@@ -29,14 +29,19 @@ def decide(company: Company[Any], rule: Rule) -> RunnableLambda[Discussion, Upda
 
 
 def vote(read: Read = ballot) -> RunnableLambda[Discussion, Update]:
-    """The node that counts the round: one vote of each agent that spoke in it."""
+    """The node that counts the round, for whoever follows the discussion."""
 
     def vote(state: Discussion) -> Update:
-        names = [name for group in state["groups"] for name in group]
-        messages = [said(state, name, state["round"]) for name in names]
-        return {"votes": [read(message, state) for message in messages if message is not None]}
+        return {"votes": votes_of(state, state["round"], read)}
 
     return RunnableLambda(vote, name="vote")
+
+
+def votes_of(state: Discussion, round: int, read: Read = ballot) -> list[Vote]:
+    """One vote of each agent in a group that spoke in a round, read from the board, edits included."""
+    names = [name for group in state["groups"] for name in group]
+    messages = [said(state, name, round) for name in names]
+    return [read(message, state) for message in messages if message is not None]
 
 
 def last_votes(stage: Stage[Any], state: Discussion) -> list[Vote]:

@@ -6,7 +6,7 @@ State holds references to messages on the board and nothing of the rule.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -16,10 +16,10 @@ from sottovoce.channels.board import latest
 from sottovoce.channels.message import Message
 from sottovoce.errors import UsageError
 from sottovoce.nodes.act import Act, Steps, Update
-from sottovoce.nodes.cmd import by_vote, secretary_turns
+from sottovoce.nodes.cmd import Reading, by_secretary
 from sottovoce.nodes.company import Company
 from sottovoce.nodes.decide import Rule
-from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, never_over, receivers_of, unreadable
+from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, never_over, receivers_of
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import MesSync
 from sottovoce.nodes.settings.cmd import SECRETARY
@@ -70,26 +70,21 @@ def goes_on(state: Discussion) -> bool:
     return len(_heard(state)) > state["round"] + 1
 
 
-def decide_tie(company: Company[MesSync]) -> Act:
-    """The secretary's answer, in words, from what each agent said last (CMD, section 3.2)."""
+def last_words(rule: DiscussionRule) -> Callable[[Stage[MesSync], Discussion], Reading]:
+    """What a secretary reads: what each agent said last, and what it is read as."""
 
-    def act(state: Discussion) -> Steps:
-        stage = company.stage(state)
-        view = stage.view(state, SECRETARY, SECRETARY)
-        turns = secretary_turns(view, _last_words(state, stage.settings.speakers()), state["votes"])
-        complain, form = partial(unreadable, view), view.form()
-        saying = say(stage, state, SECRETARY, turns, "decide", complain=complain, form=form, speaks="nl")
-        return {"board": (yield from saying)}
+    def read(stage: Stage[MesSync], state: Discussion) -> Reading:
+        return _last_words(state, stage.settings.speakers()), _votes(rule, stage, state)
 
-    return act
+    return read
 
 
 def by_rule(rule: DiscussionRule) -> Rule:
     """The secretary's answer where it was asked, or what the rule makes of the votes."""
 
     def by_rule(stage: Stage[Any], state: Discussion) -> Decision:  # Any: as every scheme's
-        asked = said(state, SECRETARY, state["round"], "decide") is not None
-        return by_vote(stage, state) if asked else rule.decide(state["votes"], state)
+        votes, asked = _votes(rule, stage, state), said(state, SECRETARY, state["round"], "decide")
+        return rule.decide(votes, state) if asked is None else by_secretary(votes, state)
 
     return by_rule
 

@@ -5,6 +5,7 @@ All hear statements by the protocol; moderator and judge answer in words, since 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -55,8 +56,8 @@ def moderator_turns(view: View, order: Sequence[str], rounds: Rounds) -> list[Tu
     turns = _office(view)
     for r, spoken in enumerate(rounds):
         last = r == len(rounds) - 1
-        others = _named([spoken[name] for name in order], latest=last)
-        slots = {"round": r + 1, "others": others, "form": verdict_form(view, order)}
+        statements = _named([spoken[name] for name in order], latest=last)
+        slots = {"round": r + 1, "statements": statements, "form": verdict_form(view, order)}
         turns.append(Turn("user", view.prompts.render("mad/moderate", **slots)))
         if not last:
             turns.append(Turn("assistant", (Heard(spoken["moderator"], latest=r == len(rounds) - 2, own=True),)))
@@ -65,8 +66,8 @@ def moderator_turns(view: View, order: Sequence[str], rounds: Rounds) -> list[Tu
 
 def candidates_turns(view: View, order: Sequence[str], rounds: Rounds) -> list[Turn]:
     """The judge's first question: which answers were given in these rounds."""
-    statements = [spoken[name] for spoken in rounds for name in order]
-    parts = view.prompts.render("mad/candidates", others=_named(statements, latest=True))
+    named = [_named([spoken[name] for name in order], latest=spoken is rounds[-1]) for spoken in rounds]
+    parts = view.prompts.render("mad/candidates", statements=[each for row in named for each in row])
     return [*_office(view), Turn("user", parts)]
 
 
@@ -96,7 +97,7 @@ def verdict(text: str, question: Question) -> Verdict:
     read = read_json(text, (PREFERENCE, SIDE, REASON, ANSWER), may_be_empty=(PREFERENCE, SIDE, REASON, ANSWER))
     if ANSWER in read.missing:
         return Verdict(None, f'"{ANSWER}" {read.missing[ANSWER]}')
-    undecided = read.found.get(PREFERENCE, "").strip().lower() in ("no", "false")
+    undecided = re.match(r"\W*(no|none|neither|false)\b", read.found.get(PREFERENCE, "").lower())
     given = read.found[ANSWER]
     return Verdict(None) if undecided or answers.is_open(given, question) else _readable(given, question)
 
@@ -110,8 +111,8 @@ def judgement(text: str, question: Question) -> Verdict:
 
 
 def _readable(given: str, question: Question) -> Verdict:
-    answer = answers.read_value(given, question.get("kind", "number"), question.get("choices"))
-    return Verdict(answer, "" if answer is not None else f'"{ANSWER}" holds no {question.get("kind", "number")}')
+    kind, answer = question.get("kind", "number"), answers.read_field(given, question)
+    return Verdict(answer, "" if answer is not None else f'"{ANSWER}" holds no {answers.named(kind)}')
 
 
 def settled(state: Discussion) -> str | None:
@@ -229,16 +230,17 @@ def _exchanges(me: str, order: Sequence[str], rounds: Rounds) -> list[tuple[list
 
 
 def _argue(view: View, heard: Sequence[Message], *, latest: bool, first: bool) -> Turn:
-    others = _named(heard, latest=latest)
+    statements = _named(heard, latest=latest)
     if not first:
-        return Turn("user", view.prompts.render("mad/rebut", others=others, form=view.form()))
+        return Turn("user", view.prompts.render("mad/rebut", statements=statements, form=view.form()))
     parts = view.asked()
-    return Turn("user", (*parts, "\n", *view.prompts.render("mad/oppose", others=others)) if heard else parts)
+    return Turn("user", (*parts, "\n", *view.prompts.render("mad/oppose", statements=statements)) if heard else parts)
 
 
 def _office(view: View) -> list[Turn]:
     """Moderator and judge hold the same office, so they are told the same."""
-    return view.system_turn(*view.prompts.render("mad/moderator", **view.slots(), documents=view.documents()))
+    slots = {**view.slots(), "documents": view.documents(), "description": view.description()}
+    return view.system_turn(*view.prompts.render("mad/moderator", **slots))
 
 
 def _named(messages: Sequence[Message], *, latest: bool) -> list[tuple[str, Heard]]:

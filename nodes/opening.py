@@ -22,7 +22,7 @@ def opening(company: Company[Any]) -> RunnableLambda[Discussion, Update]:  # Any
         if state.get("board"):
             raise UsageError("this thread holds a discussion already; ask each question in a thread of its own")
         settings = company.settings()
-        check_question(state, settings.owners(), settings.needs())
+        check_question(state, settings.owners(), settings.needs(), settings.names())
         opened: Discussion = {**state, "settings": settings.model_dump(mode="json")}
         return {
             "settings": opened["settings"],

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sottovoce.channels.message import Heard, Message, Turn, words
 from sottovoce.nodes.act import Act, Steps
 from sottovoce.nodes.company import Company
-from sottovoce.nodes.decide import decided
+from sottovoce.nodes.decide import decided, votes_of
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import ReConcile
 from sottovoce.nodes.stage import Stage
@@ -61,9 +61,10 @@ def stated(text: str, question: Question) -> Stated:
     complaints = [f'"{name}" {why}' for name, why in read.missing.items() if name != "reasoning"]
     answer = confidence = None
     if ANSWER in read.found:
-        kind = question.get("kind", "number")
-        answer = answers.read_value(read.found[ANSWER], kind, question.get("choices"))
-        complaints += [] if answer is not None else [f'"{ANSWER}" holds no {kind}']
+        given, kind = read.found[ANSWER], question.get("kind", "number")
+        answer = answers.read_field(given, question)
+        wrong = answer is None and not answers.is_open(given, question)  # "unknown" is an abstention that can be read
+        complaints += [f'"{ANSWER}" holds no {answers.named(kind)}'] if wrong else []
     if CONFIDENCE in read.found:
         confidence = read_confidence(read.found[CONFIDENCE])
         complaints += [] if confidence is not None else [f'"{CONFIDENCE}" is no number from 0 to 1']
@@ -71,7 +72,10 @@ def stated(text: str, question: Question) -> Stated:
 
 
 def ballot(message: Message, question: Question) -> Vote:
-    """A vote with its weight; a confidence that cannot be read is 0, as in the published code, others are clamped."""
+    """A vote with its weight; a confidence that cannot be read is 0, as in the published code, others are clamped.
+
+    An answer that cannot be read abstains, where the published code takes a random or an earlier one.
+    """
     read = stated(message.text, question)
     confidence = clamped(read.confidence or 0.0)
     vote: Vote = {
@@ -95,7 +99,7 @@ def speak(company: Company[ReConcile], agent: str) -> Act:
         samples = samples_for(stage, agent) if round or stage.settings.convincing_in == "all" else []
         turns = answer_turns(view, samples)
         if round:
-            turns = discuss_turns(view, rounds_of(state)[round - 1], state["votes"], samples)
+            turns = discuss_turns(view, rounds_of(state)[round - 1], votes_of(state, round - 1, ballot), samples)
 
         def complain(text: str) -> str:
             return stated(text, state).complaint
@@ -115,20 +119,22 @@ def samples_for(stage: Stage[ReConcile], agent: str) -> list[str]:
 
 def agreed(state: Discussion) -> bool:
     """All agents give one answer, and nobody abstains."""
-    return len(viewpoints(state["votes"], state)) == 1 and not abstaining(state["votes"])
+    votes = votes_of(state, state["round"], ballot)
+    return len(viewpoints(votes, state)) == 1 and not abstaining(votes)
 
 
 def by_weight(stage: Stage[ReConcile], state: Discussion) -> Decision:
     """The answer with the greatest weight (or the most votes); at a tie, the one that its first agent gave first."""
-    found = viewpoints(state["votes"], state)
+    votes = votes_of(state, state["round"], ballot)
+    found = viewpoints(votes, state)
     best = {"weighted": leading(found, weighed=True), "plain": leading(found)}
     rule = stage.settings.vote
     why = f"after round {state['round'] + 1}" + (", all agree" if agreed(state) else "")
     if best[rule]:
         first = best[rule][0]
         support = f"{first.weight:g} of {sum(view.weight for view in found):g} in weight"
-        support = support if rule == "weighted" else f"{len(first.votes)} of {len(state['votes'])}"
+        support = support if rule == "weighted" else f"{len(first.votes)} of {len(votes)}"
         why = f"{support} for {first.answer} {why}"
-    decision = decided(rule, why, best[rule], state["votes"], state)
+    decision = decided(rule, why, best[rule], votes, state)
     other = "plain" if rule == "weighted" else "weighted"
     return {**decision, "beside": {other: best[other][0].answer if best[other] else None}}

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.errors import UsageError, choose
+from sottovoce.nodes import say
 from sottovoce.nodes.decide import majority
 from sottovoce.nodes.state import Decision, Discussion, Question, Vote
 from sottovoce.nodes.views import View
-from sottovoce.prompts import answers
 
 RULE = "rule"
 """Who speaks where all agents are silent."""
@@ -107,8 +107,7 @@ def _asked(view: View, messages: Sequence[Message], *, first: bool, latest: bool
 
 def unreadable(view: View, text: str) -> str:
     """The complaint of a text that holds no answer of the question's kind; a rule may `validate` by it."""
-    found = answers.read(text, view.kind, view.question.get("choices"))
-    return "" if found is not None else f"it holds no {view.kind.replace('_', ' or ')}"
+    return say.unreadable(view.question)(text)
 
 
 def check_rule(rule: DiscussionRule, agents: Sequence[str]) -> None:

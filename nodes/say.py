@@ -12,7 +12,8 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.nodes.act import message_of
 from sottovoce.nodes.stage import Stage
-from sottovoce.nodes.state import Discussion
+from sottovoce.nodes.state import Discussion, Question
+from sottovoce.prompts import answers
 
 Saying = Generator[Ask, AIMessage, list[Message]]
 """Ends with the attempts, one or two; the raw text of both stays on the board."""
@@ -43,6 +44,17 @@ def say(
     second = message_of(question, (yield question))
     note = complain(second.text)
     return [_noted(first, f"asked again: {complaint}"), _noted(second, f"cannot be read: {note}" if note else "")]
+
+
+def unreadable(question: Question) -> Complain:
+    """The complaint of a text that holds no answer to the question, and does not say that it is unknown either."""
+    kind, choices = question.get("kind", "number"), question.get("choices")
+
+    def complain(text: str) -> str:
+        readable = answers.read(text, kind, choices) is not None or answers.declines(text)
+        return "" if readable else f"it holds no {answers.named(kind)}"
+
+    return complain
 
 
 def _noted(message: Message, note: str) -> Message:

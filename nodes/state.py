@@ -149,12 +149,19 @@ def said(state: Discussion, agent: str, round: int, act: str | None = None) -> M
     return None
 
 
-def check_question(question: Question, agents: list[str] | None, needs: Mapping[str, str] | None = None) -> None:
-    """Refuse a question that no agent could answer, before any model runs. `needs`: see `Settings.needs`.
+def check_question(
+    question: Question,
+    owners: list[str] | None,
+    needs: Mapping[str, str] | None = None,
+    agents: list[str] | None = None,
+) -> None:
+    """Refuse a question that no agent could answer, before any model runs.
+
+    `owners`, `needs` and `agents` are `Settings.owners`, `.needs` and `.names`; None checks no names.
 
     Raises:
         UsageError: empty, of an unknown kind, with a field of the wrong type or missing, with a target that
-            is no answer, or with documents for agents that do not exist.
+            is no answer, or with documents, a wording or a starting view for agents that do not exist.
     """
     if not str(question.get("question", "")).strip():
         raise UsageError("the question is empty; give a text to discuss")
@@ -164,11 +171,11 @@ def check_question(question: Question, agents: list[str] | None, needs: Mapping[
     for field, what_for in (needs or {}).items():
         if not question.get(field):
             raise UsageError(f"{what_for}, but the question has no {field!r}")
-    for field in ("documents", "wordings", "starting_views"):
+    for field, known in (("documents", owners), ("wordings", agents), ("starting_views", agents)):
         by_agent = question.get(field)
         for agent in by_agent if isinstance(by_agent, dict) else ():
-            if agents is not None and agent not in agents:
-                raise UsageError(choose(f"agent among the {field.replace('_', ' ')}:", agent, agents))
+            if known is not None and agent not in known:
+                raise UsageError(choose(f"agent among the {field.replace('_', ' ')}:", agent, known))
 
 
 def _check_types(question: Question) -> None:

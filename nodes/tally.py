@@ -60,6 +60,11 @@ def leading(found: Sequence[Viewpoint], *, weighed: bool = False) -> list[Viewpo
     return sorted((view for view in found if support[view.answer] == most), key=lambda view: view.seat)
 
 
+def is_tie(votes: Iterable[Vote], question: Question) -> bool:
+    """Whether several answers have the most votes."""
+    return len(leading(viewpoints(votes, question))) > 1
+
+
 def abstaining(votes: Iterable[Vote]) -> list[str]:
     """The agents whose answer could not be read."""
     return [vote["agent"] for vote in votes if vote["answer"] is None]

@@ -14,8 +14,8 @@ from sottovoce.channels.message import Heard, Message, Part, Turn, words
 from sottovoce.nodes.settings import COMPONENTS, Order
 from sottovoce.nodes.state import Question, Vote, documents_of
 from sottovoce.nodes.tally import abstaining, number, viewpoints
-from sottovoce.prompts.answers import Kind, lettered
-from sottovoce.prompts.render import Prompts
+from sottovoce.prompts.answers import Kind, lettered, placeholder
+from sottovoce.prompts.render import Prompts, printable
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class View:
             **self.slots(),
             documents=self.documents(),
             form=self.form() if form is None else form,
-            description=task.get("description", "") if self._on("question_description") else "",
+            description=self.description(),
             demonstrations=[*demonstrations, *(shown or [])],
             starting_view=task.get("starting_views", {}).get(self.agent, ""),
         )
@@ -64,10 +64,8 @@ class View:
 
     def value(self) -> str:
         """What stands in the place of an answer in a JSON form: "a number", or the task's own words."""
-        own = self.question.get("answer_description")
-        if own and self._on("answer_description"):
-            return " ".join(own.split()).replace('"', "'")
-        return words(self.prompts.render("shared/value", kind=self.kind))
+        own = "answer_description" if self._on("answer_description") else ""
+        return placeholder({name: value for name, value in self.question.items() if name in ("kind", own)})
 
     @property
     def kind(self) -> Kind:
@@ -136,6 +134,10 @@ class View:
         question = self.question.get("wordings", {}).get(self.agent, self.question["question"])
         return {"question": question, "choices": lettered(self.question.get("choices") or [])}
 
+    def description(self) -> str:
+        """What questions of the task are like."""
+        return self.question.get("description", "") if self._on("question_description") else ""
+
     def documents(self) -> list[str]:
         """What this agent knows."""
         return documents_of(self.question, self.owner)
@@ -168,5 +170,5 @@ def viewpoint_slots(
 
 
 def _line(view: View, answer: str | None, agents: Sequence[str]) -> str:
-    count = len(agents)
+    count, answer = len(agents), answer and printable(answer)
     return words(view.prompts.render("shared/viewpoint", number=number(count), count=count, answer=answer))

@@ -24,6 +24,15 @@ STATED = re.compile(r"\banswer(?:\s+is|\s*:)\s*:?\s*(?=([^\n]{0,400}))", re.IGNO
 UNSOLVED = re.compile(r"\d\s*[-+*/\u00d7\u00f7\u2212]\s*\d|frac")  # an expression that nobody worked out
 FRACTION = re.compile(r"(?:\\[dt]?frac\{)?(-?\d+)(?:\s*/\s*|\}\{)(\d+)\}?")
 UNKNOWN = re.compile(r"[\W_]*(?:unknown|not known|undetermined|unclear|cannot|can't|none\b)", re.IGNORECASE)
+PLACEHOLDERS: dict[Kind, str] = {
+    "number": "a number",
+    "option": "a letter",
+    "yes_no": "yes or no",
+    "label": "a label",
+    "text": "a few words",
+}
+OPEN = re.compile(r"\b(?:do not|don't|cannot|can't|could not) (?:know|tell|say|answer|determine)\b", re.IGNORECASE)
+"""After a number it takes back that it is the answer."""
 PREFIX = re.compile(r"^\(?[A-Z]\)\s*")
 """A letter that a choice may bring along."""
 MOST_CHOICES = len(string.ascii_uppercase)
@@ -41,8 +50,10 @@ def read(text: str, kind: Kind, choices: list[str] | None = None) -> str | None:
     An answer that is stated to be unknown is an abstention, whatever numbers stand around it. Of a text
     that ends with a JSON object, the field "answer" is read (CMD's form for GSM8K).
     """
-    if text.rstrip("` \n").endswith("}") and (field := read_json(text, ("answer",)).found):
-        return read_value(field["answer"], kind, choices)
+    if text.rstrip("` \n").endswith("}"):
+        field = read_json(text, ("answer",), may_be_empty=("answer",)).found.get("answer")
+        if field is not None:
+            return read_value(field, kind, choices)
     if kind == "option":
         return _option(text, choices or [])
     return {"number": _number, "yes_no": _yes_no, "label": _label, "text": _text}[kind](text)
@@ -51,26 +62,77 @@ def read(text: str, kind: Kind, choices: list[str] | None = None) -> str | None:
 def same(left: str | None, right: str | None, kind: Kind) -> bool:
     """Tell whether two canonical answers agree; an abstention agrees with nothing.
 
-    Numbers within 1e-5 of each other are the same; all else is compared after SQuAD's normalisation.
+    Numbers within 1e-5 of each other are the same. Texts are compared after SQuAD's normalisation, but for
+    signs that tell one from another ("C++" and "C#", "-5" and "5"); all else without regard to case.
     """
     if left is None or right is None:
         return False
     if kind == "number":
         return math.isclose(float(left), float(right), rel_tol=0.0, abs_tol=TOLERANCE)
-    return normalise(left) == normalise(right)
+    if kind != "text":
+        return left.casefold().split() == right.casefold().split()
+    plain = normalise(left)
+    return plain == normalise(right) and _signs(left) == _signs(right) if plain else left.strip() == right.strip()
+
+
+def _signs(text: str) -> list[str]:
+    """The signs that carry meaning: not those between letters, as in "Jean-Paul"."""
+    return re.findall(r"[-+#*/<>=^%]", re.sub(r"(?<=[^\W\d_])[-+#*/](?=[^\W\d_])", "", text))
+
+
+def named(kind: Kind) -> str:
+    """A kind in words: "yes or no"."""
+    return kind.replace("_", " or ")
 
 
 def read_value(given: str, kind: Kind, choices: list[str] | None = None) -> str | None:
-    """Return the answer that stands alone in a field of a form: no mark is needed there."""
-    if kind == "yes_no" and given.lower() in ("true", "false"):  # JSON's own words
-        return "yes" if given.lower() == "true" else "no"
-    found = read(given, kind, choices)
-    return found if found is not None or kind not in ("label", "text") else read(f"[{given.strip(' []')}]", kind)
+    """Return the answer that a field of a form holds, where no mark is needed: all of it is the answer.
+
+    option: a letter in any case, or a choice's text. number: none where several different ones stand there,
+    or a "not". yes_no: also true and false; none where both words stand there. label, text: as they are.
+    """
+    given = " ".join(given.split())
+    if kind == "yes_no":
+        found = set(re.findall(r"\b(yes|no|true|false)\b", given.lower()))
+        return None if len(found) != 1 else "yes" if found & {"yes", "true"} else "no"
+    if kind == "option":
+        letter = re.fullmatch(r"\W*([A-Za-z])\W*", given)
+        known = string.ascii_uppercase[: max(len(choices or []), 4)]
+        if letter and letter[1].upper() in known:
+            return letter[1].upper()
+        return _choice_of(given.rstrip("."), choices or []) or _option(given, choices or [])
+    if kind == "number":
+        result = given.rsplit("=", 1)[-1]
+        several = len({_first([each]) for each in NUMBER.findall(result)}) > 1 and not FRACTION.search(result)
+        denied = re.search(r"\bn(ot|either|one)\b", given.lower())
+        return None if several or denied else _number(f"The answer is {given}")
+    inner = re.fullmatch(r"\[([^\[\]]+)\]", given)
+    stated = _boxed(given) or (inner[1] if inner else given)
+    return (stated.lower() if kind == "label" else stated).strip() or None
+
+
+def read_field(given: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
+    """`read_value` for a question, but for the form's own words, which say nothing: models copy them."""
+    kind = question.get("kind", "number")
+    if normalise(given) == normalise(placeholder(question)):
+        return None
+    return read_value(given, kind, question.get("choices"))
+
+
+def placeholder(question: Mapping[str, Any]) -> str:  # Any: see is_open
+    """What stands in the place of the answer in a JSON form: the task's own words for it, or the kind's."""
+    own = question.get("answer_description") or PLACEHOLDERS[question.get("kind", "number")]
+    return " ".join(own.split()).replace('"', "'")
 
 
 def is_open(given: str, question: Mapping[str, Any]) -> bool:  # Any: a Question, which stands above this module
     """Tell whether a field that may stay empty says nothing yet; "unknown" may be a task's own label."""
     return not re.search(r"\w", given) or (question.get("kind") != "label" and bool(UNKNOWN.match(given)))
+
+
+def declines(text: str) -> bool:
+    """Tell whether a text states that the answer is unknown: an abstention that needs no asking again."""
+    return any(source and UNKNOWN.match(source) for source in (_boxed(text), _stated(text)))
 
 
 def right(answer: str | None, question: Mapping[str, Any]) -> bool:  # Any: see is_open
@@ -119,6 +181,8 @@ def _last_number(text: str) -> str | None:
     if not found:
         return None
     match = found[-1]
+    if OPEN.search(text, match.end()):
+        return None
     minus_is_operator = match[0][0] in "-\u2212" and text[: match.start()].rstrip()[-1:] in tuple("0123456789)")
     return _first([match[0][1:] if minus_is_operator else match[0]])
 

@@ -22,10 +22,12 @@ from sottovoce.errors import PromptError, choose
 
 BUILT_IN = Path(__file__).parent
 DECLARED = re.compile(r"\A\{# slots:(.*?)-?#\}")
-MESSAGES = {"others", "summary", "viewpoints"}
+MESSAGES = {"others", "statements", "summary", "viewpoints"}
 """Slots of what other agents said."""
 # Private-use characters mark a heard message while jinja2 renders; a text that brings them along is refused.
 MARK = re.compile("\ue000(\\d+)\ue001")
+ESCAPED = "\\ue000"
+"""What is left of a mark where a list is written as Python shows it."""
 
 
 class Prompts:
@@ -61,6 +63,8 @@ class Prompts:
             text = self._templates[name].render({key: _marked(value, heard) for key, value in slots.items()})
         except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:  # what a pack may do
             raise PromptError(f"prompt {name!r} cannot be rendered: {error}") from error
+        if ESCAPED in text and not any(ESCAPED in str(value) for value in slots.values() if isinstance(value, str)):
+            raise PromptError(f"prompt {name!r} writes a list of messages in one; expected a loop over it, as ours has")
         return _split(text.strip("\n"), heard)
 
     def digest(self) -> str:
@@ -124,6 +128,11 @@ def _marked(value: Any, heard: list[Heard]) -> Any:  # Any: see render
     if isinstance(value, str) and MARK.search(value):
         raise PromptError("a prompt's text holds U+E000 digits U+E001, which marks heard messages; remove it")
     return value
+
+
+def printable(text: str) -> str:
+    """A model's text without the signs that mark heard messages."""
+    return text.replace("\ue000", "").replace("\ue001", "")
 
 
 def _split(text: str, heard: list[Heard]) -> tuple[Part, ...]:

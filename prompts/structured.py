@@ -39,7 +39,8 @@ ITEM_ENDS = re.compile(rf"\s*+(?:{CLOSED}|[,;:])")
 BARE = re.compile(r"(?:,(?=\d{3}(?![\d\w]))|(?<!\s)[#/]|/(?![/*])|[^,;}\]\n#/])*+")  # 1,200 is one number
 ITEM = re.compile(r"(?:(?<!\s)[#/]|/(?![/*])|[^,;:{}\[\]\n#/])*+")
 ESCAPE = re.compile(r"((?:\\u[0-9a-fA-F]{4})+)|\\(.)", re.DOTALL)
-CONFIDENCE = re.compile(r"([-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+))\s*(%|\uff05|per ?cent)?\.?", re.IGNORECASE)
+DECIMAL = r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:e[-+]?\d+)?"
+CONFIDENCE = re.compile(rf"[~\u2248]?\s*({DECIMAL})\s*(?:(%|\uff05|per ?cent)|/\s*(10|100))?\.?", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,9 @@ def read_json(text: str, wanted: Sequence[str], may_be_empty: Sequence[str] = ()
 def read_confidence(stated: str | None) -> float | None:
     """Return a confidence, or None where none can be read: words, ranges, NaN, nothing.
 
-    A percent sign divides by 100; so does its lack from 2 to 100: nobody who writes 85 means certainty.
-    Decimals may have a comma. What lies beyond 0 to 1 ("300 %") is returned as it is: see `clamped`.
+    A percent sign divides by 100, "9/10" is a fraction. From 11 to 100 a percent sign is missing: nobody who
+    writes 85 means certainty. Decimals may have a comma. What lies beyond 0 to 1 ("300 %", "7") is returned as
+    it is: see `clamped`.
     """
     found = CONFIDENCE.fullmatch((stated or "").strip())
     if found is None:
@@ -97,7 +99,9 @@ def read_confidence(stated: str | None) -> float | None:
     value = float(found[1].replace(",", "."))
     if math.isinf(value):  # hundreds of digits
         return None
-    return value / 100 if found[2] or 2 <= value <= 100 else value
+    if found[3]:
+        return value / int(found[3])
+    return value / 100 if found[2] or 10 < value <= 100 else value
 
 
 def clamped(confidence: float) -> float:

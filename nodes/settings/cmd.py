@@ -67,6 +67,14 @@ class CMD(Settings):
         return f"{self.agents} agents", "a secretary" if self.secretary else "representatives"
 
     @model_validator(mode="after")
+    def _sends_whom(self) -> CMD:
+        if self.secretary and self.representative != "tied":
+            raise UsageError(
+                f"representative is {self.representative!r}, but a tie goes to the secretary; add --secretary off"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _by_three(self) -> CMD:
         if self.strict and self.agents % LARGEST:
             raise UsageError(f"agents is {self.agents}: expected a multiple of {LARGEST} where strict is set")

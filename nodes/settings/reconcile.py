@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Settings
 
 
@@ -37,4 +38,6 @@ class ReConcile(Settings):
     @model_validator(mode="after")
     def _samples_fit(self) -> ReConcile:
         self.each("convincing")
+        if self.convincing_in != "all" and not self.convincing:
+            raise UsageError(f"convincing_in is {self.convincing_in!r}, but no samples were given; add --convincing")
         return self

@@ -17,7 +17,7 @@ from langchain_core.messages.base import BaseMessage
 
 from sottovoce.agents.convert import in_words, to_messages, to_turns
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.channels.message import Heard, Message, PayloadRef, Turn
+from sottovoce.channels.message import Heard, Message, PayloadRef, Role, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ContextOverflow, EngineError, PayloadError, UsageError
 from sottovoce.models import Ids, Mind, Rows, assemble, load
@@ -317,6 +317,23 @@ def test_heard_messages_survive_the_trip_through_langchain_and_json(heard: Heard
 def test_a_hosted_model_gets_each_turn_as_one_plain_text() -> None:
     turns = [Turn("system", ("Be brief.",)), Turn("user", ("One said: ", Heard(MESSAGE, (0, 5)), " Now", " you."))]
     assert in_words(turns) == [SystemMessage("Be brief."), HumanMessage("One said: It is Now you.")]
+
+
+def test_a_hosted_model_gets_one_system_turn_at_the_beginning_turns_in_alternation_and_none_that_is_empty() -> None:
+    said: tuple[tuple[Role, str], ...] = (
+        ("system", "Be brief."),
+        ("user", "?"),
+        ("assistant", ""),
+        ("system", "They say 4."),
+        ("user", "Again."),
+    )
+    turns = [Turn(role, (text,)) for role, text in said]
+    assert [(message.type, message.content) for message in in_words(turns)] == [
+        ("system", "Be brief."),
+        ("human", "?"),
+        ("ai", "(nothing)"),
+        ("human", "They say 4.\n\nAgain."),
+    ]
 
 
 def test_plain_chats_of_others_are_read_too() -> None:

@@ -95,7 +95,7 @@ def test_documents_go_to_all_or_to_one(call: Call, models: Models) -> None:
 
 def test_a_task_is_told_with_its_components(call: Call, models: Models) -> None:
     task = ("--task-description", "Sums.", "--task-answer", "End with N.", "--task-demonstration", "1 + 1? It is 2.")
-    own = ("--wording", "agent_1=Add 2 and 2.", "--starting-view", "agent_2=It is 5.", "--hint", "Count.")
+    own = ("--wording", "agent_1=Add 2 and 2.", "--starting-view", "agent_2=It is 5.")
     switches = ("--demonstrations", "off", "--chain-of-thought", "off", "--model", models.tiny, "--rounds", 1)
 
     run = json.loads(call("debate", "2 + 2?", *task, *own, *switches, "--json", *FAST).out)
@@ -106,7 +106,6 @@ def test_a_task_is_told_with_its_components(call: Call, models: Models) -> None:
         "description": "Sums.",
         "answer_description": "End with N.",
         "demonstrations": ["1 + 1? It is 2."],
-        "hints": ["Count."],
         "wordings": {"agent_1": "Add 2 and 2."},
         "starting_views": {"agent_2": "It is 5."},
     }
@@ -116,7 +115,7 @@ def test_a_task_is_told_with_its_components(call: Call, models: Models) -> None:
 def test_documents_go_to_a_side_of_mad(call: Call, models: Models) -> None:
     run = json.loads(call("mad", "x?", "--document", "negative=x = 3.", "--rounds", 1, "--json").out)
 
-    assert run["question"]["documents"] == {"affirmative": [], "negative": ["x = 3."]}
+    assert run["question"]["documents"] == {"affirmative": [], "negative": ["x = 3."], "moderator": [], "judge": []}
 
 
 def test_a_saved_run_can_be_read_back_with_its_payloads(call: Call, models: Models, tmp_path: Path) -> None:

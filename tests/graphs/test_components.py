@@ -102,10 +102,23 @@ def test_an_agent_may_be_given_a_view_to_start_from(name: str) -> None:
 
 @pytest.mark.parametrize("field", ["wordings", "starting_views"])
 def test_a_wording_for_nobody_is_refused(field: str) -> None:
-    agents = ", ".join(scheme("mad").settings().speakers())
+    agents = ", ".join(sorted(scheme("mad").settings().names()))
     named = field.replace("_", " ")
     with pytest.raises(UsageError, match=f"unknown agent among the {named}: 'agent_1'; choose from: {agents}"):
         first_prompts("mad", {field: {"agent_1": "Hm."}})
+
+
+@pytest.mark.parametrize(("name", "staff"), [("mad", ["moderator", "judge"]), ("cmd", ["secretary"])])
+def test_staff_is_told_of_the_task_and_knows_shared_documents_and_its_own(name: str, staff: list[str]) -> None:
+    known = {agent: ["Everybody knows."] for agent in scheme(name).settings().names()}
+    known[staff[0]] = [*known[staff[0]], "Only I know."]
+    model = ScriptedChatModel({"": [f"Hm. The answer is {n}." for n in range(60)], "judge": ["22.", SPEECH]})
+    held(built(name, model), **TASK, documents=known)
+    for asked in (asked for asked in model.asked if asked.agent in staff and asked.act != "list_candidates"):
+        assert TASK["description"] in asked.text and "You know: Everybody knows." in asked.text
+        assert ("Only I know." in asked.text) == (asked.agent == staff[0])
+    assert {asked.agent for asked in model.asked} >= set(staff)
+    assert not [asked for asked in model.asked if "Only I know." in asked.text and asked.agent not in staff]
 
 
 def test_components_of_a_wrong_type_are_refused() -> None:

@@ -100,6 +100,8 @@ def test_the_judge_reads_the_rounds_it_is_to_see(sees: str, rounds: list[int]) -
     listing, judging = calls(model, "judge")
     assert [r for _, r in heard(listing)] == rounds
     assert heard(judging) == [*heard(listing), ("judge", 2)]
+    latest = [part.latest for turn in listing.turns for part in turn.parts if isinstance(part, Heard)]
+    assert latest == [r == rounds[-1] for r in rounds]  # of the last round that is read
     assert listing.turns[0] == calls(model, "moderator")[0].turns[0]  # the same office
     assert "What is 14 + 3 * 5 - 7?" in judging.turns[-1].text
 
@@ -162,6 +164,11 @@ def test_a_judge_that_cannot_be_read_abstains() -> None:
         (settled(22, "No"), 11),  # an answer without a preference
         (settled("unknown"), 11),
         (settled(""), 11),
+        (settled("a number"), 14),  # the form's own words
+        (settled("20 or 22"), 14),
+        (settled("not 22"), 14),
+        (settled(22, "No, both are right"), 11),
+        (settled(22, "Neither"), 11),
         (settled("the negative side"), 14),  # no number: asked again, each round
         (settled("22"), 3),
         (settled("The answer is 22."), 3),

@@ -145,6 +145,16 @@ def test_rounds_of_discussion_come_after_the_first_answers(rounds: int) -> None:
     assert [asked.act for asked in calls(model, "agent_1")] == ["answer", *["revise"] * rounds]
 
 
+def test_a_copied_form_is_no_consensus() -> None:
+    state, model = reconciled([("a label", 0.9)] * 2, [("a label", 0.9)] * 2, rounds=0)
+    assert len(model.asked) == 4 and state["decision"]["answer"] is None
+
+
+def test_who_says_that_it_is_unknown_abstains_and_is_not_asked_again() -> None:
+    state, model = reconciled([("unknown", 0.1)], [("22", 0.9)])
+    assert len(model.asked) == 2 and state["decision"]["answer"] == "22"
+
+
 def test_all_abstaining_ends_without_an_answer() -> None:
     state, model = reconciled(["Hm."] * 4, ["Hm."] * 4, rounds=1)
     decision = state["decision"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -23,6 +24,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "reconcile": {"agents": 2, "rounds": 1},
     "cmd": {"agents": 4, "rounds": 2},
 }
+JSON = '{{"reasoning": "So.", "answer": "{}", "confidence_level": "0.9"}}'
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 
 
@@ -72,6 +74,20 @@ def test_checkpoints_hold_plain_json(name: str, store: PayloadStore) -> None:
     for snapshot in steps(graph):
         values = {**snapshot.values, "board": [message.to_dict() for message in snapshot.values.get("board", [])]}
         assert json.loads(json.dumps(values)) == values
+
+
+@pytest.mark.parametrize("name", ["reconcile", "cmd"])
+def test_an_edited_message_counts_as_edited(name: str) -> None:
+    says = JSON if name == "reconcile" else "The answer is {}."
+    model = ScriptedChatModel({f"agent_{i}": [says.format(20 + i)] * 3 for i in range(1, 5)} | {"secretary": ["22."]})
+    graph = graph_of(name, model, InMemorySaver(), rounds=1 if name == "reconcile" else 2)
+    graph.invoke(QUESTION, THREAD, interrupt_after=["vote"])
+    message = graph.get_state(THREAD).values["board"][1]
+    edited = replace(message, text=says.format(77), attempt=1)
+    graph.update_state(THREAD, {"board": [edited]}, as_node="vote")
+    graph.invoke(None, THREAD)
+    heard = [asked for asked in model.asked if asked.round == 1 and asked.agent not in ("agent_2", "secretary")]
+    assert heard and all("thinks the answer is 77" in asked.text and "is 22" not in asked.text for asked in heard)
 
 
 def test_representatives_go_on_after_a_stop_between_levels() -> None:

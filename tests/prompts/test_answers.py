@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.prompts.answers import KINDS, Kind, normalise, read, same
+from sottovoce.prompts.answers import KINDS, Kind, normalise, placeholder, read, read_field, read_value, same
 from sottovoce.prompts.render import BUILT_IN, Prompts
 from tests.support import shared
 
@@ -245,3 +245,80 @@ def test_an_equation_counts_by_its_result_and_an_expression_not_at_all(text: str
 @pytest.mark.parametrize("text", ["The answer is Z.", "The answer is I.", r"\boxed{Q}"])
 def test_a_letter_that_no_choice_has_is_no_vote(text: str) -> None:
     assert read(text, "option", ["red", "blue"]) is None
+
+
+FIELDS: list[tuple[str, Kind, str | None]] = [
+    ("22", "number", "22"),
+    ("The answer is 22.", "number", "22"),
+    ("22 apples", "number", "22"),
+    ("1,200", "number", "1200"),
+    ("5 * 4 = 20", "number", "20"),
+    ("1/2", "number", "0.5"),
+    ("20 or 22", "number", None),
+    ("Neither 20 nor 21", "number", None),
+    ("not 22", "number", None),
+    ("14 + 8", "number", None),
+    ("b", "option", "B"),
+    ("(b)", "option", "B"),
+    ("B.", "option", "B"),
+    ("green", "option", "B"),
+    ("Green", "option", "B"),
+    ("z", "option", None),
+    ("Yes", "yes_no", "yes"),
+    ("True", "yes_no", "yes"),
+    ("no, it is not", "yes_no", "no"),
+    ("yes or no", "yes_no", None),
+    ("Correct", "label", "correct"),
+    ("[Correct]", "label", "correct"),
+    ("Not enough info", "label", "not enough info"),
+    ("list[int]", "text", "list[int]"),
+    ("a\nb", "text", "a b"),
+    ("[Paris]", "text", "Paris"),
+    ("", "text", None),
+]
+
+
+@pytest.mark.parametrize(("given", "kind", "answer"), FIELDS)
+def test_a_field_of_a_form_is_the_answer_as_a_whole(given: str, kind: Kind, answer: str | None) -> None:
+    assert read_value(given, kind, ["red", "green", "blue"]) == answer
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_form_s_own_words_are_no_answer(kind: Kind) -> None:
+    words = placeholder({"kind": kind})
+    assert read_field(words, {"kind": kind}) is None and read_field(words.capitalize() + ".", {"kind": kind}) is None
+    assert read_field("Close with N.", {"kind": "text", "answer_description": "close with N"}) is None
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "kind", "equal"),
+    [
+        ("C++", "C#", "text", False),
+        ("C++", "C", "text", False),
+        ("+", "-", "text", False),
+        ("-5", "5", "text", False),
+        ("Jean-Paul", "Jean Paul", "text", False),
+        ("the Eiffel Tower", "Eiffel tower.", "text", True),
+        ("Jean-Paul", "jean-paul", "text", True),
+        ("a", "the", "label", False),
+        ("Not enough info", "not  enough info", "label", True),
+    ],
+)
+def test_signs_that_tell_answers_apart_are_kept(left: str, right: str, kind: Kind, equal: bool) -> None:
+    assert same(left, right, kind) is equal
+
+
+@pytest.mark.parametrize(
+    ("text", "answer"),
+    [
+        ('{"reasons": "2 and 3 are 5", "answer": 5}', "5"),
+        ('I heard 7.\n```json\n{"reasons": "the answer is 6", "answer": "5"}\n```', "5"),
+        ('{"reasons": "I have 2 apples", "answer": ""}', None),
+        ('{"reasons": "I have 2 apples", "answer": null}', None),
+        ('I heard {"answer": 6}. The answer is 5.', "5"),
+        ("7 + 108 = 115. I do not know.", None),
+        ("I do not know a. 7 + 108 = 115.", "115"),
+    ],
+)
+def test_json_at_the_end_and_what_is_taken_back(text: str, answer: str | None) -> None:
+    assert read(text, "number") == answer

@@ -119,6 +119,16 @@ def test_a_pack_that_does_not_fit_is_refused_when_it_is_read(
         Prompts(pack(tmp_path, **files))
 
 
+@pytest.mark.parametrize(
+    "text", ["{% for message in statements %}They say: {{ message }}{% endfor %}", "{{ statements }}"]
+)
+def test_a_pack_that_would_lose_a_message_is_refused_as_it_is_rendered(tmp_path: Path, text: str) -> None:
+    prompts = Prompts(pack(tmp_path, mad__oppose=text))
+
+    with pytest.raises(PromptError, match="prompt 'mad/oppose' writes a list of messages in one; expected a loop"):
+        prompts.render("mad/oppose", statements=[("negative", ONE)])
+
+
 def test_a_pack_that_is_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file.md").write_text("x")
 

@@ -178,7 +178,9 @@ def test_of_a_huge_text_the_end_is_read() -> None:
         ("100%", 1.0),
         ("1.05", 1.05),  # a slip, not a percentage
         ("1.99", 1.99),
-        ("2", 0.02),
+        ("2", 2.0),  # perhaps of ten
+        ("10", 10.0),
+        ("11", 0.11),
         ("85", 0.85),
         ("100", 1.0),
         ("100.1", 100.1),
@@ -189,7 +191,10 @@ def test_of_a_huge_text_the_end_is_read() -> None:
         ("high", None),
         ("about 0.8", None),
         ("0.8 - 0.9", None),
-        ("8/10", None),
+        ("8/10", 0.8),
+        ("9/7", None),
+        ("1e-1", 0.1),
+        ("~0.9", 0.9),
         ("NaN", None),
         ("inf", None),
         ("9" * 400, None),
