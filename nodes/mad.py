@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from sottovoce.channels.message import Heard, Message, Turn, words
 from sottovoce.nodes.act import Act, Steps
 from sottovoce.nodes.company import Company
+from sottovoce.nodes.decide import decided
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import MAD
 from sottovoce.nodes.stage import Stage
-from sottovoce.nodes.state import Decision, Discussion, Question, rounds_of, said
+from sottovoce.nodes.state import Decision, Discussion, Question, Vote, rounds_of, said
 from sottovoce.nodes.tally import ballot
 from sottovoce.nodes.views import View
 from sottovoce.prompts import answers
@@ -123,17 +124,16 @@ def settled(state: Discussion) -> str | None:
 
 def by_verdict(stage: Stage[MAD], state: Discussion) -> Decision:
     """The moderator's answer, else the judge's; the debaters' own last statements are shown and do not count."""
-    answer, by = settled(state), "moderator"
-    why = f"the moderator settled it in round {state['round'] + 1}"
+    answer, by, round = settled(state), "moderator", state["round"]
+    why = f"the moderator settled it in round {round + 1}"
     if answer is None:
-        message, by = said(state, "judge", state["round"], "judge"), "judge"
+        message, by = said(state, "judge", round, "judge"), "judge"
         answer = judgement(message.text, state).answer if message else None
-        why = f"the judge decided after {stage.settings.rounds} rounds"
-        why += "" if answer is not None else ", and its answer could not be read"
+        did = "decided" if answer is not None else "was asked, and its answer could not be read,"
+        why = f"the judge {did} after round {round + 1}"
     spoken = rounds_of(state)[-1]
-    votes = [{**ballot(spoken[name], state), "counts": False} for name in stage.settings.speakers()]
-    score = None if state.get("target") is None else float(answers.right(answer, state))
-    return {"answer": answer, "rule": by, "by": by, "why": why, "votes": votes, "score": score}  # type: ignore[typeddict-item]
+    votes: list[Vote] = [{**ballot(spoken[name], state), "counts": False} for name in stage.settings.speakers()]
+    return {**decided(by, why, [], votes, state, (answer,)), "by": by}
 
 
 # What they do

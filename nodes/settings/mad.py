@@ -19,6 +19,7 @@ class MAD(Settings):
 
     agents: int = Field(default=2, ge=2, description="how many debaters; moderator and judge come on top")
     rounds: int = Field(default=3, ge=1, description="rounds, at most: the moderator may end it after any")
+    # Level 0 contradicts the negative's "you disagree", in the paper too: it was measured to show that it harms.
     disagreement: int = Field(
         default=2,
         ge=0,
