@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from sottovoce.agents.hosted import failure
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
@@ -58,6 +59,7 @@ def discuss(task: Task, store: PayloadStore, *, folder: Path | None = None, watc
     Raises:
         SottovoceError: the run failed; the record in `folder` says why, unless nothing was said yet.
         KeyboardInterrupt: it was stopped.
+        Exception: whatever else ended it, recorded too: a hosted model's provider has errors of its own.
     """
     run = Run(scheme=task.scheme, settings=task.settings.model_dump(mode="json"), question=task.question)
     run.origin = task.origin
@@ -121,7 +123,8 @@ def _fail(run: Run, error: BaseException) -> None:
         run.status = "stopped"
     else:
         run.status = "failed"
-        run.error = str(error) if isinstance(error, SottovoceError) else f"{type(error).__name__}: {error}"
+        own = str(error) if isinstance(error, SottovoceError) else failure(error)
+        run.error = own or f"{type(error).__name__}: {error}"
 
 
 def _leave(run: Run, error: BaseException, folder: Path) -> None:

@@ -131,8 +131,11 @@ def doctor(
     device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:1, mps, or map"),
 ) -> int:
     """Look at a model: its layers, template, dtype and memory, and whether it computes as it should."""
+    from sottovoce.agents.hosted import is_hosted
     from sottovoce.evaluation.diagnosis import examine
 
+    if is_hosted(model):
+        raise UsageError(f"doctor examines local models only, and {model!r} is a hosted one")
     return examine(model, dtype, device)
 
 
@@ -152,13 +155,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _complain(_misused(error), USAGE)
     except KeyboardInterrupt:
         result = STOPPED
-    except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
-            raise
-        return _complain(f"the disk is full: {error}", FAILED)
+    except Exception as error:
+        if line := _foreseen(error):
+            return _complain(line, FAILED)
+        raise
     if result == STOPPED:  # typer returns it for a Ctrl-C
         return _complain("stopped", STOPPED)
     return result if isinstance(result, int) else 0
+
+
+def _foreseen(error: Exception) -> str | None:
+    """The line for an error that is not ours and no bug either: a full disk, a hosted model that failed."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return f"the disk is full: {error}"
+    from sottovoce.agents.hosted import failure  # late: it imports langchain
+
+    return failure(error)
 
 
 def _misused(error: typer.TyperException) -> str:

@@ -1,0 +1,175 @@
+"""Hosted models by name: what is made of a name, what is refused, and the line on a provider's failure."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+import pytest
+from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_openai import ChatOpenAI
+from pydantic import ConfigDict, Field, SecretStr
+
+from sottovoce.agents.hosted import LONGEST, failure, hosted, is_hosted
+from sottovoce.errors import UsageError
+
+MINI = "hosted:openai:gpt-4o-mini"
+KEY = "sk-no-key-of-anybody"
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+
+
+class Keyless(FakeListChatModel):
+    """Is made without a key, as Anthropic's, and takes nothing that it does not know."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    model: str
+    responses: list[str] = Field(default=[])
+    api_key: SecretStr = SecretStr("")
+
+    @property
+    def lc_secrets(self) -> dict[str, str]:
+        return {"api_key": "ANTHROPIC_API_KEY"}
+
+
+class Plain(Keyless):
+    api_key: SecretStr = SecretStr(KEY)
+
+
+def provide(monkeypatch: pytest.MonkeyPatch, package: str, **classes: type[BaseChatModel]) -> None:
+    """Stand in for a provider's package; the factory remembers it, so each test has a provider of its own."""
+    module = ModuleType(package)
+    vars(module).update(classes)
+    monkeypatch.setitem(sys.modules, package, module)
+
+
+def refusal(name: str) -> str:
+    with pytest.raises(UsageError) as refused:
+        hosted(name)
+    assert "\n" not in str(refused.value)
+    return str(refused.value)
+
+
+def raised(error: Exception, name: str = MINI) -> Exception:
+    """An error as it leaves the model of agent_1."""
+    for handler in hosted(name, "agent_1").callbacks or []:  # type: ignore[union-attr]  # a list, as it was made
+        handler.on_llm_error(error, run_id=None)  # type: ignore[arg-type]  # it is not looked at
+    return error
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [(MINI, True), ("hosted:gpt-4o-mini", True), ("bundled", False), ("hosted/model", False), ("a/hosted:b", False)],
+)
+def test_a_hosted_model_is_told_by_its_prefix(name: str, expected: bool) -> None:
+    assert is_hosted(name) is expected
+
+
+@pytest.mark.parametrize("name", [MINI, "hosted:gpt-4o-mini"])  # langchain infers the provider of the second
+def test_a_name_is_what_langchain_s_factory_takes(name: str) -> None:
+    model = hosted(name, max_tokens=7)
+
+    assert isinstance(model, ChatOpenAI)
+    assert (model.model_name, model.max_tokens, model.temperature) == ("gpt-4o-mini", 7, None)
+
+
+def test_a_model_that_takes_no_longest_reply_is_made_without(monkeypatch: pytest.MonkeyPatch) -> None:
+    provide(monkeypatch, "langchain_xai", ChatXAI=Plain)
+
+    assert isinstance(hosted("hosted:xai:grok", max_tokens=7), Plain)
+
+
+@pytest.mark.parametrize("name", ["hosted:", "hosted:openai:"])
+def test_a_name_without_a_model_is_refused(name: str) -> None:
+    assert refusal(name) == (
+        f"model {name!r} is incomplete; expected hosted:PROVIDER:MODEL, e.g. hosted:openai:gpt-4o-mini"
+    )
+
+
+@pytest.mark.parametrize("name", ["hosted:opnai:gpt-4o-mini", "hosted:mini"])
+def test_an_unknown_provider_is_refused_with_those_there_are(name: str) -> None:
+    line = refusal(name)
+
+    assert line.startswith(f"model {name!r} names no provider that LangChain knows; expected hosted:PROVIDER:MODEL, ")
+    assert "; providers: anthropic, " in line and ", openai, " in line
+
+
+def test_without_langchain_the_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "langchain.chat_models", None)  # as where it is not installed
+
+    assert refusal(MINI) == (
+        f"model {MINI!r} needs packages that are missing; pip install langchain and the provider's package, "
+        "e.g. langchain-openai"
+    )
+
+
+def test_without_the_provider_s_package_the_line_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "langchain_groq", None)
+
+    assert "`pip install langchain-groq`" in refusal("hosted:groq:llama")
+
+
+def test_without_a_key_the_line_says_which_variable_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+
+    assert refusal(MINI).startswith(f"model {MINI!r} cannot be made: Missing credentials. ")
+    assert "`OPENAI_API_KEY`" in refusal(MINI)
+
+
+def test_a_key_that_would_be_missed_only_when_the_model_is_asked_is_missed_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    provide(monkeypatch, "langchain_anthropic", ChatAnthropic=Keyless)
+
+    line = refusal("hosted:anthropic:claude")
+
+    assert line == "model 'hosted:anthropic:claude' has no key; set ANTHROPIC_API_KEY in the environment"
+
+
+def test_a_value_that_a_model_refuses_is_named_and_not_quoted(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Strict(Plain):
+        number: int
+
+    provide(monkeypatch, "langchain_upstage", ChatUpstage=Strict)
+
+    assert refusal("hosted:upstage:solar") == "model 'hosted:upstage:solar' cannot be made: number: Field required"
+
+
+def test_a_provider_s_error_keeps_its_type_and_is_told_with_whose_model_it_was() -> None:
+    error = raised(TimeoutError("after\n 60 s"))
+
+    assert type(error) is TimeoutError
+    assert failure(error) == f"agent_1: {MINI} failed: TimeoutError: after 60 s"
+
+
+@pytest.mark.parametrize("error", [TimeoutError("after 60 s"), UsageError("no")])
+def test_other_errors_are_none_of_a_hosted_model(error: Exception) -> None:
+    error.add_note("During task with name 'agent_1'")
+
+    assert failure(error) is None
+
+
+def test_what_a_provider_says_is_shortened() -> None:
+    line: Any = failure(raised(ValueError("word " * 1000)))
+
+    assert line.endswith("word ...") and len(line) < LONGEST + 100
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (f"Incorrect API key provided: {KEY}.", "Incorrect API key provided: $OPENAI_API_KEY."),
+        ("no proxy http://me:hunter2@10.0.0.1:80/", "no proxy http://10.0.0.1:80/"),
+        ("a false value", "a false value"),
+    ],
+)
+def test_no_secret_of_the_environment_reaches_the_line(monkeypatch: pytest.MonkeyPatch, said: str, told: str) -> None:
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+
+    assert failure(raised(ValueError(said))) == f"agent_1: {MINI} failed: ValueError: {told}"
