@@ -6,6 +6,7 @@ import json
 import re
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from sottovoce.evaluation.calls import Call, Unrolled
 from sottovoce.evaluation.symmetry import symmetry
 from sottovoce.evaluation.unroll import unroll
 from sottovoce.graphs import scheme
+from sottovoce.nodes.samples import Sample, Samples
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.summarise import SUMMARISER
 
@@ -44,7 +46,10 @@ CASES: list[tuple[str, dict[str, Any]]] = [  # Any: settings of every scheme
     ("reconcile", {}),
     ("reconcile", {"agents": 5, "rounds": 1}),
     ("reconcile", {"rounds": 0}),
-    ("reconcile", {"vote": "plain", "convincing_in": "discussion"}),
+    ("reconcile", {"vote": "plain"}),
+    ("reconcile", {"convincing": ["A"]}),
+    ("reconcile", {"convincing": ["A", "A", "B"]}),
+    ("reconcile", {"convincing": ["A", "A", "B"], "convincing_in": "discussion"}),
     ("cmd", {}),
     ("cmd", {"agents": 7, "rounds": 2}),
     ("cmd", {"agents": 4, "system": ["be bold", "doubt", "doubt", "doubt"]}),
@@ -147,6 +152,15 @@ def call_key(call: Call) -> Key:
 def edges_of(unrolled: Unrolled) -> set[tuple[Key, Key, str]]:
     """The edges between calls."""
     return {(call_key(e.speaker), call_key(e.hearer), e.carries) for e in unrolled.edges if e.speaker and e.hearer}
+
+
+@pytest.fixture(autouse=True)
+def samples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two files of convincing samples, by the names that CASES have."""
+    for name in ("A", "B"):
+        sample = Sample(question=f"Of {name}?", explanation="So.", answer="7", before=None, after="7")
+        (tmp_path / name).write_text(Samples(model=name, samples=[sample]).to_json())
+    monkeypatch.chdir(tmp_path)
 
 
 def made(name: str, values: dict[str, Any]) -> tuple[Unrolled, Held]:
