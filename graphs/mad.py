@@ -17,7 +17,7 @@ from langgraph.graph.state import CompiledStateGraph
 from sottovoce.graphs.frame import framed
 from sottovoce.nodes.act import node
 from sottovoce.nodes.company import Company, Models, of_config
-from sottovoce.nodes.mad import by_verdict, debate, judge, list_candidates, moderate, settled
+from sottovoce.nodes.moderate import by_verdict, debate, judge, list_candidates, moderate, settled
 from sottovoce.nodes.settings import MAD
 from sottovoce.nodes.state import Discussion, Outcome, Question
 

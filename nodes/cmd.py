@@ -175,6 +175,3 @@ def by_secretary(votes: Sequence[Vote], state: Discussion) -> Decision:
     said_so = "decided" if answer is not None else "was asked, and its answer could not be read"
     why = f"a tie of {' and '.join(view.answer for view in tied)}; the secretary {said_so}"
     return {**decided(SECRETARY, why, tied, votes, state, (answer,)), "by": SECRETARY}
-
-
-_unreadable = unreadable

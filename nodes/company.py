@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic
 
@@ -17,6 +18,7 @@ from langchain_core.runnables import RunnableConfig
 from langgraph.runtime import get_runtime
 
 from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.hosted import hosted, is_hosted
 from sottovoce.errors import UsageError
 from sottovoce.nodes.samples import rendered
 from sottovoce.nodes.settings import OF_LOADING, OF_SAMPLING, AnySettings, Settings, validated
@@ -38,6 +40,18 @@ class Company(Generic[AnySettings]):
     store: Any = None  # Any: a PayloadStore; naming its type would import torch
     _stages: dict[str, Stage[AnySettings]] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        """Refuse a mapping of models that leaves somebody out, while the graph is made.
+
+        Raises:
+            UsageError: names who has no model.
+        """
+        for name in self.defaults.names() if isinstance(self.models, Mapping) else ():
+            assert isinstance(self.models, Mapping), "only of a mapping a name can be missing"
+            if name not in self.models:
+                known = ", ".join(sorted(self.models))
+                raise UsageError(f"no model for agent {name!r}; models names only: {known}")
+
     def settings(self) -> AnySettings:
         """The run's settings: those of the runtime context over the factory's.
 
@@ -46,6 +60,9 @@ class Company(Generic[AnySettings]):
         """
         context: Any = get_runtime().context  # Any: a dict, the settings, or None, as the run was started
         if isinstance(context, Settings):
+            if not isinstance(context, self.kind):
+                found, expected = type(context).__name__, self.kind.__name__
+                raise UsageError(f"the context holds settings of {found}; this graph takes those of {expected}")
             context = context.model_dump(exclude_unset=True)
         settings = validated(self.kind, {**self.defaults.model_dump(), **(context or {})})
         for asked, built in zip(settings.layout(), self.defaults.layout(), strict=True):
@@ -91,10 +108,6 @@ class Company(Generic[AnySettings]):
         elif isinstance(self.models, BaseChatModel):
             made = dict.fromkeys(names, self.models)
         else:
-            for name in names:
-                known = ", ".join(sorted(self.models))
-                if name not in self.models:
-                    raise UsageError(f"no model for agent {name!r}; models names only: {known}")
             made = {name: self.models[name] for name in names}
         return {name: _introduced(name, _stored(model, self.store), made) for name, model in made.items()}
 
@@ -106,16 +119,17 @@ def of_config(kind: type[AnySettings], config: RunnableConfig) -> AnySettings:
 
 
 def _made(settings: Settings, store: Any) -> dict[str, BaseChatModel]:  # Any: see Company
-    options = settings.protocol_options()
+    """Models by name; a hosted one is told of the settings its temperature and its longest reply."""
+    local = partial(
+        HookedChatModel,
+        protocol=settings.protocol,
+        options=settings.protocol_options(),
+        max_tokens=settings.max_tokens,
+        **settings.model_dump(include={*OF_SAMPLING, *OF_LOADING}),
+        store=store,
+    )
     return {
-        name: HookedChatModel(
-            model=model,
-            protocol=settings.protocol,
-            options=options,
-            max_tokens=settings.max_tokens,
-            **settings.model_dump(include={*OF_SAMPLING, *OF_LOADING}),
-            store=store,
-        )
+        name: hosted(model, name, settings.max_tokens) if is_hosted(model) else local(model=model)
         for name, model in zip(settings.names(), settings.each("model"), strict=True)
     }
 

@@ -27,10 +27,12 @@ class Settings(BaseModel):
         default="nl", description="what a message carries: words, mean embeddings, state deltas, or raw states"
     )
     model: list[str] = Field(
-        default=["bundled"], description="'bundled', a folder or a hub id; one for all agents, or one each"
+        default=["bundled"],
+        description="'bundled', a folder, a hub id, or hosted:PROVIDER:MODEL; one for all agents, or one each",
     )
     temperature: list[Temperature] = Field(
-        default=[], description="one for all agents, or one each; the protocol's default if none"
+        default=[],
+        description="one for all agents, or one each; else the scheme's, or as the protocol spreads the models' own",
     )
     top_p: float | None = Field(default=None, gt=0, le=1, description="keep tokens to this mass; else the model's own")
     top_k: int | None = Field(default=None, ge=0, description="keep this many tokens, 0 all; else the model's own")
@@ -107,8 +109,8 @@ class Settings(BaseModel):
         return [(speaker, hearer) for speaker in self.speakers() for hearer in self.names() if speaker != hearer]
 
     def owners(self) -> list[str] | None:
-        """The agents that private documents may belong to; None where one agent reads them all."""
-        return self.speakers() if self.discusses else None
+        """Whom private documents may belong to, the staff among them; None where one agent reads them all."""
+        return self.names() if self.discusses else None
 
     def layout(self) -> tuple[str, ...]:
         """What a graph's nodes and edges are made for: a run cannot change it."""

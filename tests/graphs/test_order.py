@@ -12,7 +12,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.graphs.frame import framed
 from sottovoce.nodes.act import node
 from sottovoce.nodes.company import Company
-from sottovoce.nodes.mad import by_verdict, debate, moderate
+from sottovoce.nodes.moderate import by_verdict, debate, moderate
 from sottovoce.nodes.settings import MAD
 from tests.graphs.support import InOrder, built, held, outcome
 
