@@ -1,0 +1,246 @@
+"""Local and hosted models in one discussion, by name: a provider's client against a server of the test's own."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import openai
+import pytest
+from langgraph.graph import StateGraph
+from langgraph.types import RetryPolicy
+
+from sottovoce.evaluation.record import load_run
+from sottovoce.graphs.debate import create_debate
+from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.state import Discussion, Outcome, Question
+from tests.cli.conftest import Answer, Call, Models
+
+MINI = "hosted:openai:gpt-4o-mini"
+KEY = "sk-no-key-of-anybody"
+REPLY = '{"reasoning": "14 + 15 - 7", "answer": "22", "confidence_level": 0.9}'
+
+
+@dataclass
+class Provider:
+    """What was asked of the server, and how often it is still to fail."""
+
+    asked: list[dict[str, Any]] = field(default_factory=list)  # Any: JSON
+    failures: int = 0
+
+    def answer(self, request: dict[str, Any], key: str) -> tuple[int, str, str]:
+        """Status, kind and text: the words of REPLY in two pieces, or an error that quotes the key."""
+        self.asked.append(request)
+        if self.failures:
+            self.failures -= 1
+            return 500, "application/json", json.dumps({"error": {"message": f"out of order, {key}"}})
+        if not request.get("stream"):
+            message = {"role": "assistant", "content": REPLY}
+            return 200, "application/json", json.dumps(_choice(message=message, finish_reason="stop"))
+        chunks = [_choice(delta={"content": piece}) for piece in (REPLY[:9], REPLY[9:])]
+        lines = [json.dumps(chunk) for chunk in (*chunks, _choice(delta={}, finish_reason="stop"))]
+        return 200, "text/event-stream", "".join(f"data: {line}\n\n" for line in (*lines, "[DONE]"))
+
+
+def _choice(**choice: object) -> dict[str, object]:
+    return {"id": "1", "created": 0, "model": "gpt-4o-mini", "choices": [{"index": 0, **choice}]}
+
+
+@pytest.fixture
+def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
+    """A server that speaks as OpenAI's does, where the environment says that OpenAI's is."""
+    provider = Provider()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            request = json.loads(self.rfile.read(int(self.headers["content-length"])))
+            status, kind, text = provider.answer(request, self.headers["authorization"])
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("x-should-retry", "false")  # the client's own retries would take seconds
+            self.end_headers()
+            self.wfile.write(text.encode())
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield provider
+        server.shutdown()
+
+
+def together(call: Call, scheme: str, names: list[object], folder: Path, *more: object) -> Answer:
+    """A discussion of these models, saved in a folder."""
+    named = [part for name in names for part in ("--model", name)]
+    return call(scheme, "2 + 2?", *named, "--max-tokens", 6, "--rounds", 1, "--save", folder / "run", *more)
+
+
+def test_reconcile_takes_local_agents_under_cipher_and_a_hosted_one_side_by_side(
+    call: Call, provider: Provider, tmp_path: Path
+) -> None:
+    answer = together(call, "reconcile", ["bundled", "bundled", MINI], tmp_path, "--protocol", "cipher")
+
+    run = load_run(tmp_path / "run")
+    assert (answer.code, answer.err, run.status) == (0, "", "done")
+    assert run.notes == [
+        f"{hearer} hears {speaker} in words: one of them is a hosted model"
+        for speaker, hearer in (
+            ("agent_1", "agent_3"), ("agent_2", "agent_3"), ("agent_3", "agent_1"), ("agent_3", "agent_2"),
+        )
+    ]  # fmt: skip
+    assert all(f"note: {note}" in answer.out for note in run.notes)
+    assert {message.agent: message.source for message in run.messages} == {
+        "agent_1": "model", "agent_2": "model", "agent_3": "hosted",
+    }  # fmt: skip
+    assert {message.text for message in run.messages if message.agent == "agent_3"} == {REPLY}
+
+
+def test_a_hosted_model_is_sent_each_turn_as_one_plain_text_and_no_references(
+    call: Call, provider: Provider, tmp_path: Path
+) -> None:
+    together(call, "reconcile", ["bundled", "bundled", MINI], tmp_path, "--protocol", "cipher")
+
+    first, second = provider.asked
+    assert all(set(turn) == {"role", "content"} for turn in first["messages"] + second["messages"])
+    assert all(isinstance(turn["content"], str) for turn in first["messages"] + second["messages"])
+    run = load_run(tmp_path / "run")
+    refs = [message.payload for message in run.messages if message.round == 0 and message.payload]
+    assert refs and not any(ref.sha256 in json.dumps(provider.asked) for ref in refs)
+    assert REPLY in second["messages"][-1]["content"]  # its own, among those of all
+
+
+@pytest.mark.parametrize(("given", "sent"), [([], None), (["--temperature", "0.5"], 0.5)])
+def test_of_the_settings_a_hosted_model_is_told_its_temperature_and_its_longest_reply(
+    call: Call, provider: Provider, tmp_path: Path, given: list[str], sent: float | None
+) -> None:
+    together(call, "debate", [MINI], tmp_path, "--exact", "--dtype", "float32", "--top-k", "3", *given)
+
+    told = {name: value for name, value in provider.asked[0].items() if name not in ("messages", "stream")}
+    temperature = {} if sent is None else {"temperature": sent}
+    assert told == {"model": "gpt-4o-mini", "max_completion_tokens": 6, **temperature}
+
+
+def test_a_hosted_moderator_and_judge_of_mad_hear_words_and_the_run_says_so(
+    call: Call, models: Models, provider: Provider, tmp_path: Path
+) -> None:
+    names = [models.tiny, models.tiny, MINI, MINI]
+
+    answer = together(call, "mad", names, tmp_path, "--protocol", "cipher")
+
+    assert answer.code == 0 and provider.asked
+    assert load_run(tmp_path / "run").notes == [
+        f"{staff} hears {side} in words: one of them is a hosted model"
+        for side in ("affirmative", "negative")
+        for staff in ("moderator", "judge")
+    ]
+
+
+def test_hosted_models_alone_speak_in_words_whatever_the_protocol(
+    call: Call, provider: Provider, tmp_path: Path
+) -> None:
+    (tmp_path / "mini.yaml").write_text(f"model: {MINI}\nprotocol: cipher\nrounds: 2\n")
+
+    answer = call("debate", "2 + 2?", "--settings", tmp_path / "mini.yaml", "--json")
+
+    run = json.loads(answer.out)
+    assert (answer.code, run["decision"]["rule"], run["models"]) == (0, "majority", {})
+    assert {(message["source"], message["payload"]) for message in run["messages"]} == {("hosted", None)}
+
+
+def test_a_hosted_model_that_fails_ends_the_run_in_one_line_and_the_record_says_so(
+    call: Call, models: Models, provider: Provider, tmp_path: Path
+) -> None:
+    provider.failures = 9
+
+    answer = together(call, "debate", [models.tiny, MINI], tmp_path)
+
+    (line,) = answer.err.splitlines()
+    assert (answer.code, answer.out) == (1, "")
+    assert line.startswith(f"sottovoce: agent_2: {MINI} failed: OpenAIAPIError: Error code: 500 - out of order")
+    run = load_run(tmp_path / "run")
+    assert (run.status, run.error) == ("failed", line.removeprefix("sottovoce: "))
+
+
+def test_a_hosted_model_that_fails_while_it_is_to_be_convinced_is_told_in_one_line(
+    call: Call, provider: Provider, tmp_path: Path
+) -> None:
+    provider.failures = 9
+    (tmp_path / "train.jsonl").write_text('{"question": "2 + 2?", "target": "4", "explanation": "Count."}')
+
+    answer = call("convince", tmp_path / "train.jsonl", "--out", tmp_path / "samples.json", "--model", MINI)
+
+    assert (answer.code, answer.out, answer.err.count("\n")) == (1, "", 1)
+    assert f": {MINI} failed: " in answer.err
+
+
+@pytest.mark.parametrize("failures", [0, 9])
+def test_no_key_is_printed_or_kept(
+    call: Call, models: Models, provider: Provider, tmp_path: Path, failures: int
+) -> None:
+    provider.failures = failures
+
+    answer = together(call, "debate", [models.tiny, MINI], tmp_path, "--markdown", tmp_path / "run.md")
+
+    files = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert provider.asked and files
+    assert KEY not in answer.out + answer.err
+    assert not any(KEY.encode() in path.read_bytes() for path in files)
+
+
+def test_an_application_s_graph_sees_the_provider_s_own_error_and_may_retry_it(provider: Provider) -> None:
+    debate = create_debate(Debate(model=[MINI], rounds=1, agents=1)).compile()
+    provider.failures = 2
+    with pytest.raises(openai.InternalServerError) as raised:
+        debate.invoke({"question": "2 + 2?"})
+    assert any(MINI in note for note in raised.value.__notes__)  # whose it was stands in the traceback
+
+    again = RetryPolicy(max_attempts=2, initial_interval=0.01, retry_on=openai.InternalServerError)
+    outer = StateGraph(Discussion, input_schema=Question, output_schema=Outcome)
+    outer.add_node("debate", debate, retry_policy=again)
+    outer.set_entry_point("debate")
+
+    assert outer.compile().invoke({"question": "2 + 2?"})["decision"]["answer"] == "22"
+    assert (provider.failures, len(provider.asked)) == (0, 3)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (MINI, "cannot be made: Missing credentials. "),
+        ("hosted:opnai:mini", "names no provider that LangChain knows; expected hosted:PROVIDER:MODEL, "),
+        ("hosted:", "is incomplete; expected hosted:PROVIDER:MODEL, "),
+    ],
+)
+def test_a_hosted_model_that_cannot_be_had_is_refused_before_anybody_speaks(
+    call: Call, models: Models, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, said: str
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+
+    answer = together(call, "debate", [models.tiny, name], tmp_path)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"sottovoce: model {name!r} {said}") and answer.err.count("\n") == 1
+    assert not (tmp_path / "run").exists()
+
+
+def test_the_doctor_says_that_it_examines_local_models_only(call: Call) -> None:
+    answer = call("doctor", MINI)
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err == f"sottovoce: doctor examines local models only, and {MINI!r} is a hosted one\n"
+
+
+def test_symmetry_takes_hosted_models_for_what_they_are_called(call: Call) -> None:
+    answer = call("symmetry", "debate", "--agents", 3, "--model", MINI, "--model", MINI, "--model", "bundled")
+
+    assert (answer.code, answer.err) == (0, "")
+    assert "orbits         {agent_1, agent_2}, {agent_3}" in answer.out.splitlines()
