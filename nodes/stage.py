@@ -72,7 +72,11 @@ class Stage(Generic[AnySettings]):
         Raises:
             ProtocolError: an edge cannot be carried and the settings do not allow words.
         """
+        words = type(self.settings).model_fields["protocol"].default
+        hosted = not any(isinstance(model, HookedChatModel) for model in self.models.values())
         notes = []
+        if hosted and self.settings.protocol != words:
+            notes.append(f"no local model takes part: all is said in words, and nothing by {self.settings.protocol}")
         for speaker, hearer in self.settings.edges():
             if note := self._edge(self.models[speaker], self.models[hearer]):
                 notes.append(f"{hearer} hears {speaker} {note}")

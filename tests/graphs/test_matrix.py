@@ -111,6 +111,13 @@ def test_a_latent_discussion_reaches_moderator_judge_and_secretary(
     assert request.feed.kind == "token"  # it answers in words
 
 
+@pytest.mark.parametrize("name", SMALL)
+def test_hosted_models_alone_speak_in_words_and_the_transcript_says_so(name: str) -> None:
+    hosted = ScriptedChatModel(["The answer is 22."] * 40, hooked=False)
+    state = held(built(name, hosted, protocol="cipher", **SMALL[name]))
+    assert state["notes"] == ["no local model takes part: all is said in words, and nothing by cipher"]
+
+
 def test_a_hosted_judge_reads_words_and_the_transcript_says_so(store: PayloadStore) -> None:
     local = lonely("cipher", store)
     hosted = ScriptedChatModel(["Hm."] * 12, hooked=False)
