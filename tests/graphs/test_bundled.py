@@ -1,0 +1,65 @@
+"""The bundled model in every scheme: it speaks the forms that roles are asked for, and they decide by what it says."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.store import PayloadStore
+from tests.graphs.support import board, built, held
+
+PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
+EASY: dict[str, Any] = {"question": "What is 14 + 5 * 3 - 7?", "target": "22"}
+WRONG = "14 + 5 = 19; 19 * 3 = 57; 57 - 7 = 50. The answer is 50."
+
+
+def bundled(protocol: str, store: PayloadStore) -> HookedChatModel:
+    return HookedChatModel(model="bundled", protocol=protocol, store=store, max_tokens=160)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(("name", "rule"), [("mad", "moderator"), ("reconcile", "weighted"), ("cmd", "vote")])
+def test_agents_of_one_mind_agree(name: str, rule: str, protocol: str, store: PayloadStore) -> None:
+    decision = held(built(name, bundled(protocol, store)), **EASY)["decision"]
+    assert (decision["answer"], decision["rule"], decision["score"]) == ("22", rule, 1.0)
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_moderator_leaves_open_what_the_sides_disagree_on_and_a_judge_decides(
+    protocol: str, store: PayloadStore
+) -> None:
+    local, opponent = bundled(protocol, store), ScriptedChatModel([WRONG] * 2)
+    models = {"affirmative": local, "negative": opponent, "moderator": local, "judge": local}
+    state = held(built("mad", models, rounds=2), **EASY)
+    assert (state["decision"]["answer"], state["decision"]["by"]) == ("22", "judge")
+    assert {message.attempt for message in board(state)} == {0}  # everything could be read at once
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_secretary_decides_a_tie(protocol: str, store: PayloadStore) -> None:
+    local, opponent = bundled(protocol, store), ScriptedChatModel([WRONG] * 3)
+    models = {"agent_1": opponent, "agent_2": local, "secretary": local}
+    decision = held(built("cmd", models, agents=2), **EASY)["decision"]
+    assert (decision["answer"], decision["by"], decision["tied"]) == ("22", "secretary", ["50", "22"])
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_confidences_are_stated_and_weighed(protocol: str, store: PayloadStore) -> None:
+    decision = held(built("reconcile", bundled(protocol, store), agents=2), **EASY)["decision"]
+    assert all(0.5 < vote["confidence"] <= 1 and vote["weight"] >= 0.1 for vote in decision["votes"])
+
+
+@pytest.mark.parametrize(
+    ("question", "answer"),
+    [
+        ({"question": "Is 14 + 5 * 3 - 7 equal to 22?", "kind": "yes_no"}, "yes"),
+        ({"question": "Is 14 + 5 * 3 - 7 equal to 23?", "kind": "yes_no"}, "no"),
+        ({"question": "What is 14 + 5 * 3 - 7?", "kind": "option", "choices": ["21", "22", "29"]}, "B"),
+    ],
+)
+def test_other_forms_of_answers(question: dict[str, Any], answer: str, store: PayloadStore) -> None:
+    for name in ("mad", "cmd", "single"):
+        assert held(built(name, bundled("nl", store)), **question)["decision"]["answer"] == answer
