@@ -41,7 +41,8 @@ def support(run: Run, decision: Decision) -> list[str]:
         decider = f"the {decision['by']}" if "by" in decision else "the first to speak"
         lines.append(f"tied: {' and '.join(decision['tied'])}; decided by {decider}")
     for rule, other in decision.get("beside", {}).items():
-        lines.append(f"by {rule} it would be {'no answer' if other is None else other}")
+        if other != decision["answer"]:
+            lines.append(f"by {rule} it would be {'no answer' if other is None else other}")
     lines += [f"{cast['agent']}: {vote(run, cast)}" for cast in decision["votes"]]
     return list(map(one_line, lines))
 
@@ -74,4 +75,5 @@ def _held(view: Viewpoint, *, weighed: bool) -> str:
 
 def _sureness(cast: Vote) -> str:
     named = [f"{name} {cast[name]:g}" for name in ("confidence", "weight") if name in cast]
+    named += [cast["note"]] if "note" in cast else []
     return f" ({', '.join(named)})" if named else ""

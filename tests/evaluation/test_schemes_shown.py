@@ -6,8 +6,9 @@ from pathlib import Path
 
 from sottovoce.evaluation.markdown import markdown
 from sottovoce.evaluation.record import load_run
+from sottovoce.evaluation.votes import count
 from sottovoce.nodes.settings import CMD
-from sottovoce.nodes.state import Question
+from sottovoce.nodes.state import Question, Vote
 from tests.evaluation import schemes
 from tests.evaluation.schemes import ASKED, JUDGED, SENT, WEIGHED, says
 from tests.evaluation.screen import printed
@@ -127,3 +128,10 @@ def test_a_run_that_is_older_than_levels_and_counts_is_shown() -> None:
     old = load_run(Path(__file__).parent / "before_levels")
 
     assert follows(printed(old), "Round 1", "agent_1", "agent_2", "Round 2", "22  by majority: 2 of 2 say 22")
+
+
+def test_a_confidence_that_was_clamped_is_shown_as_it_was_stated() -> None:
+    votes: list[Vote] = [
+        {"agent": "agent_1", "answer": "22", "counts": True, "confidence": 1.0, "weight": 1.0, "note": "stated 3"}
+    ]
+    assert "agent_1 (confidence 1, weight 1, stated 3)" in "\n".join(count(0, votes, {"question": "?"}))
