@@ -14,10 +14,13 @@ from torch.utils.data import Dataset
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import copying, debates, problems
 from sottovoce.training.chats import Chat, Encoded, Encoder
+from sottovoce.training.roles import RoleSkill, makers
+from sottovoce.training.sources import Source
 
-Skill = Literal[
+OldSkill = Literal[
     "repeat", "look_up", "single", "yes_no", "debate", "verify", "hard", "split", "split_single", "summary", "on_policy"
 ]
+Skill = OldSkill | RoleSkill
 Diet = Mapping[Skill, float]
 
 DIETS: dict[str, Diet] = {
@@ -47,6 +50,34 @@ DIETS: dict[str, Diet] = {
         "summary": 0.03,
         "on_policy": 0.28,
     },
+    "roles": {
+        "repeat": 0.01,
+        "look_up": 0.02,
+        "single": 0.55,
+        "debate": 0.03,
+        "verify": 0.01,
+        "hard": 0.02,
+        "split": 0.05,
+        "split_single": 0.02,
+        "summary": 0.02,
+        "on_policy": 0.03,
+        "compare": 0.25,
+        "claim": 0.04,
+        "label": 0.04,
+        "option": 0.05,
+        "dressed": 0.04,
+        "form_debate": 0.03,
+        "mad_debater": 0.03,
+        "mad_moderator": 0.05,
+        "mad_judge": 0.03,
+        "reconcile_first": 0.02,
+        "reconcile": 0.03,
+        "reconcile_convinced": 0.01,
+        "cmd_first": 0.01,
+        "cmd": 0.03,
+        "cmd_secretary": 0.01,
+        "repair": 0.02,
+    },
 }
 """Shares of chats. Copying comes first and never leaves; single problems stay above 35 %."""
 
@@ -62,11 +93,11 @@ LEAP = 1200
 class Cook:
     """Makes chats of a diet."""
 
-    def __init__(self, diet: Diet, talks: Sequence[debates.Talk] = ()) -> None:
-        """`talks` are debates between copies of the model itself, for the skill on_policy."""
-        self.diet, self.talks, self.prompts = diet, talks, Prompts()
+    def __init__(self, diet: Diet, talks: Sequence[debates.Talk] = (), prompts: Prompts | None = None) -> None:
+        """`talks` are debates between copies of the model itself; `prompts` the files in force, ours if None."""
+        self.diet, self.talks, self.prompts = diet, talks, prompts or Prompts()
         self.tops = problems.HARDER if talks else problems.TOPS
-        self.makers: dict[Skill, Callable[[random.Random], Chat]] = {
+        self.makers: dict[str, Callable[[random.Random], Chat]] = {
             "repeat": copying.repeat,
             "look_up": copying.look_up,
             "single": lambda rng: debates.alone(problems.plain(rng, self.tops), "agent_1", self.prompts),
@@ -78,6 +109,7 @@ class Cook:
             "split_single": self._split_single,
             "summary": self._summary,
             "on_policy": self._on_policy,
+            **makers(Source(self.prompts, self.tops, talks)),
         }
 
     def chat(self, rng: random.Random) -> Chat:
@@ -200,4 +232,4 @@ def corpus(seed: int, n: int = 3000) -> list[str]:
 def wordings(prompts: Prompts) -> list[str]:
     """The lines that ask for the other forms of an answer."""
     forms = [name for name in prompts.names() if name.startswith("answers/")]
-    return [str(part) for name in forms for part in prompts.render(name)] * 20
+    return [str(part) for name in forms for part in prompts.render(name, steps=True)] * 20

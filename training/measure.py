@@ -21,11 +21,14 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import choose
 from sottovoce.evaluation.arithmetic import TOP, questions, split_knowledge
+from sottovoce.graphs.cmd import create_cmd
 from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.mad import create_mad
+from sottovoce.graphs.reconcile import create_reconcile
 from sottovoce.graphs.self_consistency import create_self_consistency
 from sottovoce.graphs.single import create_single
 from sottovoce.models import Ids, Request, Sampling, Stop, load
-from sottovoce.nodes.settings import Debate, SelfConsistency, Single
+from sottovoce.nodes.settings import CMD, MAD, Debate, ReConcile, SelfConsistency, Settings, Single
 from sottovoce.nodes.state import Question
 from sottovoce.nodes.views import View
 from sottovoce.prompts import answers
@@ -40,7 +43,15 @@ SEED = 20_000
 AT_ONCE = 32
 """Questions under way together."""
 VALUE = re.compile(r"\b[a-z] = -?\d+")
-Scheme = Literal["single", "self_consistency", "debate", "echo"]
+Scheme = Literal["single", "self_consistency", "debate", "echo", "mad", "reconcile", "cmd"]
+SCHEMES: dict[str, tuple[type[Settings], Callable[..., Any]]] = {  # Any: a StateGraph of the scheme's own types
+    "single": (Single, create_single),
+    "self_consistency": (SelfConsistency, create_self_consistency),
+    "debate": (Debate, create_debate),
+    "mad": (MAD, create_mad),
+    "reconcile": (ReConcile, create_reconcile),
+    "cmd": (CMD, create_cmd),
+}
 
 
 @dataclass(frozen=True)
@@ -70,18 +81,36 @@ def _debates(rounds: int) -> dict[str, Row]:
     }
 
 
+def _schemes(cmd_agents: int) -> dict[str, Row]:
+    titles: dict[Scheme, str] = {
+        "mad": "MAD, two sides",
+        "reconcile": "ReConcile of three",
+        "cmd": f"CMD of {cmd_agents}",
+    }
+    # Three replies that never end, as long as a reply may be by default, would not fit the model's context.
+    fixed = {"cmd": {"agents": cmd_agents}, "reconcile": {"max_tokens": 256}}
+    rows: dict[str, Row] = {}
+    for scheme, title in titles.items():
+        for name, words in (("", "words"), ("-cipher", "CIPHER"), ("-sde", "SDE")):
+            protocol = {"protocol": name[1:]} if name else {}
+            rows[scheme + name] = Row(f"{title}, {words}", scheme, {**fixed.get(scheme, {}), **protocol})
+    return rows
+
+
 TASKS: dict[str, dict[str, Row]] = {
     "arithmetic": {
         "single": Row("single, greedy", "single", {"temperature": [0.0]}),
         "single-sampled": Row("single, T = 0.7", "single"),
         "majority5": Row("self-consistency, 5 samples", "self_consistency", {"samples": 5}),
         **_debates(rounds=3),
+        **_schemes(cmd_agents=6),
         "easy": Row("single, greedy, numbers to 99", "single", {"temperature": [0.0]}, top=99),
         "verify": Row("control: one agent checks itself, T = 0.7", "debate", {"rounds": 3, "agents": 1}),
     },
     "split": {
         "single": Row("single with all documents, greedy", "single", {"temperature": [0.0]}),
         **_debates(rounds=3),
+        **_schemes(cmd_agents=3),
         "withheld": Row("control: the other's documents withheld, T = 0.7", "debate", {"rounds": 3}, "withheld"),
     },
 }
@@ -101,7 +130,9 @@ def sample(task: str, row: Row, n: int) -> list[Question]:
     if task == "arithmetic":
         made = questions(n, SEED, top=row.top)
     else:
-        made = split_knowledge(n, Debate(agents=row.settings.get("agents", 2)).names(), SEED)
+        kind, _ = SCHEMES.get(row.scheme, (Debate, None))
+        settings = kind(**row.settings)
+        made = split_knowledge(n, settings.speakers() if settings.discusses else Debate().speakers(), SEED)
     return [_changed(question, row.change) for question in made]
 
 
@@ -129,15 +160,9 @@ async def measure(task: str, row: Row, n: int, model: str = "bundled") -> Result
 
 async def _through_graph(asked: Sequence[Question], row: Row, model: str) -> list[tuple[str | None, str]]:
     """The decision's answer and the first agent's last words, for each question."""
-    settings = {"model": [model], **row.settings}
+    kind, create = SCHEMES[row.scheme]
     with tempfile.TemporaryDirectory() as folder:
-        store = PayloadStore(folder)
-        makers: dict[str, Callable[[], Any]] = {  # Any: a StateGraph of the scheme's own types
-            "single": lambda: create_single(Single(**settings), store=store),
-            "self_consistency": lambda: create_self_consistency(SelfConsistency(**settings), store=store),
-            "debate": lambda: create_debate(Debate(**settings), store=store),
-        }
-        graph = makers[row.scheme]().compile()
+        graph = create(kind(**{"model": [model], **row.settings}), store=PayloadStore(folder)).compile()
         ends = await graph.abatch(list(asked), {"max_concurrency": AT_ONCE}, output_keys=["decision", "board"])
     return [(end["decision"]["answer"], _last(end["board"])) for end in ends]
 

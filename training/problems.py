@@ -15,6 +15,7 @@ from sottovoce.evaluation.arithmetic import (
     UNKNOWN,
     Expression,
     Shape,
+    Split,
     deal,
     draw,
     listed,
@@ -71,10 +72,10 @@ class Problem:
         return step, by
 
 
-def plain(rng: random.Random, tops: Sequence[int] = TOPS) -> Problem:
+def plain(rng: random.Random, tops: Sequence[int] = TOPS, part: Split = "train") -> Problem:
     """Arithmetic; the largest number is drawn from `tops` and decides how hard it is."""
     shapes = MIXED if rng.random() < 0.6 else ALL
-    expression = draw(rng, shapes, top=rng.choice(tops), split="train")
+    expression = draw(rng, shapes, top=rng.choice(tops), split=part)
     text = expression.text()
     return Problem(expression, Question(question=f"What is {text if rng.random() < 0.93 else text.replace(' ', '')}?"))
 
@@ -99,9 +100,9 @@ def hard(rng: random.Random) -> Problem:
             return Problem(expression, question, {f"{left} * {right}": left * right})
 
 
-def split(rng: random.Random, agents: Sequence[str]) -> Problem:
+def split(rng: random.Random, agents: Sequence[str], part: Split = "train") -> Problem:
     """Letters whose values are dealt to the agents; now and then one is dealt twice or to nobody."""
-    expression = draw(rng, SPLIT, top=rng.choice((20, 20, 20, 50)), split="train")
+    expression = draw(rng, SPLIT, top=rng.choice((20, 20, 20, 50)), split=part)
     names = rng.sample(string.ascii_lowercase, len(expression.operands))
     facts = dict(zip(names, expression.operands, strict=True))
     documents = {agent: [f"{name} = {facts[name]}." for name in own] for agent, own in deal(rng, names, agents)}

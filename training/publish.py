@@ -3,22 +3,44 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 import json
 import platform
+import random
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 import tokenizers
 import torch
 import transformers
 from transformers import GenerationConfig
 
+from sottovoce.channels.message import Part
 from sottovoce.models.load import BUNDLED_FOLDER
-from sottovoce.prompts.render import Prompts
+from sottovoce.prompts.render import BUILT_IN, Prompts
+from sottovoce.training.data import DIETS, Cook
 from sottovoce.training.train import Run
 
 RECORD = "training.json"
 TEMPERATURE = 0.7
+CHATS = 100
+"""Of each skill, to see which prompt files it is made of."""
+
+
+class Noting(Prompts):
+    """The prompt files in force, and the names of those that were rendered."""
+
+    def __init__(self) -> None:
+        """None was rendered yet."""
+        super().__init__()
+        self.rendered: set[str] = set()
+
+    def render(self, name: str, **slots: Any) -> tuple[Part, ...]:  # Any: see Prompts.render
+        """As Prompts.render."""
+        self.rendered.add(name)
+        return super().render(name, **slots)
 
 
 def publish(run: Run, folder: Path = BUNDLED_FOLDER) -> None:
@@ -37,7 +59,7 @@ def record(run: Run) -> dict[str, object]:
     """How these weights came about: what a test compares with the prompt files, and a reader with the card."""
     progress = run.progress
     return {
-        "prompts_sha256": Prompts().digest(),
+        "prompts": learnt_from(),
         "plan": asdict(run.plan),
         "steps": progress.steps,
         "tokens": progress.tokens,
@@ -50,3 +72,24 @@ def record(run: Run) -> dict[str, object]:
             "tokenizers": tokenizers.__version__,
         },
     }
+
+
+def learnt_from() -> dict[str, str | None]:
+    """The prompt files that the diets show to the model, each with the sha256 of its text."""
+    prompts, rng = Noting(), random.Random("prompts")
+    cook = Cook({}, prompts=prompts)
+    for skill in sorted({skill for diet in DIETS.values() for skill in diet} - {"on_policy"}):  # as in debates
+        for _ in range(CHATS):
+            cook.makers[skill](rng)
+    return {name: digest(name) for name in sorted(prompts.rendered)}
+
+
+def digest(name: str) -> str | None:
+    """The sha256 of one of our prompt files; None where there is none."""
+    path = BUILT_IN / f"{name}.md"
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+
+
+def changed(prompts: Mapping[str, str | None]) -> list[str]:
+    """The prompt files that a model was trained on and that are no longer what they were."""
+    return [name for name, sha256 in prompts.items() if digest(name) != sha256]

@@ -1,7 +1,8 @@
-"""From nothing to the shipped weights: three stages, one seed, checkpoints on the way.
+"""From nothing to the shipped weights: four stages, one seed, checkpoints on the way.
 
 copy: repeat and look up, until that is sure. basics: problems, and debates as they might run.
-discussion: the same, and debates between copies of the model itself. A chunk of batches depends on
+discussion: the same, and debates between copies of the model itself. roles: the same, and the other
+forms of an answer, and what MAD, ReConcile and CMD ask of their agents. A chunk of batches depends on
 (seed, stage, number) alone, so that a run which was stopped goes on as if it had not been.
 """
 
@@ -42,6 +43,10 @@ class Stage:
     """Reached along a cosine at the end of the stage, as a share of `lr`."""
     talks: int = 0
     """Debates that the model holds with itself before the stage begins, and again half-way."""
+    talks_of: str = ""
+    """The stage whose last debates are learnt from again, in the place of new ones."""
+    warm_up: int = 0
+    """Tokens over which the learning rate rises again."""
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,7 @@ class Plan:
         Stage("copy", 1_500_000, 5e-3, 1.0),
         Stage("basics", 15_000_000, 5e-3, 0.1),
         Stage("discussion", 6_000_000, 3e-3, 0.0, talks=5000),
+        Stage("roles", 8_500_000, 3e-3, 0.0, talks_of="discussion", warm_up=200_000),
     )
 
 
@@ -168,10 +174,10 @@ class Run:
 
     def _talks(self, stage: Stage, part: int) -> list[Talk]:
         """The model's debates with itself; kept, so that a resumed run learns from the same ones."""
-        if not stage.talks:
+        if not stage.talks and not stage.talks_of:
             return []
-        path = self.folder / f"talks-{stage.name}-{part}.json"
-        if not path.exists():
+        path = self.folder / (f"talks-{stage.talks_of}-1.json" if stage.talks_of else f"talks-{stage.name}-{part}.json")
+        if stage.talks and not path.exists():
             talks = play(self.model, self.encoder, stage.talks, f"{self.plan.seed}/{stage.name}/{part}")
             path.write_text(json.dumps([talk.to_dict() for talk in talks]), encoding="utf-8")
         return [Talk.from_dict(talk) for talk in json.loads(path.read_text(encoding="utf-8"))]
@@ -208,7 +214,8 @@ class Run:
     def _lr(self, stage: Stage) -> float:
         done = min(1.0, self.progress.stage_tokens / stage.tokens)
         cosine = stage.last_lr + (1 - stage.last_lr) * (1 + math.cos(math.pi * done)) / 2
-        return stage.lr * cosine * min(1.0, (self.progress.steps + 1) / self.plan.warm_up)
+        warmth = (self.progress.stage_tokens + 1) / stage.warm_up if stage.warm_up else 1.0
+        return stage.lr * cosine * min(1.0, warmth, (self.progress.steps + 1) / self.plan.warm_up)
 
     def _log(self, stage: Stage, loss: float) -> None:
         line = {**asdict(self.progress), "name": stage.name, "loss": round(loss, 4), "lr": round(self._lr(stage), 6)}

@@ -7,21 +7,24 @@ from safetensors import safe_open
 from transformers import AutoTokenizer
 
 from sottovoce.models.load import BUNDLED_FOLDER
-from sottovoce.prompts.render import Prompts
+from sottovoce.training.publish import changed
 
 
 @pytest.fixture(scope="module")
-def record() -> dict[str, object]:
-    data: dict[str, object] = json.loads((BUNDLED_FOLDER / "training.json").read_text(encoding="utf-8"))
+def prompts() -> dict[str, str]:
+    data: dict[str, str] = json.loads((BUNDLED_FOLDER / "training.json").read_text(encoding="utf-8"))["prompts"]
     return data
 
 
-def test_the_model_was_trained_on_the_prompt_files_as_they_are(record: dict[str, object]) -> None:
-    assert record["prompts_sha256"] == Prompts().digest(), "prompt files changed: retrain (make train-bundled)"
+def test_the_model_was_trained_on_the_prompt_files_as_they_are(prompts: dict[str, str]) -> None:
+    files = changed(prompts)
+    assert not files, f"prompt files changed: {', '.join(files)}; retrain (make train-bundled)"
 
 
-def test_the_card_names_the_digest_of_the_prompts(record: dict[str, object]) -> None:
-    assert str(record["prompts_sha256"]) in (BUNDLED_FOLDER / "README.md").read_text(encoding="utf-8")
+def test_a_changed_or_missing_prompt_file_is_named_and_one_that_was_never_seen_is_not(prompts: dict[str, str]) -> None:
+    assert changed({**prompts, "debate/revise": "0", "debate/gone": "0"}) == ["debate/revise", "debate/gone"]
+    without = {name: sha256 for name, sha256 in prompts.items() if name != "debate/revise"}
+    assert changed(without) == []
 
 
 def test_the_weights_are_small_and_in_bf16() -> None:

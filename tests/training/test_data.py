@@ -1,4 +1,5 @@
 import random
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from sottovoce.prompts import answers
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, tokenizer
 from sottovoce.training.chats import Encoder
-from sottovoce.training.data import DIETS, Chunks, Cook
+from sottovoce.training.data import DIETS, Chunks, Cook, corpus
 
 AGENTS = ["agent_1", "agent_2"]
 
@@ -78,9 +79,11 @@ def test_values_in_a_talk_are_known_only_once_they_were_heard() -> None:
     assert talk.said[1]["agent_1"].startswith("a = 1; b = 2; ")
 
 
-@pytest.mark.parametrize("stage", ["copy", "basics"])
+@pytest.mark.parametrize("stage", ["copy", "basics", "roles"])
 def test_a_chunk_is_the_same_whenever_it_is_made(stage: str, encoder: Encoder) -> None:
-    first, again = Chunks(0, stage, encoder)[3], Chunks(0, stage, encoder)[3]
+    problem = problems.plain(random.Random(0))
+    talks = [debates.imagined(random.Random(0), problem, AGENTS, 2, 0.5)] if stage == "roles" else []
+    first, again = (Chunks(0, stage, encoder, talks)[3] for _ in range(2))
     assert all(
         left.ids.equal(right.ids) and left.targets.equal(right.targets)
         for left, right in zip(first, again, strict=True)
@@ -97,6 +100,16 @@ def test_only_right_replies_and_their_end_marks_are_learnt(encoder: Encoder) -> 
         assert encoded.learnt[-1]
 
 
+def test_every_skill_of_every_stage_can_be_made() -> None:
+    assert {skill for diet in DIETS.values() for skill in diet} == set(Cook({}).makers)
+
+
+def test_the_tokenizer_that_ships_is_what_a_new_run_would_begin_with(tmp_path: Path) -> None:
+    tokenizer.train(corpus(0)).save_pretrained(tmp_path)
+    made = (tmp_path / "tokenizer.json").read_text(encoding="utf-8")
+    assert made == (BUNDLED_FOLDER / "tokenizer.json").read_text(encoding="utf-8")
+
+
 def test_a_chat_has_the_ids_of_its_prompt_and_then_of_its_reply(encoder: Encoder) -> None:
     problem = problems.plain(random.Random(0))
     chat = debates.alone(problem, "agent_1", Prompts())
@@ -106,5 +119,5 @@ def test_a_chat_has_the_ids_of_its_prompt_and_then_of_its_reply(encoder: Encoder
 
 
 def test_single_problems_stay_above_a_third() -> None:
-    for stage in ("basics", "discussion"):
+    for stage in ("basics", "discussion", "roles"):
         assert DIETS[stage]["single"] / sum(DIETS[stage].values()) >= 0.35

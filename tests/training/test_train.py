@@ -56,6 +56,24 @@ def test_a_short_run_learns_and_a_killed_one_ends_in_the_same_weights(words: Pat
         assert torch.equal(left, right)
 
 
+def test_a_stage_may_warm_up_again_before_its_rate_falls(words: Path, tmp_path: Path) -> None:
+    run = tiny(Run, words, tmp_path / "run")
+    stage = Stage("copy", 1000, 5e-3, 0.0, warm_up=100)
+    rates = []
+    for done in (0, 50, 100, 500, 1000):
+        run.progress.stage_tokens, run.progress.steps = done, 1000
+        rates.append(run._lr(stage))
+    assert rates[0] < rates[1] < rates[2]
+    assert rates[2] > rates[3] > rates[4] == 0.0
+
+
+def test_a_stage_learns_again_from_the_last_talks_of_another(words: Path, tmp_path: Path) -> None:
+    run = tiny(Run, words, tmp_path / "run")
+    played = run._talks(Stage("first", 0, 0.0, 0.0, talks=4), 1)
+    assert played
+    assert [run._talks(Stage("second", 0, 0.0, 0.0, talks_of="first"), part) for part in (0, 1)] == [played] * 2
+
+
 def test_self_play_is_the_same_for_the_same_weights_and_key(words: Path, tmp_path: Path) -> None:
     run = tiny(Run, words, tmp_path / "run")
     first, again = (self_play.play(run.model, run.encoder, 4, "key") for _ in range(2))

@@ -1,0 +1,104 @@
+"""What roles talk about: problems in all forms, and what their agents say, imagined or on-policy."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sottovoce.evaluation.arithmetic import Split
+from sottovoce.nodes.state import documents_of
+from sottovoce.prompts.render import Prompts
+from sottovoce.training import problems
+from sottovoce.training.debates import Talk
+from sottovoce.training.forms import FORMS, Form, Posed, pose, read
+from sottovoce.training.places import spoilt
+from sottovoce.training.problems import Problem
+
+SHARES: dict[Form, float] = {"number": 0.46, "yes_no": 0.18, "label": 0.18, "option": 0.18}
+ON_POLICY = 0.3
+"""Share of discussions in which copies of the model really said what is heard."""
+FOLLOWS = 0.2
+"""Share of statements that repeat somebody's wrong one."""
+Naming = Callable[[int], list[str]]
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where problems and talks come from; the same draw for the same random state."""
+
+    prompts: Prompts
+    tops: Sequence[int]
+    talks: Sequence[Talk] = ()
+    part: Split = "train"
+
+    def form(self, rng: random.Random) -> Form:
+        """One of the forms."""
+        return rng.choices(FORMS, [SHARES[form] for form in FORMS])[0]
+
+    def alone(self, rng: random.Random, form: Form, agents: Sequence[str] = ("agent_1", "agent_2")) -> Posed:
+        """A problem in this form; now and then with documents, which its agents share or not."""
+        return pose(rng, self._problem(rng, agents), form)
+
+    def talk(self, rng: random.Random, naming: Naming, n: int, rounds: int, *, in_turn: bool = False) -> Talk:
+        """A discussion of about `rounds` rounds between about n agents.
+
+        `in_turn`: who speaks later in a round has heard those before, as in MAD.
+        """
+        if self.talks and rng.random() < ON_POLICY:
+            return renamed(rng.choice(self.talks), naming, rounds)
+        agents = naming(n)
+        return argued(rng, pose(rng, self._problem(rng, agents), self.form(rng)), agents, rounds, in_turn=in_turn)
+
+    def _problem(self, rng: random.Random, agents: Sequence[str]) -> Problem:
+        kind = rng.random()
+        if kind < 0.05 and self.part == "train":
+            return problems.hard(rng)
+        return problems.split(rng, agents, self.part) if kind < 0.25 else problems.plain(rng, self.tops, self.part)
+
+
+def argued(rng: random.Random, problem: Posed, agents: Sequence[str], rounds: int, *, in_turn: bool) -> Talk:
+    """A discussion as it might run: agents are right, slip, follow a wrong answer, or say what nobody can read."""
+    said: list[dict[str, str]] = []
+    slips = rng.choice((0.15, 0.3, 0.5))
+    expert = rng.choice(agents)
+    for r in range(rounds):
+        spoken: dict[str, str] = {}
+        before = [text for earlier in said for text in earlier.values()]
+        for agent in agents:
+            heard = [*documents_of(problem.question, agent), *before, *(spoken.values() if in_turn else ())]
+            known = list(problem.facts) if agent == expert and _is_hard(problem) else problem.known(heard)
+            spoken[agent] = problem.reply(known, problem.slip(rng) if rng.random() < slips / (r + 1) else (0, 0))
+            wrong = [text for text in heard if _is_wrong(problem, text)]
+            if wrong and rng.random() < FOLLOWS:
+                spoken[agent] = rng.choice(wrong)
+            if rng.random() < 0.02:
+                spoken[agent] = spoilt(rng, spoken[agent])
+        said.append(spoken)
+    return Talk(problem, said, list(agents))
+
+
+def renamed(talk: Talk, naming: Naming, rounds: int) -> Talk:
+    """A talk of the model with itself under other names of its agents."""
+    names = dict(zip(talk.agents, naming(len(talk.agents)), strict=True))
+    question = {**talk.problem.question}
+    if isinstance(documents := question.get("documents"), dict):
+        question["documents"] = {names[agent]: lines for agent, lines in documents.items()}
+    problem = Posed(talk.problem.expression, question, talk.problem.facts)  # type: ignore[arg-type]  # a Question still
+    said = [{names[agent]: text for agent, text in spoken.items()} for spoken in talk.said[:rounds]]
+    return Talk(problem, said, list(names.values()))
+
+
+def posed(talk: Talk) -> Posed:
+    """The problem of a talk that a source made."""
+    assert isinstance(talk.problem, Posed), "sources pose their problems"
+    return talk.problem
+
+
+def _is_wrong(problem: Posed, text: str) -> bool:
+    found = read(problem, text)
+    return found is not None and found.lower() != problem.stated(list(problem.facts)).lower()
+
+
+def _is_hard(problem: Problem) -> bool:
+    return any(not name.isalpha() for name in problem.facts)
