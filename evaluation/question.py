@@ -93,7 +93,9 @@ def _check_asked(asked: Asked, settings: Settings) -> None:
         raise UsageError("a question and --sample were given; give one of them")
     set_ = sorted(asked.model_fields_set - {"question", "sample"}) if asked.question is None else []
     if set_:
-        raise UsageError(f"--{set_[0]} belongs to a question, and none was given; give one, or drop it")
+        raise UsageError(
+            f"--{set_[0].replace('_', '-')} belongs to a question, and none was given; give one, or drop it"
+        )
 
 
 def _asked(asked: Asked, settings: Settings) -> Question:

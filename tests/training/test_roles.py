@@ -1,6 +1,7 @@
 import json
 import random
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,12 @@ from sottovoce.training.measure_roles import ROWS
 from sottovoce.training.places import Place, close
 from sottovoce.training.sources import Source, renamed
 
-PLACES = {**roles.PLACES, "yes_no": ROWS["yes_no"][1], "label": ROWS["label"][1], "option": ROWS["option"][1]}
+PLACES: dict[str, Any] = {  # Any: makers of places, with the types of their skills
+    **roles.PLACES,
+    "yes_no": ROWS["yes_no"][1],
+    "label": ROWS["label"][1],
+    "option": ROWS["option"][1],
+}
 LONGEST_PROMPT = 1600
 
 
