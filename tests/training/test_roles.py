@@ -18,12 +18,8 @@ from sottovoce.training.measure_roles import ROWS
 from sottovoce.training.places import Place, close
 from sottovoce.training.sources import Source, renamed
 
-PLACES: dict[str, Any] = {  # Any: makers of places, with the types of their skills
-    **roles.PLACES,
-    "yes_no": ROWS["yes_no"][1],
-    "label": ROWS["label"][1],
-    "option": ROWS["option"][1],
-}
+PLACES: dict[str, Any] = dict(roles.PLACES.items())  # Any: makers of places
+PLACES |= {"yes_no": ROWS["yes_no"][1], "label": ROWS["label"][1], "option": ROWS["option"][1]}
 LONGEST_PROMPT = 1600
 
 
