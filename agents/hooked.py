@@ -31,7 +31,7 @@ from sottovoce.sizes import Size
 if TYPE_CHECKING:
     from sottovoce.channels.protocol import Protocol
     from sottovoce.channels.store import PayloadStore
-    from sottovoce.models import Mind, Reply, Request, Sampling
+    from sottovoce.models import LoadedModel, Reply, Request, Sampling
 
 WORDS = "nl"
 
@@ -72,8 +72,10 @@ class HookedChatModel(BaseChatModel):
 
     Agents of one model that differ in `memory` or `exact` share its weights, not its engine.
     """
-    loaded: Any = Field(default=None, repr=False, exclude=True)  # Any: a Mind; naming its type would import torch
-    """A mind that is in memory already, instead of loading `model`."""
+    preloaded: Any = Field(
+        default=None, repr=False, exclude=True
+    )  # Any: a LoadedModel; naming its type would import torch
+    """A loaded model that is in memory already, instead of loading `model`."""
     store: Any = Field(default=None, repr=False, exclude=True)  # Any: a PayloadStore, as above
     """Where payloads go and come from; None is the default folder."""
     hearers: tuple[Any, ...] = Field(
@@ -83,23 +85,23 @@ class HookedChatModel(BaseChatModel):
 
     @model_validator(mode="after")
     def _one_engine(self) -> Self:
-        if self.loaded is not None and (self.exact or self.memory is not None):
-            raise UsageError("`exact` and `memory` make an engine, and a loaded mind has one; give them to `load`")
+        if self.preloaded is not None and (self.exact or self.memory is not None):
+            raise UsageError("`exact` and `memory` make an engine, and a loaded model has one; give them to `load`")
         return self
 
     @cached_property
-    def mind(self) -> Mind:
+    def loaded(self) -> LoadedModel:
         """The loaded model; shared by all that name the same one."""
         from sottovoce.models import load
 
-        mind: Mind = self.loaded or load(
+        loaded: LoadedModel = self.preloaded or load(
             self.model,
             dtype=self.dtype,  # type: ignore[arg-type]  # checked by load
             device=self.device,
             memory=self.memory,
             exact=self.exact,
         )
-        return mind if self.thinking is None else mind.thinking(self.thinking)
+        return loaded if self.thinking is None else loaded.thinking(self.thinking)
 
     @cached_property
     def channel(self) -> Protocol:
@@ -142,10 +144,10 @@ class HookedChatModel(BaseChatModel):
             self.max_tokens if kwargs.get("max_tokens") is None else kwargs["max_tokens"],
             self._sampling(**kwargs),
             tuple(stop or self.stop or ()),
-            tuple(hearer.mind for hearer in self.hearers),
+            tuple(hearer.loaded for hearer in self.hearers),
         )
-        prompt = self.channel.hear(to_turns(messages), self.mind, lambda ref: find(ref, self.store))
-        return self._spoken(**kwargs).speak(prompt, self.mind, speech)
+        prompt = self.channel.hear(to_turns(messages), self.loaded, lambda ref: find(ref, self.store))
+        return self._spoken(**kwargs).speak(prompt, self.loaded, speech)
 
     def _spoken(self, **kwargs: Any) -> Protocol:
         """The protocol a reply is spoken by: the model's own, or words."""
@@ -160,7 +162,7 @@ class HookedChatModel(BaseChatModel):
         asked = {name: kwargs[name] if kwargs.get(name) is not None else getattr(self, name) for name in names}
         seed = kwargs["seed"] if kwargs.get("seed") is not None else self.seed
         set_ = {name: value for name, value in asked.items() if value is not None}
-        return replace(self.mind.sampling, **set_, seed=secrets.randbits(63) if seed is None else seed)
+        return replace(self.loaded.sampling, **set_, seed=secrets.randbits(63) if seed is None else seed)
 
     def _generate(
         self,
@@ -169,7 +171,7 @@ class HookedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        with Growing(self.mind.engine, self.request(messages, stop, **kwargs), self.timeout) as growing:
+        with Growing(self.loaded.engine, self.request(messages, stop, **kwargs), self.timeout) as growing:
             return spoken.result(self._message(growing.reply(), **kwargs))
 
     async def _agenerate(
@@ -181,7 +183,7 @@ class HookedChatModel(BaseChatModel):
     ) -> ChatResult:
         # Files and the tokenizer would block the event loop.
         request = await asyncio.to_thread(self.request, messages, stop, **kwargs)
-        with AsyncGrowing(self.mind.engine, request, self.timeout) as growing:
+        with AsyncGrowing(self.loaded.engine, request, self.timeout) as growing:
             return spoken.result(await asyncio.to_thread(self._message, await growing.reply(), **kwargs))
 
     def _stream(
@@ -191,7 +193,7 @@ class HookedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        with Growing(self.mind.engine, self.request(messages, stop, **kwargs), self.timeout, watched=True) as growing:
+        with Growing(self.loaded.engine, self.request(messages, stop, **kwargs), self.timeout, watched=True) as growing:
             shown = ""
             for piece in growing.pieces():
                 shown, chunk = shown + piece, spoken.chunk(piece)
@@ -208,7 +210,7 @@ class HookedChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         request = await asyncio.to_thread(self.request, messages, stop, **kwargs)
-        with AsyncGrowing(self.mind.engine, request, self.timeout, watched=True) as growing:
+        with AsyncGrowing(self.loaded.engine, request, self.timeout, watched=True) as growing:
             shown = ""
             async for piece in growing.pieces():
                 shown, chunk = shown + piece, spoken.chunk(piece)
@@ -220,5 +222,5 @@ class HookedChatModel(BaseChatModel):
 
     def _message(self, reply: Reply, **kwargs: Any) -> AIMessage:
         """The reply as a LangChain message; its payload is stored before the reference leaves."""
-        payload = self._spoken(**kwargs).record(reply, self.mind)
+        payload = self._spoken(**kwargs).record(reply, self.loaded)
         return spoken.message(reply, payload, self.payloads.put(payload), self._sampling(**kwargs).temperature)

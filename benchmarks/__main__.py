@@ -12,7 +12,7 @@ import torch
 
 from benchmarks import debates, decoding, memory, reuse, slots, starting, threads
 from benchmarks.asked import Asked
-from benchmarks.minds import BUNDLED, SHAPES, mind_of
+from benchmarks.loaded_models import BUNDLED, SHAPES, loaded_of
 from benchmarks.tables import Table
 
 SECTIONS: Mapping[str, Callable[[Asked], Iterable[Table]]] = {
@@ -38,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := [name for name in sections if name not in SECTIONS]:
         sys.exit(f"unknown section {unknown[0]!r}; choose from: {', '.join(SECTIONS)}")
     torch.set_num_threads(asked.threads)
-    given = Asked(mind_of(shape, asked.device), asked.repeats, asked.clock, asked.threads, asked.tiny)
+    given = Asked(loaded_of(shape, asked.device), asked.repeats, asked.clock, asked.threads, asked.tiny)
     _head(given, shape, asked.device)
     for name in sections:
         for table in SECTIONS[name](given):
@@ -63,10 +63,12 @@ def _arguments() -> argparse.ArgumentParser:
 
 def _head(asked: Asked, shape: str, device: str) -> None:
     what = "the bundled model" if shape == BUNDLED else f"random weights in the shape {shape}"
-    mind, cores = asked.mind, os.cpu_count()
+    loaded, cores = asked.loaded, os.cpu_count()
     where = f"{cores} cores" if device == "cpu" else f"{torch.cuda.get_device_name()} and {cores} cores"
-    print(f"`{' '.join(['python -m benchmarks', *sys.argv[1:]])}`: {what}, {mind.model.num_parameters():,} parameters,")
-    print(f"{mind.dtype}; torch {torch.__version__}, transformers {version('transformers')}, {where}, torch threads:")
+    print(
+        f"`{' '.join(['python -m benchmarks', *sys.argv[1:]])}`: {what}, {loaded.model.num_parameters():,} parameters,"
+    )
+    print(f"{loaded.dtype}; torch {torch.__version__}, transformers {version('transformers')}, {where}, torch threads:")
     print(f"{asked.threads} where nothing else is said; middle of {asked.repeats} repeats in turn, {asked.clock} time.")
 
 

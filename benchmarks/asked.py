@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from benchmarks.timing import Clock
-from sottovoce.models import Mind
+from sottovoce.models import LoadedModel
 
 
 @dataclass(frozen=True)
 class Asked:
     """The model that is measured, and how."""
 
-    mind: Mind
+    loaded: LoadedModel
     repeats: int = 7
     clock: Clock = "wall"
     threads: int = 1

@@ -13,13 +13,13 @@ from statistics import median
 from typing import Any
 
 from benchmarks.asked import Asked
-from benchmarks.minds import with_engine
+from benchmarks.loaded_models import with_engine
 from benchmarks.tables import Table, times
 from benchmarks.timing import Run, interleaved
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
-from sottovoce.models import Mind
+from sottovoce.models import LoadedModel
 from sottovoce.nodes.settings import Debate
 
 DEBATES = 32
@@ -53,10 +53,10 @@ class Debates:
 
 
 @contextmanager
-def debates(mind: Mind, n: int, protocol: str = "nl", settings: Debate = SETTINGS) -> Iterator[Debates]:
+def debates(loaded: LoadedModel, n: int, protocol: str = "nl", settings: Debate = SETTINGS) -> Iterator[Debates]:
     """Debates of one model with itself, their payloads in a folder of their own."""
     with tempfile.TemporaryDirectory() as folder:
-        model = HookedChatModel(loaded=mind, protocol=protocol, max_tokens=TOKENS, store=PayloadStore(folder))
+        model = HookedChatModel(preloaded=loaded, protocol=protocol, max_tokens=TOKENS, store=PayloadStore(folder))
         yield Debates(create_debate(settings, models=model).compile(), questions(n))
 
 
@@ -78,7 +78,7 @@ def tables(asked: Asked) -> Iterator[Table]:
         table.add(f"{n} together, {name}, against one after another, one thread", times(speed), "3x on two threads")
         table.add(f"together, {name}: seconds", f"{seconds:.2f}")
     for protocol in PROTOCOLS:
-        size, tokens = payload(asked.mind, protocol)
+        size, tokens = payload(asked.loaded, protocol)
         table.add(f"payload of a message: `{protocol}`", f"{size:,.0f} bytes, {tokens:.0f} tokens")
     yield table
 
@@ -97,9 +97,9 @@ def growth(asked: Asked) -> Iterator[Table]:
     yield table
 
 
-def payload(mind: Mind, protocol: str) -> tuple[float, float]:
+def payload(loaded: LoadedModel, protocol: str) -> tuple[float, float]:
     """The middle bytes of a payload of one debate, and the middle tokens of its message."""
-    with debates(mind, 1, protocol) as held:
+    with debates(loaded, 1, protocol) as held:
         state = held.graph.invoke(held.questions[0], output_keys=["board"])
         refs = [message.payload for message in state["board"]]
         return median(ref.nbytes for ref in refs), median(ref.tokens for ref in refs)
@@ -108,8 +108,8 @@ def payload(mind: Mind, protocol: str) -> tuple[float, float]:
 def _compare(asked: Asked, n: int, threads: int) -> tuple[float, float]:
     """How many times as fast together is, and its seconds."""
     runs: dict[str, Run] = {
-        "together": partial(_hold, asked.mind, n, threads),
-        "in turn": partial(_hold, asked.mind, n, 1, together=False),
+        "together": partial(_hold, asked.loaded, n, threads),
+        "in turn": partial(_hold, asked.loaded, n, 1, together=False),
     }
     found = interleaved(runs, min(asked.repeats, 3), asked.clock)
     return found.speed("together", "in turn"), found.median("together")
@@ -117,13 +117,13 @@ def _compare(asked: Asked, n: int, threads: int) -> tuple[float, float]:
 
 def _each(asked: Asked, n: int, settings: Debate = SETTINGS) -> float:
     """Milliseconds a debate, of the middle run."""
-    runs: dict[str, Run] = {"debates": partial(_hold, asked.mind, n, asked.threads, settings)}
+    runs: dict[str, Run] = {"debates": partial(_hold, asked.loaded, n, asked.threads, settings)}
     return 1000 * interleaved(runs, min(asked.repeats, 3), asked.clock).median("debates") / n
 
 
-def _hold(mind: Mind, n: int, threads: int, settings: Debate = SETTINGS, *, together: bool = True) -> None:
+def _hold(loaded: LoadedModel, n: int, threads: int, settings: Debate = SETTINGS, *, together: bool = True) -> None:
     """On an engine that read nothing before, which reuses as ever: a repeat must not find its prompts read."""
-    fresh = with_engine(mind, threads=threads)
+    fresh = with_engine(loaded, threads=threads)
     with debates(fresh, n, settings=settings) as held:
         held.together() if together else held.in_turn()
     fresh.engine.close()

@@ -13,12 +13,12 @@ import torch
 
 from benchmarks.asked import Asked
 from benchmarks.inside import outside
-from benchmarks.minds import with_engine
+from benchmarks.loaded_models import with_engine
 from benchmarks.tables import Table, percent, times
 from benchmarks.timing import Run, Times, interleaved
 from sottovoce.channels.cipher import SPARSE
 from sottovoce.channels.protocol import TOP
-from sottovoce.models import Feed, Ids, Mind, Record, Request, Sampling, Stop
+from sottovoce.models import Feed, Ids, LoadedModel, Record, Request, Sampling, Stop
 
 NEW = 64  # tokens a reply; no stop ids, so that every rival makes as many
 SHORTEST, LONGEST = 40, 120  # tokens of the prompts, which grow evenly between
@@ -48,49 +48,49 @@ def cipher(request: Request) -> Request:
     )
 
 
-def sde(request: Request, mind: Mind) -> Request:
+def sde(request: Request, loaded: LoadedModel) -> Request:
     """What the sde protocol makes of a request, with two layers that lie where a model is read by default."""
-    last = mind.latent_layers()[-1]
+    last = loaded.latent_layers()[-1]
     return replace(request, record=replace(KEPT, layers=(last - 1, last)))
 
 
 @torch.inference_mode()
-def generate(mind: Mind, asked: Sequence[Request], cache: str | None = None) -> list[list[int]]:
+def generate(loaded: LoadedModel, asked: Sequence[Request], cache: str | None = None) -> list[list[int]]:
     """The same requests by `transformers.generate`: left padding, greedy, as many new tokens."""
     rows = [sum((piece.ids for piece in request.prompt if isinstance(piece, Ids)), ()) for request in asked]
     longest = max(map(len, rows))
-    ids = torch.tensor([[0] * (longest - len(row)) + list(row) for row in rows], device=mind.network.device)
+    ids = torch.tensor([[0] * (longest - len(row)) + list(row) for row in rows], device=loaded.network.device)
     mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=ids.device)
-    config = deepcopy(mind.model.generation_config)
+    config = deepcopy(loaded.model.generation_config)
     assert config is not None, "a model that generates has a generation configuration"
-    never = mind.model.config.vocab_size  # None would take the model's own end of sequence
+    never = loaded.model.config.vocab_size  # None would take the model's own end of sequence
     config.update(do_sample=False, max_new_tokens=asked[0].stop.max_new, eos_token_id=never, pad_token_id=0)
     config.update(temperature=None, top_p=None, top_k=None, repetition_penalty=None, cache_implementation=cache)
-    model: Any = mind.model  # Any: transformers types the class of `generate` as a tensor
+    model: Any = loaded.model  # Any: transformers types the class of `generate` as a tensor
     made: list[list[int]] = model.generate(ids, attention_mask=mask, generation_config=config)[:, longest:].tolist()
     return made
 
 
 def tables(asked: Asked) -> Iterator[Table]:
     """Ratios by batch size, with their aims; no prefix is reused, since every repeat asks the same."""
-    mind = with_engine(asked.mind, threads=asked.threads, reuse=False)
-    batches = asked.some(*(LARGE_BATCHES if mind.model.num_parameters() >= LARGE else BATCHES))
-    rivals = [_rivals(mind, requests(batch, asked.most(NEW))) for batch in batches]
+    loaded = with_engine(asked.loaded, threads=asked.threads, reuse=False)
+    batches = asked.some(*(LARGE_BATCHES if loaded.model.num_parameters() >= LARGE else BATCHES))
+    rivals = [_rivals(loaded, requests(batch, asked.most(NEW))) for batch in batches]
     repeats = [asked.repeats * max(4 - batch // 4, 1) for batch in batches]  # short ones are noisy
     found = [interleaved(each, n, asked.clock, warm=2) for each, n in zip(rivals, repeats, strict=True)]
     table = Table()
     table.add(_title(asked), *(f"batch {batch}" for batch in batches), "aim")
-    for name, aim, value in _ratios(mind):
+    for name, aim, value in _ratios(loaded):
         table.add(name, *map(value, found), aim)
-    table.add("rows equal to those of `generate`, token for token", *(_agree(mind, each) for each in batches))
+    table.add("rows equal to those of `generate`, token for token", *(_agree(loaded, each) for each in batches))
     for name in (*_caches(found[0]), "`nl`", KEEPING):
         table.add(
             f"milliseconds a step: {name}", *(f"{1000 * each.median(name) / asked.most(NEW):.2f}" for each in found)
         )
     table.add("`nl` with statistics: time outside the model", *(percent(_outside(asked, each)) for each in batches))
-    if mind.network.device.type == "cuda":
+    if loaded.network.device.type == "cuda":
         for name in rivals[0]:
-            table.add(f"peak GPU memory, weights included: {name}", *(_peak(mind, each[name]) for each in rivals))
+            table.add(f"peak GPU memory, weights included: {name}", *(_peak(loaded, each[name]) for each in rivals))
     yield table
 
 
@@ -103,26 +103,26 @@ def _title(asked: Asked) -> str:
     return f"{asked.most(NEW)} new tokens after {SHORTEST}-{LONGEST}, {threads}"
 
 
-def _ratios(mind: Mind) -> Iterator[tuple[str, str, Callable[[Times], str]]]:
+def _ratios(loaded: LoadedModel) -> Iterator[tuple[str, str, Callable[[Times], str]]]:
     """Name, aim, and how it follows from the times."""
     # A step of CIPHER has one product with the whole table more.
-    means = min(1 - mind.table.rows.numel() / mind.model.num_parameters(), 0.9)
+    means = min(1 - loaded.table.rows.numel() / loaded.model.num_parameters(), 0.9)
     yield _AGAINST, "1.3x, 1.1x, 1.0x", lambda each: times(each.speed("`nl`", each.fastest(*_caches(each))))
     yield "cost of statistics per token", "3 %", lambda each: percent(1 / each.speed(KEEPING, "`nl`") - 1)
     yield f"`cipher` against {KEEPING}", f"{means:.2f}x", lambda each: times(each.speed("`cipher`", KEEPING))
     yield f"`sde` of two layers against {KEEPING}", "0.95x", lambda each: times(each.speed("`sde`", KEEPING))
 
 
-def _rivals(mind: Mind, bare: Sequence[Request]) -> dict[str, Run]:
+def _rivals(loaded: LoadedModel, bare: Sequence[Request]) -> dict[str, Run]:
     ours = {
         "`nl`": bare,
         KEEPING: [replace(request, record=KEPT) for request in bare],
         "`cipher`": [cipher(request) for request in bare],
-        "`sde`": [sde(request, mind) for request in bare],
+        "`sde`": [sde(request, loaded) for request in bare],
     }
-    theirs: dict[str, Run] = {name: partial(generate, mind, bare, cache) for name, cache in CACHES.items()}
+    theirs: dict[str, Run] = {name: partial(generate, loaded, bare, cache) for name, cache in CACHES.items()}
     runs = {name: run for name, run in theirs.items() if _works(name, run)}
-    return runs | {name: partial(mind.engine.run_all, each) for name, each in ours.items()}
+    return runs | {name: partial(loaded.engine.run_all, each) for name, each in ours.items()}
 
 
 def _works(name: str, run: Run) -> bool:
@@ -135,19 +135,19 @@ def _works(name: str, run: Run) -> bool:
     return True
 
 
-def _agree(mind: Mind, batch: int) -> str:
+def _agree(loaded: LoadedModel, batch: int) -> str:
     asked = requests(batch)
-    ours = [list(reply.ids) for reply in mind.engine.run_all(asked)]
-    return f"{sum(own == other for own, other in zip(ours, generate(mind, asked), strict=True))} of {batch}"
+    ours = [list(reply.ids) for reply in loaded.engine.run_all(asked)]
+    return f"{sum(own == other for own, other in zip(ours, generate(loaded, asked), strict=True))} of {batch}"
 
 
 def _outside(asked: Asked, batch: int) -> float:
     kept = [replace(request, record=KEPT) for request in requests(batch, asked.most(NEW))]
-    return outside(asked.mind, asked.threads, kept)
+    return outside(asked.loaded, asked.threads, kept)
 
 
-def _peak(mind: Mind, run: Run) -> str:
-    mind.engine.close()  # what it keeps is no rival's
+def _peak(loaded: LoadedModel, run: Run) -> str:
+    loaded.engine.close()  # what it keeps is no rival's
     torch.cuda.reset_peak_memory_stats()
     run()
     return f"{torch.cuda.max_memory_allocated() / 1e9:.2f} GB"

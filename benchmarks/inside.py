@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 
-from benchmarks.minds import with_engine
-from sottovoce.models import Mind, Request
+from benchmarks.loaded_models import with_engine
+from sottovoce.models import LoadedModel, Request
 from sottovoce.models.layers import Change
 from sottovoce.models.network import Network
 from sottovoce.models.passes import Pass, Reading
@@ -34,10 +34,10 @@ class Timed(Network):
         return seen
 
 
-def outside(mind: Mind, threads: int, requests: Sequence[Request]) -> float:
+def outside(loaded: LoadedModel, threads: int, requests: Sequence[Request]) -> float:
     """The share of the wall time of a batch that is not spent in forward passes."""
-    network = Timed(mind.model, len(mind.table))
-    engine = with_engine(mind, network=network, threads=threads, reuse=False).engine
+    network = Timed(loaded.model, len(loaded.table))
+    engine = with_engine(loaded, network=network, threads=threads, reuse=False).engine
     for _ in range(WARM):
         engine.run_all(requests)
     network.inside, start = 0.0, time.perf_counter()

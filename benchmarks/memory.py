@@ -8,9 +8,9 @@ from dataclasses import replace
 from benchmarks.asked import Asked
 from benchmarks.decoding import KEPT, requests, sde
 from benchmarks.live import LiveBytes
-from benchmarks.minds import with_engine
+from benchmarks.loaded_models import with_engine
 from benchmarks.tables import Table
-from sottovoce.models import Mind, Reply, Request
+from sottovoce.models import LoadedModel, Reply, Request
 from sottovoce.models.batch import Batch
 from sottovoce.models.row import Job
 from sottovoce.models.tally import Tally
@@ -21,13 +21,13 @@ WARM = 3
 
 def tables(asked: Asked) -> Iterator[Table]:
     """Peaks of the same requests with and without two layers recorded, until the last reply is made."""
-    mind = with_engine(asked.mind, threads=asked.threads, reuse=False)
+    loaded = with_engine(asked.loaded, threads=asked.threads, reuse=False)
     bare = requests(asked.most(ROWS, 2), asked.most(NEW, 40))
     kept = [replace(request, record=KEPT) for request in bare]
-    recorded = [sde(request, mind) for request in bare]
+    recorded = [sde(request, loaded) for request in bare]
     for _ in range(WARM):  # what is made once and kept does not count
-        mind.engine.run_all(recorded)
-    words, deltas, states = _peaks(mind, kept), _peaks(mind, recorded), _states(mind, recorded)
+        loaded.engine.run_all(recorded)
+    words, deltas, states = _peaks(loaded, kept), _peaks(loaded, recorded), _states(loaded, recorded)
     table = Table()
     table.add(f"{len(bare)} rows of {bare[0].stop.max_new} new tokens, without weights", "prompts", "steps", "aim")
     table.add("peak of `nl` with statistics", *map(_mega, words))
@@ -42,20 +42,20 @@ def _mega(nbytes: float) -> str:
     return f"{nbytes / 1e6:.3f} MB"
 
 
-def _states(mind: Mind, requests: Sequence[Request]) -> int:
+def _states(loaded: LoadedModel, requests: Sequence[Request]) -> int:
     """Bytes of what is recorded: the state at the prompt's end and one for each new token."""
     positions = sum(len(request.record.layers) * (request.stop.max_new + 1) for request in requests)
-    return positions * mind.network.hidden * mind.dtype.itemsize
+    return positions * loaded.network.hidden * loaded.dtype.itemsize
 
 
-def _peaks(mind: Mind, requests: Sequence[Request]) -> tuple[int, int]:
+def _peaks(loaded: LoadedModel, requests: Sequence[Request]) -> tuple[int, int]:
     """Bytes of live tensors at their peaks, up to the first step and from there to the last reply.
 
     The batch takes its turns in this thread, where operations can be watched.
     """
-    detokenizers = {special: mind.detokenizer(special=special) for special in (False, True)}
+    detokenizers = {special: loaded.detokenizer(special=special) for special in (False, True)}
     tally = Tally()
-    batch = Batch(mind.network, detokenizers, mind.engine.limits, tally)
+    batch = Batch(loaded.network, detokenizers, loaded.engine.limits, tally)
     replies: list[Reply] = []
     batch.waiting.extend(Job(request, lambda row: replies.append(row.reply())) for request in requests)
     with LiveBytes() as live:

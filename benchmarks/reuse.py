@@ -14,7 +14,7 @@ from pydantic import PrivateAttr
 from benchmarks.asked import Asked
 from benchmarks.debates import questions
 from benchmarks.ideal import Watched, possible
-from benchmarks.minds import with_engine
+from benchmarks.loaded_models import with_engine
 from benchmarks.tables import Table, percent
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
@@ -69,11 +69,13 @@ def tables(asked: Asked) -> Iterator[Table]:
 
 def counted(asked: Asked, protocol: str, options: dict[str, str], asking: Sequence[dict[str, str]]) -> Counter[str]:
     """Positions of the later rounds' prompts: all, reused, and possible, on an engine that read nothing before."""
-    mind = with_engine(asked.mind, Watched, threads=asked.threads)
-    engine = mind.engine
+    loaded = with_engine(asked.loaded, Watched, threads=asked.threads)
+    engine = loaded.engine
     assert isinstance(engine, Watched), "as was asked"
     with tempfile.TemporaryDirectory() as folder:
-        model = Counting(loaded=mind, protocol=protocol, max_tokens=TOKENS, options=options, store=PayloadStore(folder))
+        model = Counting(
+            preloaded=loaded, protocol=protocol, max_tokens=TOKENS, options=options, store=PayloadStore(folder)
+        )
         graph: Any = create_debate(SETTINGS, models=model).compile()  # Any: its input type is its full state
         asyncio.run(graph.abatch(asking))
     engine.close()

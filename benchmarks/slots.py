@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from benchmarks.asked import Asked
-from benchmarks.minds import with_engine
+from benchmarks.loaded_models import with_engine
 from benchmarks.tables import Table, percent
-from sottovoce.models import Ids, Mind, Request, Stop
+from sottovoce.models import Ids, LoadedModel, Request, Stop
 from sottovoce.models.tally import Tally
 
 SLOTS = (8, 16)
@@ -33,8 +33,8 @@ def tables(asked: Asked) -> Iterator[Table]:
     """The busy share by number of slots."""
     table, each = Table(), mixed(asked.most(REQUESTS, 40))
     table.add(f"{len(each)} requests of {SHORT} or {LONG} new tokens", *(f"{n} slots" for n in SLOTS), "aim")
-    minds = [with_engine(asked.mind, threads=asked.threads, reuse=False, max_batch=n) for n in SLOTS]
-    found = [busy(mind, n, each) for mind, n in zip(minds, SLOTS, strict=True)]
+    loaded_models = [with_engine(asked.loaded, threads=asked.threads, reuse=False, max_batch=n) for n in SLOTS]
+    found = [busy(loaded, n, each) for loaded, n in zip(loaded_models, SLOTS, strict=True)]
     table.add("slots busy, until the queue is empty", *(percent(one.queued) for one in found), "90 %")
     table.add("slots busy, to the last reply", *(percent(one.whole) for one in found))
     yield table
@@ -48,9 +48,9 @@ def mixed(n: int) -> list[Request]:
     return [Request((Ids(prompt),), Stop(new)) for prompt, new in zip(prompts, lengths, strict=True)]
 
 
-def busy(mind: Mind, slots: int, requests: list[Request]) -> Busy:
+def busy(loaded: LoadedModel, slots: int, requests: list[Request]) -> Busy:
     """Measured by the engine's own tally; the queue is empty when no more are left than there are slots."""
-    engine, seen = mind.engine, list[Tally]()
+    engine, seen = loaded.engine, list[Tally]()
 
     def left(_: Any) -> None:  # Any: a future
         if engine.tally.requests >= len(requests) - slots and not seen:

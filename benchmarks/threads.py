@@ -9,7 +9,7 @@ from functools import partial
 
 from benchmarks.asked import Asked
 from benchmarks.decoding import KEPT, NEW, requests
-from benchmarks.minds import with_engine
+from benchmarks.loaded_models import with_engine
 from benchmarks.tables import Table, times
 from benchmarks.timing import Run, interleaved
 
@@ -19,7 +19,7 @@ ROWS = (2, 8, 16, 24, 32, 64)
 def tables(asked: Asked) -> Iterator[Table]:
     """Milliseconds a step with one thread and with one for each core, prompts included."""
     cores, new = os.cpu_count() or 1, asked.most(NEW)
-    engines = {n: with_engine(asked.mind, threads=n, reuse=False).engine for n in (1, cores)}
+    engines = {n: with_engine(asked.loaded, threads=n, reuse=False).engine for n in (1, cores)}
     table = Table()
     table.add("rows", "one thread: ms a step", f"{cores} threads: ms a step", f"{cores} threads against one")
     for rows in asked.some(*ROWS):

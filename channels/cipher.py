@@ -16,7 +16,7 @@ from sottovoce.channels.message import Heard
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import TOP, Prompt, Protocol, Speech
 from sottovoce.errors import ProtocolError, UsageError
-from sottovoce.models import Edit, Feed, Ids, Mind, Record, Reply, Request, Rows, Stop, Table
+from sottovoce.models import Edit, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Stop, Table
 from sottovoce.models.family import layers_read_ids
 from sottovoce.models.request import Piece
 
@@ -83,7 +83,7 @@ class Cipher(Protocol):
         """Agent i of n speaks at (i + 1)/n of the model's default (SDE's code for its CIPHER runs)."""
         return default * (i + 1) / n
 
-    def check(self, speaker: Mind, hearer: Mind) -> str | None:
+    def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
         """Both models need one vocabulary; tables and hidden sizes may differ."""
         _check_rows(speaker)
         _check_rows(hearer)
@@ -95,13 +95,13 @@ class Cipher(Protocol):
             )
         return None
 
-    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
+    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
         """Mean embeddings at the agent's temperature, without any other logits processor."""
-        _check_rows(mind)
+        _check_rows(loaded)
         cold = speech.sampling.temperature == 0 and not self.rules.cold_is_one_hot
         sampling = replace(speech.sampling, temperature=1.0) if cold else speech.sampling
-        eos = mind.stop_ids[:1] if mind.eos is None else (mind.eos,)
-        stop_ids = mind.stop_ids if self.rules.every_eos else eos
+        eos = loaded.stop_ids[:1] if loaded.eos is None else (loaded.eos,)
+        stop_ids = loaded.stop_ids if self.rules.every_eos else eos
         return Request(
             prompt.pieces,
             Stop(
@@ -113,24 +113,24 @@ class Cipher(Protocol):
                 special=self._special,
             ),
             edits=prompt.edits,
-            feed=Feed("mean", self._weigh(), _others(mind, speech)),
+            feed=Feed("mean", self._weigh(), _others(loaded, speech)),
             sampling=sampling,
             record=Record(stats=True, top=TOP, sparse=SPARSE),
         )
 
-    def carry(self, reply: Reply, mind: Mind) -> dict[str, torch.Tensor]:
+    def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """The rows in every receiver's space, and the sparse distribution."""
         carried = {f"rows.{key}": rows for key, rows in reply.rows.items()}
         if reply.sparse is not None:
             carried |= {f"sparse.{name}": getattr(reply.sparse, name) for name in ("ids", "weights", "covered")}
         return carried
 
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> tuple[Piece, tuple[Edit, ...]]:
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
         """The rows of the hearer's table; made from the sparse distribution where it was no known receiver."""
         cut = payload.tokens(heard.span)
-        rows = payload.rows(mind.table.key)
+        rows = payload.rows(loaded.table.key)
         if rows is None and "sparse.ids" in payload.tensors:
-            rows = _from_sparse(payload, mind)
+            rows = _from_sparse(payload, loaded)
         if rows is None:  # spoken in words, or by another protocol
             return Ids(payload.ids[cut]), ()
         return Rows(rows[cut]), ()
@@ -144,25 +144,25 @@ class Cipher(Protocol):
         return Weights(self.partial, threshold, self.partial_at, self.rules.true_one_hot)
 
 
-def _check_rows(mind: Mind) -> None:
+def _check_rows(loaded: LoadedModel) -> None:
     """Refuse a model that cannot read rows alone: its layers look tokens up besides."""
-    if layers_read_ids(mind.model):
+    if layers_read_ids(loaded.model):
         raise ProtocolError(
-            f"cipher feeds embeddings, but the layers of {mind.name!r} need token ids besides; use nl, sde or hidden"
+            f"cipher feeds embeddings, but the layers of {loaded.name!r} need token ids besides; use nl, sde or hidden"
         )
 
 
-def _others(mind: Mind, speech: Speech) -> tuple[Table, ...]:
+def _others(loaded: LoadedModel, speech: Speech) -> tuple[Table, ...]:
     """Tables of the hearers that are not the speaker's own, over its vocabulary."""
-    sharing = [hearer for hearer in speech.hearers if hearer.vocabulary_key == mind.vocabulary_key]
+    sharing = [hearer for hearer in speech.hearers if hearer.vocabulary_key == loaded.vocabulary_key]
     tables = {hearer.table.key: hearer.table for hearer in sharing}
-    tables.pop(mind.table.key, None)
+    tables.pop(loaded.table.key, None)
     return tuple(tables.values())
 
 
-def _from_sparse(payload: Payload, mind: Mind) -> torch.Tensor:
+def _from_sparse(payload: Payload, loaded: LoadedModel) -> torch.Tensor:
     """(n, E): the kept weights, scaled to the mass 1 that they approximate, over the hearer's table."""
     weights, ids = payload.tensors["sparse.weights"], payload.tensors["sparse.ids"]
-    table = mind.table.rows
+    table = loaded.table.rows
     scaled = weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
     return torch.einsum("nk,nke->ne", scaled.to(table), table[ids.to(table.device)])

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from sottovoce.channels.message import Turn
 from sottovoce.channels.protocol import Load, Prompt, Protocol, Speech, token_request
-from sottovoce.models import Mind, Request
+from sottovoce.models import LoadedModel, Request
 
 
 @dataclass(frozen=True)
@@ -18,12 +18,12 @@ class NL(Protocol):
     name: ClassVar[str] = "nl"
     latent: ClassVar[bool] = False
 
-    def hear(self, turns: Sequence[Turn], mind: Mind, load: Load) -> Prompt:
+    def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
         """As the base does; under `reference` each turn is one text, messages included."""
         if self.rules.retokenise:
             turns = [Turn(turn.role, (turn.text,)) for turn in turns]
-        return super().hear(turns, mind, load)
+        return super().hear(turns, loaded, load)
 
-    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
+    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
         """Drawn tokens, with the model's own logits processors."""
-        return token_request(prompt, mind, speech)
+        return token_request(prompt, loaded, speech)

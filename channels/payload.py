@@ -38,9 +38,9 @@ class Label:
     text: str
     model: str
     weights: str
-    """`Mind.weights_key` of the speaker."""
+    """`LoadedModel.weights_key` of the speaker."""
     vocabulary: str
-    """`Mind.vocabulary_key` of the speaker."""
+    """`LoadedModel.vocabulary_key` of the speaker."""
     layers: tuple[int, ...] = ()
     """Decoder layers (0-based) of `states`, in its order."""
     format: int = FORMAT

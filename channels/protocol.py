@@ -16,7 +16,7 @@ import torch
 from sottovoce.channels.message import Heard, PayloadRef, Turn
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.errors import PayloadError
-from sottovoce.models import Edit, Ids, Mind, Record, Reply, Request, Sampling, Stop
+from sottovoce.models import Edit, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop
 from sottovoce.models.chat import ChatTurn
 from sottovoce.models.request import Piece
 
@@ -58,7 +58,7 @@ class Speech:
     sampling: Sampling
     stop: tuple[str, ...] = ()
     """Strings that end the reply; they are not part of it."""
-    hearers: tuple[Mind, ...] = ()
+    hearers: tuple[LoadedModel, ...] = ()
     """The models that will hear it: cipher averages over their tables too."""
 
 
@@ -93,7 +93,7 @@ class Protocol(ABC):
         """The temperature of agent i (0-based) of n where none was set."""
         return default
 
-    def check(self, speaker: Mind, hearer: Mind) -> str | None:
+    def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
         """Refuse an edge that this protocol cannot carry; returns what a reader must know of one that it can.
 
         Raises:
@@ -101,77 +101,84 @@ class Protocol(ABC):
         """
         return None  # words go between any two models
 
-    def lower(self, turns: Sequence[Turn], mind: Mind, load: Load, speech: Speech) -> Request:
+    def lower(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech) -> Request:
         """The model request for a prompt that is heard and answered by this protocol."""
-        return self.speak(self.hear(turns, mind, load), mind, speech)
+        return self.speak(self.hear(turns, loaded, load), loaded, speech)
 
-    def hear(self, turns: Sequence[Turn], mind: Mind, load: Load) -> Prompt:
+    def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
         """Tokenise the wording around heard messages, and let each message in by `read`."""
         holes: list[Heard] = []
         chat = [ChatTurn(turn.role, tuple(_numbered(part, holes) for part in turn.parts)) for turn in turns]
         pieces: list[Piece] = []
         edits: list[Edit] = []
         at = 0
-        for wording in mind.chat.encode(chat):
-            piece, added = (Ids(wording), ()) if isinstance(wording, tuple) else self._in(holes[wording], mind, load)
+        for wording in loaded.chat.encode(chat):
+            piece, added = (Ids(wording), ()) if isinstance(wording, tuple) else self._in(holes[wording], loaded, load)
             edits += [replace(edit, at=at + edit.at) for edit in added]
             at += len(piece)
             pieces += [piece] if len(piece) else []
         return Prompt(tuple(pieces), tuple(edits))
 
     @abstractmethod
-    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
+    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
         """The request that makes a reply."""
 
-    def record(self, reply: Reply, mind: Mind) -> Payload:
+    def record(self, reply: Reply, loaded: LoadedModel) -> Payload:
         """The payload of a reply; `payload.label.text` is the message's text."""
-        detokenizer = mind.detokenizer(special=self._special)
+        detokenizer = loaded.detokenizer(special=self._special)
         label = Label(
-            self.name, detokenizer.text(reply.ids), mind.name, mind.weights_key, mind.vocabulary_key, self._layers(mind)
+            self.name,
+            detokenizer.text(reply.ids),
+            loaded.name,
+            loaded.weights_key,
+            loaded.vocabulary_key,
+            self._layers(loaded),
         )
         tensors = {
             "ids": torch.tensor(reply.ids, dtype=torch.long),
             "spans": torch.tensor(detokenizer.spans(reply.ids), dtype=torch.long).reshape(-1, 2),
         }
-        return Payload(label, tensors | _stats(reply) | self.carry(reply, mind))
+        return Payload(label, tensors | _stats(reply) | self.carry(reply, loaded))
 
-    def carry(self, reply: Reply, mind: Mind) -> dict[str, torch.Tensor]:
+    def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """The tensors that this protocol sends along, by their names in the payload."""
         return {}
 
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> tuple[Piece, tuple[Edit, ...]]:
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
         """How a message with a payload in the hearer's vocabulary enters its prompt; edits count from 0."""
         return Ids(payload.ids[payload.tokens(heard.span)]), ()
 
     _special: ClassVar[bool] = False
 
-    def _layers(self, mind: Mind) -> tuple[int, ...]:
+    def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
         return ()
 
-    def _in(self, heard: Heard, mind: Mind, load: Load) -> tuple[Piece, tuple[Edit, ...]]:
+    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> tuple[Piece, tuple[Edit, ...]]:
         ref = heard.message.latent
         if ref is None:
-            return in_words(heard, mind), ()
+            return in_words(heard, loaded), ()
         try:
             payload = load(ref)
         except PayloadError as error:
             message = heard.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
-        if payload.label.vocabulary != mind.vocabulary_key:
-            return in_words(heard, mind), ()
-        return self.read(heard, payload, mind)
+        if payload.label.vocabulary != loaded.vocabulary_key:
+            return in_words(heard, loaded), ()
+        return self.read(heard, payload, loaded)
 
 
-def in_words(heard: Heard, mind: Mind) -> Ids:
+def in_words(heard: Heard, loaded: LoadedModel) -> Ids:
     """A message without a usable payload: its text, in which special tokens are ordinary characters."""
-    return Ids(mind.chat.ids(heard.text, plain=True))
+    return Ids(loaded.chat.ids(heard.text, plain=True))
 
 
-def token_request(prompt: Prompt, mind: Mind, speech: Speech, layers: tuple[int, ...] = (), **record: bool) -> Request:
+def token_request(
+    prompt: Prompt, loaded: LoadedModel, speech: Speech, layers: tuple[int, ...] = (), **record: bool
+) -> Request:
     """A reply of drawn tokens, with statistics and the states of `layers` recorded."""
     return Request(
         prompt.pieces,
-        Stop(speech.max_new, mind.stop_ids, speech.stop),
+        Stop(speech.max_new, loaded.stop_ids, speech.stop),
         edits=prompt.edits,
         sampling=speech.sampling,
         record=Record(layers=layers, stats=True, top=TOP, **record),

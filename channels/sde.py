@@ -17,7 +17,7 @@ from sottovoce.channels.message import Heard
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Prompt, Protocol, Speech, token_request
 from sottovoce.errors import ProtocolError
-from sottovoce.models import Edit, Ids, Mind, Reply, Request
+from sottovoce.models import Edit, Ids, LoadedModel, Reply, Request
 from sottovoce.models.family import streams
 from sottovoce.models.request import Piece
 
@@ -37,7 +37,7 @@ class SDE(Protocol):
     allow_other_weights: bool = False
     """Let models of equal shape with other weights exchange states (outside the paper)."""
 
-    def check(self, speaker: Mind, hearer: Mind) -> str | None:
+    def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
         """Both need the same weights; with `allow_other_weights`, one vocabulary and one shape."""
         self._check_states(speaker)
         self._check_states(hearer)
@@ -53,21 +53,21 @@ class SDE(Protocol):
             )
         return f"by {self.name} between other weights, which is outside the paper"
 
-    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
+    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
         """Drawn tokens, with the states of the chosen layers."""
-        self._check_states(mind)
-        return token_request(prompt, mind, speech, self._layers(mind), final_norm=self.rules.normed_last_state)
+        self._check_states(loaded)
+        return token_request(prompt, loaded, speech, self._layers(loaded), final_norm=self.rules.normed_last_state)
 
-    def carry(self, reply: Reply, mind: Mind) -> dict[str, torch.Tensor]:
+    def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """(layers, n, H) in the model's dtype."""
-        states = torch.stack([reply.states[layer] for layer in self._layers(mind)])  # (L, n + 1, H)
+        states = torch.stack([reply.states[layer] for layer in self._layers(loaded)])  # (L, n + 1, H)
         return {"states": self._encode(states)}
 
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> tuple[Piece, tuple[Edit, ...]]:
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
         """The message's tokens, with an edit per layer where this message carries its states."""
         cut = payload.tokens(heard.span)
         ids = Ids(payload.ids[cut])
-        if heard.own or not (heard.latest or self.inject == "all") or not self._fits(payload, mind) or not len(ids):
+        if heard.own or not (heard.latest or self.inject == "all") or not self._fits(payload, loaded) or not len(ids):
             return ids, ()
         assert payload.states is not None, "checked by _fits"
         layers = zip(payload.label.layers, payload.states, strict=True)
@@ -76,22 +76,22 @@ class SDE(Protocol):
     def _encode(self, states: torch.Tensor) -> torch.Tensor:
         return (states[:, 1:].float() - states[:, :-1].float()).to(states.dtype)
 
-    def _check_states(self, mind: Mind) -> None:
+    def _check_states(self, loaded: LoadedModel) -> None:
         """Refuse a model without one state at each position to read and to add to."""
-        if (found := streams(mind.model)) > 1:
+        if (found := streams(loaded.model)) > 1:
             raise ProtocolError(
-                f"{self.name} reads and changes one state at each position, but the layers of {mind.name!r} "
+                f"{self.name} reads and changes one state at each position, but the layers of {loaded.name!r} "
                 f"put out {found}; use nl"
             )
 
-    def _layers(self, mind: Mind) -> tuple[int, ...]:
-        return mind.latent_layers(self.layers)
+    def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
+        return loaded.latent_layers(self.layers)
 
-    def _fits(self, payload: Payload, mind: Mind) -> bool:
+    def _fits(self, payload: Payload, loaded: LoadedModel) -> bool:
         if payload.label.protocol != self.name or payload.states is None:
             return False
-        shape = payload.states.shape[-1] == mind.network.hidden and max(payload.label.layers) < mind.layers
-        return payload.label.weights == mind.weights_key or (self.allow_other_weights and shape)
+        shape = payload.states.shape[-1] == loaded.network.hidden and max(payload.label.layers) < loaded.layers
+        return payload.label.weights == loaded.weights_key or (self.allow_other_weights and shape)
 
 
 @dataclass(frozen=True)

@@ -107,7 +107,7 @@ def samples_of(stage: Stage[Single], walk: Walk) -> Samples:
     ((agent, model),) = stage.models.items()
     return Samples(
         model=str(getattr(model, "model", None) or model.get_name()),  # hosted ones have no common attribute
-        weights=model.mind.weights_key if isinstance(model, HookedChatModel) else None,
+        weights=model.loaded.weights_key if isinstance(model, HookedChatModel) else None,
         temperature=stage.temperature(agent),
         settings=stage.settings.model_dump(mode="json"),
         samples=walk.samples,

@@ -35,9 +35,9 @@ class Speaker(BaseModel):
 
     model: str
     weights: str
-    """`Mind.weights_key`"""
+    """`LoadedModel.weights_key`"""
     vocabulary: str
-    """`Mind.vocabulary_key`"""
+    """`LoadedModel.vocabulary_key`"""
 
 
 class Usage(BaseModel):

@@ -1,11 +1,11 @@
 """Who thinks: load a model, run it with hooks, one decoding loop for all. No LangChain, no protocol names.
 
-`load(name)` gives a `Mind`; `mind.engine.run(Request(...))` gives a `Reply`.
+`load(name)` gives a `LoadedModel`; `loaded model.engine.run(Request(...))` gives a `Reply`.
 """
 
 from sottovoce.models.engine import Engine
 from sottovoce.models.load import assemble, load, unload
-from sottovoce.models.mind import Mind
+from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.request import Edit, Feed, Ids, Record, Reply, Request, Rows, Sampling, Stop
 from sottovoce.models.table import Table
 
@@ -14,7 +14,7 @@ __all__ = [
     "Engine",
     "Feed",
     "Ids",
-    "Mind",
+    "LoadedModel",
     "Record",
     "Reply",
     "Request",

@@ -11,8 +11,8 @@ from sottovoce.errors import ModelError
 from sottovoce.models.family import family_findings
 from sottovoce.models.finding import Finding
 from sottovoce.models.load import Dtype, assemble, read
+from sottovoce.models.loaded import KNOWN_LAYERS, LoadedModel
 from sottovoce.models.memory import amount, default_budget
-from sottovoce.models.mind import KNOWN_LAYERS, Mind
 from sottovoce.models.selftest import self_test
 from sottovoce.models.template_check import template_findings
 
@@ -37,30 +37,37 @@ def examine(
     """`diagnose` for a model and a tokenizer that are in memory."""
     what = Finding("model", None, f"{type(model).__name__}, {model.num_parameters():,} parameters")
     try:
-        mind = assemble(name, model, tokenizer, layers_path=layers_path)
+        loaded = assemble(name, model, tokenizer, layers_path=layers_path)
     except ModelError as error:
         return [what, Finding("layers", False, str(error))]
-    facts = [_layers(mind), _vocabulary(mind), _stops(mind), _numbers(mind), _context(mind), _sampling(mind)]
-    family = family_findings(model, mind.layers)
-    return [what, *facts, *family, _latent(mind), *_memory(mind), *template_findings(mind), *self_test(mind)]
+    facts = [
+        _layers(loaded),
+        _vocabulary(loaded),
+        _stops(loaded),
+        _numbers(loaded),
+        _context(loaded),
+        _sampling(loaded),
+    ]
+    family = family_findings(model, loaded.layers)
+    return [what, *facts, *family, _latent(loaded), *_memory(loaded), *template_findings(loaded), *self_test(loaded)]
 
 
-def _layers(mind: Mind) -> Finding:
-    network = mind.network
-    path = next(path for path, module in mind.model.named_modules() if module is network.layers)
+def _layers(loaded: LoadedModel) -> Finding:
+    network = loaded.network
+    path = next(path for path, module in loaded.model.named_modules() if module is network.layers)
     head, table = getattr(network.head, "weight", None), getattr(network.embedding, "weight", None)
     tied = head is not None and table is not None and head.data_ptr() == table.data_ptr()
     return Finding(
         "layers",
         True,
-        f"{mind.layers} at {path}, hidden size {network.hidden}, embeddings {mind.table.width} wide, "
+        f"{loaded.layers} at {path}, hidden size {network.hidden}, embeddings {loaded.table.width} wide, "
         f"output head {'tied to them' if tied else 'of its own'}",
     )
 
 
-def _vocabulary(mind: Mind) -> Finding:
-    tokens = max(mind.tokenizer.get_vocab().values()) + 1
-    rows = mind.model.config.get_text_config().vocab_size
+def _vocabulary(loaded: LoadedModel) -> Finding:
+    tokens = max(loaded.tokenizer.get_vocab().values()) + 1
+    rows = loaded.model.config.get_text_config().vocab_size
     if tokens > rows:
         detail = f"the tokenizer has ids up to {tokens - 1}, the table {rows} rows; use the model's own tokenizer"
         return Finding("vocabulary", False, detail)
@@ -68,27 +75,27 @@ def _vocabulary(mind: Mind) -> Finding:
     return Finding("vocabulary", True, f"{tokens:,} tokens, table of {rows:,} rows, {padded}")
 
 
-def _stops(mind: Mind) -> Finding:
-    if not mind.stop_ids:
+def _stops(loaded: LoadedModel) -> Finding:
+    if not loaded.stop_ids:
         detail = "none: replies end at max_tokens or a stop string; set eos_token_id in generation_config.json"
         return Finding("stop ids", False, detail)
-    named = (f"{id} {mind.tokenizer.convert_ids_to_tokens(id)!r}" for id in mind.stop_ids)
+    named = (f"{id} {loaded.tokenizer.convert_ids_to_tokens(id)!r}" for id in loaded.stop_ids)
     return Finding("stop ids", True, ", ".join(named))
 
 
-def _numbers(mind: Mind) -> Finding:
-    kinds = sorted({_name(parameter.dtype) for parameter in mind.model.parameters()})
-    devices = sorted({str(parameter.device) for parameter in mind.model.parameters()})
+def _numbers(loaded: LoadedModel) -> Finding:
+    kinds = sorted({_name(parameter.dtype) for parameter in loaded.model.parameters()})
+    devices = sorted({str(parameter.device) for parameter in loaded.model.parameters()})
     return Finding("dtype and device", None, f"{', '.join(kinds)} on {', '.join(devices)}")
 
 
-def _context(mind: Mind) -> Finding:
-    limit = mind.network.context
+def _context(loaded: LoadedModel) -> Finding:
+    limit = loaded.network.context
     return Finding("context", None, f"{limit:,} positions" if limit else "no limit in its configuration")
 
 
-def _sampling(mind: Mind) -> Finding:
-    own = mind.sampling
+def _sampling(loaded: LoadedModel) -> Finding:
+    own = loaded.sampling
     return Finding(
         "sampling defaults",
         None,
@@ -97,40 +104,41 @@ def _sampling(mind: Mind) -> Finding:
     )
 
 
-def _latent(mind: Mind) -> Finding:
-    layers = ", ".join(map(str, mind.latent_layers()))
-    config = mind.model.config.get_text_config()
-    known = (config.model_type, mind.layers, mind.network.hidden, config.vocab_size) in KNOWN_LAYERS
+def _latent(loaded: LoadedModel) -> Finding:
+    layers = ", ".join(map(str, loaded.latent_layers()))
+    config = loaded.model.config.get_text_config()
+    known = (config.model_type, loaded.layers, loaded.network.hidden, config.vocab_size) in KNOWN_LAYERS
     why = "the choice of SDE's authors for a model of this shape" if known else "near 0.7 of the depth, never the last"
-    return Finding("latent layers", None, f"{layers} of 0 to {mind.layers - 1}: {why}")
+    return Finding("latent layers", None, f"{layers} of 0 to {loaded.layers - 1}: {why}")
 
 
-def _memory(mind: Mind) -> list[Finding]:
-    parts = [*mind.model.parameters(), *mind.model.buffers()]
+def _memory(loaded: LoadedModel) -> list[Finding]:
+    parts = [*loaded.model.parameters(), *loaded.model.buffers()]
     weights = sum(part.numel() * part.element_size() for part in parts)
-    size, chosen = mind.dtype.itemsize, len(mind.latent_layers())
-    sde = chosen * mind.network.hidden * size
+    size, chosen = loaded.dtype.itemsize, len(loaded.latent_layers())
+    sde = chosen * loaded.network.hidden * size
     return [
         Finding("memory: weights", None, amount(weights)),
-        *_cache(mind),
+        *_cache(loaded),
         Finding(
             "memory: payload",
             None,
-            f"a token: sde {amount(sde)} ({chosen} layer{'s' * (chosen > 1)} x {mind.network.hidden} x {size} bytes), "
-            f"cipher {amount(mind.table.width * size)} for each hearer's table ({mind.table.width} x {size} bytes)",
+            f"a token: sde {amount(sde)} ({chosen} layer{'s' * (chosen > 1)} x {loaded.network.hidden} x {size} "
+            "bytes), "
+            f"cipher {amount(loaded.table.width * size)} for each hearer's table ({loaded.table.width} x {size} bytes)",
         ),
     ]
 
 
-def _cache(mind: Mind) -> list[Finding]:
+def _cache(loaded: LoadedModel) -> list[Finding]:
     """Measured on one token, so that grouped heads and compressed caches count as what they are."""
     try:
-        kinds = mind.network.kinds
+        kinds = loaded.network.kinds
     except Exception as error:  # whatever a model's own code breaks on; the self-test says what to do
         return [Finding("memory: cache", None, f"not measured: {type(error).__name__}")]
     if not kinds:
         return [Finding("memory: cache", None, "the model keeps no keys and values")]
-    queries = mind.model.config.get_text_config().num_attention_heads
+    queries = loaded.model.config.get_text_config().num_attention_heads
     size, budget = sum(kind.nbytes for kind in kinds), default_budget(kinds)
     layers = len({layer for kind in kinds for layer, _ in kind.members})
     held = (

@@ -26,7 +26,7 @@ from sottovoce.errors import ModelError, choose
 from sottovoce.models.chat import ChatTemplate
 from sottovoce.models.devices import Device, Place, device_map, is_spread, on_cpu, place_of, placed
 from sottovoce.models.engine import Engine
-from sottovoce.models.mind import Mind
+from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.network import Network
 from sottovoce.models.quantised import check_computes, is_quantised
 from sottovoce.models.text import Detokenizer
@@ -48,7 +48,7 @@ class _Asked:
 
 
 _Limits = tuple[int | None, bool]
-_minds: dict[_Asked, dict[_Limits, Mind]] = {}
+_loaded_models: dict[_Asked, dict[_Limits, LoadedModel]] = {}
 """By weights, and for each by the memory and the exactness of its engine."""
 _loading = threading.Lock()
 
@@ -61,8 +61,8 @@ def load(
     layers_path: str | None = None,
     memory: int | str | None = None,
     exact: bool = False,
-) -> Mind:
-    """Return the mind of a model; the same arguments give the same mind, so agents share its engine.
+) -> LoadedModel:
+    """Return the loaded model of a model; the same arguments give the same loaded model, so agents share its engine.
 
     `dtype` auto is float32 on a CPU, and the checkpoint's own on an accelerator or where it is
     quantised. `device` is a torch device, "auto" (an accelerator if there is one), "map" (spread by
@@ -75,24 +75,24 @@ def load(
     """
     asked, memory = _Asked(_locate(name), dtype, place_of(device), layers_path), size_of(memory)
     with _loading:
-        minds = _minds.get(asked, {})
-        if (memory, exact) not in minds:
-            known = next(iter(minds.values()), None)
-            minds[memory, exact] = (
+        loaded_models = _loaded_models.get(asked, {})
+        if (memory, exact) not in loaded_models:
+            known = next(iter(loaded_models.values()), None)
+            loaded_models[memory, exact] = (
                 known.behind(known.engine.twin(memory=memory, exact=exact))
                 if known
                 else _loaded(str(name), asked, memory=memory, exact=exact)
             )
-            _minds[asked] = minds
-        return minds[memory, exact]
+            _loaded_models[asked] = loaded_models
+        return loaded_models[memory, exact]
 
 
-def _loaded(name: str, asked: _Asked, *, memory: int | None, exact: bool) -> Mind:
+def _loaded(name: str, asked: _Asked, *, memory: int | None, exact: bool) -> LoadedModel:
     model, tokenizer = _read(name, asked.where, asked.dtype, asked.place)
-    mind = assemble(name, model, tokenizer, layers_path=asked.layers_path, memory=memory, exact=exact)
+    loaded = assemble(name, model, tokenizer, layers_path=asked.layers_path, memory=memory, exact=exact)
     if is_spread(asked.place):
-        _ = mind.weights_key  # kept: weights cannot be fetched to look at them while the engine computes
-    return mind
+        _ = loaded.weights_key  # kept: weights cannot be fetched to look at them while the engine computes
+    return loaded
 
 
 def unload(name: str | Path = BUNDLED) -> bool:
@@ -103,7 +103,12 @@ def unload(name: str | Path = BUNDLED) -> bool:
     """
     where = _locate(name)
     with _loading:
-        found = [mind for asked in list(_minds) if asked.where == where for mind in _minds.pop(asked).values()]
+        found = [
+            loaded
+            for asked in list(_loaded_models)
+            if asked.where == where
+            for loaded in _loaded_models.pop(asked).values()
+        ]
     had = bool(found)
     while found:
         found.pop().engine.close()
@@ -114,7 +119,7 @@ def unload(name: str | Path = BUNDLED) -> bool:
 def read(
     name: str | Path = BUNDLED, *, dtype: Dtype = "auto", device: Device = "auto"
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """Return the model and the tokenizer that `load` makes a mind of. Arguments and errors: see `load`."""
+    """Return the model and the tokenizer that `load` makes a loaded model of. Arguments and errors: see `load`."""
     return _read(str(name), _locate(name), dtype, place_of(device))
 
 
@@ -129,8 +134,8 @@ def assemble(
     memory: int | str | None = None,
     exact: bool = False,
     reuse: bool = True,
-) -> Mind:
-    """Make a mind of a model and a tokenizer that are in memory already; the last five are the engine's."""
+) -> LoadedModel:
+    """Make a loaded model of a model and a tokenizer that are in memory already; the last five are the engine's."""
     vocabulary = max(tokenizer.get_vocab().values()) + 1
     network = Network(model, vocabulary, layers_path)
     if threads is None and network.small:  # of little work, which two threads share at a loss
@@ -139,7 +144,7 @@ def assemble(
     engine = Engine(
         network, detokenizers, max_batch=max_batch, threads=threads, memory=memory, exact=exact, reuse=reuse
     )
-    return Mind(name, model, tokenizer, network, engine, ChatTemplate(tokenizer))
+    return LoadedModel(name, model, tokenizer, network, engine, ChatTemplate(tokenizer))
 
 
 def _read(name: str, where: str, dtype: Dtype, place: Place) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:

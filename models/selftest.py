@@ -12,7 +12,7 @@ from sottovoce.models.engine import Engine
 from sottovoce.models.family import LAYERS_READ_IDS, layers_read_ids
 from sottovoce.models.finding import Finding
 from sottovoce.models.keys import common
-from sottovoce.models.mind import Mind
+from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.request import Edit, Feed, Ids, Record, Reply, Request, Rows, Sampling, Stop
 
 BUDGET = 6.0  # seconds, about; a model too slow for it gets the shortest test
@@ -30,10 +30,10 @@ NEED_ROWS = ("ids = embeddings", "cold cipher = greedy")  # what no protocol rel
 Prompt = tuple[int, ...]
 
 
-def self_test(mind: Mind) -> list[Finding]:
+def self_test(loaded: LoadedModel) -> list[Finding]:
     """Run every check; one that breaks inside the model's own code is a failed finding."""
     try:
-        trial = _Trial.of(mind)
+        trial = _Trial.of(loaded)
     except Exception as error:  # see above
         return [_broken("self-test", error)]
     checks: dict[str, Callable[[], Finding]] = {
@@ -46,7 +46,7 @@ def self_test(mind: Mind) -> list[Finding]:
         "same request, same reply": trial.repeat,
     }
     findings = []
-    for name in NEED_ROWS if layers_read_ids(mind.model) else ():
+    for name in NEED_ROWS if layers_read_ids(loaded.model) else ():
         findings.append(Finding(name, None, f"not tested: {LAYERS_READ_IDS}, so cipher is refused"))
         del checks[name]
     for name, check in checks.items():
@@ -62,7 +62,7 @@ def self_test(mind: Mind) -> list[Finding]:
 class _Trial:
     """What the checks share: a prompt, the length of replies, and the log-probabilities that are right."""
 
-    mind: Mind
+    loaded: LoadedModel
     prompt: Prompt
     new: int
     fresh: Engine
@@ -72,27 +72,27 @@ class _Trial:
 
     @classmethod
     @torch.inference_mode()
-    def of(cls, mind: Mind) -> _Trial:
+    def of(cls, loaded: LoadedModel) -> _Trial:
         """Fit the lengths to the model's speed and context."""
-        words = mind.chat.ids(TEXT)
-        context = mind.network.context or 1024
-        _plain(mind, words[:8])  # the first pass of a process is no measure
-        seconds = min(_seconds(lambda: _plain(mind, words[:8])) for _ in range(2))
+        words = loaded.chat.ids(TEXT)
+        context = loaded.network.context or 1024
+        _plain(loaded, words[:8])  # the first pass of a process is no measure
+        seconds = min(_seconds(lambda: _plain(loaded, words[:8])) for _ in range(2))
         # A step takes no longer than these 8 tokens.
         length = int(8 * BUDGET / 2 / FORWARDS / seconds)
         new = min(max(int(BUDGET / 2 / REPLIES / seconds), 2), 16, context // 4)
         prompt = (words * 4)[: min(max(length, 8), 48, context // 2)]
-        return cls(mind, prompt, new, mind.engine.twin(reuse=False), _plain(mind, prompt))
+        return cls(loaded, prompt, new, loaded.engine.twin(reuse=False), _plain(loaded, prompt))
 
     def plain(self) -> Finding:
         """After the prompt, and after a token that was decoded."""
         read = self._read(self.prompt, new=2)
-        further = _plain(self.mind, (*self.prompt, read.ids[0]))
+        further = _plain(self.loaded, (*self.prompt, read.ids[0]))
         return self._close("engine = plain pass", [(read.first, self.expected), (read.second, further)])
 
     def embeddings(self) -> Finding:
-        ids = torch.tensor(self.prompt, device=self.mind.network.device)
-        rows = Rows(self.mind.network.embed(ids).detach())
+        ids = torch.tensor(self.prompt, device=self.loaded.network.device)
+        rows = Rows(self.loaded.network.embed(ids).detach())
         return self._close("ids = embeddings", [(self._read(rows).first, self.expected)])
 
     def batch(self) -> Finding:
@@ -111,14 +111,14 @@ class _Trial:
         reply = self._reply(Feed(), Sampling())
         longer = (*self.prompt, *reply.ids, *self.prompt[:2])
         found = self._read(longer, reuse=True)
-        close = self._close("reused = fresh", [(found.first, _plain(self.mind, longer))])
+        close = self._close("reused = fresh", [(found.first, _plain(self.loaded, longer))])
         if not close.ok:
             return close
         return Finding(close.check, True, f"{close.detail}; {found.reused} of {len(longer)} positions reused")
 
     def zeros(self) -> Finding:
-        hidden = self.mind.network.hidden
-        layers = self.mind.latent_layers()
+        hidden = self.loaded.network.hidden
+        layers = self.loaded.latent_layers()
         edits = tuple(Edit(layer, 0, torch.zeros(len(self.prompt), hidden)) for layer in layers)
         return self._close("edit of zeros", [(self._read(self.prompt, edits=edits).first, self.expected)])
 
@@ -146,11 +146,11 @@ class _Trial:
 
     @property
     def _allowed(self) -> float:
-        return TOLERANCE.get(self.mind.dtype, TOLERANCE[torch.bfloat16])
+        return TOLERANCE.get(self.loaded.dtype, TOLERANCE[torch.bfloat16])
 
     def _reply(self, feed: Feed, sampling: Sampling) -> Reply:
         record = Record(stats=True, top=2)
-        return self.mind.engine.run(Request((Ids(self.prompt),), Stop(self.new), (), feed, sampling, record))
+        return self.loaded.engine.run(Request((Ids(self.prompt),), Stop(self.new), (), feed, sampling, record))
 
     def _read(self, prompt: Prompt | Rows, *, new: int = 1, edits: tuple[Edit, ...] = (), reuse: bool = False) -> _Read:
         return self._read_all([prompt], new=new, edits=edits, reuse=reuse)[0]
@@ -163,7 +163,7 @@ class _Trial:
         edits: tuple[Edit, ...] = (),
         reuse: bool = False,
     ) -> list[_Read]:
-        size = len(self.mind.table)
+        size = len(self.loaded.table)
         asked = [
             Request(
                 (prompt if isinstance(prompt, Rows) else Ids(prompt),),
@@ -173,16 +173,16 @@ class _Trial:
             )
             for prompt in prompts
         ]
-        engine = self.mind.engine if reuse else self.fresh
+        engine = self.loaded.engine if reuse else self.fresh
         return [_Read.of(reply, size) for reply in engine.run_all(asked)]
 
     def _close(self, check: str, pairs: Sequence[tuple[torch.Tensor, torch.Tensor]]) -> Finding:
         apart = max(float((found - right).abs().max() / right.abs().max()) for found, right in pairs)
-        dtype = str(self.mind.dtype).removeprefix("torch.")
+        dtype = str(self.loaded.dtype).removeprefix("torch.")
         detail = f"{apart:.1e} of their scale apart, {self._allowed:g} allowed in {dtype}"
         if apart <= self._allowed:  # false for NaN too
             return Finding(check, True, detail)
-        half = self.mind.dtype.itemsize == 2
+        half = self.loaded.dtype.itemsize == 2
         return Finding(check, False, f"{detail}; {'load it in float32, or ' if half else ''}{WHAT_TO_DO}")
 
 
@@ -204,11 +204,11 @@ class _Read:
 
 
 @torch.inference_mode()
-def _plain(mind: Mind, prompt: Prompt) -> torch.Tensor:
+def _plain(loaded: LoadedModel, prompt: Prompt) -> torch.Tensor:
     """Log-probabilities (V,) after a prompt, by the model alone."""
-    ids = torch.tensor([prompt], device=mind.network.device)
-    logits: torch.Tensor = mind.model(input_ids=ids, use_cache=False).logits
-    return logits[0, -1, : len(mind.table)].float().log_softmax(-1).cpu()
+    ids = torch.tensor([prompt], device=loaded.network.device)
+    logits: torch.Tensor = loaded.model(input_ids=ids, use_cache=False).logits
+    return logits[0, -1, : len(loaded.table)].float().log_softmax(-1).cpu()
 
 
 def _seconds(run: Callable[[], object]) -> float:

@@ -9,30 +9,30 @@ from jinja2 import TemplateError
 from sottovoce.errors import ModelError
 from sottovoce.models.chat import ChatTemplate, ChatTurn
 from sottovoce.models.finding import Finding
-from sottovoce.models.mind import Mind
+from sottovoce.models.loaded import LoadedModel
 
 SYSTEM, ASKED, ANSWERED = "Speak of teapots.", "Qwe asks 12?", "Rty answers 34."
 MESSAGE = "The answer is 22."  # as a hole is filled, for the edges
 
 
-def template_findings(mind: Mind) -> list[Finding]:
+def template_findings(loaded: LoadedModel) -> list[Finding]:
     """What an author of prompts must know of the template, one line each."""
-    if not mind.tokenizer.chat_template:
+    if not loaded.tokenizer.chat_template:
         none = Finding("chat template", None, "none: roles are written in capitals, one turn a paragraph")
-        return [none, _first_token(mind.chat, ""), _edges(mind)]
-    template = _Template(mind)
+        return [none, _first_token(loaded.chat, ""), _edges(loaded)]
+    template = _Template(loaded)
     try:
         findings = [template.opening(), template.first_token(), template.system(), template.own_words()]
         findings += [template.turns(), template.content()]
-        return [*findings, template.thinking(), _edges(mind)]
+        return [*findings, template.thinking(), _edges(loaded)]
     except TemplateError as error:
         detail = f"it refuses a question and its answer: {error}; give the tokenizer another chat_template"
         return [Finding("chat template", False, detail)]
 
 
 class _Template:
-    def __init__(self, mind: Mind) -> None:
-        self._tokenizer, self._chat = mind.tokenizer, mind.chat
+    def __init__(self, loaded: LoadedModel) -> None:
+        self._tokenizer, self._chat = loaded.tokenizer, loaded.chat
 
     def opening(self) -> Finding:
         closed = self._render(_user(ASKED), add_generation_prompt=False)
@@ -110,7 +110,7 @@ def _first_token(chat: ChatTemplate, written: str) -> Finding:
     return Finding(check, None, detail)
 
 
-def _edges(mind: Mind) -> Finding:
+def _edges(loaded: LoadedModel) -> Finding:
     """Heard messages must come through a template whole and in order, and the wording around them unchanged."""
     check = "heard messages"
     chat = [
@@ -119,20 +119,20 @@ def _edges(mind: Mind) -> Finding:
         ChatTurn("user", ("They said:\n", 3)),
     ]
     try:
-        pieces = mind.chat.encode(chat)
+        pieces = loaded.chat.encode(chat)
     except ModelError as error:
         return Finding(check, False, str(error))
     holes = [piece for piece in pieces if isinstance(piece, int)]
     if holes != [0, 1, 2, 3]:
         detail = f"4 went into the template, {holes} came out; give the tokenizer a template that keeps all turns whole"
         return Finding(check, False, detail)
-    heard = mind.chat.ids(MESSAGE)
+    heard = loaded.chat.ids(MESSAGE)
     ids = [id for piece in pieces for id in (heard if isinstance(piece, int) else piece)]
     around = (f"{ASKED} They said: ", MESSAGE, " And: ", MESSAGE, ".")
-    if "".join(around) not in mind.detokenizer(special=True).text(ids):
+    if "".join(around) not in loaded.detokenizer(special=True).text(ids):
         detail = "own tokens, whole and in order; but the tokenizer puts a space of its own where they meet the wording"
         return Finding(check, None, detail)
-    merged = sum(len(mind.chat.ids(part)) for part in around) - len(mind.chat.ids("".join(around)))
+    merged = sum(len(loaded.chat.ids(part)) for part in around) - len(loaded.chat.ids("".join(around)))
     return Finding(check, True, f"own tokens, whole and in order; edges that would merge with the wording: {merged}")
 
 

@@ -53,7 +53,7 @@ class Samples(BaseModel):
     model: Text
     """Who was convinced."""
     weights: str | None = None
-    """`Mind.weights_key`: models of one name may differ; None for a hosted one."""
+    """`LoadedModel.weights_key`: models of one name may differ; None for a hosted one."""
     temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """As it was in force; None left the model its own."""
     settings: dict[str, Any] = {}  # Any: plain JSON

@@ -58,7 +58,7 @@ class Stage(Generic[AnySettings]):
         speakers = self.settings.speakers()
         spread = self.settings.discusses and agent in speakers
         # At 0 the mean of embeddings is one token's, and nothing is left of such a protocol.
-        default = model.mind.sampling.temperature if own is None or (spread and model.channel.averages) else own
+        default = model.loaded.sampling.temperature if own is None or (spread and model.channel.averages) else own
         return model.channel.temperature(speakers.index(agent), len(speakers), default) if spread else default
 
     def final_rule(self) -> str:
@@ -90,7 +90,7 @@ class Stage(Generic[AnySettings]):
         if speaker.protocol != hearer.protocol:
             return f"in words: they speak {speaker.protocol} and {hearer.protocol}"
         try:
-            return speaker.channel.check(speaker.mind, hearer.mind)
+            return speaker.channel.check(speaker.loaded, hearer.loaded)
         except ProtocolError as problem:
             if self.settings.fallback == "error":
                 raise

@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreT
 from sottovoce.channels.message import Message, Part, Turn
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.store import PayloadStore
-from sottovoce.models import Edit, Ids, Mind, Reply, Request, Rows, Sampling, Stop, assemble
+from sottovoce.models import Edit, Ids, LoadedModel, Reply, Request, Rows, Sampling, Stop, assemble
 from sottovoce.models.request import Piece
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
@@ -135,14 +135,14 @@ def tiny_model(
 
 
 @cache
-def tiny_mind(family: str = "qwen2", *, seed: int = 0, **options: object) -> Mind:
-    """A mind of a tiny model, one for each set of arguments in a test run; `options` as `tiny_model` takes them."""
+def tiny_loaded(family: str = "qwen2", *, seed: int = 0, **options: object) -> LoadedModel:
+    """A tiny model, one for each set of arguments in a test run; `options` as `tiny_model` takes them."""
     return assemble(f"{family}-{seed}", tiny_model(family, seed=seed, **options), tiny_tokenizer())  # type: ignore[arg-type]
 
 
 @cache
-def reciting_mind(text: str) -> Mind:
-    """A mind that goes on in `text` from its prompt's last token, round and round, and is very sure of it.
+def reciting_loaded(text: str) -> LoadedModel:
+    """A loaded model that goes on in `text` from its prompt's last token, round and round, and is very sure of it.
 
     Its layers add nothing to the embeddings, and its head's row of a token is the embedding of the
     token before. A text that begins with a line break answers chats; no token may stand in it twice.
@@ -212,23 +212,23 @@ def same_reply(found: Reply, expected: Reply, relative: float = FLOAT32) -> bool
 
 def say(
     protocol: Protocol,
-    mind: Mind,
+    loaded: LoadedModel,
     store: PayloadStore,
     *,
     prompt: str = "What is 14 + 3?",
     agent: str = "agent_1",
     max_new: int = 8,
     sampling: Sampling = GREEDY,
-    hearers: tuple[Mind, ...] = (),
+    hearers: tuple[LoadedModel, ...] = (),
 ) -> Message:
     """What an agent answers to a text, its payload in the store."""
     speech = Speech(max_new, sampling, hearers=hearers)
-    asked = protocol.lower([Turn("user", (prompt,))], mind, lambda ref: ref.load(store), speech)
-    payload = protocol.record(mind.engine.run(asked), mind)
+    asked = protocol.lower([Turn("user", (prompt,))], loaded, lambda ref: ref.load(store), speech)
+    payload = protocol.record(loaded.engine.run(asked), loaded)
     return Message(agent, 0, "answer", payload.label.text, payload=store.put(payload))
 
 
-def hear(protocol: Protocol, mind: Mind, store: PayloadStore, *parts: Part, max_new: int = 8) -> Request:
+def hear(protocol: Protocol, loaded: LoadedModel, store: PayloadStore, *parts: Part, max_new: int = 8) -> Request:
     """The request of an agent that reads `parts` between words."""
     turns = [Turn("user", ("Another agent answered:\n", *parts, "\nWhat is right?"))]
-    return protocol.lower(turns, mind, lambda ref: ref.load(store), Speech(max_new, GREEDY))
+    return protocol.lower(turns, loaded, lambda ref: ref.load(store), Speech(max_new, GREEDY))

@@ -9,20 +9,20 @@ import torch
 
 from benchmarks.__main__ import SECTIONS, main
 from benchmarks.asked import Asked
-from benchmarks.minds import mind_of
+from benchmarks.loaded_models import loaded_of
 from benchmarks.timing import Times
-from sottovoce.models import Mind
+from sottovoce.models import LoadedModel
 
 
 @cache
-def mind() -> Mind:
-    return mind_of("tiny", "cpu")
+def loaded() -> LoadedModel:
+    return loaded_of("tiny", "cpu")
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("section", SECTIONS)
 def test_every_section_prints_tables_whose_rows_are_as_long_as_their_heads(section: str) -> None:
-    tables = list(SECTIONS[section](Asked(mind(), repeats=1, tiny=True)))
+    tables = list(SECTIONS[section](Asked(loaded(), repeats=1, tiny=True)))
     assert tables
     for table in tables:
         lines = str(table).splitlines()

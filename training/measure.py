@@ -175,16 +175,18 @@ def _last(board: Sequence[Any]) -> str:  # Any: messages, or plain JSON as a che
 
 def _echo(asked: Sequence[Question], rounds: int, model: str) -> list[tuple[str | None, str]]:
     """A debate whose second agent is the first one's echo; no graph has that, so the engine is asked itself."""
-    mind, prompts = load(model), Prompts()
-    encoder = Encoder(mind.tokenizer)
+    loaded, prompts = load(model), Prompts()
+    encoder = Encoder(loaded.tokenizer)
     own: list[list[Message]] = [[] for _ in asked]
     for r in range(rounds):
         requests = []
         for i, question in enumerate(asked):
             turns = View(prompts, question, "agent_1").history(own[i], [[message] for message in own[i]])
-            sampling = Sampling(mind.sampling.temperature, seed=i * rounds + r)
-            requests.append(Request((Ids(tuple(encoder.prompt(turns))),), Stop(256, mind.stop_ids), sampling=sampling))
-        for i, reply in enumerate(mind.engine.run_all(requests)):
+            sampling = Sampling(loaded.sampling.temperature, seed=i * rounds + r)
+            requests.append(
+                Request((Ids(tuple(encoder.prompt(turns))),), Stop(256, loaded.stop_ids), sampling=sampling)
+            )
+        for i, reply in enumerate(loaded.engine.run_all(requests)):
             own[i].append(Message("agent_1", r, "revise" if r else "answer", encoder.text(reply.ids)))
     return [(answers.read(said[-1].text, "number"), said[-1].text) for said in own]
 

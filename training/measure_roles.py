@@ -70,11 +70,11 @@ def ask(name: str, n: int) -> list[Place]:
 
 def measure(places: Sequence[Place], model: str = "bundled") -> Result:
     """What the model says in these places."""
-    mind = load(model)
-    encoder = Encoder(mind.tokenizer)
-    stop, greedy = Stop(LONGEST, mind.stop_ids), Sampling(0.0)
+    loaded = load(model)
+    encoder = Encoder(loaded.tokenizer)
+    stop, greedy = Stop(LONGEST, loaded.stop_ids), Sampling(0.0)
     requests = [Request((Ids(tuple(encoder.prompt(place.turns))),), stop, sampling=greedy) for place in places]
-    return read(places, [encoder.text(reply.ids) for reply in mind.engine.run_all(requests)])
+    return read(places, [encoder.text(reply.ids) for reply in loaded.engine.run_all(requests)])
 
 
 def read(places: Sequence[Place], texts: Sequence[str]) -> Result:

@@ -8,7 +8,7 @@ from itertools import zip_longest
 import torch
 
 from sottovoce.channels.payload import Payload
-from sottovoce.models import Ids, Mind, Reply, Request
+from sottovoce.models import Ids, LoadedModel, Reply, Request
 from sottovoce.models.table import tensor_digest
 
 FLOAT32 = 2e-5  # of the largest magnitude: what another order of float32 sums may change (the engine's promise)
@@ -50,35 +50,37 @@ def _told(position: Position | None) -> str:
     return (f"token {what}" if isinstance(what, int) else f"embedding row {what[:6]}") + additions
 
 
-def misfit(request: Request, mind: Mind) -> str | None:
+def misfit(request: Request, loaded: LoadedModel) -> str | None:
     """What of a request does not fit the model that is to run it, or None."""
     for piece in request.prompt:
         if isinstance(piece, Ids):
-            if any(not 0 <= id < len(mind.table) for id in piece.ids):
-                return f"a piece holds ids outside 0 to {len(mind.table) - 1}: {piece.ids}"
-        elif piece.rows.dim() != 2 or piece.rows.shape[1] != mind.table.width:
-            return f"embedding rows have shape {tuple(piece.rows.shape)}; {mind.name!r} reads (n, {mind.table.width})"
+            if any(not 0 <= id < len(loaded.table) for id in piece.ids):
+                return f"a piece holds ids outside 0 to {len(loaded.table) - 1}: {piece.ids}"
+        elif piece.rows.dim() != 2 or piece.rows.shape[1] != loaded.table.width:
+            return (
+                f"embedding rows have shape {tuple(piece.rows.shape)}; {loaded.name!r} reads (n, {loaded.table.width})"
+            )
     for edit in request.edits:
-        if edit.delta.dim() != 2 or edit.delta.shape[1] != mind.network.hidden:
-            return f"an edit has shape {tuple(edit.delta.shape)}; {mind.name!r} takes (n, {mind.network.hidden})"
+        if edit.delta.dim() != 2 or edit.delta.shape[1] != loaded.network.hidden:
+            return f"an edit has shape {tuple(edit.delta.shape)}; {loaded.name!r} takes (n, {loaded.network.hidden})"
         if edit.at < 0 or edit.at + len(edit.delta) > request.length:
             end = edit.at + len(edit.delta)
             return f"an edit covers positions {edit.at} to {end}, but the prompt has {request.length}"
-        if not 0 <= edit.layer < mind.layers:
-            return f"an edit names layer {edit.layer}; {mind.name!r} has layers 0 to {mind.layers - 1}"
+        if not 0 <= edit.layer < loaded.layers:
+            return f"an edit names layer {edit.layer}; {loaded.name!r} has layers 0 to {loaded.layers - 1}"
     return None
 
 
-def misshapen(payload: Payload, mind: Mind) -> str | None:
+def misshapen(payload: Payload, loaded: LoadedModel) -> str | None:
     """Which of the tensors whose shape is known by name is not in the model's dtype, one entry a token; or None."""
     n, rows = len(payload), [name for name in payload.tensors if name.startswith("rows.")]
     shapes: dict[str, tuple[int, ...]] = {name: (n, payload.tensors[name].shape[-1]) for name in rows}
     if payload.states is not None:
-        shapes["states"] = (len(payload.label.layers), n, mind.network.hidden)
+        shapes["states"] = (len(payload.label.layers), n, loaded.network.hidden)
     for name, shape in shapes.items():
         found = (tuple(payload.tensors[name].shape), payload.tensors[name].dtype)
-        if found != (shape, mind.dtype):
-            return f"{name!r} is {found}; expected {(shape, mind.dtype)}"
+        if found != (shape, loaded.dtype):
+            return f"{name!r} is {found}; expected {(shape, loaded.dtype)}"
     return None
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sottovoce.channels.conformance.compare import positions
-from sottovoce.channels.conformance.minds import DIFFERENCES, Difference
+from sottovoce.channels.conformance.loaded_models import DIFFERENCES, Difference
 from sottovoce.channels.conformance.setting import Setting
 from sottovoce.channels.message import Heard
 from sottovoce.errors import ProtocolError
-from sottovoce.models import Mind, Rows
+from sottovoce.models import LoadedModel, Rows
 
 
 class EdgeTests(Setting):
@@ -17,7 +17,7 @@ class EdgeTests(Setting):
 
     def test_one_model_on_both_sides_is_never_refused(self) -> None:
         """Agents of one model are the usual case."""
-        refusal = self._refusal(self.mind, self.mind)
+        refusal = self._refusal(self.loaded, self.loaded)
         self.demand(
             not refusal, f"`check` refuses one model on both sides ({refusal}); a debate of its agents needs it"
         )
@@ -39,8 +39,8 @@ class EdgeTests(Setting):
         for difference, speaker, hearer in self._edges():
             if difference in self.refuses:
                 continue
-            said = self.say(mind=speaker, speech=self.speech(4, hearers=(hearer,))).payload
-            self.reply(self.hearing(Heard(self.message(said)), mind=hearer, speech=self.speech(2)), hearer)
+            said = self.say(loaded=speaker, speech=self.speech(4, hearers=(hearer,))).payload
+            self.reply(self.hearing(Heard(self.message(said)), loaded=hearer, speech=self.speech(2)), hearer)
 
     def test_across_a_refused_edge_a_message_is_read_in_words(self) -> None:
         """`--fallback nl` carries such an edge in words."""
@@ -49,8 +49,8 @@ class EdgeTests(Setting):
         for difference, speaker, hearer in self._edges():
             if difference not in self.refuses:
                 continue
-            message = self.message(self.say(mind=speaker, speech=self.speech(4)).payload)
-            request = self.hearing(Heard(message), mind=hearer, speech=self.speech(2))
+            message = self.message(self.say(loaded=speaker, speech=self.speech(4)).payload)
+            request = self.hearing(Heard(message), loaded=hearer, speech=self.speech(2))
             latent = bool(request.edits) or any(isinstance(piece, Rows) for piece in request.prompt)
             self.demand(
                 not latent, f"{difference} is refused, yet a message brings rows or edits there; check in `read`"
@@ -61,21 +61,21 @@ class EdgeTests(Setting):
         """An id means another token there."""
         hearer = self.other("other vocabulary")
         message = self.message()
-        if any(isinstance(piece, Rows) for piece in self.hearing(Heard(message), mind=hearer).prompt):
+        if any(isinstance(piece, Rows) for piece in self.hearing(Heard(message), loaded=hearer).prompt):
             self.skip("the protocol brings rows across vocabularies")
-        found = [what for what, _ in positions(self.hearing(Heard(message), mind=hearer))]
+        found = [what for what, _ in positions(self.hearing(Heard(message), loaded=hearer))]
         text = hearer.detokenizer(special=True).text([id for id in found if isinstance(id, int)])
         self.demand(
             message.text in text, f"{message.text!r} is heard in {text!r}; ids mean nothing across vocabularies"
         )
 
-    def _edges(self) -> Iterator[tuple[Difference, Mind, Mind]]:
+    def _edges(self) -> Iterator[tuple[Difference, LoadedModel, LoadedModel]]:
         for difference in DIFFERENCES:
             other = self.other(difference)
-            yield difference, self.mind, other
-            yield difference, other, self.mind
+            yield difference, self.loaded, other
+            yield difference, other, self.loaded
 
-    def _refusal(self, speaker: Mind, hearer: Mind) -> str | None:
+    def _refusal(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
         try:
             told = self.protocol.check(speaker, hearer)
         except ProtocolError as error:

@@ -43,7 +43,7 @@ class HearingTests(Setting):
         found = positions(self.ask(*chat))
         holes = [ChatTurn(turn.role, tuple(_numbered(part, heard) for part in turn.parts)) for turn in chat]
         expected: list[Position] = []
-        for piece in self.mind.chat.encode(holes):
+        for piece in self.loaded.chat.encode(holes):
             expected += alone[piece] if isinstance(piece, int) else of_words(piece)
         self.demand(
             found == expected,
@@ -88,8 +88,8 @@ class HearingTests(Setting):
     def test_a_judge_hears_by_it_and_speaks_in_words(self) -> None:
         """So do moderators, secretaries and summaries."""
         turns = [Turn("user", (BEFORE, Heard(self.message()), AFTER))]
-        prompt = self.protocol.hear(turns, self.mind, self.load)
-        request = NL().speak(prompt, self.mind, Speech(2, self.speech().sampling))
+        prompt = self.protocol.hear(turns, self.loaded, self.load)
+        request = NL().speak(prompt, self.loaded, Speech(2, self.speech().sampling))
         found, expected = positions(request), positions(self.hearing(*turns[0].parts[1:2]))
         self.demand(found == expected, f"`hear` alone reads otherwise than `lower`: {apart(found, expected)}")
         self.reply(request)

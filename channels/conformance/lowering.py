@@ -41,7 +41,7 @@ class LoweringTests(Setting):
                 protocol = replace(self.protocol, compat=compat)
             except UsageError as error:
                 self.skip(f"the protocol offers no compat={compat!r}: {error}")
-            request = protocol.lower([Turn("user", (QUESTION,))], self.mind, self.load, self.speech(1))
+            request = protocol.lower([Turn("user", (QUESTION,))], self.loaded, self.load, self.speech(1))
             self.demand(protocol.compat == compat, f"compat={compat!r} became {protocol.compat!r}; keep the field")
             self.reply(request)
 
@@ -54,7 +54,7 @@ class LoweringTests(Setting):
             ("user", "Why?"),
         ]
         found = positions(self.ask(*(Turn(role, (text,)) for role, text in chat)))
-        pieces = self.mind.chat.encode([ChatTurn(role, (text,)) for role, text in chat])
+        pieces = self.loaded.chat.encode([ChatTurn(role, (text,)) for role, text in chat])
         expected = of_words([id for piece in pieces if isinstance(piece, tuple) for id in piece])
         self.demand(
             found == expected,
@@ -65,9 +65,9 @@ class LoweringTests(Setting):
     def test_lower_is_hear_then_speak(self) -> None:
         """The two are called apart, as a judge hears by one protocol and speaks by another."""
         turns = [Turn("user", (QUESTION, Heard(self.message())))]
-        lowered = self.protocol.lower(turns, self.mind, self.load, self.speech())
-        prompt = self.protocol.hear(turns, self.mind, self.load)
-        self._same(lowered, self.protocol.speak(prompt, self.mind, self.speech()), "`hear` then `speak`", "`lower`")
+        lowered = self.protocol.lower(turns, self.loaded, self.load, self.speech())
+        prompt = self.protocol.hear(turns, self.loaded, self.load)
+        self._same(lowered, self.protocol.speak(prompt, self.loaded, self.speech()), "`hear` then `speak`", "`lower`")
 
     def test_equal_prompts_give_equal_requests(self) -> None:
         """A run that is resumed repeats its requests, and a prefix that was read is found by its ids and tensors."""
@@ -92,7 +92,7 @@ class LoweringTests(Setting):
         payload, before = self.payload_of(message), message.to_dict()
         data = payload.to_bytes()
         turns = [Turn("user", (QUESTION, Heard(message)))]
-        self.reply(self.protocol.lower(turns, self.mind, lambda ref: payload, self.speech(2)))
+        self.reply(self.protocol.lower(turns, self.loaded, lambda ref: payload, self.speech(2)))
         self.demand(
             payload.to_bytes() == data and message.to_dict() == before,
             "a message or its payload changed while it was heard; other agents hear it too: work on copies",
@@ -113,7 +113,7 @@ class LoweringTests(Setting):
         self.demand(not left, f"{left} hooks stay on the model after a reply; let edits and `Record` do it")
 
     def _hooks(self) -> int:
-        modules = list(self.mind.model.modules())
+        modules = list(self.loaded.model.modules())
         return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in modules)
 
     def _same(self, found: Request, expected: Request, one: str, other: str) -> None:

@@ -22,16 +22,16 @@ class RecordingTests(Setting):
 
     def test_the_label_says_who_spoke_and_how(self) -> None:
         """A hearer decides by the label whether it can read the tensors."""
-        label, mind = self.say().payload.label, self.mind
+        label, loaded = self.say().payload.label, self.loaded
         found = (label.protocol, label.model, label.weights, label.vocabulary)
-        expected = (self.protocol.name, mind.name, mind.weights_key, mind.vocabulary_key)
+        expected = (self.protocol.name, loaded.name, loaded.weights_key, loaded.vocabulary_key)
         self.demand(found == expected, f"the label says {found}; expected {expected}, as Protocol.record does")
 
     def test_text_and_tokens_are_those_of_the_reply(self) -> None:
         """A message is heard as its tokens or as its text: both are what was said."""
         said = self.say()
         self.demand(said.payload.ids == said.reply.ids, f"tokens {said.payload.ids} were recorded of {said.reply.ids}")
-        expected = self.mind.detokenizer(special=said.request.stop.special).text(said.reply.ids)
+        expected = self.loaded.detokenizer(special=said.request.stop.special).text(said.reply.ids)
         self.demand(
             said.payload.label.text == expected,
             f"the message is {said.payload.label.text!r}, but its tokens decode to {expected!r}; record what was said",
@@ -70,14 +70,14 @@ class RecordingTests(Setting):
 
     def test_what_is_carried_is_in_the_models_dtype_and_one_a_token(self) -> None:
         """Of the tensors whose shape is known by name: `rows.<table key>` and `states`."""
-        wrong = misshapen(self.say().payload, self.mind)
+        wrong = misshapen(self.say().payload, self.loaded)
         self.demand(not wrong, f"{wrong}; keep what the reply brings, token by token")
 
     def test_recording_changes_nothing_of_the_reply(self) -> None:
         """A node that is run again records the same, under the same address."""
         said = self.say()
         before = _digests(said.reply)
-        again = self.protocol.record(said.reply, self.mind)
+        again = self.protocol.record(said.reply, self.loaded)
         self.demand(_digests(said.reply) == before, "recording changed a tensor of the reply; work on copies")
         self.demand(
             again.to_bytes() == said.payload.to_bytes(),

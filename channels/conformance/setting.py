@@ -8,14 +8,14 @@ from functools import cached_property
 from typing import NoReturn
 from unittest import SkipTest  # pytest reads it as a skip
 
-from sottovoce.channels.conformance import minds
+from sottovoce.channels.conformance import loaded_models
 from sottovoce.channels.conformance.compare import Position, apart, misfit, of_words, positions
-from sottovoce.channels.conformance.minds import Difference
+from sottovoce.channels.conformance.loaded_models import Difference
 from sottovoce.channels.message import Heard, Message, Part, PayloadRef, Turn
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.errors import SottovoceError
-from sottovoce.models import Ids, Mind, Reply, Request, Sampling
+from sottovoce.models import Ids, LoadedModel, Reply, Request, Sampling
 from sottovoce.models.chat import ChatTurn
 
 QUESTION, OTHER_QUESTION = "What is 14 + 3 * 5 - 7?", "What is 8 * 9 + 1?"
@@ -48,21 +48,21 @@ class Setting:
         raise NotImplementedError(f"{type(self).__name__} names no protocol; write `protocol = YourProtocol()` in it")
 
     @property
-    def mind(self) -> Mind:
+    def loaded(self) -> LoadedModel:
         """The model that speaks and hears; the bundled one."""
-        return minds.bundled()
+        return loaded_models.bundled()
 
-    def other(self, difference: Difference) -> Mind:
-        """A model that differs from `mind`; to be overridden together with it."""
-        return minds.other(difference)
+    def other(self, difference: Difference) -> LoadedModel:
+        """A model that differs from `loaded model`; to be overridden together with it."""
+        return loaded_models.other(difference)
 
     # Speaking
 
-    def ask(self, *turns: Turn, mind: Mind | None = None, speech: Speech | None = None) -> Request:
+    def ask(self, *turns: Turn, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Request:
         """Lower a chat, and see that the request fits its model."""
-        mind = mind or self.mind
-        request = self.protocol.lower(turns, mind, self.load, speech or self.speech())
-        self.demand(not (wrong := misfit(request, mind)), f"{wrong}; mend `read` (or `hear`)")
+        loaded = loaded or self.loaded
+        request = self.protocol.lower(turns, loaded, self.load, speech or self.speech())
+        self.demand(not (wrong := misfit(request, loaded)), f"{wrong}; mend `read` (or `hear`)")
         return request
 
     def speech(
@@ -71,30 +71,32 @@ class Setting:
         *,
         temperature: float = WARM,
         stop: tuple[str, ...] = (),
-        hearers: tuple[Mind, ...] = (),
+        hearers: tuple[LoadedModel, ...] = (),
     ) -> Speech:
         """How a reply is to be spoken: sampled, with a fixed seed."""
         return Speech(max_new, Sampling(temperature, seed=7), stop, hearers)
 
-    def reply(self, request: Request, mind: Mind | None = None) -> Reply:
+    def reply(self, request: Request, loaded: LoadedModel | None = None) -> Reply:
         """Run one request."""
         try:
-            return (mind or self.mind).engine.run(request)
+            return (loaded or self.loaded).engine.run(request)
         except SottovoceError as error:
             raise AssertionError(f"{self.protocol.name}: the engine refused a request: {error}") from error
 
-    def say(self, question: str = QUESTION, *, mind: Mind | None = None, speech: Speech | None = None) -> Spoken:
+    def say(
+        self, question: str = QUESTION, *, loaded: LoadedModel | None = None, speech: Speech | None = None
+    ) -> Spoken:
         """Ask, run, record."""
-        request = self.ask(Turn("user", (question,)), mind=mind, speech=speech)
-        reply = self.reply(request, mind)
-        return Spoken(request, reply, self.protocol.record(reply, mind or self.mind))
+        request = self.ask(Turn("user", (question,)), loaded=loaded, speech=speech)
+        reply = self.reply(request, loaded)
+        return Spoken(request, reply, self.protocol.record(reply, loaded or self.loaded))
 
     def enough(self, payload: Payload) -> Payload:
         """See that a message has tokens to cut."""
         self.demand(
             len(payload) >= ENOUGH,
-            f"{self.mind.name!r} said {len(payload)} tokens to {QUESTION!r}; the tests need {ENOUGH}: "
-            "give another `mind`",
+            f"{self.loaded.name!r} said {len(payload)} tokens to {QUESTION!r}; the tests need {ENOUGH}: "
+            "give another `loaded model`",
         )
         return payload
 
@@ -122,16 +124,16 @@ class Setting:
         assert message.payload is not None, "message() gives one"
         return self.load(message.payload)
 
-    def hearing(self, *parts: Part, mind: Mind | None = None, speech: Speech | None = None) -> Request:
+    def hearing(self, *parts: Part, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Request:
         """The request of an agent that reads `parts` between words."""
-        return self.ask(Turn("user", (BEFORE, *parts, AFTER)), mind=mind, speech=speech)
+        return self.ask(Turn("user", (BEFORE, *parts, AFTER)), loaded=loaded, speech=speech)
 
-    def heard(self, part: Heard, *, mind: Mind | None = None) -> list[Position]:
+    def heard(self, part: Heard, *, loaded: LoadedModel | None = None) -> list[Position]:
         """What a model reads in the place of a heard message, once the words around it are seen to be untouched."""
         if self.retokenises:
             self.skip("the protocol makes tokens of a message and the words around it together")
-        found = positions(self.hearing(part, mind=mind))
-        before, after = (of_words(ids) for ids in self.around(mind or self.mind))
+        found = positions(self.hearing(part, loaded=loaded))
+        before, after = (of_words(ids) for ids in self.around(loaded or self.loaded))
         end = len(found) - len(after)
         for where, side, words in (("before", found[: len(before)], before), ("after", found[end:], after)):
             self.demand(
@@ -141,24 +143,24 @@ class Setting:
             )
         return found[len(before) : end]
 
-    def around(self, mind: Mind) -> tuple[Sequence[int], Sequence[int]]:
+    def around(self, loaded: LoadedModel) -> tuple[Sequence[int], Sequence[int]]:
         """The template's tokens before and after the place of a heard message."""
-        pieces = mind.chat.encode([ChatTurn("user", (BEFORE, 0, AFTER))])
+        pieces = loaded.chat.encode([ChatTurn("user", (BEFORE, 0, AFTER))])
         hole = pieces.index(0)
         return _flat(pieces[:hole]), _flat(pieces[hole + 1 :])
 
     def ids(self, request: Request) -> list[int]:
         """Tokens of a prompt, the nearest ones of its rows among them."""
-        nearest = self.mind.table.nearest
+        nearest = self.loaded.table.nearest
         return [
             id
             for piece in request.prompt
-            for id in (piece.ids if isinstance(piece, Ids) else nearest(piece.rows.to(self.mind.table.rows)).tolist())
+            for id in (piece.ids if isinstance(piece, Ids) else nearest(piece.rows.to(self.loaded.table.rows)).tolist())
         ]
 
     def text(self, request: Request) -> str:
         """A prompt as a reader sees it, special tokens included."""
-        return self.mind.detokenizer(special=True).text(self.ids(request))
+        return self.loaded.detokenizer(special=True).text(self.ids(request))
 
     # Telling
 

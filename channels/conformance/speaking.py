@@ -33,7 +33,7 @@ class SpeakingTests(Setting):
             f"with the stop string {stop!r} an agent said {cut.label.text!r}, without it {whole.label.text!r}; "
             "pass `speech.stop` on",
         )
-        wrong = misshapen(cut, self.mind)
+        wrong = misshapen(cut, self.loaded)
         self.demand(not wrong, f"with the stop string {stop!r} {wrong}; cut all that is carried alike")
 
     def test_the_same_seed_gives_the_same_reply(self) -> None:
@@ -45,11 +45,11 @@ class SpeakingTests(Setting):
 
     def test_company_changes_nothing(self) -> None:
         """Requests of all agents, questions and protocols are run in one batch."""
-        if self.mind.dtype != torch.float32:
-            self.skip(f"in {self.mind.dtype} sums of another order may give other tokens; promised for float32")
+        if self.loaded.dtype != torch.float32:
+            self.skip(f"in {self.loaded.dtype} sums of another order may give other tokens; promised for float32")
         request = self.hearing(Heard(self.message()), speech=self.speech(6))
         company = [*self._neighbours(), request, self.ask(Turn("user", ("Why?",)), speech=self.speech(3))]
-        together = self.mind.engine.run_all(company)
+        together = self.loaded.engine.run_all(company)
         different = unlike(together[-2], self.reply(request))
         self.demand(
             not different,
@@ -61,8 +61,8 @@ class SpeakingTests(Setting):
         """Text that is streamed must not be taken back at the end."""
         seen: list[str] = []
         request = self.ask(Turn("user", (QUESTION,)))
-        reply = self.mind.engine.submit(request, seen.append).result()
-        text = self.protocol.record(reply, self.mind).label.text
+        reply = self.loaded.engine.submit(request, seen.append).result()
+        text = self.protocol.record(reply, self.loaded).label.text
         self.demand(
             seen[-1:] == [text],
             f"a watcher saw {seen[-1:]}, the message is {text!r}; decode special tokens in `Stop` as in `record`",
@@ -71,12 +71,12 @@ class SpeakingTests(Setting):
     def test_an_empty_reply_is_recorded_and_heard_without_a_trace(self) -> None:
         """A model may end at once; the discussion goes on."""
         request = self.ask(Turn("user", (QUESTION,)))
-        at_once = replace(request.stop, ids=tuple(range(len(self.mind.table))), keep=False)
-        payload = self.protocol.record(self.reply(replace(request, stop=at_once)), self.mind)
+        at_once = replace(request.stop, ids=tuple(range(len(self.loaded.table))), keep=False)
+        payload = self.protocol.record(self.reply(replace(request, stop=at_once)), self.loaded)
         self.demand((len(payload), payload.label.text) == (0, ""), f"no token was recorded as {payload.label.text!r}")
         found = self.hearing(Heard(self.message(payload)), speech=self.speech(2))
         self.reply(found)
-        expected = sum(len(side) for side in self.around(self.mind))
+        expected = sum(len(side) for side in self.around(self.loaded))
         self.demand(
             self.retokenises or (found.length == expected and not found.edits),
             f"an empty message was heard as {found.length - expected} positions with {len(found.edits)} edits; "
@@ -93,4 +93,4 @@ class SpeakingTests(Setting):
         """Requests in words, shorter and longer than those of the protocol."""
         chats = ["Why?", BEFORE + 10 * QUESTION + AFTER]
         words = [[Turn("user", (chat,))] for chat in chats]
-        return [NL().lower(turns, self.mind, self.load, self.speech(WORDS)) for turns in words]
+        return [NL().lower(turns, self.loaded, self.load, self.speech(WORDS)) for turns in words]

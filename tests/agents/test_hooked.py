@@ -20,9 +20,9 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Heard, Message, PayloadRef, Role, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ContextOverflow, EngineError, PayloadError, UsageError
-from sottovoce.models import Ids, Mind, Rows, assemble, load
+from sottovoce.models import Ids, LoadedModel, Rows, assemble, load
 from tests.chats import DEEPSEEK, QWEN_3, tokenizer_with
-from tests.support import reciting_mind, tiny_mind, tiny_model, tiny_tokenizer
+from tests.support import reciting_loaded, tiny_loaded, tiny_model, tiny_tokenizer
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
 QUESTION = "What is 14 + 3?"
@@ -34,11 +34,12 @@ def store(tmp_path: Path) -> PayloadStore:
 
 
 def agent(protocol: str, store: PayloadStore, **more: Any) -> HookedChatModel:
-    return HookedChatModel(**{"protocol": protocol, "loaded": tiny_mind(), "store": store, "max_tokens": 12, **more})
+    plain = {"protocol": protocol, "preloaded": tiny_loaded(), "store": store, "max_tokens": 12}
+    return HookedChatModel(**{**plain, **more})
 
 
 @cache
-def endless_mind() -> Mind:
+def endless_loaded() -> LoadedModel:
     """Greedy, it goes on to the token limit: some four seconds for 3500 tokens."""
     model = tiny_model(max_position_embeddings=4096)
     model.get_output_embeddings().weight.data[[0, 2]] = 0  # its end-of-sequence ids, never the largest logit
@@ -46,8 +47,10 @@ def endless_mind() -> Mind:
 
 
 def endless(store: PayloadStore, **more: Any) -> HookedChatModel:
-    endless_mind().engine.run(agent("nl", store, loaded=endless_mind()).request([HumanMessage(QUESTION)]))  # warm
-    return agent("nl", store, **{"loaded": endless_mind(), "temperature": 0, "max_tokens": 3500, **more})
+    endless_loaded().engine.run(
+        agent("nl", store, preloaded=endless_loaded()).request([HumanMessage(QUESTION)])
+    )  # warm
+    return agent("nl", store, **{"preloaded": endless_loaded(), "temperature": 0, "max_tokens": 3500, **more})
 
 
 def message_of(reply: AIMessage, **more: Any) -> Message:
@@ -71,9 +74,9 @@ def joined(chunks: list[AIMessageChunk]) -> AIMessageChunk:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 async def test_invoke_ainvoke_stream_and_astream_agree_for_one_seed(protocol: str, store: PayloadStore) -> None:
-    mind = tiny_mind()
+    loaded = tiny_loaded()
     # Digests are compared: a prompt that is taken over differs from one that is read in its last bits.
-    model = agent(protocol, store, loaded=mind.behind(mind.engine.twin(reuse=False)))
+    model = agent(protocol, store, preloaded=loaded.behind(loaded.engine.twin(reuse=False)))
     reply = model.invoke(QUESTION, seed=7)
     streamed = joined(list(model.stream(QUESTION, seed=7)))
     astreamed = joined([chunk async for chunk in model.astream(QUESTION, seed=7)])
@@ -131,10 +134,13 @@ def test_a_call_reads_a_temperature_of_zero_as_given(store: PayloadStore) -> Non
 
 
 def test_stop_strings_end_the_reply_and_are_not_part_of_it(store: PayloadStore) -> None:
-    model = agent("nl", store, loaded=reciting_mind("\nabcdefgh"), temperature=0.0)
+    model = agent("nl", store, preloaded=reciting_loaded("\nabcdefgh"), temperature=0.0)
     assert model.invoke("x", max_tokens=7).text == "abcdefg"
     assert model.invoke("x", stop=["de"], max_tokens=7).text == "abc"
-    assert agent("nl", store, loaded=reciting_mind("\nabcdefgh"), temperature=0.0, stop=["c"]).invoke("x").text == "ab"
+    assert (
+        agent("nl", store, preloaded=reciting_loaded("\nabcdefgh"), temperature=0.0, stop=["c"]).invoke("x").text
+        == "ab"
+    )
 
 
 # Trouble
@@ -143,7 +149,9 @@ def test_stop_strings_end_the_reply_and_are_not_part_of_it(store: PayloadStore) 
 async def seconds_until_idle() -> float:
     """How long the engine is still busy with what nobody waits for."""
     started = time.monotonic()
-    await endless_mind().engine.arun(HookedChatModel(loaded=endless_mind(), max_tokens=1).request([HumanMessage("x")]))
+    await endless_loaded().engine.arun(
+        HookedChatModel(preloaded=endless_loaded(), max_tokens=1).request([HumanMessage("x")])
+    )
     return time.monotonic() - started
 
 
@@ -272,15 +280,15 @@ def test_an_edited_message_is_heard_as_its_new_words(store: PayloadStore) -> Non
 
 
 def test_the_model_s_name_is_that_of_the_model_that_ran(store: PayloadStore) -> None:
-    assert agent("nl", store).invoke(QUESTION).response_metadata["model_name"] == tiny_mind().name
+    assert agent("nl", store).invoke(QUESTION).response_metadata["model_name"] == tiny_loaded().name
 
 
 def test_models_that_will_hear_it_have_rows_of_their_own_made(store: PayloadStore) -> None:
-    other = tiny_mind(hidden_size=64, seed=1)
-    message = message_of(agent("cipher", store, hearers=(agent("cipher", store, loaded=other),)).invoke(QUESTION))
+    other = tiny_loaded(hidden_size=64, seed=1)
+    message = message_of(agent("cipher", store, hearers=(agent("cipher", store, preloaded=other),)).invoke(QUESTION))
     assert message.payload is not None
     payload = message.payload.load(store)
-    own, theirs = payload.rows(tiny_mind().table.key), payload.rows(other.table.key)
+    own, theirs = payload.rows(tiny_loaded().table.key), payload.rows(other.table.key)
     assert own is not None and theirs is not None
     assert (own.shape[-1], theirs.shape[-1]) == (32, 64)
 
@@ -346,15 +354,15 @@ def test_plain_chats_of_others_are_read_too() -> None:
 
 def test_agents_of_one_model_that_differ_in_exactness_or_memory_share_its_weights() -> None:
     plain, exact = HookedChatModel(device="cpu"), HookedChatModel(device="cpu", exact=True, memory="64 MB")  # type: ignore[arg-type]  # pydantic reads it
-    limits = exact.mind.engine.limits
-    assert (limits.exact, limits.memory, plain.mind.engine.limits.exact) == (True, 64_000_000, False)
-    assert exact.mind.model is plain.mind.model
-    assert exact.mind is load(device="cpu", exact=True, memory=64_000_000)
+    limits = exact.loaded.engine.limits
+    assert (limits.exact, limits.memory, plain.loaded.engine.limits.exact) == (True, 64_000_000, False)
+    assert exact.loaded.model is plain.loaded.model
+    assert exact.loaded is load(device="cpu", exact=True, memory=64_000_000)
 
 
 @pytest.mark.parametrize("asked", [{"exact": True}, {"memory": 64_000_000}])
-def test_a_loaded_mind_brings_its_engine(asked: dict[str, Any], store: PayloadStore) -> None:
-    with pytest.raises(UsageError, match="a loaded mind has one; give them to `load`"):
+def test_a_loaded_loaded_brings_its_engine(asked: dict[str, Any], store: PayloadStore) -> None:
+    with pytest.raises(UsageError, match="a loaded model has one; give them to `load`"):
         agent("nl", store, **asked)
 
 
@@ -362,13 +370,13 @@ def test_a_loaded_mind_brings_its_engine(asked: dict[str, Any], store: PayloadSt
 def test_thinking_is_the_template_s_unless_it_is_chosen(
     template: str, thoughts: tuple[bool, ...], store: PayloadStore
 ) -> None:
-    mind = assemble("thinker", tiny_model(), tokenizer_with(template))
+    loaded = assemble("thinker", tiny_model(), tokenizer_with(template))
     for thinking, thinks in zip((None, True, False), thoughts, strict=True):
-        model = agent("nl", store, loaded=mind, thinking=thinking)
+        model = agent("nl", store, preloaded=loaded, thinking=thinking)
         (prompt,) = model.request([HumanMessage(QUESTION)]).prompt
         assert isinstance(prompt, Ids)
-        assert ("</think>" not in mind.tokenizer.decode(list(prompt.ids))) == thinks
-        assert model.mind.engine is mind.engine and model.mind.weights_key == mind.weights_key
+        assert ("</think>" not in loaded.tokenizer.decode(list(prompt.ids))) == thinks
+        assert model.loaded.engine is loaded.engine and model.loaded.weights_key == loaded.weights_key
 
 
 def test_a_wish_for_thinking_is_refused_by_name_where_the_template_has_no_switch(store: PayloadStore) -> None:

@@ -15,7 +15,7 @@ from langchain_tests.integration_tests import ChatModelIntegrationTests
 from langchain_tests.unit_tests import ChatModelUnitTests
 
 from sottovoce.agents.hooked import HookedChatModel
-from tests.support import tiny_mind
+from tests.support import tiny_loaded
 
 
 @pytest.fixture(autouse=True)
@@ -33,7 +33,7 @@ class Local:
 
     @property
     def chat_model_params(self) -> dict[str, Any]:
-        return {"protocol": self.protocol, "loaded": tiny_mind(max_position_embeddings=1024)}
+        return {"protocol": self.protocol, "preloaded": tiny_loaded(max_position_embeddings=1024)}
 
     @property
     def standard_chat_model_params(self) -> dict[str, Any]:

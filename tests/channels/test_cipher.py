@@ -13,17 +13,17 @@ from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import CompatName, Speech
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ProtocolError, UsageError
-from sottovoce.models import Ids, Mind, Request, Rows, Sampling, assemble
+from sottovoce.models import Ids, LoadedModel, Request, Rows, Sampling, assemble
 from sottovoce.models.sampling import distribution
 from tests.support import (
     VOCABULARY,
     close,
     hear,
     noise,
-    reciting_mind,
+    reciting_loaded,
     say,
     text,
-    tiny_mind,
+    tiny_loaded,
     tiny_model,
     tiny_tokenizer,
 )
@@ -32,9 +32,11 @@ LOGITS = 3 * noise(40, 20)
 ONE = torch.ones(40)
 
 
-def lower(mind: Mind, protocol: Cipher | NL, temperature: float = 0.0, max_new: int = 12, **speech: object) -> Request:
+def lower(
+    loaded: LoadedModel, protocol: Cipher | NL, temperature: float = 0.0, max_new: int = 12, **speech: object
+) -> Request:
     wanted = Speech(max_new, Sampling(temperature), **speech)  # type: ignore[arg-type]
-    return protocol.lower([Turn("user", ("What is 14 + 3?",))], mind, never, wanted)
+    return protocol.lower([Turn("user", ("What is 14 + 3?",))], loaded, never, wanted)
 
 
 def never(ref: PayloadRef) -> Payload:
@@ -47,30 +49,30 @@ def never(ref: PayloadRef) -> Payload:
 @pytest.mark.parametrize("family", ["qwen2", "llama", "gpt2", "gemma2"])
 @pytest.mark.parametrize("temperature", [0.0, 1e-6])
 def test_cipher_at_temperature_zero_is_greedy_speech_token_by_token(family: str, temperature: float) -> None:
-    mind = tiny_mind(family)
-    words, latent = lower(mind, NL()), lower(mind, Cipher(), temperature)
+    loaded = tiny_loaded(family)
+    words, latent = lower(loaded, NL()), lower(loaded, Cipher(), temperature)
 
-    said, thought = mind.engine.run(words), mind.engine.run(latent)
+    said, thought = loaded.engine.run(words), loaded.engine.run(latent)
 
     assert thought.ids == said.ids and thought.finish == said.finish
-    assert torch.equal(thought.rows[mind.table.key], mind.table.rows[list(said.ids)])
+    assert torch.equal(thought.rows[loaded.table.key], loaded.table.rows[list(said.ids)])
 
 
 def test_a_message_of_sure_means_is_heard_as_its_words_are(store: PayloadStore) -> None:
-    mind = tiny_mind()
-    thought, said = say(Cipher(), mind, store), say(NL(), mind, store)
+    loaded = tiny_loaded()
+    thought, said = say(Cipher(), loaded, store), say(NL(), loaded, store)
 
-    latent = mind.engine.run(hear(Cipher(), mind, store, Heard(thought)))
-    words = mind.engine.run(hear(NL(), mind, store, Heard(said)))
+    latent = loaded.engine.run(hear(Cipher(), loaded, store, Heard(thought)))
+    words = loaded.engine.run(hear(NL(), loaded, store, Heard(said)))
 
     assert latent.ids == words.ids
 
 
 def test_cipher_stops_where_greedy_speech_stops_and_leaves_the_stop_out() -> None:
-    mind = reciting_mind("\n22 pears<|im_end|>.")
-    words, latent = lower(mind, NL()), lower(mind, Cipher(), 0.5)
+    loaded = reciting_loaded("\n22 pears<|im_end|>.")
+    words, latent = lower(loaded, NL()), lower(loaded, Cipher(), 0.5)
 
-    said, thought = mind.engine.run(words), mind.engine.run(latent)
+    said, thought = loaded.engine.run(words), loaded.engine.run(latent)
 
     assert text(said.ids) == text(thought.ids) == "22 pears"
     assert said.finish == thought.finish == "stop"
@@ -83,35 +85,35 @@ def test_cipher_stops_where_greedy_speech_stops_and_leaves_the_stop_out() -> Non
     ("compat", "temperature", "found"), [("paper", 0.0, 0.0), ("reference", 0.0, 1.0), ("reference", 0.3, 0.3)]
 )
 def test_the_reference_reads_temperature_zero_as_one(compat: CompatName, temperature: float, found: float) -> None:
-    assert lower(tiny_mind(), Cipher(compat=compat), temperature).sampling.temperature == found
+    assert lower(tiny_loaded(), Cipher(compat=compat), temperature).sampling.temperature == found
 
 
 def test_the_reference_keeps_the_row_that_met_the_stop() -> None:
-    mind = reciting_mind("\n22 pears<|im_end|>.")
+    loaded = reciting_loaded("\n22 pears<|im_end|>.")
     paper, reference = Cipher(), Cipher(compat="reference")
 
-    kept, left = [each.record(mind.engine.run(lower(mind, each, 0.5)), mind) for each in (reference, paper)]
+    kept, left = [each.record(loaded.engine.run(lower(loaded, each, 0.5)), loaded) for each in (reference, paper)]
 
     assert (kept.label.text, left.label.text) == ("22 pears<|im_end|>", "22 pears")
-    rows = kept.rows(mind.table.key)
+    rows = kept.rows(loaded.table.key)
     assert rows is not None and len(rows) == len(kept) == len(left) + 1
 
 
 def test_the_reference_stops_at_the_tokenizers_end_alone() -> None:
-    mind = tiny_mind()
+    loaded = tiny_loaded()
 
-    assert lower(mind, Cipher()).stop.ids == mind.stop_ids == (2, 0)
-    assert lower(mind, Cipher(compat="reference")).stop.ids == (2,)
+    assert lower(loaded, Cipher()).stop.ids == loaded.stop_ids == (2, 0)
+    assert lower(loaded, Cipher(compat="reference")).stop.ids == (2,)
 
 
 def test_cipher_applies_no_processor_but_the_temperature() -> None:
-    mind = tiny_mind()
-    plain = lower(mind, Cipher(), 0.8)
+    loaded = tiny_loaded()
+    plain = lower(loaded, Cipher(), 0.8)
     cut = replace(plain, sampling=Sampling(0.8, top_p=0.1, top_k=1, repetition_penalty=2.0, seed=5))
 
-    found, expected = mind.engine.run(cut), mind.engine.run(plain)
+    found, expected = loaded.engine.run(cut), loaded.engine.run(plain)
 
-    assert torch.equal(found.rows[mind.table.key], expected.rows[mind.table.key])
+    assert torch.equal(found.rows[loaded.table.key], expected.rows[loaded.table.key])
 
 
 # Partial CIPHER
@@ -176,13 +178,13 @@ def test_the_reference_marks_what_reaches_the_level_instead_of_one_token() -> No
 
 @pytest.mark.parametrize("criterion", ["max", "max_reversed"])
 def test_partial_cipher_says_table_rows_where_it_does_not_average(criterion: Partial) -> None:
-    mind, protocol = tiny_mind(), Cipher(partial=criterion, threshold=0.06)
-    request = lower(mind, protocol, 1.0, max_new=10)
-    reply = mind.engine.run(replace(request, stop=replace(request.stop, ids=())))
+    loaded, protocol = tiny_loaded(), Cipher(partial=criterion, threshold=0.06)
+    request = lower(loaded, protocol, 1.0, max_new=10)
+    reply = loaded.engine.run(replace(request, stop=replace(request.stop, ids=())))
 
     assert reply.stats is not None
     uncertain = reply.stats.top_logprobs[:, 0].exp() <= 0.06
-    averaged = (reply.rows[mind.table.key] != mind.table.rows[list(reply.ids)]).any(-1)
+    averaged = (reply.rows[loaded.table.key] != loaded.table.rows[list(reply.ids)]).any(-1)
     assert 0 < uncertain.sum() < 10
     assert torch.equal(averaged, uncertain if criterion == "max" else ~uncertain)
 
@@ -192,7 +194,7 @@ def test_partial_cipher_says_table_rows_where_it_does_not_average(criterion: Par
     [({"partial": "max"}, 0.8), ({"partial": "entropy_reversed"}, 1.869), ({"partial": "max", "threshold": 0.5}, 0.5)],
 )
 def test_the_papers_thresholds_are_the_defaults(options: dict[str, object], threshold: float) -> None:
-    weigh = lower(tiny_mind(), Cipher(**options)).feed.weigh  # type: ignore[arg-type]
+    weigh = lower(tiny_loaded(), Cipher(**options)).feed.weigh  # type: ignore[arg-type]
 
     assert isinstance(weigh, Weights) and weigh.threshold == threshold
 
@@ -206,7 +208,7 @@ def test_a_threshold_without_criterion_is_refused() -> None:
 
 
 def test_a_hearer_with_a_wider_table_gets_the_means_in_its_own_space(store: PayloadStore) -> None:
-    speaker, hearer = tiny_mind(), tiny_mind("llama", hidden_size=48)
+    speaker, hearer = tiny_loaded(), tiny_loaded("llama", hidden_size=48)
     message = say(Cipher(), speaker, store, sampling=Sampling(0.8), max_new=3, hearers=(hearer, speaker, hearer))
     assert message.payload is not None
     payload = message.payload.load(store)
@@ -221,7 +223,7 @@ def test_a_hearer_with_a_wider_table_gets_the_means_in_its_own_space(store: Payl
 
 
 def test_both_spaces_are_averaged_under_one_distribution(store: PayloadStore) -> None:
-    speaker, hearer = tiny_mind(), tiny_mind("llama", hidden_size=48)
+    speaker, hearer = tiny_loaded(), tiny_loaded("llama", hidden_size=48)
     request = lower(speaker, Cipher(), 0.8, max_new=1, hearers=(hearer,))
     prompt = torch.tensor([[id for piece in request.prompt if isinstance(piece, Ids) for id in piece.ids]])
     p = (speaker.model(prompt).logits[0, -1] / 0.8).softmax(-1)
@@ -233,7 +235,7 @@ def test_both_spaces_are_averaged_under_one_distribution(store: PayloadStore) ->
 
 
 def test_a_hearer_nobody_expected_reads_the_sparse_form_which_tells_its_mass(store: PayloadStore) -> None:
-    speaker, hearer = tiny_mind(), tiny_mind("llama", hidden_size=48)
+    speaker, hearer = tiny_loaded(), tiny_loaded("llama", hidden_size=48)
     sampling = Sampling(0.3)
     alone = say(Cipher(), speaker, store, sampling=sampling, max_new=4)
     expected = say(Cipher(), speaker, store, sampling=sampling, max_new=4, hearers=(hearer,))
@@ -252,7 +254,7 @@ def test_a_hearer_nobody_expected_reads_the_sparse_form_which_tells_its_mass(sto
 
 
 def test_the_sparse_form_is_scaled_up_to_a_whole_mean(store: PayloadStore) -> None:
-    speaker, hearer = tiny_mind(), tiny_mind("llama", hidden_size=48)
+    speaker, hearer = tiny_loaded(), tiny_loaded("llama", hidden_size=48)
     message = say(Cipher(), speaker, store, sampling=Sampling(1.0), max_new=1)
     assert message.payload is not None
     tensors = message.payload.load(store).tensors
@@ -267,7 +269,7 @@ def test_the_sparse_form_is_scaled_up_to_a_whole_mean(store: PayloadStore) -> No
 def test_receivers_of_another_vocabulary_are_left_out_and_refused_by_name() -> None:
     longer = copy.deepcopy(tiny_tokenizer())
     longer.add_tokens(["sottovoce"])
-    speaker, other = tiny_mind(), assemble("longer", tiny_model(vocab_size=VOCABULARY + 1), longer)
+    speaker, other = tiny_loaded(), assemble("longer", tiny_model(vocab_size=VOCABULARY + 1), longer)
 
     assert lower(speaker, Cipher(), hearers=(other,)).feed.tables == ()
     with pytest.raises(
@@ -277,7 +279,7 @@ def test_receivers_of_another_vocabulary_are_left_out_and_refused_by_name() -> N
 
 
 def test_one_vocabulary_is_enough_whatever_the_sizes() -> None:
-    assert Cipher().check(tiny_mind(), tiny_mind("llama", hidden_size=48, vocab_size=320)) is None
+    assert Cipher().check(tiny_loaded(), tiny_loaded("llama", hidden_size=48, vocab_size=320)) is None
 
 
 def test_agents_of_a_cipher_debate_have_rising_temperatures() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.conformance import ProtocolTests
-from sottovoce.channels.conformance.minds import DIFFERENCES, Difference
+from sottovoce.channels.conformance.loaded_models import DIFFERENCES, Difference
 from sottovoce.channels.nl import NL
 from sottovoce.channels.protocol import COMPAT, Protocol
 from sottovoce.channels.registry import PROTOCOLS

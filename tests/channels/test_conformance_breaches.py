@@ -13,14 +13,14 @@ import torch
 
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.conformance import ProtocolTests
-from sottovoce.channels.conformance.minds import DIFFERENCES, Difference, bundled
+from sottovoce.channels.conformance.loaded_models import DIFFERENCES, Difference, bundled
 from sottovoce.channels.message import Heard, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Load, Prompt, Protocol, Speech
 from sottovoce.channels.sde import SDE
 from sottovoce.errors import PayloadError, ProtocolError
-from sottovoce.models import Edit, Ids, Mind, Reply, Request, Rows
+from sottovoce.models import Edit, Ids, LoadedModel, Reply, Request, Rows
 from sottovoce.models.request import Piece
 
 Read = tuple[Piece, tuple[Edit, ...]]
@@ -39,53 +39,53 @@ class Stubborn(NL):
 
 
 class Greeting(NL):
-    def hear(self, turns: Sequence[Turn], mind: Mind, load: Load) -> Prompt:
-        prompt = super().hear(turns, mind, load)
-        return replace(prompt, pieces=(Ids(mind.chat.ids("Dear model, ")), *prompt.pieces))
+    def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
+        prompt = super().hear(turns, loaded, load)
+        return replace(prompt, pieces=(Ids(loaded.chat.ids("Dear model, ")), *prompt.pieces))
 
 
 class StopOfLower(NL):
-    def lower(self, turns: Sequence[Turn], mind: Mind, load: Load, speech: Speech) -> Request:
-        return super().lower(turns, mind, load, replace(speech, stop=("####",)))
+    def lower(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech) -> Request:
+        return super().lower(turns, loaded, load, replace(speech, stop=("####",)))
 
 
 class Trembling(Cipher):
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> Read:
-        piece, edits = super().read(heard, payload, mind)
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
+        piece, edits = super().read(heard, payload, loaded)
         return Rows(piece.rows + 1e-6 * torch.randn_like(piece.rows)) if isinstance(piece, Rows) else piece, edits
 
 
 class TremblingEdits(SDE):
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> Read:
-        piece, edits = super().read(heard, payload, mind)
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
+        piece, edits = super().read(heard, payload, loaded)
         return piece, tuple(replace(edit, delta=edit.delta + 1e-6 * torch.randn_like(edit.delta)) for edit in edits)
 
 
 class ByThread(SDE):
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> Read:
-        piece, edits = super().read(heard, payload, mind)
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
+        piece, edits = super().read(heard, payload, loaded)
         return piece, edits if threading.current_thread() is threading.main_thread() else ()
 
 
 class InPlace(SDE):
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> Read:
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
         assert payload.states is not None
         payload.states.mul_(0.5)
-        return super().read(heard, payload, mind)
+        return super().read(heard, payload, loaded)
 
 
 class Unrunnable(NL):
-    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
-        return super().speak(prompt, mind, replace(speech, stop=("",)))
+    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+        return super().speak(prompt, loaded, replace(speech, stop=("",)))
 
 
 HOOKS: list[torch.utils.hooks.RemovableHandle] = []
 
 
 class Hooking(NL):
-    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
-        HOOKS.append(mind.model.register_forward_hook(lambda *_: None))
-        return super().speak(prompt, mind, speech)
+    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+        HOOKS.append(loaded.model.register_forward_hook(lambda *_: None))
+        return super().speak(prompt, loaded, speech)
 
 
 @pytest.fixture(autouse=True)
@@ -99,19 +99,19 @@ def unhooked() -> Iterator[None]:
 
 
 class Longwinded(NL):
-    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
-        return super().speak(prompt, mind, replace(speech, max_new=speech.max_new + 5))
+    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+        return super().speak(prompt, loaded, replace(speech, max_new=speech.max_new + 5))
 
 
 class Unstoppable(NL):
-    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
-        return super().speak(prompt, mind, replace(speech, stop=()))
+    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+        return super().speak(prompt, loaded, replace(speech, stop=()))
 
 
 class Unseeded(NL):
-    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
+    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
         seeded = replace(speech.sampling, seed=uuid.uuid4().int % 2**32)
-        return super().speak(prompt, mind, replace(speech, sampling=seeded))
+        return super().speak(prompt, loaded, replace(speech, sampling=seeded))
 
 
 def over_the_batch(_: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
@@ -119,8 +119,8 @@ def over_the_batch(_: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
 
 
 class OverTheBatch(Cipher):
-    def speak(self, prompt: Prompt, mind: Mind, speech: Speech) -> Request:
-        request = super().speak(prompt, mind, speech)
+    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
+        request = super().speak(prompt, loaded, speech)
         return replace(request, feed=replace(request.feed, weigh=over_the_batch))
 
 
@@ -134,8 +134,8 @@ class Amended(SDE):
     def amended(self, payload: Payload) -> Payload:
         return payload
 
-    def record(self, reply: Reply, mind: Mind) -> Payload:
-        return self.amended(super().record(reply, mind))
+    def record(self, reply: Reply, loaded: LoadedModel) -> Payload:
+        return self.amended(super().record(reply, loaded))
 
     @staticmethod
     def labelled(payload: Payload, **changes: Any) -> Payload:  # Any: fields of Label
@@ -193,11 +193,11 @@ class Unequal(Amended):
 
 
 class Untidy(SDE):
-    def carry(self, reply: Reply, mind: Mind) -> dict[str, torch.Tensor]:
+    def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         with torch.inference_mode():
             for states in reply.states.values():
                 states.mul_(2)
-        return super().carry(reply, mind)
+        return super().carry(reply, loaded)
 
 
 class Dated(Amended):
@@ -224,25 +224,25 @@ class Listed(Amended):
 
 
 class OneTooEarly(SDE):
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> Read:
-        piece, edits = super().read(heard, payload, mind)
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
+        piece, edits = super().read(heard, payload, loaded)
         return piece, tuple(replace(edit, at=-1) for edit in edits)
 
 
 class BeforeThePrompt(SDE):
-    def hear(self, turns: Sequence[Turn], mind: Mind, load: Load) -> Prompt:
-        prompt = super().hear(turns, mind, load)
+    def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
+        prompt = super().hear(turns, loaded, load)
         return replace(prompt, edits=tuple(replace(edit, at=-3) for edit in prompt.edits))
 
 
 class Deaf(NL):
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> Read:
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
         return Ids(()), ()
 
 
 class AllAtTheFirst(SDE):
-    def hear(self, turns: Sequence[Turn], mind: Mind, load: Load) -> Prompt:
-        prompt = super().hear(turns, mind, load)
+    def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
+        prompt = super().hear(turns, loaded, load)
         first = min((edit.at for edit in prompt.edits), default=0)
         return replace(prompt, edits=tuple(replace(edit, at=first) for edit in prompt.edits))
 
@@ -250,20 +250,20 @@ class AllAtTheFirst(SDE):
 
 
 class Whole(Cipher):
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> Read:
-        return super().read(replace(heard, span=None), payload, mind)
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
+        return super().read(replace(heard, span=None), payload, loaded)
 
 
 class StatesOfTheStart(SDE):
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> Read:
-        piece, edits = super().read(heard, payload, mind)
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
+        piece, edits = super().read(heard, payload, loaded)
         states = payload.states
         return piece, tuple(replace(edit, delta=states[0, : len(edit.delta)]) for edit in edits if states is not None)
 
 
 class Forgetful(NL):
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> Read:
-        return (Ids(()), ()) if heard.own else super().read(heard, payload, mind)
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
+        return (Ids(()), ()) if heard.own else super().read(heard, payload, loaded)
 
 
 class Pretending(NL):
@@ -275,60 +275,60 @@ class Hiding(SDE):
 
 
 class Credulous(SDE):
-    def _in(self, heard: Heard, mind: Mind, load: Load) -> Read:
+    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> Read:
         ref = heard.message.payload
-        return self.read(heard, load(ref), mind) if ref else super()._in(heard, mind, load)
+        return self.read(heard, load(ref), loaded) if ref else super()._in(heard, loaded, load)
 
 
 class WithoutWords(SDE):
-    def _in(self, heard: Heard, mind: Mind, load: Load) -> Read:
-        return super()._in(heard, mind, load) if heard.message.payload else (Ids(()), ())
+    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> Read:
+        return super()._in(heard, loaded, load) if heard.message.payload else (Ids(()), ())
 
 
 class Injectable(SDE):
-    def _in(self, heard: Heard, mind: Mind, load: Load) -> Read:
-        return super()._in(heard, mind, load) if heard.message.payload else (Ids(mind.chat.ids(heard.text)), ())
+    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> Read:
+        return super()._in(heard, loaded, load) if heard.message.payload else (Ids(loaded.chat.ids(heard.text)), ())
 
 
 class OwnKindAlone(SDE):
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> Read:
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
         payload.tensors["states"]
-        return super().read(heard, payload, mind)
+        return super().read(heard, payload, loaded)
 
 
 class Lenient(SDE):
-    def _in(self, heard: Heard, mind: Mind, load: Load) -> Read:
+    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> Read:
         try:
-            return super()._in(heard, mind, load)
+            return super()._in(heard, loaded, load)
         except PayloadError:
-            return Ids(mind.chat.ids(heard.text, plain=True)), ()
+            return Ids(loaded.chat.ids(heard.text, plain=True)), ()
 
 
 class Curt(SDE):
-    def _in(self, heard: Heard, mind: Mind, load: Load) -> Read:
+    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> Read:
         if heard.message.latent:
             load(heard.message.latent)
-        return super()._in(heard, mind, load)
+        return super()._in(heard, loaded, load)
 
 
 class LatentInLowerAlone(SDE):
-    def hear(self, turns: Sequence[Turn], mind: Mind, load: Load) -> Prompt:
-        return replace(super().hear(turns, mind, load), edits=())
+    def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
+        return replace(super().hear(turns, loaded, load), edits=())
 
-    def lower(self, turns: Sequence[Turn], mind: Mind, load: Load, speech: Speech) -> Request:
-        return self.speak(super().hear(turns, mind, load), mind, speech)
+    def lower(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech) -> Request:
+        return self.speak(super().hear(turns, loaded, load), loaded, speech)
 
 
 # Between two models
 
 
 class Lonely(NL):
-    def check(self, speaker: Mind, hearer: Mind) -> str | None:
+    def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
         raise ProtocolError(f"{speaker.name!r} and {hearer.name!r} do not talk")
 
 
 class Mumbling(SDE):
-    def check(self, speaker: Mind, hearer: Mind) -> str | None:
+    def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
         try:
             return super().check(speaker, hearer)
         except ProtocolError:
@@ -336,29 +336,29 @@ class Mumbling(SDE):
 
 
 class Abrupt(SDE):
-    def check(self, speaker: Mind, hearer: Mind) -> str | None:
+    def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
         if speaker is not hearer:
             raise ValueError("no")
         return None
 
 
 class RowsOfTheSpeaker(Cipher):
-    def carry(self, reply: Reply, mind: Mind) -> dict[str, torch.Tensor]:
-        return {"rows.own": reply.rows[mind.table.key]}
+    def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
+        return {"rows.own": reply.rows[loaded.table.key]}
 
-    def read(self, heard: Heard, payload: Payload, mind: Mind) -> Read:
+    def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> Read:
         return Rows(payload.tensors["rows.own"]), ()
 
 
 class Incautious(SDE):
-    def _fits(self, payload: Payload, mind: Mind) -> bool:
-        return payload.states is not None and payload.states.shape[-1] == mind.network.hidden
+    def _fits(self, payload: Payload, loaded: LoadedModel) -> bool:
+        return payload.states is not None and payload.states.shape[-1] == loaded.network.hidden
 
 
 class OneVocabulary(NL):
-    def _in(self, heard: Heard, mind: Mind, load: Load) -> Read:
+    def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> Read:
         ref = heard.message.latent
-        return self.read(heard, load(ref), mind) if ref else super()._in(heard, mind, load)
+        return self.read(heard, load(ref), loaded) if ref else super()._in(heard, loaded, load)
 
 
 BREACHES: list[tuple[type[Protocol], str, str]] = [
@@ -430,7 +430,7 @@ BREACHES: list[tuple[type[Protocol], str, str]] = [
 
 
 def suite(protocol: Protocol, refuses: Collection[Difference]) -> ProtocolTests:
-    given = {"protocol": protocol, "refuses": refuses, "mind": bundled()}
+    given = {"protocol": protocol, "refuses": refuses, "preloaded": bundled()}
     made = type("Suite", (ProtocolTests,), given)()
     assert isinstance(made, ProtocolTests)
     return made
@@ -468,5 +468,7 @@ def test_a_model_that_says_too_little_is_told() -> None:
         def speech(self, max_new: int = 2, **options: Any) -> Speech:  # Any: as the base takes them
             return super().speech(max_new, **options)
 
-    with pytest.raises(AssertionError, match=r"'bundled' said 2 tokens .* the tests need 4: give another `mind`"):
+    with pytest.raises(
+        AssertionError, match=r"'bundled' said 2 tokens .* the tests need 4: give another `loaded model`"
+    ):
         Short().test_a_message_is_heard_between_the_words_around_it()

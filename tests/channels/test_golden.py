@@ -21,7 +21,7 @@ from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Speech
 from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
-from sottovoce.models import Ids, Mind, Record, Reply, Request, Sampling, Stop, load
+from sottovoce.models import Ids, LoadedModel, Record, Reply, Request, Sampling, Stop, load
 from tests.support import SHARED, shared
 
 TRACES = "golden/traces"
@@ -55,7 +55,7 @@ class Replay:
 
     trace: Json
     tensors: dict[str, torch.Tensor]
-    mind: Mind
+    loaded: LoadedModel
     calls: list[Call]
 
     def with_tensor(self, name: str) -> Iterator[tuple[Call, torch.Tensor]]:
@@ -84,16 +84,16 @@ def turns_of(trace: Json, agent: int, round: int, said: dict[tuple[int, int], Me
     return turns
 
 
-def stopped_at_once(request: Request, mind: Mind) -> Request:
+def stopped_at_once(request: Request, loaded: LoadedModel) -> Request:
     """The request with the very token it begins its reply with among its stops."""
-    (first,) = mind.engine.run(replace(request, stop=Stop(1))).ids
+    (first,) = loaded.engine.run(replace(request, stop=Stop(1))).ids
     return replace(request, stop=replace(request.stop, ids=(*request.stop.ids, first)))
 
 
 def hold_again(name: str, folder: Path) -> Replay:
     trace = json.loads((SHARED / TRACES / f"{name}.json").read_text())
     tensors = SHARED / TRACES / f"{name}.safetensors"
-    mind = load(shared(f"golden/models/{trace['model']}"), dtype="float32", device="cpu")
+    loaded = load(shared(f"golden/models/{trace['model']}"), dtype="float32", device="cpu")
     layers = {"layers": tuple(trace["edit_layer_idx"])} if trace["edit_layer_idx"] else {}
     protocol = create(trace["method"], compat="reference", **layers)
     store, calls = PayloadStore(folder), []
@@ -102,14 +102,14 @@ def hold_again(name: str, folder: Path) -> Replay:
         agent, round = call["agent"], call["round"]
         turns = turns_of(trace, agent, round, said)
         speech = Speech(trace["max_new_tokens"], Sampling(temperature=call.get("temperature") or 0.0))
-        request = protocol.lower(turns, mind, lambda ref: ref.load(store), speech)
+        request = protocol.lower(turns, loaded, lambda ref: ref.load(store), speech)
         if trace["forced"] and call["call"] == 0:  # the trace's note: agent 0 was made to say nothing
-            request = stopped_at_once(request, mind)
-        reply = mind.engine.run(request)
-        payload = protocol.record(reply, mind)
+            request = stopped_at_once(request, loaded)
+        reply = loaded.engine.run(request)
+        payload = protocol.record(reply, loaded)
         said[round, agent] = Message(f"agent_{agent}", round, "say", payload.label.text, payload=store.put(payload))
         calls.append(Call(call, turns, request, reply, payload))
-    return Replay(trace, safetensors.torch.load_file(tensors) if tensors.exists() else {}, mind, calls)
+    return Replay(trace, safetensors.torch.load_file(tensors) if tensors.exists() else {}, loaded, calls)
 
 
 @pytest.fixture(scope="module")
@@ -127,11 +127,11 @@ every_token = pytest.mark.parametrize("name", of_method("nl", "sde"))
 
 @every_trace
 def test_the_model_is_read_as_the_authors_read_it(replays: dict[str, Replay], name: str) -> None:
-    trace, mind = replays[name].trace, replays[name].mind
+    trace, loaded = replays[name].trace, replays[name].loaded
 
-    assert list(mind.stop_ids) == trace["eos_ids_generate"]
-    assert mind.eos == trace["eos_id_tokenizer"]
-    assert mind.network.hidden == trace["hidden_size"]
+    assert list(loaded.stop_ids) == trace["eos_ids_generate"]
+    assert loaded.eos == trace["eos_id_tokenizer"]
+    assert loaded.network.hidden == trace["hidden_size"]
 
 
 @every_token
@@ -158,10 +158,10 @@ def test_the_texts_are_the_recorded_ones(replays: dict[str, Replay], name: str) 
 
 @pytest.mark.parametrize("name", of_method("sde", "cipher"))
 def test_prompt_and_reply_together_are_the_recorded_history(replays: dict[str, Replay], name: str) -> None:
-    mind, trace = replays[name].mind, replays[name].trace
-    text = mind.detokenizer(special=True).text
+    loaded, trace = replays[name].loaded, replays[name].trace
+    text = loaded.detokenizer(special=True).text
     for call in replays[name].calls[-trace["n_agents"] :]:
-        table = mind.table
+        table = loaded.table
         read = [piece.ids if isinstance(piece, Ids) else table.nearest(piece.rows) for piece in call.request.prompt]
         prompt = "".join(text([int(id) for id in ids]) for ids in read)
 
@@ -172,7 +172,7 @@ def test_prompt_and_reply_together_are_the_recorded_history(replays: dict[str, R
 @every_token
 def test_every_reply_has_the_recorded_ids_and_end(replays: dict[str, Replay], name: str) -> None:
     for call in replays[name].calls:
-        raw = [id for id in call.trace["raw_generated_ids"] if id not in replays[name].mind.stop_ids]
+        raw = [id for id in call.trace["raw_generated_ids"] if id not in replays[name].loaded.stop_ids]
 
         assert list(call.reply.ids) == call.trace.get("output_ids", raw)
         assert call.reply.finish == {"eos": "stop", "length": "length"}[call.trace["stop"]]
@@ -180,7 +180,7 @@ def test_every_reply_has_the_recorded_ids_and_end(replays: dict[str, Replay], na
 
 @every_sde
 def test_the_token_that_sde_drops_is_the_one_that_would_come_next(replays: dict[str, Replay], name: str) -> None:
-    engine = replays[name].mind.engine
+    engine = replays[name].loaded.engine
     calls = [call for call in replays[name].calls if call.trace["stop"] == "length"]
     longer = [replace(call.request, stop=replace(call.request.stop, max_new=len(call.reply.ids) + 1)) for call in calls]
 
@@ -247,7 +247,7 @@ def test_the_first_token_has_the_recorded_distribution(replays: dict[str, Replay
     one = [replace(call.request, stop=Stop(1), record=Record(stats=True, top=8)) for call, _ in calls]
 
     assert len(calls) == len(replays[name].calls)
-    for reply, (_, logits) in zip(replays[name].mind.engine.run_all(one), calls, strict=True):
+    for reply, (_, logits) in zip(replays[name].loaded.engine.run_all(one), calls, strict=True):
         expected = logits.log_softmax(-1)
         top = expected.topk(8)
         assert reply.stats is not None
@@ -260,7 +260,7 @@ def test_the_first_token_has_the_recorded_distribution(replays: dict[str, Replay
 @every_sde
 def test_without_the_added_states_the_reply_is_the_recorded_other_one(replays: dict[str, Replay], name: str) -> None:
     calls = [call for call in replays[name].calls if "no_edit_output_ids" in call.trace]
-    replies = replays[name].mind.engine.run_all([replace(call.request, edits=()) for call in calls])
+    replies = replays[name].loaded.engine.run_all([replace(call.request, edits=()) for call in calls])
 
     for call, reply in zip(calls, replies, strict=True):
         assert list(reply.ids) == call.trace["no_edit_output_ids"]
@@ -278,12 +278,12 @@ def test_an_empty_message_is_heard_without_a_trace(replays: dict[str, Replay], n
 
 def rows_of(segment: Json, replay: Replay) -> torch.Tensor:
     if segment["kind"] == "tokens":
-        return replay.mind.table.rows[segment["ids"]]
+        return replay.loaded.table.rows[segment["ids"]]
     return replay.tensors[f"c{segment['call']}.out_embs"][segment["row_start"] : segment["row_end"]]
 
 
-def embedded(request: Request, mind: Mind) -> torch.Tensor:
-    pieces = [mind.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in request.prompt]
+def embedded(request: Request, loaded: LoadedModel) -> torch.Tensor:
+    pieces = [loaded.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in request.prompt]
     return torch.cat(pieces)
 
 
@@ -291,7 +291,7 @@ def embedded(request: Request, mind: Mind) -> torch.Tensor:
 def test_the_prompt_has_the_recorded_embeddings(replays: dict[str, Replay], name: str) -> None:
     for call in replays[name].calls:
         expected = torch.cat([rows_of(segment, replays[name]) for segment in call.trace["segments"]])
-        found = embedded(call.request, replays[name].mind)
+        found = embedded(call.request, replays[name].loaded)
 
         assert len(found) == call.trace["n_input"]
         # The messages in it are our own rows, so they differ by what the calls before amplified.
@@ -301,7 +301,7 @@ def test_the_prompt_has_the_recorded_embeddings(replays: dict[str, Replay], name
 @every_cipher
 def test_input_rows_recorded_as_a_whole_are_met(replays: dict[str, Replay], name: str) -> None:
     for call, rows in replays[name].with_tensor("in_embs"):
-        torch.testing.assert_close(embedded(call.request, replays[name].mind), rows, atol=2e-4, rtol=1e-5)
+        torch.testing.assert_close(embedded(call.request, replays[name].loaded), rows, atol=2e-4, rtol=1e-5)
 
 
 @every_cipher
@@ -322,7 +322,7 @@ def test_mean_embeddings_are_the_recorded_ones(replays: dict[str, Replay], name:
 
     assert len(calls) == len(replays[name].calls)
     for call, rows in calls:
-        found = call.reply.rows[replays[name].mind.table.key]
+        found = call.reply.rows[replays[name].loaded.table.key]
         allowed = 1e-5 * max(10, call.trace["amplification"])  # feedback amplifies what float32 rounds
         assert found.shape == rows.shape
         assert (found - rows).norm() <= allowed * rows.norm()
@@ -348,24 +348,24 @@ def forward() -> tuple[Json, dict[str, torch.Tensor]]:
 
 def test_a_plain_forward_pass_has_the_recorded_logits(forward: tuple[Json, dict[str, torch.Tensor]]) -> None:
     recorded, tensors = forward
-    mind = load(shared("golden/models/qwen2-tiny"), dtype="float32", device="cpu")
-    every = Record(stats=True, top=len(mind.table))
+    loaded = load(shared("golden/models/qwen2-tiny"), dtype="float32", device="cpu")
+    every = Record(stats=True, top=len(loaded.table))
 
-    reply = mind.engine.run(Request((Ids(tuple(recorded["qwen2-tiny"])),), Stop(1), record=every))
+    reply = loaded.engine.run(Request((Ids(tuple(recorded["qwen2-tiny"])),), Stop(1), record=every))
 
     assert reply.stats is not None
-    logprobs = torch.empty(len(mind.table)).scatter_(0, reply.stats.top_ids[0], reply.stats.top_logprobs[0])
+    logprobs = torch.empty(len(loaded.table)).scatter_(0, reply.stats.top_ids[0], reply.stats.top_logprobs[0])
     expected = tensors["qwen2-tiny.last_logits"].log_softmax(-1)
     torch.testing.assert_close(logprobs, expected, atol=1e-3, rtol=1e-5)
 
 
 def test_the_outputs_of_all_layers_are_the_recorded_ones(forward: tuple[Json, dict[str, torch.Tensor]]) -> None:
     recorded, tensors = forward
-    mind = load(shared("golden/models/qwen2-tiny"), dtype="float32", device="cpu")
-    ids, layers = Ids(tuple(recorded["qwen2-tiny"])), tuple(range(mind.layers))
+    loaded = load(shared("golden/models/qwen2-tiny"), dtype="float32", device="cpu")
+    ids, layers = Ids(tuple(recorded["qwen2-tiny"])), tuple(range(loaded.layers))
 
-    plain = mind.engine.run(Request((ids,), Stop(1), record=Record(layers)))
-    normed = mind.engine.run(Request((ids,), Stop(1), record=Record(layers, final_norm=True)))
+    plain = loaded.engine.run(Request((ids,), Stop(1), record=Record(layers)))
+    normed = loaded.engine.run(Request((ids,), Stop(1), record=Record(layers, final_norm=True)))
 
     for layer in layers:
         expected = tensors["qwen2-tiny.layer_outputs"][layer, -1]

@@ -12,10 +12,10 @@ from sottovoce.channels.payload import Payload
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ProtocolError, UsageError
-from sottovoce.models import Edit, Ids, Mind, Request, Sampling, assemble
-from tests.support import HIDDEN, close, hear, say, tiny_mind, tiny_model, tiny_tokenizer
+from sottovoce.models import Edit, Ids, LoadedModel, Request, Sampling, assemble
+from tests.support import HIDDEN, close, hear, say, tiny_loaded, tiny_model, tiny_tokenizer
 
-MIND = tiny_mind(num_hidden_layers=3)
+MIND = tiny_loaded(num_hidden_layers=3)
 
 
 def payload_of(message: Message, store: PayloadStore) -> Payload:
@@ -27,13 +27,13 @@ def prompt_ids(request: Request) -> list[int]:
     return [id for piece in request.prompt if isinstance(piece, Ids) for id in piece.ids]
 
 
-def hidden_states(mind: Mind, prompt: str, said: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
+def hidden_states(loaded: LoadedModel, prompt: str, said: tuple[int, ...]) -> tuple[torch.Tensor, ...]:
     """Of a plain forward pass, from the last position of the prompt on: (n + 1, H), the embeddings first."""
-    chat = mind.tokenizer.apply_chat_template(
+    chat = loaded.tokenizer.apply_chat_template(
         [{"role": "user", "content": prompt}], add_generation_prompt=True, return_dict=False
     )
     with torch.inference_mode():
-        states = mind.model(torch.tensor([[*chat, *said]]), output_hidden_states=True).hidden_states
+        states = loaded.model(torch.tensor([[*chat, *said]]), output_hidden_states=True).hidden_states
     return tuple(state[0, len(chat) - 1 :] for state in states)
 
 
@@ -42,9 +42,9 @@ def hidden_states(mind: Mind, prompt: str, said: tuple[int, ...]) -> tuple[torch
 def test_deltas_are_differences_of_the_hidden_states_of_a_plain_forward_pass(
     store: PayloadStore, family: str, layers: tuple[int, ...]
 ) -> None:
-    mind = tiny_mind(family, num_hidden_layers=3)
-    payload = payload_of(say(SDE(layers=layers), mind, store), store)
-    states = hidden_states(mind, "What is 14 + 3?", payload.ids)
+    loaded = tiny_loaded(family, num_hidden_layers=3)
+    payload = payload_of(say(SDE(layers=layers), loaded, store), store)
+    states = hidden_states(loaded, "What is 14 + 3?", payload.ids)
 
     assert payload.label.layers == layers
     assert payload.states is not None and payload.states.shape == (len(layers), 8, HIDDEN)
@@ -171,7 +171,7 @@ def test_the_same_weights_may_exchange_states() -> None:
 
 
 def test_other_weights_are_refused_by_name_and_by_what_would_help() -> None:
-    other, smaller = tiny_mind(seed=1, num_hidden_layers=3), tiny_mind(seed=1)
+    other, smaller = tiny_loaded(seed=1, num_hidden_layers=3), tiny_loaded(seed=1)
 
     with pytest.raises(ProtocolError, match="sde needs one model on both sides, but 'qwen2-0' and 'qwen2-1'") as same:
         SDE().check(MIND, other)
@@ -182,7 +182,7 @@ def test_other_weights_are_refused_by_name_and_by_what_would_help() -> None:
 
 
 def test_other_weights_of_one_shape_are_heard_where_the_user_allows_it(store: PayloadStore) -> None:
-    other, allowing = tiny_mind(seed=1, num_hidden_layers=3), SDE(allow_other_weights=True)
+    other, allowing = tiny_loaded(seed=1, num_hidden_layers=3), SDE(allow_other_weights=True)
     heard = Heard(say(SDE(), MIND, store))
 
     assert allowing.check(MIND, other) == "by sde between other weights, which is outside the paper"
@@ -193,7 +193,7 @@ def test_other_weights_of_one_shape_are_heard_where_the_user_allows_it(store: Pa
 def test_other_shapes_and_vocabularies_are_refused_whatever_is_allowed() -> None:
     longer = copy.deepcopy(tiny_tokenizer())
     longer.add_tokens(["sottovoce"])
-    others = [tiny_mind(), tiny_mind(hidden_size=48, num_hidden_layers=3)]
+    others = [tiny_loaded(), tiny_loaded(hidden_size=48, num_hidden_layers=3)]
     others.append(assemble("longer", tiny_model(num_hidden_layers=3, seed=1, vocab_size=301), longer))
 
     for other in others:
@@ -202,7 +202,7 @@ def test_other_shapes_and_vocabularies_are_refused_whatever_is_allowed() -> None
 
 
 def test_a_message_of_a_wider_model_is_heard_without_states(store: PayloadStore) -> None:
-    wide = tiny_mind(hidden_size=48, num_hidden_layers=3)
+    wide = tiny_loaded(hidden_size=48, num_hidden_layers=3)
 
     request = hear(SDE(allow_other_weights=True), MIND, store, Heard(say(SDE(), wide, store)))
 

@@ -17,7 +17,7 @@ from sottovoce.channels.message import Heard, Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import create_debate
-from sottovoce.models import Mind, assemble
+from sottovoce.models import LoadedModel, assemble
 from sottovoce.nodes.company import Models
 from sottovoce.nodes.settings import Debate
 from tests.support import tiny_model, tiny_tokenizer
@@ -100,14 +100,14 @@ def board(state: State) -> list[Message]:
 
 
 @cache
-def lonely_mind() -> Mind:
-    """A mind that runs each request alone, so that a run repeats bit for bit: cipher on random weights is chaotic."""
+def lonely_loaded() -> LoadedModel:
+    """A model that runs each request alone, so that a run repeats bit for bit: cipher on random weights is chaotic."""
     return assemble("lonely", tiny_model(max_position_embeddings=4096), tiny_tokenizer(), max_batch=1)
 
 
 def lonely(protocol: str, store: PayloadStore, **more: Any) -> HookedChatModel:
     """An agent that thinks with it."""
-    return HookedChatModel(protocol=protocol, loaded=lonely_mind(), store=store, max_tokens=6, **more)
+    return HookedChatModel(protocol=protocol, preloaded=lonely_loaded(), store=store, max_tokens=6, **more)
 
 
 def outcome(state: State) -> tuple[dict[tuple[int, str, str], str], object]:

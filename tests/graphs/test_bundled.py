@@ -22,7 +22,7 @@ def bundled(protocol: str, store: PayloadStore) -> HookedChatModel:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 @pytest.mark.parametrize(("name", "rule"), [("mad", "moderator"), ("reconcile", "weighted"), ("cmd", "vote")])
-def test_agents_of_one_mind_agree(name: str, rule: str, protocol: str, store: PayloadStore) -> None:
+def test_agents_of_one_loaded_agree(name: str, rule: str, protocol: str, store: PayloadStore) -> None:
     decision = held(built(name, bundled(protocol, store)), **EASY)["decision"]
     assert (decision["answer"], decision["rule"], decision["score"]) == ("22", rule, 1.0)
 

@@ -35,7 +35,7 @@ from tests.graphs.support import (
     heard,
     held,
     lonely,
-    lonely_mind,
+    lonely_loaded,
     marked,
     outcome,
     texts,
@@ -281,7 +281,7 @@ class Recording(HookedChatModel):
 
 
 def test_an_edited_message_is_read_in_its_new_words(store: PayloadStore) -> None:
-    model = Recording(protocol="cipher", loaded=lonely_mind(), store=store, max_tokens=6)
+    model = Recording(protocol="cipher", preloaded=lonely_loaded(), store=store, max_tokens=6)
     graph = debating(model, rounds=2, saver=InMemorySaver())
     held(graph, THREAD)
     snapshot = before_round(graph, 1)
@@ -293,7 +293,7 @@ def test_an_edited_message_is_read_in_its_new_words(store: PayloadStore) -> None
     assert [(message.text, message.latent is None) for message in spoken][1] == ("The answer is 9.", True)
     # Each prompt reads the own and the other's answer: of two messages only the one that nobody edited is latent.
     assert [[isinstance(piece, Rows) for piece in request.prompt].count(True) for request in model.requests] == [1, 1]
-    new_words = lonely_mind().chat.ids("The answer is 9.", plain=True)
+    new_words = lonely_loaded().chat.ids("The answer is 9.", plain=True)
     assert all(Ids(new_words) in request.prompt for request in model.requests)
 
 

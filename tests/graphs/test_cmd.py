@@ -179,7 +179,7 @@ def test_a_unique_maximum_is_the_answer_and_every_tie_goes_to_the_secretary(said
 # Representatives (Algorithm 1)
 
 SIX: list[Said] = [[20, 20], [20], [20], [21, 21], [21], [21]]
-"""Two groups, of one mind each."""
+"""Two groups, of one loaded model each."""
 
 
 def asked_in(model: ScriptedChatModel, round: int) -> list[str]:

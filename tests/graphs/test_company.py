@@ -13,7 +13,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ContextOverflow, ModelError, ProtocolError, UsageError
-from sottovoce.models import Mind, Request, Rows, assemble
+from sottovoce.models import LoadedModel, Request, Rows, assemble
 from sottovoce.nodes.company import Company
 from sottovoce.nodes.settings import Debate
 from tests.graphs.support import board, calls, debating, held
@@ -21,13 +21,13 @@ from tests.support import tiny_model, tiny_tokenizer
 
 
 @cache
-def mind(name: str, **config: Any) -> Mind:
+def loaded(name: str, **config: Any) -> LoadedModel:
     """Models that differ in weights (`config` in shape), over one vocabulary."""
     return assemble(name, tiny_model(seed=len(name), max_position_embeddings=4096, **config), tiny_tokenizer())
 
 
 @cache
-def stranger() -> Mind:
+def stranger() -> LoadedModel:
     """A model with a vocabulary of its own."""
     tokenizer = copy.deepcopy(tiny_tokenizer())
     tokenizer.add_tokens(["zebra"])
@@ -54,10 +54,10 @@ class Recording(HookedChatModel):
         return sum(len(each.edits) for each in self.requests)
 
 
-def agents(protocol: str, store: PayloadStore, *minds: Mind, **options: Any) -> dict[str, Recording]:
+def agents(protocol: str, store: PayloadStore, *loaded_models: LoadedModel, **options: Any) -> dict[str, Recording]:
     return {
-        f"agent_{i + 1}": Recording(protocol=protocol, loaded=mind, store=store, max_tokens=5, options=options)
-        for i, mind in enumerate(minds)
+        f"agent_{i + 1}": Recording(protocol=protocol, preloaded=loaded, store=store, max_tokens=5, options=options)
+        for i, loaded in enumerate(loaded_models)
     }
 
 
@@ -66,7 +66,7 @@ def agents(protocol: str, store: PayloadStore, *minds: Mind, **options: Any) -> 
 
 @pytest.mark.parametrize("protocol", ["cipher", "sde"])
 def test_edges_of_a_hosted_model_go_in_words_and_the_run_says_so(protocol: str, store: PayloadStore) -> None:
-    local = agents(protocol, store, mind("a"), mind("a"))
+    local = agents(protocol, store, loaded("a"), loaded("a"))
     hosted = ScriptedChatModel(["The answer is 22."] * 3, hooked=False)
     state = held(debating({**local, "agent_3": hosted}, agents=3, rounds=2))
     assert state["notes"] == [
@@ -86,13 +86,13 @@ def test_edges_of_a_hosted_model_go_in_words_and_the_run_says_so(protocol: str, 
 
 def test_a_hosted_model_beside_one_that_speaks_in_words_needs_no_note(store: PayloadStore) -> None:
     hosted = ScriptedChatModel(["The answer is 22."], hooked=False)
-    state = held(debating({**agents("nl", store, mind("a")), "agent_2": hosted}, rounds=1))
+    state = held(debating({**agents("nl", store, loaded("a")), "agent_2": hosted}, rounds=1))
     assert state["notes"] == []
 
 
 def test_under_a_latent_protocol_the_warmest_hosted_model_never_decides(store: PayloadStore) -> None:
     hosted = ScriptedChatModel(["The answer is 22."], hooked=False)
-    state = held(debating({"agent_1": hosted, "agent_2": agents("cipher", store, mind("a"))["agent_1"]}, rounds=1))
+    state = held(debating({"agent_1": hosted, "agent_2": agents("cipher", store, loaded("a"))["agent_1"]}, rounds=1))
     assert state["decision"]["why"].startswith("agent_2 has the lowest temperature")
 
 
@@ -100,14 +100,14 @@ def test_under_a_latent_protocol_the_warmest_hosted_model_never_decides(store: P
 
 
 def test_sde_between_two_models_is_refused_by_name_before_anybody_speaks(store: PayloadStore) -> None:
-    models = agents("sde", store, mind("a"), mind("bb"))
+    models = agents("sde", store, loaded("a"), loaded("bb"))
     with pytest.raises(ProtocolError, match="sde needs one model on both sides, but 'a' and 'bb' have different"):
         held(debating(models, rounds=2))
     assert not models["agent_1"].requests
 
 
 def test_sde_between_two_models_may_fall_back_to_words_edge_by_edge(store: PayloadStore) -> None:
-    models = agents("sde", store, mind("a"), mind("bb"), mind("a"))
+    models = agents("sde", store, loaded("a"), loaded("bb"), loaded("a"))
     state = held(debating(models, agents=3, rounds=2, fallback="nl"))
     assert [note.split(":")[0] for note in state["notes"]] == [
         "agent_2 hears agent_1 in words",
@@ -119,7 +119,7 @@ def test_sde_between_two_models_may_fall_back_to_words_edge_by_edge(store: Paylo
 
 
 def test_sde_between_models_of_equal_shape_may_be_allowed_and_is_noted(store: PayloadStore) -> None:
-    models = agents("sde", store, mind("a"), mind("bb"), allow_other_weights=True)
+    models = agents("sde", store, loaded("a"), loaded("bb"), allow_other_weights=True)
     state = held(debating(models, rounds=2))
     assert [model.edits() for model in models.values()] == [1, 1]
     assert state["notes"] == [
@@ -129,13 +129,13 @@ def test_sde_between_models_of_equal_shape_may_be_allowed_and_is_noted(store: Pa
 
 
 def test_cipher_between_models_of_one_vocabulary_carries_rows_in_the_hearer_s_table(store: PayloadStore) -> None:
-    models = agents("cipher", store, mind("a"), mind("wide", hidden_size=64))
+    models = agents("cipher", store, loaded("a"), loaded("wide", hidden_size=64))
     state = held(debating(models, rounds=2))
     assert state["notes"] == []
     first, second = (message for message in board(state) if message.round == 0)
     assert first.payload and second.payload
     for name, heard_from, own in (("agent_1", second, first), ("agent_2", first, second)):
-        table = models[name].mind.table
+        table = models[name].loaded.table
         assert heard_from.payload is not None and own.payload is not None
         sent = heard_from.payload.load(store).rows(table.key)
         assert sent is not None and sent.shape == (heard_from.payload.tokens, table.width)
@@ -148,7 +148,7 @@ def test_cipher_between_models_of_one_vocabulary_carries_rows_in_the_hearer_s_ta
 
 
 def test_cipher_across_vocabularies_is_refused_by_name_or_goes_in_words(store: PayloadStore) -> None:
-    models = agents("cipher", store, mind("a"), stranger())
+    models = agents("cipher", store, loaded("a"), stranger())
     with pytest.raises(ProtocolError, match=r"cipher needs one vocabulary, but 'a' .* and 'stranger' .*--fallback nl"):
         held(debating(models, rounds=2))
     assert not models["agent_1"].requests
@@ -159,8 +159,8 @@ def test_cipher_across_vocabularies_is_refused_by_name_or_goes_in_words(store: P
 
 def test_agents_that_speak_by_different_protocols_are_noted(store: PayloadStore) -> None:
     models = {
-        "agent_1": agents("cipher", store, mind("a"))["agent_1"],
-        "agent_2": agents("sde", store, mind("a"))["agent_1"],
+        "agent_1": agents("cipher", store, loaded("a"))["agent_1"],
+        "agent_2": agents("sde", store, loaded("a"))["agent_1"],
     }
     state = held(debating(models, rounds=2))
     assert [note.split(":")[0] for note in state["notes"]] == [
@@ -214,11 +214,11 @@ def test_settings_that_no_model_can_follow_are_refused(
 
 def test_given_models_and_a_protocol_that_is_not_theirs_contradict_each_other(store: PayloadStore) -> None:
     with pytest.raises(UsageError, match="protocol"):
-        held(debating(agents("sde", store, mind("a"), mind("a")), protocol="cipher", rounds=1))
+        held(debating(agents("sde", store, loaded("a"), loaded("a")), protocol="cipher", rounds=1))
 
 
 def test_the_state_names_the_protocol_that_is_spoken(store: PayloadStore) -> None:
-    state = held(debating(agents("sde", store, mind("a"), mind("a")), rounds=1))
+    state = held(debating(agents("sde", store, loaded("a"), loaded("a")), rounds=1))
     assert state["settings"]["protocol"] == "sde"
 
 
@@ -241,7 +241,7 @@ async def test_tokens_stream_out_of_the_graph_with_their_agent(folder: str, stor
 
 
 def test_given_models_keep_their_payloads_in_the_run_s_store(store: PayloadStore) -> None:
-    model = HookedChatModel(loaded=mind("a"), protocol="sde", max_tokens=6)
+    model = HookedChatModel(preloaded=loaded("a"), protocol="sde", max_tokens=6)
     (first, *_) = board(held(debating(model, store=store, rounds=1)))
     assert first.payload and store.get(first.payload.sha256)
 
@@ -275,6 +275,6 @@ def test_choices_are_lettered_for_whoever_reads_them() -> None:
 
 
 def test_a_prompt_that_is_too_long_names_the_agent_whose_it_was(store: PayloadStore) -> None:
-    model = HookedChatModel(loaded=mind("a"), max_tokens=100_000, store=store)
+    model = HookedChatModel(preloaded=loaded("a"), max_tokens=100_000, store=store)
     with pytest.raises(ContextOverflow, match=r"^agent_[12]: the prompt has \d+ tokens and the reply may take 100000"):
         held(debating(model, store=store, rounds=1))

@@ -348,13 +348,13 @@ def test_a_rule_can_end_it_by_what_agents_answer() -> None:
 
 
 def test_a_rule_can_change_the_prompt_as_it_is_sent() -> None:
-    class Reminding(AllHearAll):
+    class Reloadeding(AllHearAll):
         def modify(self, view: View, turns: list[Turn]) -> list[Turn]:
-            return [*turns, Turn("system", (f"Mind the signs, {view.agent}.",))]
+            return [*turns, Turn("system", (f"LoadedModel the signs, {view.agent}.",))]
 
     model = marked(2, 2)
-    held(discussing(Reminding(2), model, agents=2))
-    assert all(call.turns[-1].text == f"Mind the signs, {call.agent}." for call in model.asked)
+    held(discussing(Reloadeding(2), model, agents=2))
+    assert all(call.turns[-1].text == f"LoadedModel the signs, {call.agent}." for call in model.asked)
 
 
 class Strict(AllHearAll):

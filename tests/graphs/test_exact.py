@@ -35,10 +35,10 @@ def beside(store: PayloadStore, i: int) -> State:
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
 def test_a_debate_is_equal_to_the_bit_alone_and_beside_eight_others(protocol: Any, store: PayloadStore) -> None:
-    mind = load(device="cpu", exact=True)
-    fresh = HookedChatModel(loaded=mind.behind(mind.engine.twin(exact=True)), protocol=protocol, max_tokens=40)
+    loaded = load(device="cpu", exact=True)
+    fresh = HookedChatModel(preloaded=loaded.behind(loaded.engine.twin(exact=True)), protocol=protocol, max_tokens=40)
     alone = said(held(debating(fresh, store=store, rounds=2)))
-    graph, tally = debating(protocol=protocol, store=store, **EXACT), mind.engine.tally
+    graph, tally = debating(protocol=protocol, store=store, **EXACT), loaded.engine.tally
     tally.widest = 0
 
     with ThreadPoolExecutor(9) as pool:

@@ -14,7 +14,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
-from sottovoce.models import Mind, assemble
+from sottovoce.models import LoadedModel, assemble
 from sottovoce.nodes.company import Models
 from tests.graphs.support import KEYS, QUESTION, Graph, held, lonely, outcome
 from tests.support import tiny_model, tiny_tokenizer
@@ -41,13 +41,13 @@ def steps(graph: Graph) -> list[Any]:
 
 
 @cache
-def exact_mind() -> Mind:
-    """A mind whose bits do not depend on what was read before: cipher on random weights amplifies any rounding."""
+def exact_loaded() -> LoadedModel:
+    """A model whose bits do not depend on what was read before: cipher on random weights amplifies any rounding."""
     return assemble("exact", tiny_model(max_position_embeddings=4096), tiny_tokenizer(), exact=True)
 
 
 def exact(store: PayloadStore) -> HookedChatModel:
-    return HookedChatModel(protocol="cipher", loaded=exact_mind(), store=store, max_tokens=6)
+    return HookedChatModel(protocol="cipher", preloaded=exact_loaded(), store=store, max_tokens=6)
 
 
 @pytest.mark.parametrize("name", SETTINGS)

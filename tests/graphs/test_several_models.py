@@ -14,7 +14,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli import main
 from sottovoce.errors import ProtocolError
-from sottovoce.models import Mind, load, unload
+from sottovoce.models import LoadedModel, load, unload
 from tests.graphs.support import State, board, debating, held, texts
 from tests.models import quantise
 from tests.support import tiny_model, tiny_tokenizer
@@ -108,14 +108,14 @@ def test_models_that_are_given_as_objects_may_be_several(models: dict[str, str],
 
 
 @pytest.fixture
-def alone(models: dict[str, str]) -> Mind:
+def alone(models: dict[str, str]) -> LoadedModel:
     """A model that nobody has used yet, with its engine at rest."""
     unload(models["one"])
     return load(models["one"])
 
 
 def test_discussions_held_at_once_share_one_model_and_one_engine(
-    alone: Mind, models: dict[str, str], store: PayloadStore
+    alone: LoadedModel, models: dict[str, str], store: PayloadStore
 ) -> None:
     graphs = [debating(protocol=name, model=[models["one"]], store=store, **FAST) for name in ("nl", "cipher", "sde")]
     before = set(threading.enumerate())
@@ -126,7 +126,7 @@ def test_discussions_held_at_once_share_one_model_and_one_engine(
     assert len(set(threading.enumerate()) - before) == 1  # its engine's: whoever thought, thought there
 
 
-def test_a_model_named_twice_is_loaded_once(alone: Mind, models: dict[str, str], store: PayloadStore) -> None:
+def test_a_model_named_twice_is_loaded_once(alone: LoadedModel, models: dict[str, str], store: PayloadStore) -> None:
     other, before = str(Path(models["one"]) / ".." / "one"), set(threading.enumerate())
     held(debating(model=[models["one"], other], store=store, **FAST))
     assert load(other) is alone

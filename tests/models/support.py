@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from sottovoce.models import Engine, Feed, Ids, Mind, Request, Rows, assemble
+from sottovoce.models import Engine, Feed, Ids, LoadedModel, Request, Rows, assemble
 from sottovoce.models.prefix import PrefixCache
 from tests.support import HIDDEN, ids, request, tiny_model, tiny_tokenizer
 
@@ -21,8 +21,8 @@ Matrix = torch.Tensor
 Kind = TypeVar("Kind")
 
 
-def fresh(family: str = "qwen2", shape: Mapping[str, Any] | None = None, **options: Any) -> Mind:
-    """A mind whose engine has no past; `shape` as `tiny_model`, options as `assemble` take them."""
+def fresh(family: str = "qwen2", shape: Mapping[str, Any] | None = None, **options: Any) -> LoadedModel:
+    """A loaded model whose engine has no past; `shape` as `tiny_model`, options as `assemble` take them."""
     return assemble("fresh", tiny_model(family, **(shape or {})), tiny_tokenizer(), **options)
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sottovoce.errors import EngineError, UsageError
-from sottovoce.models import Engine, Feed, Ids, Mind, Record, Reply, Request, Rows, Sampling
+from sottovoce.models import Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling
 from sottovoce.models.batch import CHUNK, Batch
 from sottovoce.models.layers import hooked
 from sottovoce.models.row import Job, Row
@@ -137,9 +137,9 @@ def test_a_long_prompt_does_not_stop_those_who_decode() -> None:
     assert (engine.tally.passes, engine.tally.steps) == (1 + 7, 40)
 
 
-def plain(mind: Mind, asked: Request) -> Any:  # Any: a model's output, by the names it has there
+def plain(loaded: LoadedModel, asked: Request) -> Any:  # Any: a model's output, by the names it has there
     """One forward pass of the unmodified model over the whole prompt, its edits added by hand."""
-    pieces = [mind.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in asked.prompt]
+    pieces = [loaded.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in asked.prompt]
 
     def by_hand(layer: int, hidden: Matrix) -> Matrix:
         hidden = hidden.clone()
@@ -149,22 +149,22 @@ def plain(mind: Mind, asked: Request) -> Any:  # Any: a model's output, by the n
         return hidden
 
     changes = {each.layer: lambda h, layer=each.layer: by_hand(layer, h) for each in asked.edits}
-    with hooked(mind.network.layers, changes), torch.inference_mode():
-        return mind.model(inputs_embeds=torch.cat(pieces)[None], output_hidden_states=True)
+    with hooked(loaded.network.layers, changes), torch.inference_mode():
+        return loaded.model(inputs_embeds=torch.cat(pieces)[None], output_hidden_states=True)
 
 
 @pytest.mark.parametrize("family", ["qwen2", "gemma2", "gpt2"])
 def test_a_prompt_read_in_chunks_beside_others_reads_as_in_one_pass(family: str) -> None:
-    mind = fresh(family, {**LONG, "n_positions": None, "sharp": 0.1}, reuse=False)
+    loaded = fresh(family, {**LONG, "n_positions": None, "sharp": 0.1}, reuse=False)
     pieces = (words(CHUNK - 3), rows(9), words(CHUNK + 2, seed=1))
     changes = (edit(0, CHUNK - 5, 20), edit(1, 2 * CHUNK - 2, 4, seed=1))
     asked = request(pieces, 1, edits=changes, record=Record((0, 1), final_norm=True, stats=True, top=3))
     long: list[Future[Reply]] = []
 
-    mind.engine.run(stepping(20, {2: lambda: long.append(mind.engine.submit(asked))}))
-    reply, whole = long[0].result(LIMIT), plain(mind, asked)
+    loaded.engine.run(stepping(20, {2: lambda: long.append(loaded.engine.submit(asked))}))
+    reply, whole = long[0].result(LIMIT), plain(loaded, asked)
 
-    assert mind.engine.tally.passes > 3
+    assert loaded.engine.tally.passes > 3
     assert close(reply.states[0][0], whole.hidden_states[1][0, -1])
     assert close(reply.states[1][0], whole.hidden_states[2][0, -1])
     assert reply.stats is not None
@@ -172,12 +172,12 @@ def test_a_prompt_read_in_chunks_beside_others_reads_as_in_one_pass(family: str)
 
 
 def test_prompts_of_all_lengths_are_read_together_as_each_alone() -> None:
-    mind = fresh(shape=LONG, reuse=False)
+    loaded = fresh(shape=LONG, reuse=False)
     asked = [request((words(n, seed=n),), 4, record=EVERYTHING) for n in (1, 3, 40, 200, 201, 700, 1500)]
-    alone = [mind.engine.run(each) for each in asked]
+    alone = [loaded.engine.run(each) for each in asked]
 
-    with busy(mind.engine):
-        submitted = [mind.engine.submit(each) for each in asked]
+    with busy(loaded.engine):
+        submitted = [loaded.engine.submit(each) for each in asked]
 
     for found, expected in zip(submitted, alone, strict=True):
         assert same_reply(found.result(LIMIT), expected)
@@ -235,14 +235,14 @@ def test_a_last_state_that_is_no_number_leaves_nothing_to_who_sits_there_next() 
     assert sound(engine)
 
 
-def breaking(mind: Mind, breaks: Callable[[int, int], Exception | None]) -> Any:  # Any: torch's handle
+def breaking(loaded: LoadedModel, breaks: Callable[[int, int], Exception | None]) -> Any:  # Any: torch's handle
     """A hook that raises what `breaks` says of a pass of so many rows and queries."""
 
     def look(_module: object, inputs: tuple[Matrix, ...]) -> None:
         if error := breaks(*inputs[0].shape[:2]):
             raise error
 
-    return mind.network.layers[1].register_forward_pre_hook(look)
+    return loaded.network.layers[1].register_forward_pre_hook(look)
 
 
 def no_room(error: Exception, *, prompts: bool, steps: bool, most: int) -> Callable[[int, int], Exception | None]:
@@ -257,20 +257,20 @@ def no_room(error: Exception, *, prompts: bool, steps: bool, most: int) -> Calla
     ids=["device", "python", "cpu"],
 )
 def test_where_memory_runs_out_fewer_go_on_together(prompts: bool, steps: bool, most: int, error: Exception) -> None:
-    mind = fresh()
+    loaded = fresh()
     asked = [request((words(n + 2, seed=n),), 3 + n, record=EVERYTHING) for n in range(8)]
-    alone = [mind.engine.twin(reuse=False).run(each) for each in asked]
+    alone = [loaded.engine.twin(reuse=False).run(each) for each in asked]
 
-    handle = breaking(mind, no_room(error, prompts=prompts, steps=steps, most=most))
-    with busy(mind.engine):
-        submitted = [mind.engine.submit(each) for each in asked]
+    handle = breaking(loaded, no_room(error, prompts=prompts, steps=steps, most=most))
+    with busy(loaded.engine):
+        submitted = [loaded.engine.submit(each) for each in asked]
     found = [each.result(LIMIT) for each in submitted]
     handle.remove()
 
     assert all(map(same_reply, found, alone))
-    assert mind.engine.tally.restarts > 0
-    mind.engine.run_all(asked)
-    assert mind.engine.tally.widest == 8  # once memory is there again
+    assert loaded.engine.tally.restarts > 0
+    loaded.engine.run_all(asked)
+    assert loaded.engine.tally.widest == 8  # once memory is there again
 
 
 def test_prefixes_are_given_up_before_any_row_begins_anew() -> None:
@@ -290,14 +290,14 @@ def test_prefixes_are_given_up_before_any_row_begins_anew() -> None:
 
 @pytest.mark.parametrize("queries", ["prompts", "steps"])
 def test_a_pass_that_breaks_in_company_is_made_by_each_alone(queries: str) -> None:
-    mind = fresh()
+    loaded = fresh()
     asked = [request((words(n + 2, seed=n),), 5, record=EVERYTHING) for n in range(5)]
-    alone = [mind.engine.twin(reuse=False).run(each) for each in asked]
+    alone = [loaded.engine.twin(reuse=False).run(each) for each in asked]
 
     error = ZeroDivisionError("in company")
-    handle = breaking(mind, no_room(error, prompts=queries == "prompts", steps=queries == "steps", most=1))
-    with busy(mind.engine):
-        submitted = [mind.engine.submit(each) for each in asked]
+    handle = breaking(loaded, no_room(error, prompts=queries == "prompts", steps=queries == "steps", most=1))
+    with busy(loaded.engine):
+        submitted = [loaded.engine.submit(each) for each in asked]
     found = [each.result(LIMIT) for each in submitted]
     handle.remove()
 
@@ -306,11 +306,11 @@ def test_a_pass_that_breaks_in_company_is_made_by_each_alone(queries: str) -> No
 
 def test_memory_that_runs_out_while_prompts_are_read_one_by_one_splits_the_batch() -> None:
     """A pass breaks in company, and then again, for want of memory, at the first row alone."""
-    mind = fresh(reuse=False)
+    loaded = fresh(reuse=False)
     errors = iter([ZeroDivisionError("in company"), torch.OutOfMemoryError("alone")])
-    with busy(mind.engine):
-        handle = breaking(mind, lambda *_: next(errors, None))
-        submitted = [mind.engine.submit(request((words(n),))) for n in (9, 3, 5, 7)]
+    with busy(loaded.engine):
+        handle = breaking(loaded, lambda *_: next(errors, None))
+        submitted = [loaded.engine.submit(request((words(n),))) for n in (9, 3, 5, 7)]
     replies = [each.result(SOON) for each in submitted]
     handle.remove()
 
@@ -318,9 +318,9 @@ def test_memory_that_runs_out_while_prompts_are_read_one_by_one_splits_the_batch
 
 
 def test_where_the_engine_itself_breaks_all_that_is_under_way_ends_with_that() -> None:
-    mind, ended = fresh(), list[Row]()
-    detokenizers = {special: mind.detokenizer(special=special) for special in (False, True)}
-    batch = Batch(mind.network, detokenizers, Limits(2), Tally())
+    loaded, ended = fresh(), list[Row]()
+    detokenizers = {special: loaded.detokenizer(special=special) for special in (False, True)}
+    batch = Batch(loaded.network, detokenizers, Limits(2), Tally())
     batch.waiting.extend(Job(request(), ended.append) for _ in range(3))
     batch.turn()
 
@@ -452,12 +452,12 @@ def test_an_error_that_somebody_keeps_holds_no_keys_and_values(
 # Sabotage
 
 
-def batch_of(mind: Mind, *jobs: Job) -> Batch:
+def batch_of(loaded: LoadedModel, *jobs: Job) -> Batch:
     """A batch before which jobs wait; one of them was cancelled perhaps."""
-    detokenizers = {special: mind.detokenizer(special=special) for special in (False, True)}
+    detokenizers = {special: loaded.detokenizer(special=special) for special in (False, True)}
     cancels = threading.Event()
     cancels.set()
-    batch = Batch(mind.network, detokenizers, Limits(4), Tally(), cancels)
+    batch = Batch(loaded.network, detokenizers, Limits(4), Tally(), cancels)
     batch.waiting.extend(jobs)
     return batch
 
@@ -480,10 +480,10 @@ def test_where_seating_breaks_nobody_is_forgotten(at: int) -> None:
     def breaks() -> bool:
         raise ZeroDivisionError("ours")
 
-    mind, ended = fresh(), list[Row]()
+    loaded, ended = fresh(), list[Row]()
     jobs = [Job(request(), ended.append) for _ in range(3)]
     jobs[at] = Job(request(), ended.append, cancelled=breaks)
-    batch = batch_of(mind, *jobs)
+    batch = batch_of(loaded, *jobs)
     batch._cancels.clear()
 
     with pytest.raises(ZeroDivisionError):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import torch
 
-from sottovoce.models import Engine, Feed, Mind, Record, Request, Sampling, assemble
+from sottovoce.models import Engine, Feed, LoadedModel, Record, Request, Sampling, assemble
 from sottovoce.models.network import Network
-from tests.support import VOCABULARY, request, same_reply, tiny_mind, tiny_model, tiny_tokenizer
+from tests.support import VOCABULARY, request, same_reply, tiny_loaded, tiny_model, tiny_tokenizer
 
 
 class Stepped(Network):
@@ -23,28 +23,28 @@ def company(feed: Feed = Feed(), sampling: Sampling = Sampling()) -> list[Reques
     return [request("word " * n, 4 + n, feed=feed, sampling=sampling, record=record) for n in range(1, 12)]
 
 
-def stepped(mind: Mind) -> Engine:
-    network = Stepped(mind.model, VOCABULARY)
-    detokenizers = {special: mind.detokenizer(special=special) for special in (False, True)}
+def stepped(loaded: LoadedModel) -> Engine:
+    network = Stepped(loaded.model, VOCABULARY)
+    detokenizers = {special: loaded.detokenizer(special=special) for special in (False, True)}
     return Engine(network, detokenizers, reuse=False)
 
 
 @pytest.mark.parametrize("family", ["qwen2", "gemma2", "gpt2", "mpt", "phi3-window"])
 def test_padded_steps_give_what_plain_ones_give(family: str) -> None:
-    mind = tiny_mind(family)
-    engine = stepped(mind)
+    loaded = tiny_loaded(family)
+    engine = stepped(loaded)
 
     found = engine.run_all(company())
 
     assert engine.tally.widest > 8
-    assert all(map(same_reply, found, mind.engine.twin(reuse=False).run_all(company())))
+    assert all(map(same_reply, found, loaded.engine.twin(reuse=False).run_all(company())))
 
 
 def test_padded_steps_of_means_give_what_plain_ones_give() -> None:
-    mind = tiny_mind(sharp=0.03)  # calm: a sharp model would grow what float32 rounds
+    loaded = tiny_loaded(sharp=0.03)  # calm: a sharp model would grow what float32 rounds
     asked = company(Feed("mean"), Sampling(1.0))
 
-    assert all(map(same_reply, stepped(mind).run_all(asked), mind.engine.twin(reuse=False).run_all(asked)))
+    assert all(map(same_reply, stepped(loaded).run_all(asked), loaded.engine.twin(reuse=False).run_all(asked)))
 
 
 @pytest.mark.gpu
@@ -52,12 +52,12 @@ def test_padded_steps_of_means_give_what_plain_ones_give() -> None:
 def test_captured_steps_give_what_steps_as_ever_give() -> None:
     model = tiny_model()
     torch.nn.Module.to(model, "cuda")
-    mind = assemble("on cuda", model, tiny_tokenizer())
-    handle = mind.model.register_forward_hook(lambda *_: None)  # with a hook of ours, nothing is captured
-    expected = mind.engine.twin(reuse=False).run_all(company() * 3)
+    loaded = assemble("on cuda", model, tiny_tokenizer())
+    handle = loaded.model.register_forward_hook(lambda *_: None)  # with a hook of ours, nothing is captured
+    expected = loaded.engine.twin(reuse=False).run_all(company() * 3)
     handle.remove()
 
-    found = mind.engine.twin(reuse=False).run_all(company() * 3)
+    found = loaded.engine.twin(reuse=False).run_all(company() * 3)
 
-    assert mind.network.captures
+    assert loaded.network.captures
     assert all(map(same_reply, found, expected))

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 from transformers import PreTrainedModel
 
-from sottovoce.models import Edit, Feed, Ids, Mind, Record, Reply, Request, Sampling, Stop, Table, assemble
+from sottovoce.models import Edit, Feed, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop, Table, assemble
 from sottovoce.models.layers import hooked
 from tests.support import (
     HIDDEN,
@@ -18,12 +18,12 @@ from tests.support import (
     edit,
     ids,
     noise,
-    reciting_mind,
+    reciting_loaded,
     request,
     rows,
     same_reply,
     text,
-    tiny_mind,
+    tiny_loaded,
     tiny_model,
     tiny_tokenizer,
 )
@@ -40,11 +40,11 @@ def prompt_of(asked: Request) -> torch.Tensor:
     return torch.tensor([[id for piece in asked.prompt if isinstance(piece, Ids) for id in piece.ids]])
 
 
-def generate(mind: Mind, asked: Request, **options: object) -> tuple[int, ...]:
+def generate(loaded: LoadedModel, asked: Request, **options: object) -> tuple[int, ...]:
     """What transformers.generate adds to the prompt."""
     prompt = prompt_of(asked)
     mask, n = torch.ones_like(prompt), asked.stop.max_new
-    out: torch.Tensor = mind.model.generate(  # type: ignore[operator]  # transformers hides it from types
+    out: torch.Tensor = loaded.model.generate(  # type: ignore[operator]  # transformers hides it from types
         prompt, attention_mask=mask, max_new_tokens=n, min_new_tokens=n, do_sample=False, **options
     )
     return tuple(out[0, prompt.shape[1] :].tolist())
@@ -62,34 +62,34 @@ def logits_of(model: PreTrainedModel, **inputs: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("penalty", [1.05, 1.5, 0.9])
 def test_greedy_with_a_repetition_penalty_is_what_transformers_generates(penalty: float) -> None:
-    mind = tiny_mind()
+    loaded = tiny_loaded()
     asked = request((Ids(tuple(range(3, 200))),), 30)  # a prompt of most tokens: the penalty counts it too
     penalised = replace(asked, sampling=Sampling(repetition_penalty=penalty))
 
-    found = mind.engine.run(penalised).ids
+    found = loaded.engine.run(penalised).ids
 
-    assert found == generate(mind, asked, repetition_penalty=penalty, eos_token_id=None)
-    assert found != mind.engine.run(asked).ids
+    assert found == generate(loaded, asked, repetition_penalty=penalty, eos_token_id=None)
+    assert found != loaded.engine.run(asked).ids
 
 
 @pytest.mark.parametrize(
     "sampling", [Sampling(1e-6), Sampling(1e-38), Sampling(5.0, top_k=1), Sampling(5.0, top_p=1e-9)]
 )
 def test_sampling_that_leaves_one_token_is_greedy(sampling: Sampling) -> None:
-    engine = tiny_mind().engine
+    engine = tiny_loaded().engine
 
     assert engine.run(request(sampling=sampling)).ids == engine.run(request()).ids
 
 
 def test_a_seed_fixes_a_sampled_reply() -> None:
-    engine = tiny_mind().engine
+    engine = tiny_loaded().engine
     first, again, other = [request(sampling=Sampling(1.0, seed=seed)) for seed in (1, 1, 2)]
 
     assert engine.run(first).ids == engine.run(again).ids != engine.run(other).ids
 
 
 def test_a_longer_limit_begins_with_the_same_sampled_tokens() -> None:
-    engine, sampling = tiny_mind().engine, Sampling(1.0, seed=4)
+    engine, sampling = tiny_loaded().engine, Sampling(1.0, seed=4)
 
     short, long = [engine.run(request(max_new=n, sampling=sampling)) for n in (5, 40)]
 
@@ -101,11 +101,11 @@ def test_tokens_beyond_the_tokenizer_are_never_said() -> None:
     head = padded.get_output_embeddings().weight
     assert isinstance(head, torch.Tensor)
     head.data[VOCABULARY:] = 50 * noise(20, HIDDEN)  # so that one of them has by far the largest logit
-    asked, mind = request(max_new=12), assemble("padded", padded, tiny_tokenizer())
+    asked, loaded = request(max_new=12), assemble("padded", padded, tiny_tokenizer())
 
-    assert max(generate(mind, asked, eos_token_id=None)) >= VOCABULARY
-    assert max(mind.engine.run(asked).ids) < VOCABULARY
-    assert max(mind.engine.run(replace(asked, feed=MEAN, sampling=Sampling(1.0))).ids) < VOCABULARY
+    assert max(generate(loaded, asked, eos_token_id=None)) >= VOCABULARY
+    assert max(loaded.engine.run(asked).ids) < VOCABULARY
+    assert max(loaded.engine.run(replace(asked, feed=MEAN, sampling=Sampling(1.0))).ids) < VOCABULARY
 
 
 # Batches
@@ -127,10 +127,10 @@ def company() -> list[Request]:
 
 
 def test_a_batch_gives_each_request_what_it_gets_alone() -> None:
-    mind = tiny_mind()
+    loaded = tiny_loaded()
 
-    alone = [mind.engine.run(asked) for asked in company()]
-    engine = mind.engine.twin()
+    alone = [loaded.engine.run(asked) for asked in company()]
+    engine = loaded.engine.twin()
     together = engine.run_all(company())
 
     assert engine.tally.widest >= len(alone) - 1  # one of them ends with its first token
@@ -139,7 +139,7 @@ def test_a_batch_gives_each_request_what_it_gets_alone() -> None:
 
 
 def test_the_order_of_a_batch_does_not_matter() -> None:
-    engine = tiny_mind().engine
+    engine = tiny_loaded().engine
 
     forwards, backwards = engine.run_all(company()), engine.run_all(company()[::-1])
 
@@ -147,7 +147,7 @@ def test_the_order_of_a_batch_does_not_matter() -> None:
 
 
 def test_padding_before_a_prompt_changes_nothing() -> None:
-    engine = tiny_mind().engine
+    engine = tiny_loaded().engine
     short = request("Hi", record=EVERYTHING)
 
     for length in (2, 20, 90):
@@ -156,7 +156,7 @@ def test_padding_before_a_prompt_changes_nothing() -> None:
 
 
 def test_the_same_request_twice_gives_the_same_reply_to_the_bit() -> None:
-    engine = tiny_mind().engine.twin(reuse=False)
+    engine = tiny_loaded().engine.twin(reuse=False)
 
     for asked in company():
         first, again = engine.run(asked), engine.run(asked)
@@ -169,7 +169,7 @@ def test_the_same_request_twice_gives_the_same_reply_to_the_bit() -> None:
 
 
 def test_an_edit_is_what_a_hook_by_hand_does() -> None:
-    mind = tiny_mind()
+    loaded = tiny_loaded()
     changes = (edit(0, 2, 4), edit(1, 1, 3, seed=1), edit(0, 6, 1, seed=2))
     asked = request(edits=changes, record=Record(stats=True, top=VOCABULARY))
 
@@ -180,16 +180,16 @@ def test_an_edit_is_what_a_hook_by_hand_does() -> None:
                 hidden[0, change.at : change.at + len(change.delta)] += change.delta
         return hidden
 
-    with hooked(mind.network.layers, {layer: lambda h, layer=layer: by_hand(layer, h) for layer in (0, 1)}):  # type: ignore[misc]
-        expected = logits_of(mind.model, input_ids=prompt_of(asked)).log_softmax(-1)
+    with hooked(loaded.network.layers, {layer: lambda h, layer=layer: by_hand(layer, h) for layer in (0, 1)}):  # type: ignore[misc]
+        expected = logits_of(loaded.model, input_ids=prompt_of(asked)).log_softmax(-1)
 
-    stats = mind.engine.run(asked).stats
+    stats = loaded.engine.run(asked).stats
     assert stats is not None
     assert close(stats.top_logprobs[0], expected[stats.top_ids[0]])
 
 
 def test_an_edit_acts_in_the_prefill_alone() -> None:
-    mind = tiny_mind()
+    loaded = tiny_loaded()
     asked = request(edits=(edit(0, 2, 4),))
     n = asked.length
 
@@ -199,14 +199,14 @@ def test_an_edit_acts_in_the_prefill_alone() -> None:
             hidden[0, 2:6] += asked.edits[0].delta
         return hidden
 
-    with hooked(mind.network.layers, {0: once}):
-        expected = generate(mind, asked, eos_token_id=None)
+    with hooked(loaded.network.layers, {0: once}):
+        expected = generate(loaded, asked, eos_token_id=None)
 
-    assert mind.engine.run(asked).ids == expected != mind.engine.run(replace(asked, edits=())).ids
+    assert loaded.engine.run(asked).ids == expected != loaded.engine.run(replace(asked, edits=())).ids
 
 
 def test_an_edit_reaches_its_layer_and_those_above_from_its_position_on() -> None:
-    engine, n = tiny_mind().engine.twin(reuse=False), request().length
+    engine, n = tiny_loaded().engine.twin(reuse=False), request().length
     recorded = request(max_new=1, record=Record((0, 1)))
 
     plain = engine.run(recorded).states
@@ -219,7 +219,7 @@ def test_an_edit_reaches_its_layer_and_those_above_from_its_position_on() -> Non
 
 
 def test_zero_deltas_change_nothing_to_the_bit() -> None:
-    engine, asked = tiny_mind().engine.twin(reuse=False), request(record=EVERYTHING)
+    engine, asked = tiny_loaded().engine.twin(reuse=False), request(record=EVERYTHING)
     zero = tuple(Edit(layer, 1, torch.zeros(5, HIDDEN)) for layer in (0, 1))
 
     found, expected = engine.run(replace(asked, edits=zero)), engine.run(asked)
@@ -229,23 +229,23 @@ def test_zero_deltas_change_nothing_to_the_bit() -> None:
 
 
 def test_hooks_leave_no_trace() -> None:
-    mind = tiny_mind()
-    before, plain = hooks(mind.model), logits_of(mind.model, input_ids=prompt_of(request()))
+    loaded = tiny_loaded()
+    before, plain = hooks(loaded.model), logits_of(loaded.model, input_ids=prompt_of(request()))
 
-    mind.engine.run(request(edits=(edit(0, 2, 4),), record=EVERYTHING))
+    loaded.engine.run(request(edits=(edit(0, 2, 4),), record=EVERYTHING))
 
-    assert hooks(mind.model) == before
-    assert torch.equal(logits_of(mind.model, input_ids=prompt_of(request())), plain)
+    assert hooks(loaded.model) == before
+    assert torch.equal(logits_of(loaded.model, input_ids=prompt_of(request())), plain)
 
 
 def test_bfloat16_models_take_and_give_their_own_dtype() -> None:
-    mind = assemble("half", tiny_model().bfloat16(), tiny_tokenizer())
+    loaded = assemble("half", tiny_model().bfloat16(), tiny_tokenizer())
     asked = request((Ids(ids("Hi")), rows(3)), edits=(edit(0, 1, 2),), record=EVERYTHING)
 
-    drawn = mind.engine.run(asked)
-    means = mind.engine.run(replace(asked, feed=MEAN, sampling=Sampling(1.0)))
+    drawn = loaded.engine.run(asked)
+    means = loaded.engine.run(replace(asked, feed=MEAN, sampling=Sampling(1.0)))
 
-    assert drawn.states[0].dtype == means.rows[mind.table.key].dtype == torch.bfloat16
+    assert drawn.states[0].dtype == means.rows[loaded.table.key].dtype == torch.bfloat16
     assert drawn.stats is not None and drawn.stats.logprob.dtype == torch.float32
 
 
@@ -254,63 +254,65 @@ def test_bfloat16_models_take_and_give_their_own_dtype() -> None:
 
 @pytest.mark.parametrize("temperature", [0.0, 1e-6, 1e-38])
 def test_means_at_temperature_zero_are_the_greedy_tokens(temperature: float) -> None:
-    mind, asked = tiny_mind(), request(max_new=12, record=Record(stats=True))
+    loaded, asked = tiny_loaded(), request(max_new=12, record=Record(stats=True))
 
-    means = mind.engine.run(replace(asked, feed=MEAN, sampling=Sampling(temperature)))
-    tokens = mind.engine.run(asked)
+    means = loaded.engine.run(replace(asked, feed=MEAN, sampling=Sampling(temperature)))
+    tokens = loaded.engine.run(asked)
 
     assert means.ids == tokens.ids
-    assert torch.equal(means.rows[mind.table.key], mind.table.rows[list(tokens.ids)])
+    assert torch.equal(means.rows[loaded.table.key], loaded.table.rows[list(tokens.ids)])
     assert means.stats is not None and tokens.stats is not None
     assert close(means.stats.logprob, tokens.stats.logprob)
 
 
 @pytest.mark.parametrize("temperature", [0.5, 1.0, 3.0])
 def test_a_mean_is_the_softmax_over_the_table_computed_by_hand(temperature: float) -> None:
-    mind = tiny_mind()
+    loaded = tiny_loaded()
     asked = request(max_new=3, feed=MEAN, sampling=Sampling(temperature))
-    inputs = mind.table.rows[prompt_of(asked)]  # (1, n, E)
+    inputs = loaded.table.rows[prompt_of(asked)]  # (1, n, E)
     for _ in range(3):  # few steps: feedback amplifies float32 noise
-        p = (logits_of(mind.model, inputs_embeds=inputs) / temperature).softmax(-1)
-        inputs = torch.cat([inputs, (p @ mind.table.rows)[None, None]], 1)
+        p = (logits_of(loaded.model, inputs_embeds=inputs) / temperature).softmax(-1)
+        inputs = torch.cat([inputs, (p @ loaded.table.rows)[None, None]], 1)
 
-    found = mind.engine.run(asked).rows[mind.table.key]
+    found = loaded.engine.run(asked).rows[loaded.table.key]
 
     assert close(found, inputs[0, -3:], relative=1e-4)  # three steps of feedback
 
 
 def test_other_tables_are_averaged_under_the_same_weights() -> None:
-    mind, wide = tiny_mind(), Table(noise(VOCABULARY, 48))
+    loaded, wide = tiny_loaded(), Table(noise(VOCABULARY, 48))
     asked = request(max_new=2, feed=Feed("mean", tables=(wide,)), sampling=Sampling(1.0))
-    p = logits_of(mind.model, input_ids=prompt_of(asked)).softmax(-1)
+    p = logits_of(loaded.model, input_ids=prompt_of(asked)).softmax(-1)
 
-    reply = mind.engine.run(asked)
+    reply = loaded.engine.run(asked)
 
-    assert set(reply.rows) == {mind.table.key, wide.key}
+    assert set(reply.rows) == {loaded.table.key, wide.key}
     assert close(reply.rows[wide.key][0], p @ wide.rows)
-    assert torch.equal(reply.rows[mind.table.key], mind.engine.run(replace(asked, feed=MEAN)).rows[mind.table.key])
+    assert torch.equal(
+        reply.rows[loaded.table.key], loaded.engine.run(replace(asked, feed=MEAN)).rows[loaded.table.key]
+    )
 
 
 def test_neighbours_with_other_tables_and_weights_do_not_mix() -> None:
-    mind, wide = tiny_mind(), Table(noise(VOCABULARY, 48))
+    loaded, wide = tiny_loaded(), Table(noise(VOCABULARY, 48))
     flat = Feed("mean", lambda logits, p: torch.full_like(p, 1 / VOCABULARY))
     asked = [
         request(max_new=1, feed=feed, sampling=Sampling(1.0)) for feed in (MEAN, flat, Feed("mean", tables=(wide,)))
     ]
 
-    plain, averaged, both = mind.engine.run_all(asked)
+    plain, averaged, both = loaded.engine.run_all(asked)
 
-    assert close(averaged.rows[mind.table.key][0], mind.table.rows.mean(0))
-    assert close(both.rows[mind.table.key], plain.rows[mind.table.key])
-    assert [set(reply.rows) for reply in (plain, averaged)] == [{mind.table.key}] * 2
+    assert close(averaged.rows[loaded.table.key][0], loaded.table.rows.mean(0))
+    assert close(both.rows[loaded.table.key], plain.rows[loaded.table.key])
+    assert [set(reply.rows) for reply in (plain, averaged)] == [{loaded.table.key}] * 2
 
 
 def test_the_sparse_form_holds_the_largest_weights_and_their_mass() -> None:
-    mind = tiny_mind()
+    loaded = tiny_loaded()
     asked = request(max_new=2, feed=MEAN, sampling=Sampling(1.0), record=Record(sparse=5))
-    p = logits_of(mind.model, input_ids=prompt_of(asked)).softmax(-1).topk(5)
+    p = logits_of(loaded.model, input_ids=prompt_of(asked)).softmax(-1).topk(5)
 
-    sparse = mind.engine.run(asked).sparse
+    sparse = loaded.engine.run(asked).sparse
 
     assert sparse is not None and sparse.ids.shape == sparse.weights.shape == (2, 5)
     assert sparse.ids[0].tolist() == p.indices.tolist()
@@ -326,25 +328,25 @@ def test_padded_rows_take_no_part_in_a_mean() -> None:
 
 
 def test_a_sure_token_keeps_its_id_where_rows_are_equal() -> None:
-    said = tiny_mind().engine.run(request(max_new=6)).ids
+    said = tiny_loaded().engine.run(request(max_new=6)).ids
     largest, (twin, *_) = max(said), sorted(set(range(3, max(said))) - {*said, *ids("What is 14 + 3?")})
     model = tiny_model()
     table = model.get_input_embeddings().weight
     assert isinstance(table, torch.Tensor)
     table.data[twin] = table.data[largest]  # an equal row with a smaller id, which nobody reads
-    mind = assemble("twins", model, tiny_tokenizer())
+    loaded = assemble("twins", model, tiny_tokenizer())
 
-    assert mind.table.nearest(mind.table.rows[[largest]]).tolist() == [twin]
-    assert mind.engine.run(request(max_new=6, feed=MEAN)).ids == said
+    assert loaded.table.nearest(loaded.table.rows[[largest]]).tolist() == [twin]
+    assert loaded.engine.run(request(max_new=6, feed=MEAN)).ids == said
 
 
 # Ends
 
 
 def ended(max_new: int = 30, feed: Feed = Feed(), **stop: object) -> Reply:  # noqa: B008  # frozen
-    """What a mind that recites says after a 0, with states and statistics recorded."""
+    """What a loaded model that recites says after a 0, with states and statistics recorded."""
     asked = request("0", feed=feed, stop=Stop(max_new, **stop), record=EVERYTHING)  # type: ignore[arg-type]
-    return reciting_mind("0 answer is 22 pears.").engine.run(asked)
+    return reciting_loaded("0 answer is 22 pears.").engine.run(asked)
 
 
 def consistent(reply: Reply) -> bool:
@@ -434,22 +436,22 @@ def test_special_tokens_are_text_only_where_asked_for() -> None:
 # What a listener sees while a reply is made
 
 
-def shown(mind: Mind, asked: Request) -> tuple[list[str], str]:
+def shown(loaded: LoadedModel, asked: Request) -> tuple[list[str], str]:
     """What was shown, and the text of the reply."""
     seen: list[str] = []
-    reply = mind.engine.submit(asked, seen.append).result()
+    reply = loaded.engine.submit(asked, seen.append).result()
     return seen, text(reply.ids)
 
 
 def test_the_text_grows_up_to_the_whole_reply() -> None:
-    seen, said = shown(reciting_mind("0123456789"), request("0", 9))
+    seen, said = shown(reciting_loaded("0123456789"), request("0", 9))
 
     assert seen == ["123456789"[:n] for n in range(1, 10)]
     assert seen[-1] == said
 
 
 def test_no_broken_character_is_shown() -> None:
-    seen, said = shown(reciting_mind("0£€日!"), request("0", 9))
+    seen, said = shown(reciting_loaded("0£€日!"), request("0", 9))
 
     assert seen == ["£", "£€", "£€日", "£€日!"]
     assert said == seen[-1]
@@ -458,11 +460,11 @@ def test_no_broken_character_is_shown() -> None:
 @pytest.mark.parametrize("stop", ["34", "3456", "9", "45x", "s.", "er is", "2 p", "ears", "answer is 23", "."])
 @pytest.mark.parametrize("recited", ["0123456789", "0 answer is 22 pears.A"])
 def test_nothing_is_shown_that_a_stop_string_takes_back(stop: str, recited: str) -> None:
-    seen, said = shown(reciting_mind(recited), request("0", stop=Stop(9, texts=(stop,))))
+    seen, said = shown(reciting_loaded(recited), request("0", stop=Stop(9, texts=(stop,))))
 
     assert all(said.startswith(part) for part in seen)
     assert (seen or [""])[-1] == said
 
 
 def test_a_reply_that_ends_at_once_shows_nothing() -> None:
-    assert shown(reciting_mind("01"), request("0", stop=Stop(9, ids("1")))) == ([], "")
+    assert shown(reciting_loaded("01"), request("0", stop=Stop(9, ids("1")))) == ([], "")

@@ -31,8 +31,8 @@ def findings(tokenizer: PreTrainedTokenizerFast | None = None, **config: Any) ->
 
 
 def of_template(template: str | None, **options: bool) -> dict[str, Finding]:
-    mind = assemble("tiny", tiny_model(), tokenizer_with(template, **options))
-    return {finding.check: finding for finding in template_findings(mind)}
+    loaded = assemble("tiny", tiny_model(), tokenizer_with(template, **options))
+    return {finding.check: finding for finding in template_findings(loaded)}
 
 
 @pytest.mark.parametrize("family", FAMILIES)

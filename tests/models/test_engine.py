@@ -22,7 +22,7 @@ from tests.support import (
     request,
     rows,
     same_reply,
-    tiny_mind,
+    tiny_loaded,
     tiny_model,
     tiny_tokenizer,
 )
@@ -85,7 +85,7 @@ def test_a_prompt_that_is_too_long_is_refused_in_numbers(engine: Engine) -> None
 
 @pytest.mark.parametrize("family", ["qwen2", "gpt2", "opt"])
 def test_a_request_may_fill_the_context_to_its_last_position(family: str) -> None:
-    reply = tiny_mind(family).engine.run(request((Ids((5,) * 504),), 8, record=Record((0,))))
+    reply = tiny_loaded(family).engine.run(request((Ids((5,) * 504),), 8, record=Record((0,))))
 
     assert len(reply.ids) == 8 and len(reply.states[0]) == 9
 
@@ -245,22 +245,22 @@ def test_the_cause_of_a_failure_is_kept(engine: Engine) -> None:
 
 
 def test_a_model_that_fails_in_its_own_code_keeps_no_hook() -> None:
-    mind = assemble("breaking", tiny_model(), tiny_tokenizer())
+    loaded = assemble("breaking", tiny_model(), tiny_tokenizer())
     seen: list[int] = []
-    mind.engine.run(request())
+    loaded.engine.run(request())
 
     def fail(module: torch.nn.Module, _inputs: object) -> None:
         seen.append(len(module._forward_hooks))
         raise ZeroDivisionError("inside the model")
 
-    handle = mind.network.layers[1].register_forward_pre_hook(fail)
+    handle = loaded.network.layers[1].register_forward_pre_hook(fail)
     with pytest.raises(EngineError, match="ZeroDivisionError: inside the model"):
-        mind.engine.run(request(edits=(edit(1, 1, 2),), record=Record((0, 1))))
+        loaded.engine.run(request(edits=(edit(1, 1, 2),), record=Record((0, 1))))
     handle.remove()
 
     assert seen == [1]  # so it failed while our hook was there
-    assert sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in mind.model.modules()) == 0
-    assert len(mind.engine.run(request()).ids) == 8
+    assert sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in loaded.model.modules()) == 0
+    assert len(loaded.engine.run(request()).ids) == 8
 
 
 def test_out_of_memory_halves_the_batch_until_it_fits(engine: Engine) -> None:
@@ -311,12 +311,12 @@ def test_a_closed_engine_has_run_what_waited_and_starts_anew_when_asked(engine: 
 def test_a_forgotten_engine_frees_its_model_and_its_thread() -> None:
     gc.collect()  # what other tests forgot
     threads = threading.active_count()
-    mind = assemble("forgotten", tiny_model(), tiny_tokenizer())
-    mind.engine.run(request())
-    model = weakref.ref(mind.model)
+    loaded = assemble("forgotten", tiny_model(), tiny_tokenizer())
+    loaded.engine.run(request())
+    model = weakref.ref(loaded.model)
     assert threading.active_count() == threads + 1
 
-    del mind
+    del loaded
     gc.collect()
 
     assert model() is None

@@ -17,7 +17,7 @@ from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ContextOverflow, ModelError, ProtocolError
-from sottovoce.models import Edit, Engine, Feed, Ids, Mind, Record, Reply, Request, Rows, Sampling, assemble
+from sottovoce.models import Edit, Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling, assemble
 from sottovoce.models.layers import hooked
 from tests.support import (
     FAMILIES,
@@ -36,7 +36,7 @@ from tests.support import (
     request,
     same_reply,
     say,
-    tiny_mind,
+    tiny_loaded,
     tiny_model,
     tiny_tokenizer,
 )
@@ -60,18 +60,20 @@ PROTOCOLS = {
 every_family = pytest.mark.parametrize("family", FAMILIES)
 
 
-def mind_of(family: str, **options: Any) -> Mind:
-    return tiny_mind(family, seed=SEED, **options)
+def loaded_of(family: str, **options: Any) -> LoadedModel:
+    return tiny_loaded(family, seed=SEED, **options)
 
 
-def rows_of(mind: Mind, n: int, seed: int = 0) -> Rows:
+def rows_of(loaded: LoadedModel, n: int, seed: int = 0) -> Rows:
     """A latent piece as wide as the model's embeddings."""
-    return Rows(noise(n, mind.table.width, seed=seed))
+    return Rows(noise(n, loaded.table.width, seed=seed))
 
 
-def plain(mind: Mind, asked: Request, **options: Any) -> Any:  # Any: a model's output, by the names it has there
+def plain(
+    loaded: LoadedModel, asked: Request, **options: Any
+) -> Any:  # Any: a model's output, by the names it has there
     """One forward pass of the unmodified model over the prompt's embeddings, its edits added by hand."""
-    pieces = [mind.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in asked.prompt]
+    pieces = [loaded.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in asked.prompt]
 
     def by_hand(layer: int, hidden: torch.Tensor) -> torch.Tensor:
         hidden = hidden.clone()
@@ -81,22 +83,22 @@ def plain(mind: Mind, asked: Request, **options: Any) -> Any:  # Any: a model's 
         return hidden
 
     changes = {each.layer: lambda h, layer=each.layer: by_hand(layer, h) for each in asked.edits}
-    with hooked(mind.network.layers, changes), torch.inference_mode():
-        return mind.model(inputs_embeds=torch.cat(pieces)[None], **options)
+    with hooked(loaded.network.layers, changes), torch.inference_mode():
+        return loaded.model(inputs_embeds=torch.cat(pieces)[None], **options)
 
 
-def reads_as_plain(mind: Mind, asked: Request, reply: Reply) -> bool:
+def reads_as_plain(loaded: LoadedModel, asked: Request, reply: Reply) -> bool:
     """The first token's most probable alternatives are those of a plain forward pass."""
     assert reply.stats is not None
-    expected = plain(mind, asked).logits[0, -1, :VOCABULARY].log_softmax(-1)
+    expected = plain(loaded, asked).logits[0, -1, :VOCABULARY].log_softmax(-1)
     return close(reply.stats.top_logprobs[0], expected[reply.stats.top_ids[0]])
 
 
-def generate(mind: Mind, asked: Request) -> tuple[int, ...]:
+def generate(loaded: LoadedModel, asked: Request) -> tuple[int, ...]:
     """What transformers.generate adds to a prompt of ids."""
     prompt = torch.tensor([[id for piece in asked.prompt if isinstance(piece, Ids) for id in piece.ids]])
     n = asked.stop.max_new
-    out: torch.Tensor = mind.model.generate(  # type: ignore[operator]  # transformers hides it from types
+    out: torch.Tensor = loaded.model.generate(  # type: ignore[operator]  # transformers hides it from types
         prompt,
         attention_mask=torch.ones_like(prompt),
         max_new_tokens=n,
@@ -112,22 +114,22 @@ def generate(mind: Mind, asked: Request) -> tuple[int, ...]:
 
 @every_family
 def test_greedy_is_what_transformers_generates_on_both_sides_of_a_window(family: str) -> None:
-    mind, asked = mind_of(family), [request(prompt, 12) for prompt in PROMPTS]
+    loaded, asked = loaded_of(family), [request(prompt, 12) for prompt in PROMPTS]
 
-    replies = mind.engine.run_all(asked)
+    replies = loaded.engine.run_all(asked)
 
-    assert [reply.ids for reply in replies] == [generate(mind, each) for each in asked]
+    assert [reply.ids for reply in replies] == [generate(loaded, each) for each in asked]
     assert len({id for reply in replies for id in reply.ids}) > 8  # or one wrong position could hardly be seen
 
 
 @every_family
 def test_recorded_states_are_those_of_a_plain_forward_pass(family: str) -> None:
-    mind, asked = mind_of(family), request(LONG, record=EVERYTHING)
-    reply = mind.engine.run(asked)
-    normed = mind.engine.run(replace(asked, record=Record((0, 1), final_norm=True)))
+    loaded, asked = loaded_of(family), request(LONG, record=EVERYTHING)
+    reply = loaded.engine.run(asked)
+    normed = loaded.engine.run(replace(asked, record=Record((0, 1), final_norm=True)))
 
     read = replace(asked, prompt=(*asked.prompt, Ids(reply.ids)))
-    hidden = plain(mind, read, output_hidden_states=True).hidden_states  # the last one is after the final norm
+    hidden = plain(loaded, read, output_hidden_states=True).hidden_states  # the last one is after the final norm
     spoken = slice(asked.length - 1, None)
 
     assert [states.shape for states in reply.states.values()] == [(len(reply.ids) + 1, HIDDEN)] * 2
@@ -139,41 +141,41 @@ def test_recorded_states_are_those_of_a_plain_forward_pass(family: str) -> None:
 
 @every_family
 def test_rows_of_the_table_read_as_their_ids(family: str) -> None:
-    mind, asked = mind_of(family), request(LONG, record=EVERYTHING)
+    loaded, asked = loaded_of(family), request(LONG, record=EVERYTHING)
     first, *rest = ids(LONG)
 
-    latent = replace(asked, prompt=(Ids((first,)), Rows(mind.table.rows[rest])))
+    latent = replace(asked, prompt=(Ids((first,)), Rows(loaded.table.rows[rest])))
 
-    assert same_reply(mind.engine.run(latent), mind.engine.run(asked))
+    assert same_reply(loaded.engine.run(latent), loaded.engine.run(asked))
 
 
 @every_family
 def test_rows_and_edits_read_as_in_a_plain_forward_pass(family: str) -> None:
-    mind = mind_of(family)
-    pieces = (Ids(ids(LONG)), rows_of(mind, 4), Ids(ids(" So?")))
+    loaded = loaded_of(family)
+    pieces = (Ids(ids(LONG)), rows_of(loaded, 4), Ids(ids(" So?")))
     asked = request(pieces, 2, edits=(edit(0, 2, 20), edit(1, 9, 3, seed=1)), record=EVERYTHING)
 
-    assert reads_as_plain(mind, asked, mind.engine.run(asked))
+    assert reads_as_plain(loaded, asked, loaded.engine.run(asked))
 
 
 @every_family
 def test_cold_means_are_the_greedy_tokens(family: str) -> None:
-    mind, asked = mind_of(family), request(LONG, 12)
+    loaded, asked = loaded_of(family), request(LONG, 12)
 
-    means, tokens = [mind.engine.run(replace(asked, feed=feed)) for feed in (MEAN, Feed())]
+    means, tokens = [loaded.engine.run(replace(asked, feed=feed)) for feed in (MEAN, Feed())]
 
     assert means.ids == tokens.ids
-    assert torch.equal(means.rows[mind.table.key], mind.table.rows[list(tokens.ids)])
+    assert torch.equal(means.rows[loaded.table.key], loaded.table.rows[list(tokens.ids)])
 
 
 @pytest.mark.parametrize("family", WINDOWED)
 def test_a_window_is_at_work_in_the_families_that_have_one(family: str) -> None:
-    mind, all_seen = mind_of(family), mind_of(family, sliding_window=4096)  # the same weights
+    loaded, all_seen = loaded_of(family), loaded_of(family, sliding_window=4096)  # the same weights
     short = request((Ids(ids(LONG)[: WINDOW - 1]),), 1, record=EVERYTHING)
     long = request(LONG, 1, record=EVERYTHING)
 
-    assert same_reply(mind.engine.run(short), all_seen.engine.run(short))
-    assert not same_reply(mind.engine.run(long), all_seen.engine.run(long))
+    assert same_reply(loaded.engine.run(short), all_seen.engine.run(short))
+    assert not same_reply(loaded.engine.run(long), all_seen.engine.run(long))
 
 
 # Protocols
@@ -182,45 +184,45 @@ def test_a_window_is_at_work_in_the_families_that_have_one(family: str) -> None:
 @every_family
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_agents_hear_each_other_by_every_protocol(name: str, family: str, tmp_path: Path) -> None:
-    protocol, mind, store = PROTOCOLS[name], talkative(family), PayloadStore(tmp_path)
+    protocol, loaded, store = PROTOCOLS[name], talkative(family), PayloadStore(tmp_path)
     warm = Sampling(0.5) if name == "cipher" else GREEDY  # cold means are tokens
-    first = say(protocol, mind, store, max_new=6, sampling=warm)
+    first = say(protocol, loaded, store, max_new=6, sampling=warm)
 
-    asked = hear(protocol, mind, store, Heard(first), max_new=4)
-    reply = mind.engine.run(asked)
-    second = spoken(protocol, mind, store, reply)
+    asked = hear(protocol, loaded, store, Heard(first), max_new=4)
+    reply = loaded.engine.run(asked)
+    second = spoken(protocol, loaded, store, reply)
     older, newer = Heard(first, latest=False), Heard(second)
-    answered = hear(protocol, mind, store, older, newer, max_new=1)
+    answered = hear(protocol, loaded, store, older, newer, max_new=1)
 
-    assert reads_as_plain(mind, asked, reply)
-    assert reads_as_plain(mind, answered, mind.engine.run(answered))
+    assert reads_as_plain(loaded, asked, reply)
+    assert reads_as_plain(loaded, answered, loaded.engine.run(answered))
 
 
 @cache
-def talkative(family: str) -> Mind:
-    """A mind that knows no end of sequence, or some families would at once say nothing."""
+def talkative(family: str) -> LoadedModel:
+    """A loaded model that knows no end of sequence, or some families would at once say nothing."""
     model, tokenizer = tiny_model(family, seed=SEED), copy.deepcopy(tiny_tokenizer())
     assert model.generation_config is not None
     model.generation_config.eos_token_id = tokenizer.eos_token = None
     return assemble(f"talkative {family}", model, tokenizer)
 
 
-def spoken(protocol: Protocol, mind: Mind, store: PayloadStore, reply: Reply) -> Message:
-    payload = protocol.record(reply, mind)
+def spoken(protocol: Protocol, loaded: LoadedModel, store: PayloadStore, reply: Reply) -> Message:
+    payload = protocol.record(reply, loaded)
     return Message("agent_2", 1, "answer", payload.label.text, payload=store.put(payload))
 
 
 # Batches
 
 
-def company(mind: Mind) -> list[Request]:
+def company(loaded: LoadedModel) -> list[Request]:
     """Requests that differ in protocol, sampling, length, layers and edits; all are safe from chaos."""
     return [
         request(record=EVERYTHING),
         request(LONG * 3, 12, record=Record(layers=(1,), final_norm=True)),
         request("Hi", 12, sampling=Sampling(1.0, seed=3), record=Record(stats=True)),  # it outlives those with a top
         request(LONG, sampling=Sampling(0.7, top_p=0.8, top_k=20, repetition_penalty=1.1, seed=9), record=EVERYTHING),
-        request((Ids(ids("Why?")), rows_of(mind, 4), Ids(ids(" So?"))), 5, record=EVERYTHING),
+        request((Ids(ids("Why?")), rows_of(loaded, 4), Ids(ids(" So?"))), 5, record=EVERYTHING),
         request(LONG, 6, edits=(edit(0, 1, 12), edit(1, 4, 2, seed=1)), record=EVERYTHING),
         request("Mia has", 2, feed=MEAN, sampling=WARM, record=Record(stats=True, sparse=4)),
         request(max_new=10, feed=MEAN, record=EVERYTHING),
@@ -229,10 +231,10 @@ def company(mind: Mind) -> list[Request]:
 
 @every_family
 def test_a_batch_gives_each_request_what_it_gets_alone(family: str) -> None:
-    mind = mind_of(family)
+    loaded = loaded_of(family)
 
-    alone = [mind.engine.run(asked) for asked in company(mind)]
-    together = mind.engine.run_all(company(mind))
+    alone = [loaded.engine.run(asked) for asked in company(loaded)]
+    together = loaded.engine.run_all(company(loaded))
 
     for found, expected in zip(together, alone, strict=True):
         assert same_reply(found, expected)
@@ -240,24 +242,24 @@ def test_a_batch_gives_each_request_what_it_gets_alone(family: str) -> None:
 
 @every_family
 def test_means_of_a_batch_are_those_of_each_alone(family: str) -> None:
-    mind = mind_of(family, sharp=CALM)
+    loaded = loaded_of(family, sharp=CALM)
     asked = [request(prompt, 4, feed=MEAN, sampling=WARM, record=EVERYTHING) for prompt in PROMPTS]
 
-    together = mind.engine.run_all([*asked, request(max_new=9)])
+    together = loaded.engine.run_all([*asked, request(max_new=9)])
 
     for found, each in zip(together, asked, strict=False):
         # Nearly uniform distributions have many nearest tokens; the rows are what is promised.
-        alone = mind.engine.run(each)
-        assert close(found.rows[mind.table.key], alone.rows[mind.table.key])
+        alone = loaded.engine.run(each)
+        assert close(found.rows[loaded.table.key], alone.rows[loaded.table.key])
         assert close(found.states[1], alone.states[1])
 
 
 # What was read before
 
 
-def fresh(mind: Mind) -> Engine:
+def fresh(loaded: LoadedModel) -> Engine:
     """An engine that has seen nothing, around the same model."""
-    return assemble("fresh", mind.model, mind.tokenizer).engine
+    return assemble("fresh", loaded.model, loaded.tokenizer).engine
 
 
 def grown(asked: Request, *said: Ids | Rows, more: str = " Another agent answered: 22. So?") -> Request:
@@ -270,14 +272,14 @@ def counted(reply: Reply, least: int, most: int | None = None) -> bool:
     return least <= reply.usage.reused <= (reply.usage.prompt - 1 if most is None else most)
 
 
-def latent_prompt(mind: Mind) -> tuple[Ids, Rows, Ids]:
+def latent_prompt(loaded: LoadedModel) -> tuple[Ids, Rows, Ids]:
     """Rows between words, with enough words after them that a cache of whole blocks must hold the rows too."""
-    return (Ids(ids(LONG)), rows_of(mind, 4), Ids(ids(LONG)))
+    return (Ids(ids(LONG)), rows_of(loaded, 4), Ids(ids(LONG)))
 
 
-def prefixes(mind: Mind) -> dict[str, Request]:
+def prefixes(loaded: LoadedModel) -> dict[str, Request]:
     """What a first round may have read, longer than a window."""
-    latent = latent_prompt(mind)
+    latent = latent_prompt(loaded)
     return {
         "ids": request(LONG, record=EVERYTHING),
         "rows": request(latent, record=EVERYTHING),
@@ -289,30 +291,30 @@ def prefixes(mind: Mind) -> dict[str, Request]:
 @every_family
 @pytest.mark.parametrize("kind", ["ids", "rows", "edits", "rows and edits"])
 def test_a_longer_prompt_reads_as_on_an_engine_that_has_seen_nothing(kind: str, family: str) -> None:
-    mind = mind_of(family)
-    engine, asked = fresh(mind), prefixes(mind)[kind]
+    loaded = loaded_of(family)
+    engine, asked = fresh(loaded), prefixes(loaded)[kind]
 
     for _ in range(3):  # three rounds, each upon all of the last
         reply = engine.run(asked)
-        assert same_reply(reply, fresh(mind).run(asked))
+        assert same_reply(reply, fresh(loaded).run(asked))
         before, asked = asked, grown(asked, Ids(reply.ids))
     assert counted(engine.run(asked), least=before.length)
 
 
 @every_family
 def test_a_prompt_upon_spoken_means_reads_as_on_an_engine_that_has_seen_nothing(family: str) -> None:
-    mind = mind_of(family)
-    engine, asked = fresh(mind), request(LONG, 2, feed=MEAN, sampling=WARM, record=EVERYTHING)
+    loaded = loaded_of(family)
+    engine, asked = fresh(loaded), request(LONG, 2, feed=MEAN, sampling=WARM, record=EVERYTHING)
 
-    said = Rows(engine.run(asked).rows[mind.table.key])
+    said = Rows(engine.run(asked).rows[loaded.table.key])
     next_round = grown(asked, said)
     reply = engine.run(next_round)
 
-    assert same_reply(reply, fresh(mind).run(next_round))
+    assert same_reply(reply, fresh(loaded).run(next_round))
     assert counted(reply, least=asked.length)
 
 
-def others(asked: Request, mind: Mind) -> dict[str, tuple[Request, int]]:
+def others(asked: Request, loaded: LoadedModel) -> dict[str, tuple[Request, int]]:
     """Prompts that look alike and part from `asked`, each with the position where they do."""
     ids_, rows, last = asked.prompt
     assert isinstance(ids_, Ids)
@@ -326,7 +328,7 @@ def others(asked: Request, mind: Mind) -> dict[str, tuple[Request, int]]:
         "a later edit": (replace(asked, edits=(replace(change, at=at + 1),)), at),
         "an edit more": (replace(asked, edits=(change, edit(0, 2, 1, seed=9))), 2),
         "another layer": (replace(asked, edits=(replace(change, layer=1),)), at),
-        "other rows": (replace(asked, prompt=(ids_, rows_of(mind, len(rows), seed=9), last)), len(ids_)),
+        "other rows": (replace(asked, prompt=(ids_, rows_of(loaded, len(rows), seed=9), last)), len(ids_)),
         "a word": (replace(asked, prompt=(word, rows, last)), 5),
         "cut": (replace(asked, prompt=(Ids(ids_.ids[:18]),)), 18),
     }
@@ -334,29 +336,29 @@ def others(asked: Request, mind: Mind) -> dict[str, tuple[Request, int]]:
 
 @every_family
 def test_a_prompt_that_parts_from_an_earlier_one_takes_over_nothing_beyond(family: str) -> None:
-    mind = mind_of(family)
-    asked = request(latent_prompt(mind), 4, edits=(edit(0, 12, 5),), record=EVERYTHING)
+    loaded = loaded_of(family)
+    asked = request(latent_prompt(loaded), 4, edits=(edit(0, 12, 5),), record=EVERYTHING)
 
-    for name, (other, at) in others(asked, mind).items():
-        engine = fresh(mind)
+    for name, (other, at) in others(asked, loaded).items():
+        engine = fresh(loaded)
         engine.run(asked)
         found = engine.run(other)
-        assert same_reply(found, fresh(mind).run(other)), name
+        assert same_reply(found, fresh(loaded).run(other)), name
         assert counted(found, least=0, most=at), name
 
 
 @every_family
 def test_rounds_of_a_discussion_read_together_as_each_on_a_fresh_engine(family: str) -> None:
-    mind = mind_of(family)
-    engine = fresh(mind)
+    loaded = loaded_of(family)
+    engine = fresh(loaded)
     opening = [request(LONG + question, 5, record=EVERYTHING) for question in ("", " Why?", " Say it in one word.")]
-    latent = request(latent_prompt(mind), 3, record=EVERYTHING)
+    latent = request(latent_prompt(loaded), 3, record=EVERYTHING)
 
     asked: Sequence[Request] = [*opening, latent, request("Hi", 12, record=EVERYTHING)]
     for _ in range(3):
         replies = engine.run_all(asked)
         for reply, each in zip(replies, asked, strict=True):
-            assert same_reply(reply, fresh(mind).run(each))
+            assert same_reply(reply, fresh(loaded).run(each))
         asked = [grown(each, Ids(reply.ids)) for each, reply in zip(asked, replies, strict=True)]
 
 
@@ -364,8 +366,8 @@ def test_rounds_of_a_discussion_read_together_as_each_on_a_fresh_engine(family: 
 
 
 @pytest.fixture(scope="module")
-def limited() -> dict[str, Mind]:
-    """Minds of families that can take part in some protocols."""
+def limited() -> dict[str, LoadedModel]:
+    """Loaded models of families that can take part in some protocols."""
     return {
         family: assemble(family, tiny_model(family, seed=SEED, **config), tiny_tokenizer())
         for family, config in LIMITED.items()
@@ -373,10 +375,10 @@ def limited() -> dict[str, Mind]:
 
 
 @pytest.mark.parametrize("family", LIMITED)
-def test_families_whose_layers_read_ids_speak_in_words(family: str, limited: dict[str, Mind]) -> None:
-    mind, asked = limited[family], [request(prompt, 12) for prompt in PROMPTS]
+def test_families_whose_layers_read_ids_speak_in_words(family: str, limited: dict[str, LoadedModel]) -> None:
+    loaded, asked = limited[family], [request(prompt, 12) for prompt in PROMPTS]
 
-    assert [reply.ids for reply in mind.engine.run_all(asked)] == [generate(mind, each) for each in asked]
+    assert [reply.ids for reply in loaded.engine.run_all(asked)] == [generate(loaded, each) for each in asked]
 
 
 @pytest.mark.parametrize(
@@ -389,23 +391,23 @@ def test_families_whose_layers_read_ids_speak_in_words(family: str, limited: dic
     ],
 )
 def test_a_protocol_that_a_family_cannot_carry_is_refused_with_the_reason(
-    family: str, protocol: str, reason: str, limited: dict[str, Mind], tmp_path: Path
+    family: str, protocol: str, reason: str, limited: dict[str, LoadedModel], tmp_path: Path
 ) -> None:
-    mind = limited[family]
+    loaded = limited[family]
 
     with pytest.raises(ProtocolError, match=reason):
-        say(create(protocol), mind, PayloadStore(tmp_path))
+        say(create(protocol), loaded, PayloadStore(tmp_path))
     with pytest.raises(ProtocolError, match=reason):
-        create(protocol).check(mind, mind)
+        create(protocol).check(loaded, loaded)
 
 
 def test_a_family_with_one_state_a_position_carries_states_though_its_layers_read_ids(
-    limited: dict[str, Mind], tmp_path: Path
+    limited: dict[str, LoadedModel], tmp_path: Path
 ) -> None:
-    mind, store = limited["gemma4_text"], PayloadStore(tmp_path)
-    asked = hear(create("sde"), mind, store, Heard(say(create("sde"), mind, store)))
+    loaded, store = limited["gemma4_text"], PayloadStore(tmp_path)
+    asked = hear(create("sde"), loaded, store, Heard(say(create("sde"), loaded, store)))
 
-    assert reads_as_plain(mind, asked, mind.engine.run(asked))
+    assert reads_as_plain(loaded, asked, loaded.engine.run(asked))
 
 
 @pytest.mark.parametrize(
@@ -425,13 +427,13 @@ def test_a_family_with_a_recurrent_state_is_refused_with_the_reason(family: str)
 
 
 @pytest.fixture(scope="module")
-def longrope() -> Mind:
-    """A mind whose rotary angles change past 32 positions."""
+def longrope() -> LoadedModel:
+    """A loaded model whose rotary angles change past 32 positions."""
     model = tiny_model("phi3", rope_parameters=dict(LONGROPE), original_max_position_embeddings=32)
     return assemble("longrope", model, tiny_tokenizer())
 
 
-def test_positions_past_which_a_whole_batch_is_read_otherwise_are_refused(longrope: Mind) -> None:
+def test_positions_past_which_a_whole_batch_is_read_otherwise_are_refused(longrope: LoadedModel) -> None:
     fits, too_long = [request((Ids((5,) * 20),), n) for n in (12, 13)]
 
     assert longrope.engine.run(fits).ids == generate(longrope, fits)
@@ -439,7 +441,7 @@ def test_positions_past_which_a_whole_batch_is_read_otherwise_are_refused(longro
         longrope.engine.run(too_long)
 
 
-def test_transformers_reads_a_row_otherwise_beside_one_past_those_positions(longrope: Mind) -> None:
+def test_transformers_reads_a_row_otherwise_beside_one_past_those_positions(longrope: LoadedModel) -> None:
     row = torch.tensor([ids("You know: Mia has 3 apples.")])
     near = torch.arange(row.shape[1])[None]
 

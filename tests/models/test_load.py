@@ -14,7 +14,7 @@ from safetensors.torch import load_file, save_file
 
 from sottovoce.errors import ModelError, UsageError
 from sottovoce.models import load, unload
-from tests.support import VOCABULARY, ids, request, tiny_mind, tiny_model, tiny_tokenizer
+from tests.support import VOCABULARY, ids, request, tiny_loaded, tiny_model, tiny_tokenizer
 
 WEIGHTS = "model.safetensors"
 
@@ -28,10 +28,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_a_loaded_model_answers_as_the_one_that_was_saved(folder: Path) -> None:
-    mind = load(folder, device="cpu")
+    loaded = load(folder, device="cpu")
 
-    assert mind.engine.run(request()).ids == tiny_mind().engine.run(request()).ids
-    assert (mind.name, mind.dtype, mind.layers, mind.stop_ids) == (str(folder), torch.float32, 2, (2, 0))
+    assert loaded.engine.run(request()).ids == tiny_loaded().engine.run(request()).ids
+    assert (loaded.name, loaded.dtype, loaded.layers, loaded.stop_ids) == (str(folder), torch.float32, 2, (2, 0))
 
 
 def test_a_tokenizer_is_read_as_its_file_describes_it(folder: Path) -> None:
@@ -43,40 +43,40 @@ def test_a_tokenizer_is_read_as_its_file_describes_it(folder: Path) -> None:
     assert (chat.tokenizer.eos_token_id, chat.tokenizer.pad_token_id) == (2, 0)
 
 
-def test_the_same_arguments_give_the_same_mind(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    mind = load(folder, device="cpu")
+def test_the_same_arguments_give_the_same_loaded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    loaded = load(folder, device="cpu")
     monkeypatch.chdir(folder.parent)
 
-    assert load(str(folder), device="cpu") is load("./tiny", device="cpu") is load(Path("tiny"), device="cpu") is mind
-    assert load(folder, device="cpu", dtype="bfloat16") is not mind
+    assert load(str(folder), device="cpu") is load("./tiny", device="cpu") is load(Path("tiny"), device="cpu") is loaded
+    assert load(folder, device="cpu", dtype="bfloat16") is not loaded
 
 
-def test_threads_that_load_a_model_at_once_get_one_mind(folder: Path) -> None:
+def test_threads_that_load_a_model_at_once_get_one_loaded(folder: Path) -> None:
     with ThreadPoolExecutor(8) as pool:
-        minds = set(pool.map(lambda _: load(folder, device="cpu"), range(8)))
+        loaded_models = set(pool.map(lambda _: load(folder, device="cpu"), range(8)))
 
-    assert len(minds) == 1
+    assert len(loaded_models) == 1
 
 
 def test_an_unloaded_model_leaves_no_memory_and_no_thread(folder: Path) -> None:
     before = threading.active_count()
-    mind = load(folder, device="cpu")
-    mind.engine.run(request())
-    weights = weakref.ref(mind.model)
+    loaded = load(folder, device="cpu")
+    loaded.engine.run(request())
+    weights = weakref.ref(loaded.model)
     assert threading.active_count() == before + 1
 
-    del mind
+    del loaded
     assert (unload(folder), unload(folder)) == (True, False)
     assert (weights(), threading.active_count()) == (None, before)
 
 
 def test_a_model_is_unloaded_under_every_dtype_and_whoever_holds_it_may_go_on(folder: Path) -> None:
-    mind, half = load(folder, device="cpu"), load(folder, device="cpu", dtype="bfloat16")
-    said = mind.engine.run(request()).ids
+    loaded, half = load(folder, device="cpu"), load(folder, device="cpu", dtype="bfloat16")
+    said = loaded.engine.run(request()).ids
 
     assert unload(folder)
-    assert load(folder, device="cpu") is not mind and load(folder, device="cpu", dtype="bfloat16") is not half
-    assert mind.engine.run(request()).ids == said
+    assert load(folder, device="cpu") is not loaded and load(folder, device="cpu", dtype="bfloat16") is not half
+    assert loaded.engine.run(request()).ids == said
 
 
 def test_layers_are_looked_for_where_the_caller_says(folder: Path) -> None:
@@ -206,7 +206,7 @@ def test_code_beside_a_model_that_transformers_knows_is_not_run(folder: Path) ->
     (folder / "custom_generate").mkdir()
     (folder / "custom_generate" / "generate.py").write_text((folder / "code.py").read_text())
 
-    assert load(folder, device="cpu").engine.run(request()).ids == tiny_mind().engine.run(request()).ids
+    assert load(folder, device="cpu").engine.run(request()).ids == tiny_loaded().engine.run(request()).ids
     assert not mark.exists()
 
 
@@ -234,7 +234,7 @@ def test_engines_of_other_exactness_or_memory_share_the_weights() -> None:
     plain, exact, small = load(), load(exact=True), load(memory=10**8)
 
     assert plain.model is exact.model is small.model
-    assert len({id(mind.engine) for mind in (plain, exact, small)}) == 3
+    assert len({id(loaded.engine) for loaded in (plain, exact, small)}) == 3
     assert exact.engine.limits.exact and small.engine.limits.memory == 10**8
     assert load(exact=True) is exact
 

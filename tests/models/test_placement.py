@@ -17,7 +17,7 @@ from safetensors.torch import save_file
 from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ModelError
-from sottovoce.models import Feed, Mind, Record, Stop, load
+from sottovoce.models import Feed, LoadedModel, Record, Stop, load
 from sottovoce.models.load import Dtype
 from tests.models import quantise
 from tests.support import close, edit, request, rows, same_reply, say, tiny_model
@@ -58,9 +58,9 @@ def quantised(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return tmp_path / "quantised"
 
 
-def agree(mind: Mind, other: Mind) -> bool:
+def agree(loaded: LoadedModel, other: LoadedModel) -> bool:
     """The same replies to reading, changing and averaging requests, batched."""
-    return all(map(same_reply, mind.engine.run_all(MIXED), other.engine.run_all(MIXED)))
+    return all(map(same_reply, loaded.engine.run_all(MIXED), other.engine.run_all(MIXED)))
 
 
 # Devices
@@ -132,22 +132,22 @@ def test_spreading_without_accelerate_names_the_package(
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_payloads_have_the_dtype_that_the_model_computes_in(dtype: Dtype, folder: Path, store: PayloadStore) -> None:
-    mind, expected = load(folder, device="cpu", dtype=dtype), getattr(torch, dtype)
-    sent = {name: say(create(name), mind, store).payload for name in ("cipher", "sde", "hidden")}
+    loaded, expected = load(folder, device="cpu", dtype=dtype), getattr(torch, dtype)
+    sent = {name: say(create(name), loaded, store).payload for name in ("cipher", "sde", "hidden")}
     assert {str(payload and payload.dtype) for payload in sent.values()} == {dtype}
-    means = sent["cipher"] and sent["cipher"].load(store).rows(mind.table.key)
+    means = sent["cipher"] and sent["cipher"].load(store).rows(loaded.table.key)
     states = sent["sde"] and sent["sde"].load(store).states
-    assert means is not None and states is not None and mind.dtype == means.dtype == states.dtype == expected
+    assert means is not None and states is not None and loaded.dtype == means.dtype == states.dtype == expected
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_half_precision_is_near_float32_and_near_itself_in_company(dtype: Dtype, folder: Path) -> None:
-    mind, whole = load(folder, device="cpu", dtype=dtype), load(folder, device="cpu")
+    loaded, whole = load(folder, device="cpu", dtype=dtype), load(folder, device="cpu")
     asked = [replace(each, stop=Stop(1)) for each in MIXED]  # of two near tokens either may win
-    noise = 8 * torch.finfo(mind.dtype).eps  # of the largest state: some roundings in two layers
-    together = mind.engine.run_all(asked)
+    noise = 8 * torch.finfo(loaded.dtype).eps  # of the largest state: some roundings in two layers
+    together = loaded.engine.run_all(asked)
     for reply, one in zip(together, asked, strict=True):
-        alone, exact = mind.engine.run(one), whole.engine.run(one)
+        alone, exact = loaded.engine.run(one), whole.engine.run(one)
         for layer, states in exact.states.items():
             assert close(reply.states[layer].float(), states, noise)
             assert close(reply.states[layer].float(), alone.states[layer].float(), noise)
@@ -162,9 +162,9 @@ def test_an_unknown_dtype_is_refused_with_what_there_is(folder: Path) -> None:
 
 
 def test_a_quantised_model_answers_in_a_batch_as_alone(quantised: Path) -> None:
-    mind = load(quantised, device="cpu")
-    for reply, one in zip(mind.engine.run_all(MIXED), MIXED, strict=True):
-        assert same_reply(reply, mind.engine.run(one))
+    loaded = load(quantised, device="cpu")
+    for reply, one in zip(loaded.engine.run_all(MIXED), MIXED, strict=True):
+        assert same_reply(reply, loaded.engine.run(one))
 
 
 def test_a_quantised_model_is_near_the_one_it_was_made_of(quantised: Path, folder: Path) -> None:
@@ -176,11 +176,11 @@ def test_a_quantised_model_is_near_the_one_it_was_made_of(quantised: Path, folde
 
 def test_quantised_weights_have_a_key_that_tells_them_apart_and_lasts(quantised: Path, tmp_path: Path) -> None:
     # compressed-tensors unpacked its weights at the first pass: the key, and with it every sde payload, was another's.
-    mind = load(quantised, device="cpu")
-    key = mind.weights_key
-    mind.engine.run(request())
-    del mind.__dict__["weights_key"]
-    assert mind.weights_key == key
+    loaded = load(quantised, device="cpu")
+    key = loaded.weights_key
+    loaded.engine.run(request())
+    del loaded.__dict__["weights_key"]
+    assert loaded.weights_key == key
     assert key != load(rescaled(quantised, tmp_path / "scaled"), device="cpu").weights_key
 
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from sottovoce.errors import EngineError
-from sottovoce.models import Edit, Engine, Feed, Ids, Mind, Record, Request, Rows, Sampling, Stop
+from sottovoce.models import Edit, Engine, Feed, Ids, LoadedModel, Record, Request, Rows, Sampling, Stop
 from sottovoce.models.keys import chain, id_keys
 from sottovoce.models.prefix import PrefixCache
 from sottovoce.models.slots import Kind, Slots
@@ -152,14 +152,14 @@ def test_growing_and_parting_conversations_are_restored_as_they_were(budget: int
 
 
 @pytest.fixture
-def mind() -> Mind:
-    """A mind whose engine has no past."""
+def loaded() -> LoadedModel:
+    """A loaded model whose engine has no past."""
     return fresh()
 
 
-def afresh(mind: Mind) -> Engine:
+def afresh(loaded: LoadedModel) -> Engine:
     """An engine of the same model that takes nothing over."""
-    return mind.engine.twin(reuse=False)
+    return loaded.engine.twin(reuse=False)
 
 
 def grown(asked: Request, said: Ids | Rows, n: int = 5) -> Request:
@@ -168,10 +168,10 @@ def grown(asked: Request, said: Ids | Rows, n: int = 5) -> Request:
 
 
 @pytest.mark.parametrize("length", [1, 7, 8, 9, 16, 17, 30])
-def test_the_last_position_is_always_read_anew(mind: Mind, length: int) -> None:
+def test_the_last_position_is_always_read_anew(loaded: LoadedModel, length: int) -> None:
     asked = request((words(length),), record=EVERYTHING)
 
-    first, again = mind.engine.run(asked), mind.engine.run(asked)
+    first, again = loaded.engine.run(asked), loaded.engine.run(asked)
 
     assert (first.usage.reused, again.usage.reused) == (0, length - 1)
     assert same_reply(again, first)
@@ -192,128 +192,128 @@ def test_the_last_position_is_always_read_anew(mind: Mind, length: int) -> None:
     ],
     ids=["greedy", "sampled", "rows", "rows and edits"],
 )
-def test_a_next_round_reads_nothing_that_was_read_or_said_before(mind: Mind, asked: Request, n: int) -> None:
-    fresh_engine = afresh(mind)
+def test_a_next_round_reads_nothing_that_was_read_or_said_before(loaded: LoadedModel, asked: Request, n: int) -> None:
+    fresh_engine = afresh(loaded)
 
     for _ in range(4):
-        reply = mind.engine.run(asked)
+        reply = loaded.engine.run(asked)
         assert same_reply(reply, fresh_engine.run(asked))
         before, asked = asked, grown(asked, Ids(reply.ids))
 
-    assert mind.engine.run(asked).usage.reused == before.length + n
+    assert loaded.engine.run(asked).usage.reused == before.length + n
     assert fresh_engine.tally.reused == 0
 
 
-def test_a_last_word_that_nobody_asked_the_state_of_was_not_read(mind: Mind) -> None:
+def test_a_last_word_that_nobody_asked_the_state_of_was_not_read(loaded: LoadedModel) -> None:
     asked = request((words(20),), 9)
 
-    following = grown(asked, Ids(mind.engine.run(asked).ids))
+    following = grown(asked, Ids(loaded.engine.run(asked).ids))
 
-    assert mind.engine.run(following).usage.reused == 20 + 8
+    assert loaded.engine.run(following).usage.reused == 20 + 8
 
 
-def test_a_next_round_takes_the_rows_over_that_were_said_before(mind: Mind) -> None:
+def test_a_next_round_takes_the_rows_over_that_were_said_before(loaded: LoadedModel) -> None:
     asked = request((words(20),), 6, feed=Feed("mean"), sampling=WARM, record=EVERYTHING)
 
-    said = mind.engine.run(asked).rows[mind.table.key]
+    said = loaded.engine.run(asked).rows[loaded.table.key]
     following = grown(replace(asked, feed=Feed()), Rows(said.double()))  # as a store of another precision gives it back
-    reply = mind.engine.run(following)
+    reply = loaded.engine.run(following)
 
     assert reply.usage.reused == 20 + 6
-    assert same_reply(reply, afresh(mind).run(following))
+    assert same_reply(reply, afresh(loaded).run(following))
 
 
 @pytest.mark.parametrize("at", [0, 3, 8, 19])
-def test_prompts_whose_edits_differ_share_what_stands_before_the_first_edit(mind: Mind, at: int) -> None:
+def test_prompts_whose_edits_differ_share_what_stands_before_the_first_edit(loaded: LoadedModel, at: int) -> None:
     asked = request((words(40),), edits=(edit(0, at, 4),), record=EVERYTHING)
     other = replace(asked, edits=(edit(0, at, 4, seed=9),))
 
-    mind.engine.run(asked)
-    reply = mind.engine.run(other)
+    loaded.engine.run(asked)
+    reply = loaded.engine.run(other)
 
     assert reply.usage.reused == at
-    assert same_reply(reply, afresh(mind).run(other))
+    assert same_reply(reply, afresh(loaded).run(other))
 
 
-def test_an_edit_of_the_last_layer_is_no_less_an_edit(mind: Mind) -> None:
+def test_an_edit_of_the_last_layer_is_no_less_an_edit(loaded: LoadedModel) -> None:
     asked = request((words(12),), record=EVERYTHING)
     edited = replace(asked, edits=(Edit(1, 11, noise(1, HIDDEN)),))
-    mind.engine.run(asked)
+    loaded.engine.run(asked)
 
-    assert same_reply(mind.engine.run(edited), afresh(mind).run(edited))
+    assert same_reply(loaded.engine.run(edited), afresh(loaded).run(edited))
 
 
-def test_simultaneous_requests_with_one_beginning_compute_it_once(mind: Mind) -> None:
+def test_simultaneous_requests_with_one_beginning_compute_it_once(loaded: LoadedModel) -> None:
     asked = [request((words(100), words(9, seed=n)), record=EVERYTHING) for n in range(1, 13)]
-    with busy(mind.engine):
-        submitted = [mind.engine.submit(each) for each in asked]
+    with busy(loaded.engine):
+        submitted = [loaded.engine.submit(each) for each in asked]
     replies = [each.result(LIMIT) for each in submitted]
 
     assert [reply.usage.reused for reply in replies] == [0, *[100] * 11]
-    assert mind.engine.tally.widest == 12
-    assert all(map(same_reply, replies, map(afresh(mind).run, asked)))
+    assert loaded.engine.tally.widest == 12
+    assert all(map(same_reply, replies, map(afresh(loaded).run, asked)))
 
 
-def test_samples_of_one_prompt_read_it_once(mind: Mind) -> None:
+def test_samples_of_one_prompt_read_it_once(loaded: LoadedModel) -> None:
     asked = [request((words(50),), sampling=Sampling(1.0, seed=n)) for n in range(10)]
-    with busy(mind.engine):
-        submitted = [mind.engine.submit(each) for each in asked]
+    with busy(loaded.engine):
+        submitted = [loaded.engine.submit(each) for each in asked]
 
     assert [each.result(LIMIT).usage.reused for each in submitted] == [0, *[49] * 9]
-    assert [each.result().ids for each in submitted] == [afresh(mind).run(each).ids for each in asked]
+    assert [each.result().ids for each in submitted] == [afresh(loaded).run(each).ids for each in asked]
 
 
-def test_a_prompt_that_failed_serves_nobody(mind: Mind) -> None:
+def test_a_prompt_that_failed_serves_nobody(loaded: LoadedModel) -> None:
     beginning = words(30)
     with pytest.raises(EngineError, match="not finite"):
-        mind.engine.run(spoiled(beginning))
+        loaded.engine.run(spoiled(beginning))
 
-    reply = mind.engine.run(request((beginning,), record=EVERYTHING))
+    reply = loaded.engine.run(request((beginning,), record=EVERYTHING))
 
     assert reply.usage.reused == 0
-    assert same_reply(reply, afresh(mind).run(request((beginning,), record=EVERYTHING)))
+    assert same_reply(reply, afresh(loaded).run(request((beginning,), record=EVERYTHING)))
 
 
-def test_a_prompt_that_fails_upon_a_good_beginning_spoils_it_for_nobody(mind: Mind) -> None:
+def test_a_prompt_that_fails_upon_a_good_beginning_spoils_it_for_nobody(loaded: LoadedModel) -> None:
     asked = request((words(30),), record=EVERYTHING)
-    expected = mind.engine.run(asked)
+    expected = loaded.engine.run(asked)
     for _ in range(3):
         with pytest.raises(EngineError, match="not finite"):
-            mind.engine.run(spoiled(words(30)))
+            loaded.engine.run(spoiled(words(30)))
 
-    assert same_reply(mind.engine.run(asked), expected)
-    assert mind.engine.run(asked).usage.reused == 29
+    assert same_reply(loaded.engine.run(asked), expected)
+    assert loaded.engine.run(asked).usage.reused == 29
 
 
-def test_a_cancelled_reply_leaves_its_prompt_and_nothing_that_is_wrong(mind: Mind) -> None:
+def test_a_cancelled_reply_leaves_its_prompt_and_nothing_that_is_wrong(loaded: LoadedModel) -> None:
     asked = request((words(30),), 200, record=EVERYTHING)
 
     def leave(_text: str) -> None:
         leaving.cancel()
 
-    with busy(mind.engine):
-        leaving = mind.engine.submit(asked, leave)
+    with busy(loaded.engine):
+        leaving = loaded.engine.submit(asked, leave)
 
     short = replace(asked, stop=Stop(8))
-    reply = mind.engine.run(short)
+    reply = loaded.engine.run(short)
 
     assert leaving.cancelled() and reply.usage.reused == 29
-    assert same_reply(reply, afresh(mind).run(short))
+    assert same_reply(reply, afresh(loaded).run(short))
 
 
-def test_an_engine_that_keeps_nothing_reads_everything(mind: Mind) -> None:
-    engine = afresh(mind)
+def test_an_engine_that_keeps_nothing_reads_everything(loaded: LoadedModel) -> None:
+    engine = afresh(loaded)
     for _ in range(3):
         assert engine.run(request()).usage.reused == 0
 
     assert (engine.tally.prompt, engine.tally.reused) == (3 * request().length, 0)
 
 
-def test_a_closed_engine_has_forgotten_what_it_read(mind: Mind) -> None:
-    mind.engine.run(request())
-    mind.engine.close()
+def test_a_closed_engine_has_forgotten_what_it_read(loaded: LoadedModel) -> None:
+    loaded.engine.run(request())
+    loaded.engine.close()
 
-    assert mind.engine.run(request()).usage.reused == 0
+    assert loaded.engine.run(request()).usage.reused == 0
 
 
 @pytest.mark.parametrize("positions", [0, 60, 200])
@@ -321,8 +321,8 @@ def test_a_closed_engine_has_forgotten_what_it_read(mind: Mind) -> None:
 def test_interleaved_conversations_stay_right_within_a_small_budget(seed: int, positions: int) -> None:
     """Rounds of five conversations in random order and company, longer than what the budget leaves for prefixes."""
     chance, budget = random.Random(seed), slots(320, rows=3) + positions * POSITION
-    mind = fresh(memory=budget)
-    plain, engine = afresh(mind), mind.engine
+    loaded = fresh(memory=budget)
+    plain, engine = afresh(loaded), loaded.engine
     talks = [request((words(20, seed=n),), 6, record=EVERYTHING) for n in range(3)]
     talks += [request((words(20), rows(4), words(3)), 6, record=EVERYTHING)]
     talks += [request((words(30),), 6, edits=(edit(0, 8, 9),), record=EVERYTHING)]
@@ -342,22 +342,22 @@ def test_interleaved_conversations_stay_right_within_a_small_budget(seed: int, p
 # What changes without a request's saying so
 
 
-def test_a_prompt_is_read_anew_after_the_weights_changed(mind: Mind) -> None:
+def test_a_prompt_is_read_anew_after_the_weights_changed(loaded: LoadedModel) -> None:
     asked = request((words(20),), record=EVERYTHING)
-    mind.engine.run(asked)
+    loaded.engine.run(asked)
     with torch.no_grad():
-        for parameter in mind.network.layers[0].parameters():
+        for parameter in loaded.network.layers[0].parameters():
             parameter.mul_(1.5)
 
-    assert same_reply(mind.engine.run(asked), afresh(mind).run(asked))
+    assert same_reply(loaded.engine.run(asked), afresh(loaded).run(asked))
 
 
-def test_a_prompt_is_read_anew_while_somebody_elses_hook_is_on_the_model(mind: Mind) -> None:
+def test_a_prompt_is_read_anew_while_somebody_elses_hook_is_on_the_model(loaded: LoadedModel) -> None:
     asked = request((words(20),), record=EVERYTHING)
-    mind.engine.run(asked)
-    handle = mind.network.layers[0].register_forward_hook(lambda _module, _inputs, output: output + 1)
-    hooked = mind.engine.run(asked)
-    expected = afresh(mind).run(asked)
+    loaded.engine.run(asked)
+    handle = loaded.network.layers[0].register_forward_hook(lambda _module, _inputs, output: output + 1)
+    hooked = loaded.engine.run(asked)
+    expected = afresh(loaded).run(asked)
     handle.remove()
 
     assert same_reply(hooked, expected)

@@ -12,7 +12,7 @@ from sottovoce.models import Feed, Record, Reply, Sampling, sampling
 from sottovoce.models.passes import FINAL
 from sottovoce.models.recorder import STEPS, WAITING, Recorder
 from tests.models.support import fresh, words
-from tests.support import HIDDEN, close, noise, request, tiny_mind
+from tests.support import HIDDEN, close, noise, request, tiny_loaded
 
 EVERYTHING = Record((0, 1), stats=True, top=3, sparse=4)
 LENGTHS = [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS, 2 * STEPS + 5]
@@ -156,13 +156,13 @@ def test_a_reply_holds_no_memory_of_its_neighbours() -> None:
 
 @pytest.mark.parametrize("n", [STEPS, 2 * STEPS + 5])
 def test_states_of_a_long_reply_are_those_of_a_plain_forward_pass(n: int) -> None:
-    mind = tiny_mind()
+    loaded = tiny_loaded()
     asked = request((words(9),), n, record=Record((0, 1), final_norm=True))
 
-    reply = mind.engine.run(asked)
+    reply = loaded.engine.run(asked)
     read = torch.tensor([[*words(9).ids, *reply.ids]])
     with torch.inference_mode():
-        hidden = mind.model(input_ids=read, output_hidden_states=True).hidden_states
+        hidden = loaded.model(input_ids=read, output_hidden_states=True).hidden_states
 
     assert close(reply.states[0], hidden[1][0, 8:])
     assert close(reply.states[1], hidden[2][0, 8:])

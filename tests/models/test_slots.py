@@ -8,7 +8,7 @@ from transformers import DynamicCache
 
 from sottovoce.models.slots import Kind, SlotCache, Slots, kinds_of
 from tests.models.support import POSITION
-from tests.support import noise, tiny_mind
+from tests.support import noise, tiny_loaded
 
 CPU = torch.device("cpu")
 KINDS = (
@@ -123,7 +123,7 @@ def test_a_model_writes_at_given_columns_and_reads_up_to_the_last_one_asked_for(
 def test_tensors_of_one_shape_are_kept_together() -> None:
     cache = DynamicCache()
     with torch.inference_mode():
-        tiny_mind().model(input_ids=torch.tensor([[5, 6]]), past_key_values=cache)
+        tiny_loaded().model(input_ids=torch.tensor([[5, 6]]), past_key_values=cache)
 
     (kind,) = kinds_of(cache)
 

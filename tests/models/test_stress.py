@@ -14,7 +14,7 @@ from functools import partial
 import pytest
 import torch
 
-from sottovoce.models import Edit, Engine, Feed, Ids, Mind, Record, Reply, Request, Sampling, Stop
+from sottovoce.models import Edit, Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop
 from sottovoce.models.batch import Batch
 from sottovoce.models.request import Piece
 from sottovoce.models.row import Row
@@ -125,30 +125,30 @@ def called(engine: Engine, seed: int) -> list[Call]:
 
 
 @pytest.fixture(scope="module")
-def mind() -> Mind:
+def loaded() -> LoadedModel:
     return fresh(max_batch=24, memory=BUDGET)
 
 
 @pytest.fixture(scope="module")
-def ends(mind: Mind) -> list[End]:
+def ends(loaded: LoadedModel) -> list[End]:
     with ThreadPoolExecutor(CALLERS) as pool:
-        return [End.of(call) for calls in pool.map(partial(called, mind.engine), range(CALLERS)) for call in calls]
+        return [End.of(call) for calls in pool.map(partial(called, loaded.engine), range(CALLERS)) for call in calls]
 
 
-def test_every_request_ends_as_it_should(mind: Mind, ends: list[End]) -> None:
+def test_every_request_ends_as_it_should(loaded: LoadedModel, ends: list[End]) -> None:
     ended = [end for end in ends if not end.cancelled]
 
     assert all(end.settled for end in ends) and len(ends) == REQUESTS
     assert [end.error for end in ended if not end.fails] == [""] * sum(not end.fails for end in ended)
     assert {end.error.partition(":")[0] for end in ended if end.fails} == {"EngineError"}
     assert REQUESTS * 0.7 < len(ended) < REQUESTS * 0.95 and sum(end.fails for end in ended) > 20
-    assert mind.engine.tally.requests == REQUESTS
-    assert mind.engine.tally.widest == mind.engine.limits.rows
+    assert loaded.engine.tally.requests == REQUESTS
+    assert loaded.engine.tally.widest == loaded.engine.limits.rows
 
 
-def test_who_was_not_cancelled_got_what_it_gets_alone(mind: Mind, ends: list[End]) -> None:
+def test_who_was_not_cancelled_got_what_it_gets_alone(loaded: LoadedModel, ends: list[End]) -> None:
     sure = [(end.asked, end.reply) for end in ends if end.reply is not None and end.asked.stop.max_new <= SURE]
-    engine = mind.engine.twin(reuse=False)
+    engine = loaded.engine.twin(reuse=False)
 
     for asked, reply in random.Random(0).sample(sure, 100):
         # Means fed back make more of what float32 rounds; another row's numbers would be other ones altogether.
@@ -157,8 +157,8 @@ def test_who_was_not_cancelled_got_what_it_gets_alone(mind: Mind, ends: list[End
     engine.close()
 
 
-def test_what_was_shown_grew_up_to_the_reply(mind: Mind, ends: list[End]) -> None:
-    text = mind.detokenizer(special=False).text
+def test_what_was_shown_grew_up_to_the_reply(loaded: LoadedModel, ends: list[End]) -> None:
+    text = loaded.detokenizer(special=False).text
     heard = [(end.shown, end.reply) for end in ends if end.shown and end.reply is not None]
 
     assert len(heard) > 50
@@ -167,27 +167,27 @@ def test_what_was_shown_grew_up_to_the_reply(mind: Mind, ends: list[End]) -> Non
         assert all(shown[-1].startswith(part) for part in shown)
 
 
-def test_nothing_is_left_over(mind: Mind, ends: list[End]) -> None:
-    mind.engine.run(request())  # so that the turn of the last has ended
-    (batch,) = [each for each in living(Batch) if each._network is mind.network]
+def test_nothing_is_left_over(loaded: LoadedModel, ends: list[End]) -> None:
+    loaded.engine.run(request())  # so that the turn of the last has ended
+    (batch,) = [each for each in living(Batch) if each._network is loaded.network]
     seats = batch._seats
 
     assert not batch.busy and not seats.rows and not seats.ready
     asked = {id(end.asked) for end in ends}
     assert [row for row in living(Row) if id(row.request) in asked] == []
-    assert hooks(mind.model) == 0
+    assert hooks(loaded.model) == 0
     assert consistent(seats.prefix) and len(seats.prefix) > 0
-    assert seats.nbytes <= mind.engine.tally.cache_peak <= BUDGET
+    assert seats.nbytes <= loaded.engine.tally.cache_peak <= BUDGET
     assert all(tensor.isfinite().all() for tensor in seats.slots.tensors)
 
 
-def test_a_closed_engine_gives_its_thread_and_its_memory_back(mind: Mind, ends: list[End]) -> None:
+def test_a_closed_engine_gives_its_thread_and_its_memory_back(loaded: LoadedModel, ends: list[End]) -> None:
     threads = threading.active_count()
-    (batch,) = [each for each in living(Batch) if each._network is mind.network]
+    (batch,) = [each for each in living(Batch) if each._network is loaded.network]
     watched = [weakref.ref(each) for each in (batch, batch._seats, batch._seats.prefix, *batch._seats.slots.tensors)]
     del batch
 
-    mind.engine.close()
+    loaded.engine.close()
     gc.collect()
 
     assert [each() for each in watched] == [None] * len(watched)

@@ -4,7 +4,7 @@ import torch
 
 from sottovoce.models import Table
 from sottovoce.models.table import tensor_digest
-from tests.support import VOCABULARY, noise, tiny_mind, tiny_model
+from tests.support import VOCABULARY, noise, tiny_loaded, tiny_model
 
 
 def test_a_mean_is_the_weighted_sum_of_the_rows() -> None:
@@ -44,11 +44,11 @@ def test_a_key_tells_tables_apart_by_their_values() -> None:
 
 
 def test_a_table_is_read_through_its_module() -> None:
-    mind = tiny_mind("gemma2")  # scales inside its embedding
-    weight = mind.model.get_input_embeddings().weight
+    loaded = tiny_loaded("gemma2")  # scales inside its embedding
+    weight = loaded.model.get_input_embeddings().weight
     assert isinstance(weight, torch.Tensor)
 
-    torch.testing.assert_close(mind.table.rows, weight * mind.network.hidden**0.5)
+    torch.testing.assert_close(loaded.table.rows, weight * loaded.network.hidden**0.5)
 
 
 def test_rows_beyond_the_tokenizer_are_left_out() -> None:

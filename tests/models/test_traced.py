@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import nn
 
-from sottovoce.models import Feed, Mind, Record, Reply, Request, Sampling, assemble
+from sottovoce.models import Feed, LoadedModel, Record, Reply, Request, Sampling, assemble
 from sottovoce.models.traced import WARM
 from tests.models.support import LIMIT, busy, fresh, words
 from tests.support import request, same_reply, tiny_model, tiny_tokenizer
@@ -35,19 +35,19 @@ class Watched(nn.Module):
 
 def watched(
     family: str = "llama", more: Callable[[torch.Tensor], torch.Tensor] = lambda out: out, **shape: Any
-) -> tuple[Mind, Watched]:
-    """A mind that takes nothing over, and a part of its first layer."""
+) -> tuple[LoadedModel, Watched]:
+    """A loaded model that takes nothing over, and a part of its first layer."""
     model = tiny_model(family, **{**(LLAMA if family == "llama" else {}), **shape})
-    mind = assemble("watched", model, tiny_tokenizer(), reuse=False)
-    layer: Any = mind.network.layers[0]
+    loaded = assemble("watched", model, tiny_tokenizer(), reuse=False)
+    layer: Any = loaded.network.layers[0]
     layer.mlp = part = Watched(layer.mlp, more)
-    return mind, part
+    return loaded, part
 
 
 @contextmanager
-def unrecorded(mind: Mind) -> Iterator[None]:
+def unrecorded(loaded: LoadedModel) -> Iterator[None]:
     """A hook that does nothing: no step is made by a recording."""
-    handle = mind.model.register_forward_hook(lambda *_: None)
+    handle = loaded.model.register_forward_hook(lambda *_: None)
     yield
     handle.remove()
 
@@ -61,19 +61,19 @@ def company(n: int = 12) -> list[Request]:
     ]
 
 
-def together(mind: Mind, asked: list[Request]) -> list[Reply]:
-    with busy(mind.engine):
-        submitted = [mind.engine.submit(each) for each in asked]
+def together(loaded: LoadedModel, asked: list[Request]) -> list[Reply]:
+    with busy(loaded.engine):
+        submitted = [loaded.engine.submit(each) for each in asked]
     return [each.result(LIMIT) for each in submitted]
 
 
-def record(mind: Mind) -> None:
+def record(loaded: LoadedModel) -> None:
     """Make every kind of step often enough: alone and in company, of ids and of rows."""
     n = WARM + 1
-    mind.engine.run(request(max_new=n))
-    mind.engine.run(request(max_new=n, **MEAN))
-    together(mind, [request((words(k),), n) for k in (3, 9)])
-    together(mind, company(n))
+    loaded.engine.run(request(max_new=n))
+    loaded.engine.run(request(max_new=n, **MEAN))
+    together(loaded, [request((words(k),), n) for k in (3, 9)])
+    together(loaded, company(n))
 
 
 def bits(reply: Reply) -> list[torch.Tensor]:
@@ -89,94 +89,94 @@ def equal(found: list[Reply], expected: list[Reply]) -> bool:
 
 @pytest.mark.parametrize("family", ["llama", "gpt_neox", "gemma2", "phi3-window"])
 def test_recorded_steps_have_the_bits_of_the_models_own_code(family: str) -> None:
-    mind, part = watched(family)
-    record(mind)
+    loaded, part = watched(family)
+    record(loaded)
     part.calls = 0
 
-    recorded = together(mind, company())
+    recorded = together(loaded, company())
     calls = part.calls
-    with unrecorded(mind):
-        plain = together(mind, company())
+    with unrecorded(loaded):
+        plain = together(loaded, company())
 
     assert equal(recorded, plain)
     assert (calls, part.calls - calls) == (2, 2 + 12)  # the gate's prompt and the others', then each step
 
 
 def test_a_step_is_recorded_once_it_was_made_often() -> None:
-    mind, part = watched()
-    mind.engine.run(request(max_new=1))
+    loaded, part = watched()
+    loaded.engine.run(request(max_new=1))
     part.calls = 0
 
-    mind.engine.run(request(max_new=WARM))  # a prompt, and steps for all tokens but the last
+    loaded.engine.run(request(max_new=WARM))  # a prompt, and steps for all tokens but the last
     assert part.calls == WARM
-    mind.engine.run(request(max_new=40))
+    loaded.engine.run(request(max_new=40))
     part.calls = 0
-    mind.engine.run(request(max_new=40))
+    loaded.engine.run(request(max_new=40))
     assert part.calls == 1
 
 
 def test_a_recording_with_other_bits_is_not_used() -> None:
     """Grouped heads without a mask: torch's attention adds up in another order when it is recorded."""
-    mind, part = watched(num_key_value_heads=2)
-    record(mind)
+    loaded, part = watched(num_key_value_heads=2)
+    record(loaded)
     part.calls = 0
 
-    mind.engine.run(request(max_new=9))
+    loaded.engine.run(request(max_new=9))
     assert part.calls == 9
-    together(mind, company())
+    together(loaded, company())
     assert part.calls == 9 + 2  # with masks, in company, steps are recorded ones
 
 
 def test_hooks_that_transformers_leaves_behind_are_not_somebody_elses() -> None:
-    mind, part = watched()
-    record(mind)
-    mind.model(torch.tensor([[5, 6, 7]]), output_hidden_states=True)
+    loaded, part = watched()
+    record(loaded)
+    loaded.model(torch.tensor([[5, 6, 7]]), output_hidden_states=True)
     part.calls = 0
 
-    mind.engine.run(request(max_new=9))
+    loaded.engine.run(request(max_new=9))
 
     assert part.calls == 1
 
 
 def test_somebody_elses_hook_is_called_at_every_step_after_recording_too() -> None:
-    mind, _ = watched()
-    record(mind)
+    loaded, _ = watched()
+    record(loaded)
     seen: list[int] = []
 
-    handle = mind.network.layers[1].register_forward_hook(lambda _module, _inputs, out: seen.append(out.shape[1]))
-    mind.engine.run(request((words(9),), 6))
+    handle = loaded.network.layers[1].register_forward_hook(lambda _module, _inputs, out: seen.append(out.shape[1]))
+    loaded.engine.run(request((words(9),), 6))
     handle.remove()
-    mind.engine.run(request((words(9),), 6))
+    loaded.engine.run(request((words(9),), 6))
 
     assert seen == [9, *[1] * 5]
 
 
 def test_somebody_elses_hook_changes_what_is_said_while_it_is_there() -> None:
-    mind, _ = watched()
-    record(mind)
+    loaded, _ = watched()
+    record(loaded)
     asked = request((words(9),), 12, record=EVERYTHING)
-    before = mind.engine.run(asked)
+    before = loaded.engine.run(asked)
 
     def steer(_module: nn.Module, _inputs: object, out: torch.Tensor) -> torch.Tensor:
         return out + 1
 
-    handle = mind.network.layers[0].register_forward_hook(steer)
-    steered = mind.engine.run(asked)
+    handle = loaded.network.layers[0].register_forward_hook(steer)
+    steered = loaded.engine.run(asked)
     other, _ = watched()
     other.network.layers[0].register_forward_hook(steer)
     handle.remove()
 
     assert equal([steered], [other.engine.run(asked)]) and not same_reply(steered, before)
-    assert equal([mind.engine.run(asked)], [before])
+    assert equal([loaded.engine.run(asked)], [before])
 
 
 def test_a_hook_on_all_modules_is_called_at_every_step() -> None:
-    mind, part = watched()
-    record(mind)
+    loaded, part = watched()
+    record(loaded)
     seen: list[bool] = []
 
     handle = nn.modules.module.register_module_forward_hook(lambda module, *_: seen.append(module is part))
-    mind.engine.run(request((words(9),), 6))
+    loaded.engine.run(request((words(9),), 6))
     handle.remove()
 
     assert sum(seen) == 6
@@ -206,14 +206,14 @@ def refusing(out: torch.Tensor) -> torch.Tensor:
 
 @pytest.mark.parametrize("more", [by_rows, by_length, by_value, refusing])
 def test_code_that_no_recording_repeats_runs_as_ever(more: Callable[[torch.Tensor], torch.Tensor]) -> None:
-    mind, part = watched(more=more)
-    record(mind)
+    loaded, part = watched(more=more)
+    record(loaded)
     part.calls = 0
 
-    found = together(mind, [request((words(9, seed=n),), 6, record=EVERYTHING) for n in range(6)])
+    found = together(loaded, [request((words(9, seed=n),), 6, record=EVERYTHING) for n in range(6)])
     calls = part.calls
-    with unrecorded(mind):
-        plain = together(mind, [request((words(9, seed=n),), 6, record=EVERYTHING) for n in range(6)])
+    with unrecorded(loaded):
+        plain = together(loaded, [request((words(9, seed=n),), 6, record=EVERYTHING) for n in range(6)])
 
     assert equal(found, plain)
     assert calls == part.calls - calls
@@ -221,61 +221,61 @@ def test_code_that_no_recording_repeats_runs_as_ever(more: Callable[[torch.Tenso
 
 @pytest.mark.parametrize("how", ["in place", "as new tensors"])
 def test_weights_that_changed_are_seen(how: str) -> None:
-    mind, _ = watched()
-    record(mind)
+    loaded, _ = watched()
+    record(loaded)
     asked = request((words(9),), 12, record=EVERYTHING)
-    before = mind.engine.run(asked)
+    before = loaded.engine.run(asked)
 
-    for parameter in mind.network.layers[1].parameters():
+    for parameter in loaded.network.layers[1].parameters():
         parameter.data = -parameter.data if how == "as new tensors" else parameter.data.neg_()
 
-    after = mind.engine.run(asked)
-    with unrecorded(mind):
-        assert equal([after], [mind.engine.run(asked)])
+    after = loaded.engine.run(asked)
+    with unrecorded(loaded):
+        assert equal([after], [loaded.engine.run(asked)])
     assert not same_reply(after, before)
 
 
 def test_engines_of_one_model_share_its_recordings() -> None:
-    mind, part = watched()
-    record(mind)
+    loaded, part = watched()
+    record(loaded)
     part.calls = 0
 
-    twin = mind.engine.twin(reuse=False)
+    twin = loaded.engine.twin(reuse=False)
     twin.run(request(max_new=9))
 
     assert part.calls == 1
 
 
-def replaced_weights(mind: Mind) -> None:
-    last: Any = mind.network.layers[1]
+def replaced_weights(loaded: LoadedModel) -> None:
+    last: Any = loaded.network.layers[1]
     last.mlp.down_proj.weight = nn.Parameter(3 * last.mlp.down_proj.weight.detach(), requires_grad=False)
 
 
-def replaced_module(mind: Mind) -> None:
-    last: Any = mind.network.layers[1]
+def replaced_module(loaded: LoadedModel) -> None:
+    last: Any = loaded.network.layers[1]
     last.mlp = nn.Identity()
 
 
-def replaced_code(mind: Mind) -> None:
-    last: Any = mind.network.layers[1]
+def replaced_code(loaded: LoadedModel) -> None:
+    last: Any = loaded.network.layers[1]
     last.mlp.forward = lambda hidden: 0 * hidden
 
 
-def replaced_number(mind: Mind) -> None:
-    last: Any = mind.network.layers[1]
+def replaced_number(loaded: LoadedModel) -> None:
+    last: Any = loaded.network.layers[1]
     last.self_attn.scaling *= 3
 
 
 @pytest.mark.parametrize("change", [replaced_weights, replaced_module, replaced_code, replaced_number])
-def test_a_model_that_was_changed_is_neither_replayed_nor_reused(change: Callable[[Mind], None]) -> None:
-    mind = fresh()
-    record(mind)
+def test_a_model_that_was_changed_is_neither_replayed_nor_reused(change: Callable[[LoadedModel], None]) -> None:
+    loaded = fresh()
+    record(loaded)
     asked = request((words(30),), 9, record=EVERYTHING)
-    before = mind.engine.run(asked)
+    before = loaded.engine.run(asked)
 
-    change(mind)
-    found = mind.engine.run(asked)
+    change(loaded)
+    found = loaded.engine.run(asked)
 
-    expected = assemble("changed", mind.model, mind.tokenizer).engine.run(asked)
+    expected = assemble("changed", loaded.model, loaded.tokenizer).engine.run(asked)
     assert found.usage.reused == 0
     assert same_reply(found, expected) and not same_reply(found, before)

@@ -95,10 +95,10 @@ def test_what_is_published_is_what_was_trained(words: Path, tmp_path: Path) -> N
 
     run = tiny(Run, words, tmp_path / "run")
     publish(run, tmp_path / "model")
-    mind = load(tmp_path / "model")
-    assert mind.stop_ids == (run.encoder.end,)
-    assert mind.sampling.temperature == 0.7
-    for left, right in zip(run.model.parameters(), mind.model.parameters(), strict=True):
+    loaded = load(tmp_path / "model")
+    assert loaded.stop_ids == (run.encoder.end,)
+    assert loaded.sampling.temperature == 0.7
+    for left, right in zip(run.model.parameters(), loaded.model.parameters(), strict=True):
         assert torch.equal(left.bfloat16().float(), right)
 
 

@@ -10,7 +10,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
-from sottovoce.models import Mind, assemble, load
+from sottovoce.models import LoadedModel, assemble, load
 
 Difference = Literal["other weights", "other shape", "other vocabulary"]
 """How a hearer differs from the speaker; each keeps the rest, except that weights differ in all three."""
@@ -18,23 +18,23 @@ DIFFERENCES: tuple[Difference, ...] = ("other weights", "other shape", "other vo
 SPREAD = 0.1  # of the random weights; the default 0.02 leaves a distribution nearly flat
 
 
-def bundled() -> Mind:
+def bundled() -> LoadedModel:
     """The bundled model on the CPU, where the float32 tolerances hold."""
     return load(device="cpu")
 
 
 @cache
-def other(difference: Difference) -> Mind:
+def other(difference: Difference) -> LoadedModel:
     """A model with random weights that differs from the bundled one as its name says."""
-    mind = bundled()
-    config = copy.deepcopy(mind.model.config)
+    loaded = bundled()
+    config = copy.deepcopy(loaded.model.config)
     config.initializer_range = SPREAD
     if difference == "other shape":
         config.hidden_size = 96  # as many layers: a protocol may name some
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(DIFFERENCES.index(difference))
         model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
-    tokenizer = _bytes(mind.tokenizer) if difference == "other vocabulary" else mind.tokenizer
+    tokenizer = _bytes(loaded.tokenizer) if difference == "other vocabulary" else loaded.tokenizer
     return assemble(difference, model, tokenizer)
 
 

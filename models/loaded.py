@@ -29,8 +29,8 @@ TOP_K = 50  # what `transformers.generate` takes where a generation configuratio
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Mind:
-    """One model in one process. Agents that name the same model share its mind."""
+class LoadedModel:
+    """One model in one process. Agents that name the same model share its loaded model."""
 
     name: str
     model: PreTrainedModel
@@ -40,7 +40,7 @@ class Mind:
     chat: ChatTemplate
 
     def __repr__(self) -> str:
-        return f"Mind({self.name!r})"
+        return f"LoadedModel({self.name!r})"
 
     @property
     def table(self) -> Table:
@@ -56,7 +56,7 @@ class Mind:
         """Decodes ids; `special` keeps special tokens as text."""
         return Detokenizer(self.tokenizer, special=special)
 
-    def thinking(self, wish: bool) -> Mind:
+    def thinking(self, wish: bool) -> LoadedModel:
         """The same model behind the same engine, with the switch of its chat template set.
 
         Raises:
@@ -67,11 +67,11 @@ class Mind:
         except UsageError as error:
             raise UsageError(f"{self.name!r}: {error}") from error
 
-    def behind(self, engine: Engine) -> Mind:
+    def behind(self, engine: Engine) -> LoadedModel:
         """The same model behind another engine on its network."""
         return self._varied(engine=engine)
 
-    def _varied(self, **parts: Any) -> Mind:  # Any: fields, by name
+    def _varied(self, **parts: Any) -> LoadedModel:  # Any: fields, by name
         other = replace(self, **parts)
         vars(other)["weights_key"] = self.weights_key  # digested once, and never while an engine fetches spread weights
         return other

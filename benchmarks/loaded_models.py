@@ -10,7 +10,7 @@ import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
-from sottovoce.models import Engine, Mind, assemble, load
+from sottovoce.models import Engine, LoadedModel, assemble, load
 from sottovoce.models.network import Network
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
@@ -39,7 +39,7 @@ SHAPES: Mapping[str, Mapping[str, Any]] = {  # Any: keyword arguments of a confi
 }
 
 
-def mind_of(shape: str, device: str) -> Mind:
+def loaded_of(shape: str, device: str) -> LoadedModel:
     """The bundled model, or random weights in a shape: bfloat16 on an accelerator, float32 on a CPU."""
     if shape == BUNDLED:
         return load(device=device)
@@ -56,11 +56,11 @@ def mind_of(shape: str, device: str) -> Mind:
 
 
 def with_engine(
-    mind: Mind, kind: type[Engine] = Engine, network: Network | None = None, **limits: Any
-) -> Mind:  # Any: keyword arguments of an engine
+    loaded: LoadedModel, kind: type[Engine] = Engine, network: Network | None = None, **limits: Any
+) -> LoadedModel:  # Any: keyword arguments of an engine
     """The same weights under an engine of their own."""
-    detokenizers = {special: mind.detokenizer(special=special) for special in (False, True)}
-    return replace(mind, engine=kind(network or mind.network, detokenizers, **limits))
+    detokenizers = {special: loaded.detokenizer(special=special) for special in (False, True)}
+    return replace(loaded, engine=kind(network or loaded.network, detokenizers, **limits))
 
 
 def _tokenizer(size: int) -> PreTrainedTokenizerFast:
