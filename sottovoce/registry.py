@@ -1,0 +1,75 @@
+"""Things by name that others may add to: protocols, answer kinds, retrievers, monitors.
+
+Ours stand as dotted paths, so that listing the names loads nothing. A package of somebody else's
+registers a thing when it is imported, or names it as an entry point of the registry's group, which is
+read when a name is asked for that is not known otherwise, or when all names are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import Generic, TypeVar, cast
+
+from sottovoce.errors import UsageError, choose
+
+Thing = TypeVar("Thing")
+
+
+class Registry(Generic[Thing]):
+    """Things of one kind by name.
+
+    >>> registry = Registry[str]("greeting", "sottovoce.greetings")
+    >>> registry.register("hello", "Hello!")
+    >>> registry["hello"], registry.names()
+    ('Hello!', ['hello'])
+    """
+
+    def __init__(self, kind: str, group: str, ours: Mapping[str, str] | None = None) -> None:
+        """`kind` is what errors call a thing, `group` its entry points; `ours` are "module:attribute" by name."""
+        self.kind, self.group = kind, group
+        self._paths = dict(ours or {})
+        self._known: dict[str, Thing] = {}
+
+    def register(self, name: str, thing: Thing) -> None:
+        """Make a thing usable by name; the same thing may be registered again.
+
+        Raises:
+            UsageError: another thing has that name.
+        """
+        if name in self._paths or self._known.get(name, thing) is not thing:
+            raise UsageError(f"{self.kind} {name!r} exists already; choose another name")
+        self._known[name] = thing
+
+    def names(self) -> list[str]:
+        """All names: ours in their order, then those that were registered or come as entry points."""
+        return list(dict.fromkeys([*self._paths, *self._known, *self._entries()]))
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._paths or name in self._known or name in self._entries()
+
+    def __getitem__(self, name: str) -> Thing:
+        """A thing by name, loaded.
+
+        Raises:
+            UsageError: nothing has that name, or the package that brings it cannot be imported.
+        """
+        if name not in self._known:
+            self._known[name] = self._load(name)
+        return self._known[name]
+
+    def _load(self, name: str) -> Thing:
+        if name in self._paths:
+            module, attribute = self._paths[name].split(":")
+            return cast(Thing, getattr(import_module(module), attribute))
+        if (entry := self._entries().get(name)) is None:
+            raise UsageError(choose(self.kind, name, self.names()))
+        try:
+            return cast(Thing, entry.load())
+        except (ImportError, AttributeError) as error:
+            raise UsageError(f"{self.kind} {name!r} of {entry.value!r} cannot be imported: {error}") from error
+
+    def _entries(self) -> dict[str, EntryPoint]:
+        return {entry.name: entry for entry in entry_points(group=self.group)}
+
