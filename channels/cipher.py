@@ -14,9 +14,9 @@ import torch
 
 from sottovoce.channels.message import Heard
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import TOP, Prompt, Protocol, Speech
+from sottovoce.channels.protocol import TOP, Prompt, Protocol, Speech, payload_ids
 from sottovoce.errors import ProtocolError, UsageError
-from sottovoce.models import Edit, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Stop, Table
+from sottovoce.models import Edit, Feed, LoadedModel, Record, Reply, Request, Rows, Stop, Table
 from sottovoce.models.family import layers_read_ids
 from sottovoce.models.request import Piece
 
@@ -116,6 +116,7 @@ class Cipher(Protocol):
             feed=Feed("mean", self._weigh(), _others(loaded, speech)),
             sampling=sampling,
             record=Record(stats=True, top=TOP, sparse=SPARSE),
+            form=speech.form,
         )
 
     def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
@@ -127,13 +128,12 @@ class Cipher(Protocol):
 
     def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
         """The rows of the hearer's table; made from the sparse distribution where it was no known receiver."""
-        cut = payload.tokens(heard.span)
         rows = payload.rows(loaded.table.key)
         if rows is None and "sparse.ids" in payload.tensors:
             rows = _from_sparse(payload, loaded)
         if rows is None:  # spoken in words, or by another protocol
-            return Ids(payload.ids[cut]), ()
-        return Rows(rows[cut]), ()
+            return payload_ids(heard, payload), ()
+        return Rows(rows[payload.tokens(heard.spans)]), ()
 
     def _weigh(self) -> Weights | None:
         if self.partial is None:

@@ -7,15 +7,17 @@ protocol and speaks in words: it is `cipher.hear` and `nl.speak`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import torch
 
-from sottovoce.channels.message import Heard, PayloadRef, Turn
+from sottovoce.channels.message import Heard, Turn
 from sottovoce.channels.payload import Label, Payload
+from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import PayloadError
+from sottovoce.form import Form
 from sottovoce.models import Edit, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop
 from sottovoce.models.chat import ChatTurn
 from sottovoce.models.request import Piece
@@ -60,6 +62,10 @@ class Speech:
     """Strings that end the reply; they are not part of it."""
     hearers: tuple[LoadedModel, ...] = ()
     """The models that will hear it: cipher averages over their tables too."""
+    begun: str = ""
+    """The beginning that the reply is given."""
+    form: Form | None = None
+    """What the reply must look like."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,12 +109,21 @@ class Protocol(ABC):
 
     def lower(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech) -> Request:
         """The model request for a prompt that is heard and answered by this protocol."""
-        return self.speak(self.hear(turns, loaded, load), loaded, speech)
+        return self.answer(self, turns, loaded, load, speech)
+
+    def answer(
+        self, speaking: Protocol, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech
+    ) -> Request:
+        """The model request for a prompt that is heard by this protocol and answered by another, e.g. in words."""
+        prompt = self.hear(turns, loaded, load)
+        if speech.begun:
+            prompt = Prompt((*prompt.pieces, in_words(speech.begun, loaded)), prompt.edits)
+        return speaking.speak(prompt, loaded, speech)
 
     def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
         """Tokenise the wording around heard messages, and let each message in by `read`."""
         holes: list[Heard] = []
-        chat = [ChatTurn(turn.role, tuple(_numbered(part, holes) for part in turn.parts)) for turn in turns]
+        chat = [ChatTurn(turn.role, tuple(_with_holes(turn, holes))) for turn in turns]
         pieces: list[Piece] = []
         edits: list[Edit] = []
         at = 0
@@ -146,7 +161,7 @@ class Protocol(ABC):
 
     def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
         """How a message with a payload in the hearer's vocabulary enters its prompt; edits count from 0."""
-        return Ids(payload.ids[payload.tokens(heard.span)]), ()
+        return payload_ids(heard, payload), ()
 
     _special: ClassVar[bool] = False
 
@@ -155,21 +170,27 @@ class Protocol(ABC):
 
     def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> tuple[Piece, tuple[Edit, ...]]:
         ref = heard.message.latent
-        if ref is None:
-            return in_words(heard, loaded), ()
+        if ref is None or heard.in_public:
+            return in_words(heard.body, loaded), ()
         try:
             payload = load(ref)
         except PayloadError as error:
             message = heard.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
         if payload.label.vocabulary != loaded.vocabulary_key:
-            return in_words(heard, loaded), ()
+            return in_words(heard.body, loaded), ()
         return self.read(heard, payload, loaded)
 
 
-def in_words(heard: Heard, loaded: LoadedModel) -> Ids:
-    """A message without a usable payload: its text, in which special tokens are ordinary characters."""
-    return Ids(loaded.chat.ids(heard.text, plain=True))
+def in_words(text: str, loaded: LoadedModel) -> Ids:
+    """A text without a usable payload; special tokens in it are ordinary characters."""
+    return Ids(loaded.chat.ids(text, plain=True))
+
+
+def payload_ids(heard: Heard, payload: Payload) -> Ids:
+    """The tokens of what is heard, as they were generated."""
+    ids = payload.ids
+    return Ids(tuple(ids[at] for at in payload.tokens(heard.spans)))
 
 
 def token_request(
@@ -182,14 +203,19 @@ def token_request(
         edits=prompt.edits,
         sampling=speech.sampling,
         record=Record(layers=layers, stats=True, top=TOP, **record),
+        form=speech.form,
     )
 
 
-def _numbered(part: str | Heard, holes: list[Heard]) -> str | int:
-    if isinstance(part, str):
-        return part
-    holes.append(part)
-    return len(holes) - 1
+def _with_holes(turn: Turn, holes: list[Heard]) -> Iterator[str | int]:
+    """The parts of a turn with a number in the place of each message; the beginning it was given is wording."""
+    for part in turn.parts:
+        if isinstance(part, Heard):
+            yield from [part.begun] * bool(part.begun)
+            holes.append(part)
+            yield len(holes) - 1
+        else:
+            yield part
 
 
 def _stats(reply: Reply) -> dict[str, torch.Tensor]:

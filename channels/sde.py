@@ -15,9 +15,9 @@ import torch
 
 from sottovoce.channels.message import Heard
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Prompt, Protocol, Speech, token_request
+from sottovoce.channels.protocol import Prompt, Protocol, Speech, payload_ids, token_request
 from sottovoce.errors import ProtocolError
-from sottovoce.models import Edit, Ids, LoadedModel, Reply, Request
+from sottovoce.models import Edit, LoadedModel, Reply, Request
 from sottovoce.models.family import streams
 from sottovoce.models.request import Piece
 
@@ -65,13 +65,13 @@ class SDE(Protocol):
 
     def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
         """The message's tokens, with an edit per layer where this message carries its states."""
-        cut = payload.tokens(heard.span)
-        ids = Ids(payload.ids[cut])
+        ids = payload_ids(heard, payload)
         if heard.own or not (heard.latest or self.inject == "all") or not self._fits(payload, loaded) or not len(ids):
             return ids, ()
         assert payload.states is not None, "checked by _fits"
         layers = zip(payload.label.layers, payload.states, strict=True)
-        return ids, tuple(Edit(layer, 0, states[cut]) for layer, states in layers)
+        at = payload.tokens(heard.spans)
+        return ids, tuple(Edit(layer, 0, states[at]) for layer, states in layers)
 
     def _encode(self, states: torch.Tensor) -> torch.Tensor:
         return (states[:, 1:].float() - states[:, :-1].float()).to(states.dtype)

@@ -24,7 +24,7 @@ class SelfConsistency(Settings):
         """sample_1 .. sample_k."""
         return [f"sample_{i + 1}" for i in range(self.samples)]
 
-    def layout(self) -> tuple[str, ...]:
+    def topology(self) -> tuple[str, ...]:
         """A node for each sample."""
         return (f"{self.samples} samples",)
 

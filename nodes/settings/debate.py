@@ -42,7 +42,7 @@ class Debate(Settings):
         """agent_1 .. agent_n."""
         return [f"agent_{i + 1}" for i in range(self.agents)]
 
-    def layout(self) -> tuple[str, ...]:
+    def topology(self) -> tuple[str, ...]:
         """A node for each agent, and one for a shared summary."""
         return f"{self.agents} agents", f"{'a' if self.summarise == 'shared' else 'no'} shared summary"
 

@@ -23,10 +23,10 @@ class MesSync(Settings):
         """agent_1 .. agent_n."""
         return [f"agent_{i + 1}" for i in range(self.agents)]
 
-    def staff(self) -> list[str]:
+    def others(self) -> list[str]:
         """The secretary, who is asked at a tie alone."""
         return [SECRETARY] if self.secretary else []
 
-    def layout(self) -> tuple[str, ...]:
+    def topology(self) -> tuple[str, ...]:
         """A node for each agent, and one for a secretary."""
         return f"{self.agents} agents", f"{'a' if self.secretary else 'no'} secretary"

@@ -31,7 +31,7 @@ class ReConcile(Settings):
         """agent_1 .. agent_n."""
         return [f"agent_{i + 1}" for i in range(self.agents)]
 
-    def layout(self) -> tuple[str, ...]:
+    def topology(self) -> tuple[str, ...]:
         """A node for each agent."""
         return (f"{self.agents} agents",)
 
