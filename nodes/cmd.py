@@ -19,7 +19,7 @@ from sottovoce.nodes.stage import Stage, derived_seed
 from sottovoce.nodes.state import Decision, Discussion, Vote, question_id, rounds_of, said
 from sottovoce.nodes.tally import is_tie, leading, number, viewpoints
 from sottovoce.nodes.views import View, viewpoint_slots
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 
 Groups = Sequence[Sequence[str]]
 
@@ -171,7 +171,7 @@ def by_secretary(votes: Sequence[Vote], state: Discussion) -> Decision:
     tied = leading(viewpoints(votes, state))
     message = said(state, SECRETARY, state["round"], "decide")
     assert message is not None, "the secretary was asked"
-    answer = answers.read(message.text, state.get("kind", "number"), state.get("choices"))
+    answer = kinds.read(message.text, state.get("kind", "number"), state.get("choices"))
     said_so = "decided" if answer is not None else "was asked, and its answer could not be read"
     why = f"a tie of {' and '.join(view.answer for view in tied)}; the secretary {said_so}"
     return {**decided(SECRETARY, why, tied, votes, state, (answer,)), "by": SECRETARY}

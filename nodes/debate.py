@@ -14,7 +14,7 @@ from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.stage import Stage, derived_seed
 from sottovoce.nodes.state import Decision, Discussion, Vote, question_id, said
 from sottovoce.nodes.summarise import SUMMARISER, summary_of
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 
 
 def debate(company: Company[Debate], agent: str) -> Act:
@@ -118,5 +118,5 @@ def average(votes: list[Vote], question: Discussion) -> Decision:
     decision = decided("average", "every agent's answer counts by itself", [], votes, question, (None,))
     if question.get("target") is None:
         return decision
-    right = [answers.right(vote["answer"], question) for vote in votes]
+    right = [kinds.right(vote["answer"], question) for vote in votes]
     return {**decision, "score": sum(right) / len(right)}

@@ -13,7 +13,7 @@ from sottovoce.nodes.company import Company
 from sottovoce.nodes.stage import Stage
 from sottovoce.nodes.state import Decision, Discussion, Question, Vote, said
 from sottovoce.nodes.tally import Viewpoint, ballot, leading, viewpoints
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 
 Rule = Callable[[Stage[Any], Discussion], Decision]  # Any: of every scheme
 Read = Callable[[Message, Question], Vote]
@@ -83,6 +83,6 @@ def decided(
         "rule": rule,
         "why": why,
         "votes": list(votes),
-        "score": None if question.get("target") is None else float(answers.right(answer, question)),
+        "score": None if question.get("target") is None else float(kinds.right(answer, question)),
     }
     return {**decision, "tied": [view.answer for view in best]} if len(best) > 1 else decision

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sottovoce.channels.message import Heard, Message, Turn, words
 from sottovoce.nodes.state import Question
 from sottovoce.nodes.views import View
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import read_json
 
 Rounds = Sequence[Mapping[str, Message]]
@@ -93,7 +93,7 @@ def verdict(text: str, question: Question) -> Verdict:
         return Verdict(None, f'"{ANSWER}" {read.missing[ANSWER]}')
     undecided = re.match(r"\W*(no|none|neither|false)\b", read.found.get(PREFERENCE, "").lower())
     given = read.found[ANSWER]
-    return Verdict(None) if undecided or answers.is_open(given, question) else _readable(given, question)
+    return Verdict(None) if undecided or kinds.is_open(given, question) else _readable(given, question)
 
 
 def judgement(text: str, question: Question) -> Verdict:
@@ -105,8 +105,8 @@ def judgement(text: str, question: Question) -> Verdict:
 
 
 def _readable(given: str, question: Question) -> Verdict:
-    kind, answer = question.get("kind", "number"), answers.read_field(given, question)
-    return Verdict(answer, "" if answer is not None else f'"{ANSWER}" holds no {answers.named(kind)}')
+    kind, answer = question.get("kind", "number"), kinds.read_field(given, question)
+    return Verdict(answer, "" if answer is not None else f'"{ANSWER}" holds no {kinds.named(kind)}')
 
 
 def _exchanges(me: str, order: Sequence[str], rounds: Rounds) -> list[tuple[list[Message], Message | None]]:

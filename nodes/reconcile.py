@@ -15,7 +15,7 @@ from sottovoce.nodes.stage import Stage
 from sottovoce.nodes.state import Decision, Discussion, Question, Vote, rounds_of
 from sottovoce.nodes.tally import abstaining, leading, viewpoints
 from sottovoce.nodes.views import View, viewpoint_slots
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import clamped, read_confidence, read_json, recalibrated
 
 ANSWER, CONFIDENCE = "answer", "confidence_level"
@@ -62,9 +62,9 @@ def stated(text: str, question: Question) -> Stated:
     answer = confidence = None
     if ANSWER in read.found:
         given, kind = read.found[ANSWER], question.get("kind", "number")
-        answer = answers.read_field(given, question)
-        wrong = answer is None and not answers.is_open(given, question)  # "unknown" is an abstention that can be read
-        complaints += [f'"{ANSWER}" holds no {answers.named(kind)}'] if wrong else []
+        answer = kinds.read_field(given, question)
+        wrong = answer is None and not kinds.is_open(given, question)  # "unknown" is an abstention that can be read
+        complaints += [f'"{ANSWER}" holds no {kinds.named(kind)}'] if wrong else []
     if CONFIDENCE in read.found:
         confidence = read_confidence(read.found[CONFIDENCE])
         complaints += [] if confidence is not None else [f'"{CONFIDENCE}" is no number from 0 to 1']

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from sottovoce.channels.message import words
 from sottovoce.errors import PromptError, UsageError
 from sottovoce.nodes.settings import ReConcile, Settings, first_wrong
-from sottovoce.prompts.answers import MOST_CHOICES, Kind, lettered
+from sottovoce.prompts.kinds import MOST_CHOICES, KindName, lettered
 from sottovoce.prompts.render import Prompts
 
 FORMAT = "sottovoce.samples"
@@ -31,7 +31,7 @@ class Sample(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     question: Text
-    kind: Kind = "number"
+    kind: KindName = "number"
     choices: list[Text] = Field(default=[], max_length=MOST_CHOICES)
     explanation: Text
     """By a human."""
@@ -88,6 +88,8 @@ def read_samples(path: Path | str) -> Samples:
         return Samples.model_validate(data)
     except ValidationError as error:
         raise UsageError(f"{name}: {_wrong(error)}") from error
+    except UsageError as error:  # an unknown kind of answer
+        raise UsageError(f"{name}: {error}") from error
 
 
 def rendered(settings: Settings, prompts: Prompts) -> Rendered:

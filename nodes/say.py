@@ -13,7 +13,7 @@ from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.nodes.act import message_of
 from sottovoce.nodes.stage import Stage
 from sottovoce.nodes.state import Discussion, Question
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 
 Saying = Generator[Ask, AIMessage, list[Message]]
 """Ends with the attempts, one or two; the raw text of both stays on the board."""
@@ -51,8 +51,8 @@ def unreadable(question: Question) -> Complain:
     kind, choices = question.get("kind", "number"), question.get("choices")
 
     def complain(text: str) -> str:
-        readable = answers.read(text, kind, choices) is not None or answers.declines(text)
-        return "" if readable else f"it holds no {answers.named(kind)}"
+        readable = kinds.read(text, kind, choices) is not None or kinds.declines(text)
+        return "" if readable else f"it holds no {kinds.named(kind)}"
 
     return complain
 

@@ -13,7 +13,7 @@ from sottovoce.channels.board import Board, latest
 from sottovoce.channels.message import Message
 from sottovoce.errors import UsageError, choose
 from sottovoce.nodes.settings import first_wrong
-from sottovoce.prompts.answers import KINDS, MOST_CHOICES, Kind, same
+from sottovoce.prompts.kinds import KINDS, MOST_CHOICES, KindName
 
 JSON = dict[str, Any]  # Any: plain JSON, as checkpoints hold it
 Reference = list[int | str]
@@ -26,7 +26,7 @@ class Question(TypedDict):
     question: str
     id: NotRequired[str]
     """Names the question in seeds and logs; a digest of its text where absent."""
-    kind: NotRequired[Kind]
+    kind: NotRequired[KindName]
     """The form of the answer; number where absent."""
     choices: NotRequired[list[str]]
     documents: NotRequired[list[str] | dict[str, list[str]]]
@@ -165,9 +165,8 @@ def check_question(
     """
     if not str(question.get("question", "")).strip():
         raise UsageError("the question is empty; give a text to discuss")
-    if question.get("kind", "number") not in KINDS:
-        raise UsageError(choose("kind of answer", question.get("kind"), KINDS))
     _check_types(question)
+    KINDS[question.get("kind", "number")].check(question)
     for field, what_for in (needs or {}).items():
         if not question.get(field):
             raise UsageError(f"{what_for}, but the question has no {field!r}")
@@ -191,9 +190,3 @@ def _check_types(question: Question) -> None:
         question["question"].encode()
     except UnicodeEncodeError as error:
         raise UsageError(f"the question holds a character that is no text: {error.object[error.start]!r}") from error
-    target = question.get("target")
-    if target is not None and question.get("kind", "number") == "number":
-        try:
-            same(target, target, "number")
-        except ValueError as error:
-            raise UsageError(f"target is {target!r}; expected a plain number, as answers are read: 22, -3.5") from error

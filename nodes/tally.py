@@ -8,7 +8,7 @@ from math import fsum
 
 from sottovoce.channels.message import Message
 from sottovoce.nodes.state import Question, Vote
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 
 NUMBERS = "No One Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve".split()
 
@@ -35,7 +35,7 @@ class Viewpoint:
 
 def ballot(message: Message, question: Question) -> Vote:
     """What a message was read as."""
-    answer = answers.read(message.text, question.get("kind", "number"), question.get("choices"))
+    answer = kinds.read(message.text, question.get("kind", "number"), question.get("choices"))
     return {"agent": message.agent, "answer": answer, "counts": answer is not None}
 
 
@@ -45,7 +45,7 @@ def viewpoints(votes: Iterable[Vote], question: Question) -> list[Viewpoint]:
     for seat, vote in enumerate(votes):
         if vote["answer"] is None:
             continue
-        at = next((i for i, view in enumerate(found) if answers.same(view.answer, vote["answer"], kind)), None)
+        at = next((i for i, view in enumerate(found) if kinds.same(view.answer, vote["answer"], kind)), None)
         if at is None:
             found.append(Viewpoint(vote["answer"], (vote,), seat))
         else:

@@ -14,7 +14,7 @@ from sottovoce.channels.message import Heard, Message, Part, Turn, words
 from sottovoce.nodes.settings import COMPONENTS, Order
 from sottovoce.nodes.state import Question, Vote, documents_of
 from sottovoce.nodes.tally import abstaining, number, viewpoints
-from sottovoce.prompts.answers import Kind, lettered, placeholder
+from sottovoce.prompts.kinds import KINDS, lettered, placeholder
 from sottovoce.prompts.render import Prompts, printable
 
 
@@ -56,11 +56,11 @@ class View:
     def form(self) -> str:
         """How the answer is to be given: the steps and the form, each where it is switched on."""
         steps, described = self._on("chain_of_thought"), self._on("answer_description")
-        own = self.question.get("answer_description")
-        if described and not own:
-            return words(self.prompts.render(f"answers/{self.kind}", steps=steps))
+        own, form = self.question.get("answer_description"), KINDS[self.kind].form
+        if described and not own and form in self.prompts.names():
+            return words(self.prompts.render(form, steps=steps))
         asked = [words(self.prompts.render("shared/steps"))] if steps else []
-        return " ".join([*asked, own] if own and described else asked)
+        return " ".join([*asked, own or form] if described else asked)
 
     def value(self) -> str:
         """What stands in the place of an answer in a JSON form: "a number", or the task's own words."""
@@ -68,7 +68,7 @@ class View:
         return placeholder({name: value for name, value in self.question.items() if name in ("kind", own)})
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> str:
         """The kind of the answer."""
         return self.question.get("kind", "number")
 
