@@ -35,8 +35,8 @@ class Question(TypedDict):
     question: str
     id: NotRequired[str]
     """Names the question in seeds and logs; a digest of its text where absent."""
-    kind: NotRequired[str]
-    """The form of the answer, by its name in `kinds.KINDS`; number where absent."""
+    kind: NotRequired[kinds.KindName]
+    """The form of the answer; number where absent."""
     choices: NotRequired[list[str]]
     documents: NotRequired[list[Document] | dict[str, list[Document]]]
     """What agents know: a list for all of them, or private lists by agent name."""
@@ -101,9 +101,11 @@ def check_question(
     """
     if not str(question.get("question", "")).strip():
         raise UsageError("the question is empty; give a text to discuss")
-    kind = kinds.KINDS[question.get("kind", "number")]
     _check_types(question)
-    kind.check(question)
+    kinds.KINDS[question.get("kind", "number")].check(question)
+    if len(question.get("choices") or []) > kinds.MOST_CHOICES:
+        found, most = len(question["choices"]), kinds.MOST_CHOICES
+        raise UsageError(f"there are {found} choices; expected at most {most}, one a letter")
     for field, what_for in (needs or {}).items():
         if not question.get(field):
             raise UsageError(f"{what_for}, but the question has no {field!r}")

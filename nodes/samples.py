@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 from sottovoce.channels.message import words
 from sottovoce.errors import PromptError, UsageError
 from sottovoce.nodes.settings import first_wrong
-from sottovoce.prompts.kinds import MOST_CHOICES, lettered
+from sottovoce.prompts.kinds import MOST_CHOICES, KindName, lettered
 from sottovoce.prompts.render import Prompts
 
 FORMAT = "sottovoce.samples"
@@ -29,7 +29,7 @@ class Sample(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     question: Text
-    kind: str = "number"
+    kind: KindName = "number"
     choices: list[Text] = Field(default=[], max_length=MOST_CHOICES)
     explanation: Text
     """By a human."""

@@ -15,7 +15,7 @@ from sottovoce.nodes.settings import COMPONENTS, Order
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.state import Vote
 from sottovoce.nodes.tally import abstaining, number, viewpoints
-from sottovoce.prompts.kinds import lettered, placeholder
+from sottovoce.prompts.kinds import KINDS, lettered, placeholder
 from sottovoce.prompts.render import Prompts, printable
 
 
@@ -57,11 +57,11 @@ class View:
     def form(self) -> str:
         """How the answer is to be given: the steps and the form, each where it is switched on."""
         steps, described = self._on("chain_of_thought"), self._on("answer_description")
-        own = self.question.get("answer_description")
-        if described and not own:
-            return words(self.prompts.render(f"answers/{self.kind}", steps=steps))
+        own, form = self.question.get("answer_description"), KINDS[self.kind].form
+        if described and not own and form in self.prompts.names():
+            return words(self.prompts.render(form, steps=steps))
         asked = [words(self.prompts.render("shared/steps"))] if steps else []
-        return " ".join([*asked, own] if own and described else asked)
+        return " ".join([*asked, own or form] if described else asked)
 
     def value(self) -> str:
         """What stands in the place of an answer in a JSON form: "a number", or the task's own words."""

@@ -12,7 +12,7 @@ from sottovoce.evaluation.arithmetic import Expression
 from sottovoce.nodes.settings import Order
 from sottovoce.nodes.state import documents_of
 from sottovoce.nodes.views import View
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
 from sottovoce.training.chats import Chat, Key, closing
 from sottovoce.training.problems import Problem
@@ -103,7 +103,7 @@ def summed_up(talk: Talk, me: str, prompts: Prompts) -> Chat:
 def summary(talk: Talk, r: int, me: str) -> str:
     """What the others' answers come to: the values they tell while nobody can answer, else their answers."""
     texts = [message.text for message in talk.others(r, me)]
-    values = [answers.read(text, "number") for text in texts]
+    values = [kinds.read(text, "number") for text in texts]
     told = [name for name in talk.problem.known(texts) if name.isalpha()]
     if told and not any(values):
         return "; ".join(f"{name} = {talk.problem.facts[name]}" for name in told) + "."

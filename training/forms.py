@@ -11,7 +11,7 @@ from typing import Literal
 
 from sottovoce.evaluation.arithmetic import listed
 from sottovoce.nodes.state import Question
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.training.problems import Problem
 
 Form = Literal["number", "yes_no", "label", "option"]
@@ -124,7 +124,7 @@ def parts(text: str, form: Form) -> tuple[str, str] | None:
 def read(problem: Problem, text: str) -> str | None:
     """What a statement answers, as the product reads it; a label `Unknown` tells nothing either."""
     kind = problem.question.get("kind", "number")
-    found = answers.read(text, kind, problem.question.get("choices"))
+    found = kinds.read(text, kind, problem.question.get("choices"))
     return None if found == UNKNOWN else found
 
 

@@ -31,7 +31,7 @@ from sottovoce.models import Ids, Request, Sampling, Stop, load
 from sottovoce.nodes.settings import CMD, MAD, Debate, ReConcile, SelfConsistency, Settings, Single
 from sottovoce.nodes.state import Question
 from sottovoce.nodes.views import View
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
 from sottovoce.training.chats import Encoder
 from sottovoce.training.statistics import mcnemar, wilson
@@ -153,7 +153,7 @@ async def measure(task: str, row: Row, n: int, model: str = "bundled") -> Result
     else:
         ends = await _through_graph(asked, row, model)
     answered = [
-        answers.same(answer, question["target"], "number") for question, (answer, _) in zip(asked, ends, strict=True)
+        kinds.same(answer, question["target"], "number") for question, (answer, _) in zip(asked, ends, strict=True)
     ]
     return Result(answered, [_states_all(question, text) for question, (_, text) in zip(asked, ends, strict=True)])
 
@@ -188,7 +188,7 @@ def _echo(asked: Sequence[Question], rounds: int, model: str) -> list[tuple[str 
             )
         for i, reply in enumerate(loaded.engine.run_all(requests)):
             own[i].append(Message("agent_1", r, "revise" if r else "answer", encoder.text(reply.ids)))
-    return [(answers.read(said[-1].text, "number"), said[-1].text) for said in own]
+    return [(kinds.read(said[-1].text, "number"), said[-1].text) for said in own]
 
 
 def _states_all(question: Question, text: str) -> bool:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.nodes.say import unreadable
 from sottovoce.nodes.state import Question
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
 from sottovoce.training.chats import Chat, Key, closing
 
@@ -28,7 +28,7 @@ class Reader:
 def plain(question: Question) -> Reader:
     """The reader of replies in words."""
     kind, choices = question.get("kind", "number"), question.get("choices")
-    return Reader(lambda text: answers.read(text, kind, choices), unreadable(question))
+    return Reader(lambda text: kinds.read(text, kind, choices), unreadable(question))
 
 
 @dataclass(frozen=True)

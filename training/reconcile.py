@@ -10,7 +10,7 @@ from sottovoce.channels.message import Message, words
 from sottovoce.evaluation.walk import convince_turns
 from sottovoce.nodes import reconcile
 from sottovoce.nodes.state import Question
-from sottovoce.prompts.answers import lettered
+from sottovoce.prompts.kinds import lettered
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import problems
 from sottovoce.training.confidence import confidence

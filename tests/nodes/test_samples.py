@@ -78,7 +78,7 @@ def without(fields: dict[str, Any], name: str) -> dict[str, Any]:
         (of(answer=7), ": samples.0.answer is 7: expected a valid string"),
         (of(question=" "), ": samples.0.question is ' ': String should have at least 1 character"),
         (of(explanation="\ud800"), ": samples.0.explanation is '\\ud800': expected a valid string"),
-        (of(kind="riddle"), ": samples.0.kind is 'riddle': expected 'number', 'option', 'yes_no', 'label' or 'text'"),
+        (of(kind="riddle"), ": unknown kind of answer 'riddle'; choose from: label, number, option, text, yes_no"),
         (of(choises=["a"]), ": samples.0.choises is ['a']: Extra inputs are not permitted"),
     ],
 )

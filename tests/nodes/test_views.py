@@ -84,7 +84,7 @@ def test_nobody_reads_the_target() -> None:
 
 @pytest.mark.parametrize("kind", ["number", "option", "yes_no", "label", "text"])
 def test_the_form_of_the_answer_and_the_choices_are_asked_for_at_the_end(kind: str) -> None:
-    question: Question = {**QUESTION, "kind": kind, "choices": ["(A) 17", "(B) 18"]}  # type: ignore[typeddict-item]
+    question: Question = {**QUESTION, "kind": kind, "choices": ["(A) 17", "(B) 18"]}
     (form,) = Prompts().render(f"answers/{kind}", steps=True)
 
     for turns in (view(question).independent(), view(question).fresh(message("agent_1"), [message("agent_2")])):

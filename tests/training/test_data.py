@@ -7,7 +7,7 @@ from sottovoce.evaluation.arithmetic import MIXED, Expression, draw, questions, 
 from sottovoce.models.load import BUNDLED_FOLDER
 from sottovoce.nodes.state import documents_of
 from sottovoce.nodes.views import View
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, tokenizer
 from sottovoce.training.chats import Encoder
@@ -43,7 +43,7 @@ def test_questions_are_the_same_for_the_same_seed() -> None:
 
 @pytest.mark.parametrize("made", [questions(100, seed=5), split_knowledge(100, seed=5)])
 def test_solutions_are_read_as_their_targets(made: list[dict[str, str]]) -> None:
-    assert [answers.read(question["solution"], "number") for question in made] == [q["target"] for q in made]
+    assert [kinds.read(question["solution"], "number") for question in made] == [q["target"] for q in made]
 
 
 def test_only_together_do_agents_know_all_values() -> None:
@@ -57,8 +57,8 @@ def test_only_together_do_agents_know_all_values() -> None:
 def test_who_lacks_a_value_abstains_and_who_has_all_answers() -> None:
     problem = problems.split(random.Random(1), AGENTS)
     names = list(problem.facts)
-    assert answers.read(problem.reply(names[:1]), "number") is None
-    assert answers.read(problem.reply(names), "number") == str(problem.expression.value)
+    assert kinds.read(problem.reply(names[:1]), "number") is None
+    assert kinds.read(problem.reply(names), "number") == str(problem.expression.value)
     assert problem.known([problem.reply(names[:1])]) == names[:1]
 
 
