@@ -77,10 +77,14 @@ class Call:
         """A hosted model gets words, and what every provider takes: it may not know the others."""
         ask = self.ask
         given = {"temperature": self.temperature, "max_tokens": ask.max_tokens, "stop": list(ask.stop) or None}
-        options = {name: value for name, value in given.items() if value is not None}
+        options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if not is_hooked(self.model):
             return in_words(ask.turns, ask.begun), options
-        own = {"speaks": ask.protocol, "begun": ask.begun, "form": asdict(ask.form) if ask.form else None}
+        own: dict[str, Any] = {
+            "speaks": ask.protocol,
+            "begun": ask.begun,
+            "form": asdict(ask.form) if ask.form else None,
+        }
         options |= {name: value for name, value in own.items() if value}
         return to_messages(ask.turns), options | {"seed": self.seed}
 

@@ -89,6 +89,8 @@ class Protocol(ABC):
     """Whether a message is a mean over what could have been said, so that at temperature 0 it is only words."""
     final_rule: ClassVar[str] = "majority"
     """How a debate under this protocol decides unless told otherwise."""
+    ignores: ClassVar[tuple[str, ...]] = ()
+    """Settings of sampling that have no effect on what is spoken by it."""
 
     @property
     def rules(self) -> Compat:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from sottovoce.errors import UsageError
 from sottovoce.registry import Registry
 
-if TYPE_CHECKING:  # a protocol imports torch, and the names alone are wanted for help
-    from sottovoce.channels.protocol import Protocol
-
-PROTOCOLS: Registry[type[Protocol]] = Registry(
+PROTOCOLS: Registry[Any] = Registry(  # Any: classes derived from `Protocol`, which imports torch
     "protocol",
     "sottovoce.protocols",
     {

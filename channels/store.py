@@ -31,7 +31,6 @@ DIGEST = re.compile(r"[0-9a-f]{64}")
 KEPT = 256 * 2**20  # bytes of payloads kept live by default
 
 
-
 def text_digest(text: str) -> str:
     """The sha256 of a text, in hex; tells whether a message was edited after it was spoken."""
     return hashlib.sha256(text.encode()).hexdigest()

@@ -65,9 +65,7 @@ def create_discussion(
     settings = settings or MesSync()
     check_rule(rule, settings.speakers())
     passing = acts.Passing(rule)
-    frame = Frame(
-        SCHEME, settings, models, store, watch, rule=passing.decide, begin=passing.begin, state=acts.Passed
-    )
+    frame = Frame(SCHEME, settings, models, store, watch, rule=passing.decide, begin=passing.begin, state=acts.Passed)
     for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, passing.speak, to="pass_on")

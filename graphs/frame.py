@@ -52,7 +52,9 @@ class Frame:
             state: `Discussion`, or what the scheme derives from it; likewise `question` and `outcome`.
         """
         self.watch = watch
-        self.contexts = Contexts(scheme.settings, settings, models, store, scheme.answers, restored(state))
+        self.contexts: Contexts[Any] = Contexts(
+            scheme.settings, settings, models, store, scheme.answers, restored(state)
+        )
         self.graph: Graph = StateGraph(
             state, context_schema=scheme.settings, input_schema=question, output_schema=outcome
         )

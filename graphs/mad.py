@@ -10,7 +10,7 @@ from __future__ import annotations
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal
 
-from sottovoce.graphs.scheme import Scheme, State
+from sottovoce.graphs.scheme import Scheme
 from sottovoce.nodes.settings import MAD
 
 if TYPE_CHECKING:

@@ -51,7 +51,9 @@ def answer_turns(view: View) -> tuple[Turn, ...]:
     return (*view.system_turn(*view.prompts.render("cmd/agent")), Turn("user", view.asked()))
 
 
-def discuss_turns(view: View, messages: Mapping[str, Message], votes: Sequence[Vote], groups: Groups) -> tuple[Turn, ...]:
+def discuss_turns(
+    view: View, messages: Mapping[str, Message], votes: Sequence[Vote], groups: Groups
+) -> tuple[Turn, ...]:
     """The question, the own last answer, the others' by the visibility rule, and the request for an update.
 
     O_i = {(v_j, e_j where j is of i's group, else v_j alone) : j != i} (section 3.2): of other groups only

@@ -45,7 +45,7 @@ class RunContext(Generic[AnySettings]):
     """What acts read once for the run, e.g. a file that the settings name."""
 
     def view(self, question: Question, agent: str, owner: str | None = "") -> View:
-        """How `agent` sees the question, with its own documents unless those of `owner` are meant (None: everybody's)."""
+        """How `agent` sees the question, with the documents of `owner`: its own unless given, None is everybody's."""
         system = self.settings.of("system", agent) or "" if agent in self.settings.names() else ""
         return View(self.prompts, question, agent if owner == "" else owner, system, agent, self.settings.components())
 

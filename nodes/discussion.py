@@ -142,10 +142,12 @@ def _exchanges(run: RunContext[MesSync], state: Passed, agent: str) -> tuple[lis
 
 
 def _messages(state: Passed, places: Iterable[Where]) -> list[Message]:
-    there = {(*message.time, message.agent, message.act): message for message in heard(state)}
+    there: dict[tuple[int | str, ...], Message] = {
+        (*message.time, message.agent, message.act): message for message in heard(state)
+    }
     found = list[Message]()
     for where in places:
-        message = there.get(tuple(where))  # type: ignore[call-overload]  # as `Where` says
+        message = there.get(tuple(where))
         if message is None:
             round, _, agent, act = where
             raise UsageError(

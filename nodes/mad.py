@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn, words
 from sottovoce.form import Form

@@ -1,4 +1,4 @@
-"""The acts of ReConcile: what agents hear, how answers and confidences are read, the weighted vote (Chen et al. 2023)."""
+"""The acts of ReConcile: what agents hear, how they are read, and the weighted vote (Chen et al. 2023)."""
 
 from __future__ import annotations
 

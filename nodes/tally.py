@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
+from typing import Any
 
 from sottovoce.channels.message import Message
 from sottovoce.nodes.question import Question
@@ -40,7 +41,7 @@ def ballot(message: Message, question: Question) -> Vote:
     return {"agent": message.agent, "answer": answer, "counts": answer is not None}
 
 
-def viewpoints(votes: Iterable[Vote], question: Question) -> list[Viewpoint]:
+def viewpoints(votes: Iterable[Vote], question: Mapping[str, Any]) -> list[Viewpoint]:  # Any: of a Question
     """The distinct answers, most votes first, then in the order in which agents first gave them."""
     kind, found = question.get("kind", "number"), list[Viewpoint]()
     for order, vote in enumerate(votes):
@@ -61,7 +62,7 @@ def leading(found: Sequence[Viewpoint], *, weighed: bool = False) -> list[Viewpo
     return sorted((view for view in found if support[view.answer] == most), key=lambda view: view.order)
 
 
-def is_tie(votes: Iterable[Vote], question: Question) -> bool:
+def is_tie(votes: Iterable[Vote], question: Mapping[str, Any]) -> bool:  # Any: of a Question
     """Whether several answers have the most votes."""
     return len(leading(viewpoints(votes, question))) > 1
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sottovoce.channels.message import Heard, Message, Part, Turn, words
-from sottovoce.nodes.settings import COMPONENTS, Order
 from sottovoce.nodes.question import Question, passages_of, shown
+from sottovoce.nodes.settings import COMPONENTS, Order
 from sottovoce.nodes.state import Vote
 from sottovoce.nodes.tally import abstaining, number, viewpoints
 from sottovoce.prompts.kinds import KINDS, lettered, placeholder

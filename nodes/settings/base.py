@@ -5,8 +5,16 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError
-from pydantic import field_validator, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
 from sottovoce.channels.options import CipherOptions, StateOptions, first_wrong
 from sottovoce.channels.registry import PROTOCOLS
@@ -50,7 +58,7 @@ class Settings(CipherOptions, StateOptions):
     protocol: str = Field(
         default="nl",
         description="what a message carries: words, mean embeddings, state deltas, or raw states",
-        json_schema_extra=lambda schema: schema.update(enum=PROTOCOLS.names()),
+        json_schema_extra=lambda schema: schema.update(enum=[*PROTOCOLS.names()]),
     )
     option: Annotated[dict[str, Any], BeforeValidator(_pairs)] = Field(  # Any: each protocol's own
         default={}, description="NAME=VALUE for the protocol, or AGENT.NAME=VALUE for one agent"
@@ -85,7 +93,7 @@ class Settings(CipherOptions, StateOptions):
     )
     memory: list[Size] = Field(
         default=[],
-        description="for keys and values of each model, like 4GB; one for all, or one each; else a share of what is free",
+        description="for keys and values of a model, like 4GB; one for all, or one each; else a share of what is free",
     )
     thinking: bool | None = Field(
         default=None, description="the switch of the models' chat templates; else as each has it"

@@ -1,4 +1,4 @@
-"""A reply while it grows in the engine's thread, read piece by piece from a thread or an event loop."""
+"""A reply while the engine's thread makes it, read piece by piece from a thread or an event loop."""
 
 from __future__ import annotations
 
@@ -44,15 +44,15 @@ class Clock:
         return EngineError(f"no reply within {self._timeout} s; raise `timeout` or lower `max_tokens`")
 
 
-class Growing:
+class Stream:
     """A running request; leaving the block cancels what still runs."""
 
-    def __init__(self, engine: Engine, request: Request, timeout: float | None, *, watched: bool = False) -> None:
-        """Submit the request; only a watched one has pieces. Errors: see `Engine.submit`."""
+    def __init__(self, engine: Engine, request: Request, timeout: float | None, *, in_pieces: bool = False) -> None:
+        """Submit the request; only `in_pieces` has pieces. Errors: see `Engine.submit`."""
         self._texts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._clock, self._future = Clock(timeout), _submitted(engine, request, self._texts.put if watched else None)
+        self._clock, self._future = Clock(timeout), _submitted(engine, request, self._texts.put if in_pieces else None)
 
-    def __enter__(self) -> Growing:
+    def __enter__(self) -> Stream:
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -80,11 +80,11 @@ class Growing:
             raise self._clock.late() from error
 
 
-class AsyncGrowing:
-    """`Growing` without blocking the event loop."""
+class AsyncStream:
+    """`Stream` without blocking the event loop."""
 
-    def __init__(self, engine: Engine, request: Request, timeout: float | None, *, watched: bool = False) -> None:
-        """Submit the request; only a watched one has pieces. Errors: see `Engine.submit`."""
+    def __init__(self, engine: Engine, request: Request, timeout: float | None, *, in_pieces: bool = False) -> None:
+        """Submit the request; only `in_pieces` has pieces. Errors: see `Engine.submit`."""
         self._texts: asyncio.Queue[str | None] = asyncio.Queue()
         loop, put = asyncio.get_running_loop(), self._texts.put_nowait
         self._clock = Clock(timeout)
@@ -92,9 +92,9 @@ class AsyncGrowing:
         def soon(text: str | None) -> None:
             _call_soon(loop, put, text)
 
-        self._future = _submitted(engine, request, soon if watched else None)
+        self._future = _submitted(engine, request, soon if in_pieces else None)
 
-    def __enter__(self) -> AsyncGrowing:
+    def __enter__(self) -> AsyncStream:
         return self
 
     def __exit__(self, *error: object) -> None:
