@@ -24,7 +24,7 @@ from pydantic import Field, model_validator
 from sottovoce.agents import spoken
 from sottovoce.agents.convert import to_turns
 from sottovoce.agents.streaming import AsyncStream, Stream
-from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.channels.registry import create
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.sizes import Size
@@ -109,8 +109,7 @@ class HookedChatModel(BaseChatModel):
     @cached_property
     def channel(self) -> Protocol:
         """The protocol with its options."""
-        protocol: Protocol = PROTOCOLS[self.protocol](**self.options)
-        return protocol
+        return create(self.protocol, **self.options)
 
     @cached_property
     def payloads(self) -> PayloadStore:
@@ -156,8 +155,7 @@ class HookedChatModel(BaseChatModel):
         """The protocol a reply is spoken by: the model's own, or words."""
         if kwargs.get("speaks") in (None, self.protocol):
             return self.channel
-        protocol: Protocol = PROTOCOLS[kwargs["speaks"]](compat=self.channel.compat)
-        return protocol
+        return create(kwargs["speaks"], compat=self.channel.compat)
 
     def _sampling(self, **kwargs: Any) -> Sampling:
         names = ("temperature", "top_p", "top_k", "repetition_penalty")

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sottovoce.registry import Registry
 
-PROTOCOLS: Registry[Any] = Registry(  # Any: classes derived from `Protocol`, which imports torch
+if TYPE_CHECKING:  # it imports torch, and help wants the names alone
+    from sottovoce.channels.protocol import Protocol
+
+PROTOCOLS: Registry[type[Protocol]] = Registry(
     "protocol",
     "sottovoce.protocols",
     {
@@ -16,3 +19,12 @@ PROTOCOLS: Registry[Any] = Registry(  # Any: classes derived from `Protocol`, wh
         "hidden": "sottovoce.channels.sde:Hidden",
     },
 )
+
+
+def create(name: str, **options: Any) -> Protocol:  # Any: each protocol's own options
+    """Return the protocol `name` with its options.
+
+    Raises:
+        UsageError: there is no such protocol, it has no such option, or the option no such value.
+    """
+    return PROTOCOLS[name](**options)
