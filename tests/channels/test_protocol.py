@@ -11,6 +11,7 @@ import torch
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Heard, Message, Part, Turn
 from sottovoce.channels.nl import NL
+from sottovoce.channels.options import StateOptions
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.registry import PROTOCOLS, create
@@ -255,7 +256,7 @@ def test_the_reference_renders_a_conversation_in_words_anew(store: PayloadStore)
 def test_every_protocol_is_made_by_its_name() -> None:
     assert sorted(PROTOCOLS) == ["cipher", "hidden", "nl", "sde"]
     assert all(create(name).name == name for name in PROTOCOLS)
-    assert create("sde", layers=(1,), inject="all") == SDE(layers=(1,), inject="all")
+    assert create("sde", layers=(1,), inject="all").options == StateOptions(layers=(1,), inject="all")
 
 
 @pytest.mark.parametrize(
