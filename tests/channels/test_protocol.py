@@ -19,7 +19,9 @@ from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, UsageError
 from sottovoce.models import Ids, LoadedModel, Request, Rows, Sampling, assemble
-from tests.support import GREEDY, hear, ids, reciting_loaded, say, text, tiny_loaded, tiny_model, tiny_tokenizer
+from tests import chats
+from tests.chats import tokenizer_with
+from tests.support import CHATML, GREEDY, hear, ids, reciting_loaded, say, text, tiny_loaded, tiny_model, tiny_tokenizer
 
 RECITED = "\n The answer is 22 pears<|im_end|>."
 SAID = " The answer is 22 pears"
@@ -248,6 +250,50 @@ def test_the_reference_renders_a_conversation_in_words_anew(store: PayloadStore)
     assert isinstance(whole, Ids)
     assert text(whole.ids) == "".join(word_pieces(paper))
     assert len(paper.prompt) == 3
+
+
+LATER = ("\nAnother agent answered:\n", "\nWhat is right?\n")  # a template may trim the ends of both
+REFERENCE = [Cipher(compat="reference"), SDE(compat="reference"), Hidden(compat="reference")]
+
+
+def second_round(protocol: Protocol, template: str) -> list[int]:
+    """What an agent reads after its first answer."""
+    loaded = assemble("templated", tiny_model(), tokenizer_with(template))
+    turns = [Turn("user", ("What?\n",)), Turn("assistant", ("22",)), Turn("user", LATER)]
+    return heard_ids(protocol.lower(turns, loaded, lambda ref: ref.load(), Speech(1, GREEDY)), loaded)
+
+
+@pytest.mark.parametrize(
+    ("template", "before", "after"),
+    [
+        (chats.LLAMA_3, "<|im_end|><|im_start|>user<|im_end|>\n\n", "<|im_end|><|im_start|>assistant<|im_end|>\n\n"),
+        (CHATML, "<|im_end|>\n<|im_start|>user\n", "<|im_end|>\n<|im_start|>assistant\n"),
+    ],
+    ids=["trims", "leaves all"],
+)
+@pytest.mark.parametrize("protocol", REFERENCE, ids=lambda protocol: protocol.name)
+def test_the_reference_puts_later_turns_untouched_between_the_templates_words(
+    protocol: Protocol, template: str, before: str, after: str
+) -> None:
+    found = second_round(protocol, template)
+
+    expected = [id for piece in ("22", before, *LATER, after) for id in ids(piece)]
+    assert found[-len(expected) :] == expected
+
+
+@pytest.mark.parametrize("protocol", [*EVERY, NL(compat="reference")], ids=lambda protocol: protocol.name)
+def test_a_template_trims_later_turns_under_the_papers_and_in_words(protocol: Protocol) -> None:
+    found = str(tiny_tokenizer().decode(second_round(protocol, chats.LLAMA_3)))
+
+    assert "\n\nAnother agent answered:\n" in found and "\n\n\n" not in found
+    assert "\nWhat is right?<|im_end|>" in found
+
+
+@pytest.mark.parametrize("protocol", REFERENCE, ids=lambda protocol: protocol.name)
+def test_the_reference_renders_the_first_turns_by_the_template(protocol: Protocol) -> None:
+    found = str(tiny_tokenizer().decode(second_round(protocol, chats.LLAMA_3)))
+
+    assert found.startswith("<|endoftext|><|im_start|>user<|im_end|>\n\nWhat?<|im_end|>")
 
 
 # By name
