@@ -101,13 +101,13 @@ class Protocol(ABC):
         """Keep the options, or make them of `values`.
 
         Raises:
-            UsageError: there is no such option, or it takes no such value.
+            UsageError: there is no such option, it takes no such value, or the options are another protocol's.
         """
         known = self.Options.model_fields
         for name in values:
             if name not in known:
                 raise UsageError(f"protocol {self.name!r} has no option {name!r}; it has: {', '.join(sorted(known))}")
-        self.options = self.Options(**values) if options is None else options
+        self.options = self.Options.model_validate(values if options is None else options)
 
     @property
     def compat(self) -> CompatName:
