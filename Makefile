@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet 
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help debate test test-all check bench train-bundled
+.PHONY: help debate test test-all check docs bench train-bundled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -27,6 +27,9 @@ check: .venv/test.stamp ## Lint, format, types and layers
 	$(BIN)/mypy tests
 	$(BIN)/lint-imports
 
+docs: .venv/docs.stamp ## Build the pages of docs/ as a site, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
+
 bench: .venv/test.stamp ## Measure speed against the libraries' own ways
 	$(BIN)/python -m benchmarks
 
@@ -42,6 +45,11 @@ train-bundled: .venv/core.stamp ## Make the bundled model again, from nothing
 .venv/test.stamp: $(INPUTS) | .venv/bin/python
 	@echo "Setting up .venv with the test tools from constraints.txt (once, a minute or two) ..."
 	@$(PIP) --editable ".[test]"
+	@touch .venv/core.stamp $@
+
+.venv/docs.stamp: $(INPUTS) | .venv/bin/python
+	@echo "Setting up .venv with what builds the pages, from constraints.txt (once, a minute or two) ..."
+	@$(PIP) --editable ".[docs]"
 	@touch .venv/core.stamp $@
 
 .venv/bin/python:
