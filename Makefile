@@ -11,8 +11,8 @@ INPUTS := pyproject.toml constraints.txt
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
-debate: .venv/core.stamp ## Let two agents debate one question in CIPHER, on the bundled model
-	$(BIN)/python cli.py debate --protocol cipher
+debate: .venv/core.stamp ## Let two agents who each know a part find the answer together, on the bundled model
+	$(BIN)/python cli.py debate --sample split/3 --protocol cipher --rounds 2
 
 test: .venv/test.stamp ## Run the tests that every change must pass
 	$(BIN)/python -m pytest -m "not slow and not gpu and not network"
