@@ -29,7 +29,7 @@ Load = Callable[[PayloadRef], Payload]
 
 @dataclass(frozen=True)
 class Compat:
-    """Where the papers and their published code differ (the README of this folder has the table)."""
+    """Where the papers and their published code differ (docs/protocols/index.md has the table)."""
 
     cold_is_one_hot: bool
     """CIPHER at T = 0: the one-hot argmax, or softmax(logits)."""

@@ -121,7 +121,7 @@ def defined(node: ast.stmt) -> list[str]:
 
 def fenced(language: str, text: str) -> str:
     """A block of code."""
-    return f"```{language}\n{text.strip()}\n```\n"
+    return f"```{language}\n{text.rstrip()}\n```\n"
 
 
 KINDS: dict[str, Callable[[str], str]] = {"draw": draw, "options": options, "code": code, "run": run, "walk": walk}

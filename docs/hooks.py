@@ -11,16 +11,27 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("graphs", "nodes", "agents", "channels", "prompts", "models", "evaluation", "sottovoce")
+OUTSIDE = {"models/bundled/README.md": "card.md", "models/README.md": "families.md"}
+"""Files of other folders that are pages too."""
 EXAMPLE = re.compile(r"^>>> .+?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def on_files(files: Files, config: Any) -> Files:  # Any: mkdocs' configuration
-    """Add a page for each folder, with all its modules."""
+    """Add a page for each folder, with all its modules, and those that stand elsewhere."""
     for folder in FOLDERS:
         package = "sottovoce" if folder == "sottovoce" else f"sottovoce.{folder}"
         page = "\n\n".join([f"# {package}", *(f"::: {name}" for name in modules(package, ROOT / folder))])
         files.append(File.generated(config, f"reference/{folder}.md", content=page))
+    for path, page in OUTSIDE.items():
+        files.append(File.generated(config, page, content=(ROOT / path).read_text(encoding="utf-8")))
     return files
+
+
+def on_page_markdown(markdown: str, **kwargs: Any) -> str:  # Any: mkdocs' own
+    """Links to those, which lead out of docs/ where the pages are read as files."""
+    for path, page in OUTSIDE.items():
+        markdown = markdown.replace(f"../{path}", page)
+    return markdown
 
 
 def modules(package: str, folder: Path) -> list[str]:
