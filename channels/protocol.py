@@ -9,14 +9,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
 from sottovoce.channels.message import Heard, Turn
+from sottovoce.channels.options import CompatName, ProtocolOptions
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadRef
-from sottovoce.errors import PayloadError
+from sottovoce.errors import PayloadError, UsageError
 from sottovoce.form import Form
 from sottovoce.models import Edit, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop
 from sottovoce.models.chat import ChatTurn
@@ -24,7 +25,6 @@ from sottovoce.models.request import Piece
 
 TOP = 5  # most probable tokens kept per position
 Load = Callable[[PayloadRef], Payload]
-CompatName = Literal["paper", "reference"]
 
 
 @dataclass(frozen=True)
@@ -44,11 +44,13 @@ class Compat:
     """SDE reads the last layer after the final norm."""
     retokenise: bool
     """NL renders and tokenises the whole conversation anew for each prompt."""
+    pasted: bool
+    """Latent protocols render turns after the first user's as pieces, with texts that no template trims."""
 
 
 COMPAT: Mapping[CompatName, Compat] = {
-    "paper": Compat(True, "nearest", False, True, True, False, False),
-    "reference": Compat(False, "argmax", True, False, False, True, True),
+    "paper": Compat(True, "nearest", False, True, True, False, False, False),
+    "reference": Compat(False, "argmax", True, False, False, True, True, True),
 }
 
 
@@ -76,12 +78,15 @@ class Prompt:
     edits: tuple[Edit, ...] = ()
 
 
-@dataclass(frozen=True)
 class Protocol(ABC):
-    """The base of all protocols: messages are heard as the tokens they were generated as."""
+    """The base of all protocols: messages are heard as the tokens they were generated as.
 
-    compat: CompatName = "paper"
+    A protocol is made from its options, `Cipher(CipherOptions(partial="max"))`, or from their values by
+    name, `Cipher(partial="max")`. One with options of its own names their class in `Options`.
+    """
 
+    Options: ClassVar[type[ProtocolOptions]] = ProtocolOptions
+    options: ProtocolOptions
     name: ClassVar[str]
     latent: ClassVar[bool] = True
     """Whether a message carries more than its words to a hearer."""
@@ -91,6 +96,23 @@ class Protocol(ABC):
     """How a debate under this protocol decides unless told otherwise."""
     ignores: ClassVar[tuple[str, ...]] = ()
     """Settings of sampling that have no effect on what is spoken by it."""
+
+    def __init__(self, options: ProtocolOptions | None = None, **values: Any) -> None:  # Any: of the options' own types
+        """Keep the options, or make them of `values`.
+
+        Raises:
+            UsageError: there is no such option, it takes no such value, or the options are another protocol's.
+        """
+        known = self.Options.model_fields
+        for name in values:
+            if name not in known:
+                raise UsageError(f"protocol {self.name!r} has no option {name!r}; it has: {', '.join(sorted(known))}")
+        self.options = self.Options.model_validate(values if options is None else options)
+
+    @property
+    def compat(self) -> CompatName:
+        """Whether the papers are followed, or their published code."""
+        return self.options.compat
 
     @property
     def rules(self) -> Compat:
@@ -129,7 +151,7 @@ class Protocol(ABC):
         pieces: list[Piece] = []
         edits: list[Edit] = []
         at = 0
-        for wording in loaded.chat.encode(chat):
+        for wording in loaded.chat.encode(chat, pasted=self.latent and self.rules.pasted):
             piece, added = (Ids(wording), ()) if isinstance(wording, tuple) else self._in(holes[wording], loaded, load)
             edits += [replace(edit, at=at + edit.at) for edit in added]
             at += len(piece)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, get_args, get_type_hints
 
 from langgraph.graph import END, START, StateGraph
@@ -58,7 +58,7 @@ class Frame:
         self.graph: Graph = StateGraph(
             state, context_schema=scheme.settings, input_schema=question, output_schema=outcome
         )
-        self.graph.add_node("opening", opening(self.contexts, begin))
+        self.graph.add_node("opening", opening(self.contexts, begin, question))
         self.graph.add_node("next_round", next_round(self.contexts, watched=watch is not None))
         self.graph.add_node("decide", decide(self.contexts, rule))
         self.graph.add_edge(START, "opening")
@@ -68,18 +68,19 @@ class Frame:
             self.graph.add_node(RESET, go_back)
             self.graph.add_edge(RESET, "next_round")
 
-    def act(self, name: str, act: Act, *, to: str | Router, role: str = "agent", agent: str = "") -> None:
+    def act(
+        self, name: str, act: Act, *, to: str | Router, ends: Sequence[str] = (), role: str = "agent", agent: str = ""
+    ) -> None:
         """Add the node in which an agent (of the node's name unless given) does an act, and what follows it.
 
-        `to` is a node, or a router whose `Literal` return names the nodes it may choose. A watched act is
-        two nodes, and what follows comes after the second; who waits for several of them must be deferred (`join`).
+        `to` is a node, or a router that chooses among `ends`: those of its `Literal` return unless given. A
+        watched act is two nodes, and what follows comes after the second; who waits for several is a `join`.
         """
-        if self.watch is None:
-            self.graph.add_node(name, node(self.contexts, act, agent or name, name), metadata={"role": role})
-            self._follow(name, to)
-            return
-        spoken = held_back(act, name)
+        spoken = act if self.watch is None else held_back(act, name)
         self.graph.add_node(name, node(self.contexts, spoken, agent or name, name), metadata={"role": role})
+        if self.watch is None:
+            self._follow(name, to, ends)
+            return
         self.graph.add_node(f"watch_{name}", watching(self.contexts, self.watch, name), metadata={"role": "monitor"})
         self.graph.add_edge(name, f"watch_{name}")
         what_next, onwards = next_of(name), to if callable(to) else lambda state: to
@@ -87,17 +88,19 @@ class Frame:
         def after_watch(state: Any) -> str:  # Any: the state of every scheme
             return {"again": name, "reset": RESET}.get(what_next(state)) or onwards(state)
 
-        targets = _targets(to) if callable(to) else [to]
-        self.graph.add_conditional_edges(f"watch_{name}", after_watch, [*dict.fromkeys([*targets, name, RESET])])
+        targets = [*(ends or _ends(to)), name, RESET] if callable(to) else [to, name, RESET]
+        self.graph.add_conditional_edges(f"watch_{name}", after_watch, list(dict.fromkeys(targets)))
 
-    def join(self, name: str, step: Any, to: str | Router) -> None:  # Any: what LangGraph takes as a node
-        """Add the node that waits for all agents of a round, and what follows it."""
+    def join(
+        self, name: str, step: Any, *, to: str | Router, ends: Sequence[str] = ()
+    ) -> None:  # Any: what LangGraph takes as a node
+        """Add a node in which no agent acts, after all that speak side by side before it, and what follows it."""
         self.graph.add_node(name, step, defer=self.watch is not None)
-        self._follow(name, to)
+        self._follow(name, to, ends)
 
-    def _follow(self, name: str, to: str | Router) -> None:
+    def _follow(self, name: str, to: str | Router, ends: Sequence[str] = ()) -> None:
         if callable(to):
-            self.graph.add_conditional_edges(name, to)
+            self.graph.add_conditional_edges(name, to, list(ends or _ends(to)))
         else:
             self.graph.add_edge(name, to)
 
@@ -108,5 +111,5 @@ def restored(state: type[Any]) -> tuple[str, ...]:
     return tuple(name for name, hint in hints.items() if RESTORED in getattr(hint, "__metadata__", ()))
 
 
-def _targets(router: Router) -> list[str]:
-    return list(get_args(get_type_hints(router)["return"]))
+def _ends(router: Router) -> tuple[str, ...]:
+    return get_args(get_type_hints(router)["return"])

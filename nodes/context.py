@@ -17,8 +17,10 @@ from typing import Any, Generic
 from langchain_core.language_models.chat_models import BaseChatModel
 from langgraph.runtime import get_runtime
 
+from sottovoce.agents.ask import is_hooked
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
+from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import OF_SAMPLING, AnySettings, Settings, validated
@@ -80,8 +82,9 @@ class RunContext(Generic[AnySettings]):
         return model.channel.temperature(speakers.index(agent), len(speakers), default) if spread else default
 
     def final_rule(self) -> str:
-        """The protocol's own way to decide."""
-        return next((model.channel.final_rule for model in _local(self.models)), "majority")
+        """The protocol's own way to decide, where anybody hears by one."""
+        hears = any(map(is_hooked, self.models.values()))
+        return str(PROTOCOLS[self.settings.protocol].final_rule) if hears else "majority"
 
 
 def derived_seed(*name: int | str) -> int:

@@ -106,8 +106,8 @@ class Settings(CipherOptions, StateOptions):
     """The scheme's own where none was set; None leaves it to the models."""
 
     def speakers(self) -> list[str]:
-        """The agents that discuss, in order."""
-        return ["agent_1"]
+        """The agents that discuss, in order: agent_1 .. agent_n, of a scheme that has a field `agents`."""
+        return [f"agent_{i + 1}" for i in range(getattr(self, "agents", 1))]
 
     def others(self) -> list[str]:
         """Who has a model and does not discuss, each named by its role: moderator, judge, secretary."""
@@ -129,7 +129,7 @@ class Settings(CipherOptions, StateOptions):
 
     def topology(self) -> tuple[str, ...]:
         """What a graph's nodes and edges are made for: a run cannot change it."""
-        return ()
+        return (f"{len(self.speakers())} agents",)
 
     def needs(self) -> dict[str, str]:
         """Fields without which a question cannot be discussed, and what for."""

@@ -43,10 +43,6 @@ class CMD(Settings):
     )
     strict: bool = Field(default=False, description="refuse numbers of agents that three does not divide, as published")
 
-    def speakers(self) -> list[str]:
-        """agent_1 .. agent_n."""
-        return [f"agent_{i + 1}" for i in range(self.agents)]
-
     def others(self) -> list[str]:
         """The secretary, who is asked at a tie alone."""
         return [SECRETARY] if self.secretary else []
@@ -64,7 +60,7 @@ class CMD(Settings):
 
     def topology(self) -> tuple[str, ...]:
         """A node for each agent, and one for a secretary or for higher levels."""
-        return f"{self.agents} agents", "a secretary" if self.secretary else "representatives"
+        return *super().topology(), "a secretary" if self.secretary else "representatives"
 
     @model_validator(mode="after")
     def _sends_whom(self) -> CMD:

@@ -37,7 +37,3 @@ class MAD(Settings):
     def others(self) -> list[str]:
         """The moderator, and the judge who is asked where it names no answer."""
         return ["moderator", "judge"]
-
-    def topology(self) -> tuple[str, ...]:
-        """A node for each debater."""
-        return (f"{self.agents} debaters",)

@@ -83,7 +83,8 @@ def placeholder(question: Mapping[str, Any]) -> str:  # Any: see is_open
 
 def is_open(given: str, question: Mapping[str, Any]) -> bool:  # Any: a Question, which stands above this module
     """Tell whether a field that may stay empty says nothing yet; "unknown" may be a task's own label."""
-    return not re.search(r"\w", given) or (question.get("kind") != "label" and bool(UNKNOWN.match(given)))
+    is_answer = KINDS[question.get("kind", "number")].unknown_is_an_answer
+    return not re.search(r"\w", given) or bool(not is_answer and UNKNOWN.match(given))
 
 
 def declines(text: str) -> bool:

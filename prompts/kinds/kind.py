@@ -32,3 +32,5 @@ class Kind:
     """What a reply that is nothing but an answer may be; None where it may be anything."""
     check: Callable[[Mapping[str, Any]], None] = lambda question: None  # Any: a Question, which stands above
     """Raises a UsageError where a question's target or choices do not suit this kind."""
+    unknown_is_an_answer: bool = False
+    """Whether "unknown" in a field is an answer as good as any other, not an abstention."""

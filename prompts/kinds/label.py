@@ -1,4 +1,4 @@
-"""Labels of the task's own, in small letters; "unknown" is as good as any other."""
+"""Labels of the task's own, in small letters."""
 
 import re
 
@@ -12,4 +12,9 @@ def read(text: str, choices: Choices) -> str | None:
     return found[-1].strip().lower() if found else None
 
 
-LABEL = Kind("label", "answers/label", "a label", read, lambda given, choices: (unmarked(given) or "").lower() or None)
+def read_value(given: str, choices: Choices) -> str | None:
+    """All of it."""
+    return (unmarked(given) or "").lower() or None
+
+
+LABEL = Kind("label", "answers/label", "a label", read, read_value, unknown_is_an_answer=True)

@@ -7,7 +7,7 @@ import pytest
 
 from sottovoce.prompts.kinds import KINDS, normalise, placeholder, read, read_field, read_value, same
 from sottovoce.prompts.render import BUILT_IN, Prompts
-from tests.support import shared
+from tests.shared import shared
 
 CHOICES = ["(A) blue", "(B) red", "(C) The green one", "(D) 7"]
 DIGITS = "9" * 400  # beyond what a float holds
