@@ -67,9 +67,9 @@ class RunContext(Generic[AnySettings]):
     def temperature(self, agent: str) -> float | None:
         """The agent's temperature: as set, or as scheme and protocol have it; None leaves a hosted model its own."""
         settings, model, default = self.settings, self.model(agent), self.settings.default_temperature
-        names = settings.names()
+        agent = agent if agent in settings.names() else settings.names()[0]
         if settings.temperature:
-            return float(settings.of("temperature", agent if agent in names else names[0]))
+            return float(settings.of("temperature", agent))
         if not isinstance(model, HookedChatModel):
             return default
         if model.temperature is not None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.channels.message import Heard, Message, Part, Turn
-from sottovoce.nodes.state import Question
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
 
@@ -39,7 +39,7 @@ def wording(turn: Turn) -> list[str]:
 
 
 def test_at_first_an_agent_sees_the_question_alone() -> None:
-    assert view().independent() == [Turn("user", (f"What is 14 + 3?\n{FORM}",))]
+    assert view().independent() == (Turn("user", (f"What is 14 + 3?\n{FORM}",)),)
 
 
 def test_a_system_prompt_stands_before_every_shape() -> None:

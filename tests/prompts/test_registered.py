@@ -16,7 +16,7 @@ from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.graphs.single import create_single
 from sottovoce.nodes.settings import validated
-from sottovoce.nodes.state import Question, check_question
+from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.views import View
 from sottovoce.prompts.kinds import KINDS, named, placeholder, read, read_field, read_value, same
 from sottovoce.prompts.render import Prompts
@@ -153,7 +153,9 @@ def test_a_number_s_target_is_a_plain_number_and_another_kind_s_need_not_be() ->
 
 
 def test_a_form_is_one_thing() -> None:
-    with pytest.raises(UsageError, match=r"^a form has nothing; give one of schema, choices, pattern$"):
+    with pytest.raises(
+        UsageError, match=r"^the form of a reply was given as nothing; expected one of schema, choices, pattern$"
+    ):
         Form()
-    with pytest.raises(UsageError, match=r"^a form has choices and pattern; give one of"):
+    with pytest.raises(UsageError, match=r"^the form of a reply was given as choices and pattern; expected one of"):
         Form(choices=("a",), pattern="b")
