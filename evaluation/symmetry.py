@@ -19,8 +19,8 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from sottovoce.evaluation.calls import Unrolled
-from sottovoce.evaluation.printable import counted, one_line
 from sottovoce.evaluation.unroll import spoken_by, unroll
+from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.nodes.settings import Settings
 
 Cause = Literal["graph", "prompts", "models"]
