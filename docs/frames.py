@@ -30,7 +30,8 @@ HAND_OVERS = (
 )
 """Functions at which the stack is looked at, one after another, each the first time that it is called: its name, a
 part of its file's path, and what it means."""
-ARGUMENTS = ["debate", "What is 14 + 3 * 5 - 7?", "--protocol", "sde", "--rounds", "1", "--max-tokens", "2", "--json"]
+ARGUMENTS = ["debate", "What is 14 + 3 * 5 - 7?", "--protocol", "sde", "--agents", "1", "--rounds", "1"]
+ARGUMENTS += ["--max-tokens", "2", "--json"]  # one agent: two would walk at once
 
 
 def own(frame: FrameType) -> str | None:
