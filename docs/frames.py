@@ -21,10 +21,10 @@ HAND_OVERS = (
     ("astream", "langgraph/pregel/main.py", "the graph begins"),
     ("get_runtime", "langgraph/runtime.py", "the opening takes the run's settings"),
     ("render", "jinja2/environment.py", "an agent's prompt is written"),
-    ("derived_seed", "nodes/", "an act asks"),
+    ("seed", "nodes/", "an act asks"),
     ("ainvoke", "language_models/chat_models.py", "its model is called"),
     ("encode", "chat.py", "the chat becomes tokens"),
-    ("token_request", "channels/protocol.py", "the protocol says how it is spoken"),
+    ("speak", "channels/", "the protocol says how it is spoken"),
     ("submit", "models/engine", "the engine gets the request"),
     ("forward", "modeling_", "the model computes"),
 )
