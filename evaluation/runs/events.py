@@ -100,12 +100,12 @@ def _events(update: Update, now: _Now) -> Iterator[Event]:
     now.round = update.get("round", now.round)
     if "settings" in update:
         yield Opened(update["settings"], list(update["notes"]))
-    elif "epochs" in update:
+    elif update.get("epochs"):
         now.epoch = len(update["epochs"])
         yield Reset(cut=update["epochs"][-1], why=now.why)
     elif "votes" in update:
         yield Count(epoch=now.epoch, round=now.round, votes=update["votes"])
-    if "groups" in update and "epochs" not in update:
+    if "groups" in update and not update.get("epochs"):
         yield Level(level=update["level"], epoch=now.epoch, round=now.round + 1, groups=update["groups"])
     held_back = any(entry and "next" in entry for entry in update.get("pending", {}).values())
     for message in map(Message.from_dict, update.get("board", [])):
