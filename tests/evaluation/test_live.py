@@ -1,4 +1,4 @@
-"""The transcript while it grows."""
+"""The transcript while it streams."""
 
 from __future__ import annotations
 
@@ -10,14 +10,15 @@ from rich.console import Console, Group
 
 from sottovoce.channels.message import Message
 from sottovoce.evaluation.runs.events import Decided, Event, Opened, Speaking, Spoke
-from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.runs.record import Count, Run, ordered
 from sottovoce.evaluation.views import transcript
 from sottovoce.evaluation.views.live import LiveTranscript
+from sottovoce.nodes.decide import majority
 from sottovoce.nodes.settings import Debate, Settings
 from tests.evaluation import schemes
 from tests.evaluation.schemes import ALL, ASKED, JUDGED, WEIGHED
 from tests.evaluation.screen import left_on_screen
-from tests.evaluation.support import held
+from tests.evaluation.support import QUESTION, held
 
 REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
 
@@ -38,8 +39,15 @@ def now(live: LiveTranscript, console: Console) -> str:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    return held(REPLIES, tmp_path)
+def run() -> Run:
+    """A record that holds nothing yet."""
+    return Run(scheme="debate", settings=Debate().model_dump(mode="json"), question=QUESTION)
+
+
+def spoke(run: Run, message: Message) -> Spoke:
+    """The event after the record took it."""
+    run.messages = ordered([*run.messages, message])
+    return Spoke(message)
 
 
 def test_every_round_is_printed_for_good(tmp_path: Path) -> None:
@@ -52,12 +60,12 @@ def test_every_round_is_printed_for_good(tmp_path: Path) -> None:
     assert text.index("What is 14") < text.index("Round 1") < text.index("answer is 21") < text.rindex("Round 2")
 
 
-def test_texts_grow_beside_what_is_finished(run: Run) -> None:
+def test_texts_stream_beside_what_is_finished(run: Run) -> None:
     console = screen()
     live = LiveTranscript(console, "loading")
 
-    live.observe(run, Spoke(Message("agent_1", 0, "answer", "I say 22.")))
-    live.observe(run, Speaking(Message("agent_2", 0, "answer", "Let me")))
+    live.observe(run, spoke(run, Message("agent_1", 0, "answer", "I say 22.")))
+    live.observe(run, Speaking(Message("agent_2", 0, "answer", "Let me", order=1)))
 
     line = next(line for line in now(live, console).splitlines() if "I say 22." in line)
     assert "Let me" in line
@@ -79,7 +87,7 @@ def test_what_was_finished_stays_when_the_run_stops(run: Run) -> None:
 
     with pytest.raises(KeyboardInterrupt), LiveTranscript(console, "loading") as live:
         live.observe(run, Opened({}, []))
-        live.observe(run, Spoke(Message("agent_1", 0, "answer", "I say 22.")))
+        live.observe(run, spoke(run, Message("agent_1", 0, "answer", "I say 22.")))
         raise KeyboardInterrupt
 
     assert "I say 22." in shown(console).split("\x1b[?25h")[0]
@@ -87,10 +95,11 @@ def test_what_was_finished_stays_when_the_run_stops(run: Run) -> None:
 
 def test_nothing_is_in_motion_after_the_decision(run: Run) -> None:
     live = LiveTranscript(screen(), "loading")
-    assert run.decision is not None
 
     live.observe(run, Speaking(Message("agent_1", 0, "answer", "I")))
-    live.observe(run, Spoke(Message("agent_1", 0, "answer", "I say 22.")))
+    live.observe(run, spoke(run, Message("agent_1", 0, "answer", "I say 22.")))
+    assert isinstance(live._now(), Group)
+    run.decision = majority([], QUESTION)
     live.observe(run, Decided(run.decision))
 
     assert not isinstance(live._now(), Group)

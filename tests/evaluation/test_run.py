@@ -45,7 +45,7 @@ def test_votes_are_counted_after_all_spoke_and_groups_change_before_the_next_rou
     schemes.held(*SENT, tmp_path, lambda run, event: seen.append(event))
 
     kinds = [type(event) for event in seen if not isinstance(event, (Speaking, Spoke))]
-    assert kinds == [Opened, Level, Count, Level, Count, Decided]
+    assert kinds == [Level, Opened, Count, Level, Count, Decided]
     assert [event.round for event in seen if isinstance(event, (Count, Level))] == [0, 0, 1, 1]
 
 
