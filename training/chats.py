@@ -1,8 +1,7 @@
 """A chat to learn from, and its ids: exactly those that the product would feed to the model.
 
-The turns come from `View`, the ids from `ChatTemplate`: each message is a hole that is filled with
-the ids of its own text. The loss stands on the ids of the messages that are lessons, and on the
-end-of-turn mark behind them.
+Each message is a hole of the chat template that is filled with the ids of its own text. The loss
+stands on the ids of the messages that are lessons, and on the end-of-turn mark behind them.
 """
 
 from __future__ import annotations
@@ -12,18 +11,19 @@ from dataclasses import dataclass
 
 from transformers import PreTrainedTokenizerBase
 
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop
 from sottovoce.models.chat import ChatTemplate, ChatTurn
-
-Key = tuple[int, str, str, int]
+from sottovoce.training.product import Place, Turn, spoken_turn
 
 
 @dataclass(frozen=True)
 class Chat:
-    """Turns, and the keys of those messages in assistant turns that are right."""
+    """A place, and what is right to say there."""
 
-    turns: Sequence[Turn]
-    lessons: frozenset[Key]
+    place: Place
+    right: str
+    lessons: frozenset[int] = frozenset()
+    """Which of the own earlier messages (0-based) are right too."""
 
 
 @dataclass(frozen=True)
@@ -32,11 +32,6 @@ class Encoded:
 
     ids: list[int]
     learnt: list[bool]
-
-
-def closing(turns: Sequence[Turn], message: Message) -> list[Turn]:
-    """The chat with what the agent should say next."""
-    return [*turns, Turn("assistant", (Heard(message, own=True),))]
 
 
 class Encoder:
@@ -58,39 +53,49 @@ class Encoder:
 
     def __call__(self, chat: Chat) -> Encoded:
         """The ids of a whole chat; what follows its last lesson is cut."""
-        encoded = self._fill(chat.turns, chat.lessons, opened=False)
+        turns = [*chat.place.turns, spoken_turn(chat.right)]
+        own = sum(turn.role == "assistant" for turn in turns)
+        encoded = self._fill(turns, chat.lessons | {own - 1}, opened=False)
         last = len(encoded.ids) - encoded.learnt[::-1].index(True)
         return Encoded(encoded.ids[:last], encoded.learnt[:last])
 
-    def _fill(self, turns: Sequence[Turn], lessons: frozenset[Key], *, opened: bool) -> Encoded:
+    def _fill(self, turns: Sequence[Turn], lessons: frozenset[int], *, opened: bool) -> Encoded:
         chat, holes = _with_holes(turns, lessons)
-        ids: list[int] = []
-        learnt: list[bool] = []
-        lesson = False
+        encoded, lesson = Encoded([], []), False
         for piece in self.template.encode(chat, opened=opened):
             if isinstance(piece, int):
                 text, lesson = holes[piece]
                 new = list(self.template.ids(text, plain=True))
-                learnt += [lesson] * len(new)
+                encoded.learnt.extend([lesson] * len(new))
             else:
                 new = list(piece)
                 # Wording after an assistant's message begins with the end-of-turn mark.
-                learnt += [lesson and new[0] == self.end] + [False] * (len(new) - 1)
+                encoded.learnt.extend([lesson and new[0] == self.end] + [False] * (len(new) - 1))
                 lesson = False
-            ids += new
-        return Encoded(ids, learnt)
+            encoded.ids.extend(new)
+        return encoded
 
 
-def _with_holes(turns: Sequence[Turn], lessons: frozenset[Key]) -> tuple[list[ChatTurn], list[tuple[str, bool]]]:
-    chat: list[ChatTurn] = []
-    holes: list[tuple[str, bool]] = []
+def _with_holes(turns: Sequence[Turn], lessons: frozenset[int]) -> tuple[list[ChatTurn], list[tuple[str, bool]]]:
+    chat, holes, own = list[ChatTurn](), list[tuple[str, bool]](), 0
     for turn in turns:
         parts: list[str | int] = []
         for part in turn.parts:
-            if isinstance(part, str):
-                parts.append(part)
-                continue
-            parts.append(len(holes))
-            holes.append((part.text, turn.role == "assistant" and part.message.key in lessons))
+            parts.append(part if isinstance(part, str) else len(holes))
+            if not isinstance(part, str):
+                holes.append((part.text, turn.role == "assistant" and own in lessons))
+        own += turn.role == "assistant"
         chat.append(ChatTurn(turn.role, tuple(parts)))
     return chat, holes
+
+
+def replies(
+    loaded: LoadedModel, chats: Sequence[Sequence[Turn]], longest: int, temperature: float, seeds: Sequence[int] = ()
+) -> list[str]:
+    """What a model says next in each chat, in at most `longest` tokens; greedy ones need no seeds."""
+    encoder, stop = Encoder(loaded.tokenizer), Stop(longest, loaded.stop_ids)
+    requests = [
+        Request((Ids(tuple(encoder.prompt(turns))),), stop, sampling=Sampling(temperature, seed=seed))
+        for turns, seed in zip(chats, seeds or [0] * len(chats), strict=True)
+    ]
+    return [encoder.text(reply.ids) for reply in loaded.engine.run_all(requests)]

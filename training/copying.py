@@ -6,35 +6,36 @@ import random
 import string
 from collections.abc import Callable
 
-from sottovoce.channels.message import Message, Turn
-from sottovoce.evaluation.arithmetic import MIXED, draw, solution
-from sottovoce.training.chats import Chat, closing
+from sottovoce.evaluation.arithmetic import MIXED, draw, listed, solution
+from sottovoce.training.chats import Chat
+from sottovoce.training.product import Place, Turn
+from sottovoce.training.sources import Source
 
 ALPHABET = [*string.digits * 3, *string.ascii_lowercase, " + ", " - ", " * ", " = ", "; ", ". ", "\n"]
 
 
-def repeat(rng: random.Random) -> Chat:
+def repeat(rng: random.Random, source: Source) -> Chat:
     """Random characters, to be said again."""
     text = "".join(rng.choices(ALPHABET, k=rng.randint(4, 50))).strip() or "7"
     return _chat(text, text)
 
 
-def look_up(rng: random.Random) -> Chat:
+def look_up(rng: random.Random, source: Source) -> Chat:
     """Values scattered over several lines, and some of them asked for in another order."""
     values = {name: rng.randint(1, 99) for name in rng.sample(string.ascii_lowercase, rng.randint(2, 10))}
-    lines = _lines(rng, list(values.items())) + [_noise(rng) for _ in range(rng.choice((0, 0, 1, 3)))]
+    lines = _lines(rng, values) + [_noise(rng) for _ in range(rng.choice((0, 0, 1, 3)))]
     rng.shuffle(lines)
     asked = rng.sample(list(values), rng.randint(1, len(values)))
-    return _chat("\n".join([*lines, ", ".join(asked)]), "; ".join(f"{name} = {values[name]}" for name in asked) + ".")
+    return _chat("\n".join([*lines, ", ".join(asked)]), listed({name: values[name] for name in asked}) + ".")
 
 
-def _lines(rng: random.Random, facts: list[tuple[str, int]]) -> list[str]:
-    lines = []
-    while facts:
+def _lines(rng: random.Random, values: dict[str, int]) -> list[str]:
+    lines, left = list[str](), list(values.items())
+    while left:
         size = rng.choice((1, 1, 2, 3))
-        taken, facts = facts[:size], facts[size:]
+        taken, left = left[:size], left[size:]
         lead = "You know: " if size == 1 and rng.random() < 0.5 else ""
-        lines.append(lead + "; ".join(f"{name} = {value}" for name, value in taken) + ".")
+        lines.append(f"{lead}{listed(dict(taken))}.")
     return lines
 
 
@@ -49,5 +50,4 @@ def _noise(rng: random.Random) -> str:
 
 
 def _chat(asked: str, said: str) -> Chat:
-    message = Message("agent_1", 0, "answer", said)
-    return Chat(closing([Turn("user", (asked,))], message), frozenset({message.key}))
+    return Chat(Place([Turn("user", (asked,))]), said)
