@@ -1,29 +1,106 @@
-"""What a stage is fed: batches of chats, pure functions of (seed, stage, number)."""
+"""From chats to batches: their ids are exactly those that the product would feed to the model.
+
+Each message is a hole of the chat template that is filled with the ids of its own text. The loss
+stands on the ids of the messages that are lessons, and on the end-of-turn mark behind them.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
+from transformers import PreTrainedTokenizerBase
 
-from sottovoce.prompts.render import Prompts
-from sottovoce.training.chats import Encoded, Encoder
-from sottovoce.training.debates import Talk
-from sottovoce.training.problems import HARDER, TOPS
-from sottovoce.training.skills import DIETS, chat
-from sottovoce.training.sources import Source
+from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop
+from sottovoce.models.chat import ChatTemplate, ChatTurn
+from sottovoce.training.product import Place, Turn, spoken_turn
 
 BATCH = 2400
 """Tokens of a batch, padding included."""
 CHUNK = 16
 """Batches that are drawn together and sorted by length, so that little is padded."""
-JUMPS = 0.1
-"""Share of rows whose positions leap somewhere, as if the chat were longer."""
-LEAP = 1200
+JUMPS, LEAP = 0.1, 1200
+"""Share of rows whose positions leap somewhere, as if the chat were longer, and how far at most."""
+
+
+@dataclass(frozen=True)
+class Chat:
+    """A place, and what is right to say there."""
+
+    place: Place
+    right: str
+    lessons: frozenset[int] = frozenset()
+    """Which of the own earlier messages (0-based) are right too."""
+
+
+@dataclass(frozen=True)
+class Encoded:
+    """Token ids, and for each whether it is learnt."""
+
+    ids: list[int]
+    learnt: list[bool]
+
+
+class Encoder:
+    """Turns chats into ids for one tokenizer."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        """Keep the template, and remember the ids of the wording that returns all the time."""
+        self.template = ChatTemplate(tokenizer)
+        self.end: int = tokenizer.eos_token_id
+        self.pad: int = tokenizer.pad_token_id
+
+    def prompt(self, turns: Sequence[Turn]) -> list[int]:
+        """The ids of a chat up to where the assistant speaks."""
+        return self._fill(turns, frozenset(), opened=True).ids
+
+    def __call__(self, chat: Chat) -> Encoded:
+        """The ids of a whole chat; what follows its last lesson is cut."""
+        turns = [*chat.place.turns, spoken_turn(chat.right)]
+        own = sum(turn.role == "assistant" for turn in turns)
+        encoded = self._fill(turns, chat.lessons | {own - 1}, opened=False)
+        last = len(encoded.ids) - encoded.learnt[::-1].index(True)
+        return Encoded(encoded.ids[:last], encoded.learnt[:last])
+
+    def _fill(self, turns: Sequence[Turn], lessons: frozenset[int], *, opened: bool) -> Encoded:
+        chat, holes, own = list[ChatTurn](), list[tuple[str, bool]](), 0
+        for turn in turns:
+            parts: list[str | int] = []
+            for part in turn.parts:
+                parts.append(part if isinstance(part, str) else len(holes))
+                if not isinstance(part, str):
+                    holes.append((part.text, turn.role == "assistant" and own in lessons))
+            chat.append(ChatTurn(turn.role, tuple(parts)))
+            own += turn.role == "assistant"
+        encoded, lesson = Encoded([], []), False
+        for piece in self.template.encode(chat, opened=opened):
+            if isinstance(piece, int):
+                text, lesson = holes[piece]
+                new = self.template.ids(text, plain=True)
+                encoded.learnt.extend([lesson] * len(new))
+            else:
+                new = piece
+                # Wording after an assistant's message begins with the end-of-turn mark.
+                encoded.learnt.extend([lesson and new[0] == self.end] + [False] * (len(new) - 1))
+                lesson = False
+            encoded.ids.extend(new)
+        return encoded
+
+
+def replies(
+    loaded: LoadedModel, chats: Sequence[Sequence[Turn]], longest: int, temperature: float, seeds: Sequence[int] = ()
+) -> list[str]:
+    """What a model says next in each chat, in at most `longest` tokens; greedy ones need no seeds."""
+    encoder, stop = Encoder(loaded.tokenizer), Stop(longest, loaded.stop_ids)
+    requests = [
+        Request((Ids(tuple(encoder.prompt(turns))),), stop, sampling=Sampling(temperature, seed=seed))
+        for turns, seed in zip(chats, seeds or [0] * len(chats), strict=True)
+    ]
+    return [str(loaded.tokenizer.decode(list(reply.ids))) for reply in loaded.engine.run_all(requests)]
 
 
 @dataclass(frozen=True)
@@ -36,27 +113,26 @@ class Batch:
     tokens: int
 
 
+@dataclass(frozen=True)
 class Chunks(Dataset[list[Batch]]):
-    """Chunk k of a stage: a few batches, the same ones whenever and wherever they are made."""
+    """Chunk k: a few batches, the same ones whenever and wherever they are made."""
 
-    def __init__(self, seed: int, stage: str, encoder: Encoder, talks: Sequence[Talk] = ()) -> None:
-        """The stage's name picks its diet; `talks` are debates between copies of the model itself."""
-        self.key, self.encoder, self.diet = f"{seed}/{stage}", encoder, DIETS[stage]
-        self.source = Source(Prompts(), HARDER if talks else TOPS, talks)
+    key: str
+    encoder: Encoder
+    chat: Callable[[random.Random], Chat]
 
     def __getitem__(self, k: int) -> list[Batch]:
         """Chunk k."""
         rng = random.Random(f"{self.key}/{k}")
         rows: list[Encoded] = []
         while sum(len(row.ids) for row in rows) < BATCH * CHUNK:
-            rows.append(self.encoder(chat(rng, self.source, self.diet)))
-        batches = [pad(rng, rows, self.encoder.pad) for rows in by_length(rows)]
+            rows.append(self.encoder(self.chat(rng)))
+        batches = [_padded(rng, group, self.encoder.pad) for group in _by_length(rows)]
         rng.shuffle(batches)
         return batches
 
 
-def by_length(rows: list[Encoded]) -> list[list[Encoded]]:
-    """Rows of similar length together, each group within the size of a batch."""
+def _by_length(rows: list[Encoded]) -> list[list[Encoded]]:
     groups: list[list[Encoded]] = []
     for row in sorted(rows, key=lambda row: len(row.ids)):
         if not groups or (len(groups[-1]) + 1) * len(row.ids) > BATCH:
@@ -65,8 +141,8 @@ def by_length(rows: list[Encoded]) -> list[list[Encoded]]:
     return groups
 
 
-def pad(rng: random.Random, rows: Sequence[Encoded], filler: int) -> Batch:
-    """One batch, padded on the right: with causal attention no mask is needed there."""
+def _padded(rng: random.Random, rows: Sequence[Encoded], filler: int) -> Batch:
+    """Padded on the right: with causal attention no mask is needed there."""
     width = max(len(row.ids) for row in rows)
     ids = torch.full((len(rows), width), filler)
     targets = torch.full((len(rows), width), -100)
@@ -74,22 +150,7 @@ def pad(rng: random.Random, rows: Sequence[Encoded], filler: int) -> Batch:
     for r, row in enumerate(rows):
         n = len(row.ids)
         ids[r, :n] = torch.tensor(row.ids)
-        learnt = torch.tensor(row.learnt[1:])
-        targets[r, : n - 1] = torch.where(learnt, ids[r, 1:n], targets[r, : n - 1])
+        targets[r, : n - 1] = torch.where(torch.tensor(row.learnt[1:]), ids[r, 1:n], -100)
         if rng.random() < JUMPS:
             positions[r, rng.randrange(n) :] += rng.randint(1, LEAP)
     return Batch(ids, positions, targets, sum(len(row.ids) for row in rows))
-
-
-def corpus(seed: int, n: int = 3000) -> list[str]:
-    """Texts for the tokenizer: prompts as they are rendered, what is said in them, and the requests for a form."""
-    rng, prompts = random.Random(f"{seed}/tokenizer"), Prompts()
-    diet = {skill: share for skill, share in DIETS["basics"].items() if skill != "repeat"}
-    texts: list[str] = []
-    for _ in range(n):
-        made = chat(rng, Source(prompts), diet)
-        parts = [part for turn in made.place.turns for part in turn.parts]
-        texts += [*(part if isinstance(part, str) else part.text for part in parts), made.right]
-    forms = [name for name in prompts.names() if name.startswith("answers/")]
-    wordings = [str(part) for name in forms for part in prompts.render(name, steps=True)]
-    return [*texts, *[f"{role}\n" for role in ("system", "user", "assistant")] * n, *wordings * 20]

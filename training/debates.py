@@ -1,23 +1,34 @@
-"""Debates to learn from: what was said in each round, imagined or real, and how one of the agents saw it."""
+"""Debates to learn from, imagined or between copies of the model, and how one of the agents saw them.
+
+Messages that the model really says differ from imagined ones: their slips are its own, and so is
+their rarity. Where all agents agree on the right answer little can be learnt, so most of those
+debates end after the first round.
+"""
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from sottovoce.evaluation.arithmetic import Expression
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from sottovoce.models import assemble
 from sottovoce.prompts.render import Prompts
-from sottovoce.training import product
-from sottovoce.training.chats import Chat
+from sottovoce.training import problems, product
+from sottovoce.training.data import Chat, replies
 from sottovoce.training.problems import Problem
-from sottovoce.training.product import Order, Place, View, documents_of
+from sottovoce.training.product import Order, Place, Said, Turn, View, documents_of
 
-FRESH = 0.15
-"""Share of chats in the one-prompt-a-round shape."""
-REORDERED = 0.15
-"""Share of history chats that restate the own answer beside the others'."""
+FRESH, REORDERED = 0.15, 0.15
+"""Shares of chats in the one-prompt-a-round shape, and of others that restate the own answer beside the others'."""
+LONGEST = 100
+"""Tokens of a reply of the model in training, drawn at temperature 1."""
+AGREED = 0.3
+"""Share of its debates kept in which everybody is right at once."""
+SPLIT = 0.35
+"""Share of split-knowledge problems in its debates."""
 
 
 @dataclass(frozen=True)
@@ -28,23 +39,15 @@ class Talk:
     said: list[dict[str, str]]
     agents: list[str]
 
-    @property
-    def agreed(self) -> bool:
-        """Whether everybody said just what is right in the last round, and there was more to say than 'unknown'."""
-        right = self.problem.reply(list(self.problem.facts))
-        return all(text == right for text in self.said[-1].values())
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Talk:  # Any: JSON as it comes
-        """Read what `dataclasses.asdict` wrote, also after a trip through JSON."""
-        given = data["problem"]
-        operands, operators = (tuple(part) for part in given["expression"].values())
-        return cls(Problem(**{**given, "expression": Expression(operands, operators)}), data["said"], data["agents"])
-
 
 def names(n: int) -> list[str]:
     """The names of a debate's agents."""
     return [f"agent_{i + 1}" for i in range(n)]
+
+
+def some(rng: random.Random) -> list[str]:
+    """Two to four names."""
+    return names(rng.choices((2, 3, 4), (0.55, 0.35, 0.1))[0])
 
 
 # What was said
@@ -63,12 +66,38 @@ def imagined(rng: random.Random, problem: Problem, agents: Sequence[str], rounds
     return Talk(problem, said, list(agents))
 
 
-def told_by_one(rng: random.Random, problem: Problem, agents: Sequence[str], rounds: int) -> tuple[Talk, str]:
-    """A debate in which one agent alone can solve the problem, and an agent that can not."""
-    expert, me = rng.sample(list(agents), 2)
-    first = {agent: problem.reply(list(problem.facts) if agent == expert else []) for agent in agents}
-    later = dict.fromkeys(agents, problem.reply(list(problem.facts)))
-    return Talk(problem, [first, later][:rounds], list(agents)), me
+def played(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n: int, key: str) -> list[Talk]:
+    """About n debates between copies of a model, two rounds each; the same ones for the same weights and key."""
+    rng, prompts = random.Random(key), Prompts()
+    loaded = assemble("the model in training", copy.deepcopy(model), tokenizer)
+    talks = [opened(rng) for _ in range(n)]
+    for r in range(2):
+        asked = [turns(talk, agent, prompts) for talk in talks for agent in talk.agents]
+        seeds = [random.Random(f"{key}/{r}/{i}").getrandbits(62) for i in range(len(asked))]
+        said = iter(replies(loaded, asked, LONGEST, 1.0, seeds))
+        for talk in talks:
+            talk.said.append({agent: next(said) for agent in talk.agents})
+        talks = talks if r else [talk for talk in talks if not _agreed(talk) or rng.random() < AGREED]
+    loaded.engine.close()
+    return talks
+
+
+def opened(rng: random.Random) -> Talk:
+    """A debate in which nothing was said yet."""
+    agents = some(rng)
+    problem = problems.split(rng, agents) if rng.random() < SPLIT else problems.plain(rng, problems.HARDER)
+    return Talk(problem, [], agents)
+
+
+def turns(talk: Talk, agent: str, prompts: Prompts) -> list[Turn]:
+    """What an agent reads before it speaks next."""
+    return product.history(View(prompts, talk.problem.question, agent), agent, talk.said)
+
+
+def _agreed(talk: Talk) -> bool:
+    """Whether everybody said just what is right in the last round, and there was more to say than 'unknown'."""
+    right = talk.problem.reply(list(talk.problem.facts))
+    return all(text == right for text in talk.said[-1].values())
 
 
 # How it was seen
@@ -87,56 +116,35 @@ def next_of(problem: Problem, me: str | None, heard: Iterable[tuple[str, str]]) 
 
 def alone(problem: Problem, me: str | None, prompts: Prompts) -> Chat:
     """The question, answered by one agent, or by one that holds everybody's documents."""
-    return in_history(Talk(problem, [], []), me, prompts)
+    return Chat(Place(View(prompts, problem.question, me).independent()), *next_of(problem, me, []))
 
 
-def in_history(talk: Talk, me: str | None, prompts: Prompts, order: Order | None = None) -> Chat:
-    """The whole chat of one agent; its earlier answers are lessons too where they are right."""
-    turns = product.history(View(prompts, talk.problem.question, me), me, talk.said, order)
-    own_first = [
-        (name, text) for spoken in talk.said for name, text in sorted(spoken.items(), key=lambda x: x[0] != me)
-    ]
-    return Chat(Place(turns), *next_of(talk.problem, me, own_first))
-
-
-def in_summaries(talk: Talk, me: str, prompts: Prompts) -> Chat:
-    """As in_history, where each round's answers of the others reach the agent as one summary."""
-    texts = [summary(talk.problem, me, spoken) for spoken in talk.said]
-    turns = product.history_of_summaries(View(prompts, talk.problem.question, me), me, talk.said, texts)
-    rounds = zip(talk.said, texts, strict=True)
-    heard = [each for spoken, text in rounds for each in ((me, spoken[me]), ("summary", text))]
-    return Chat(Place(turns), *next_of(talk.problem, me, heard))
-
-
-def fresh(talk: Talk, me: str, prompts: Prompts, order: Order | None = None) -> Chat:
-    """One prompt with what was said in the last round."""
-    turns = product.fresh(View(prompts, talk.problem.question, me), me, talk.said[-1], order)
-    right, _ = next_of(talk.problem, me, talk.said[-1].items())
-    return Chat(Place(turns), right)
-
-
-def summed_up(talk: Talk, me: str, prompts: Prompts) -> Chat:
-    """The others' answers of the last round, to be summed up."""
-    turns = product.summarise(View(prompts, talk.problem.question, me), me, talk.said[-1])
-    return Chat(Place(turns), summary(talk.problem, me, talk.said[-1]))
-
-
-def summary(problem: Problem, me: str, spoken: dict[str, str]) -> str:
-    """What the others' answers come to: the values they tell while nobody can answer, else their answers."""
-    texts = [text for name, text in spoken.items() if name != me]
-    values = [problem.read(text) for text in texts]
-    told = [name for name in problem.known(texts) if name.isalpha()]
-    if told and not any(values):
-        return "; ".join(f"{name} = {problem.facts[name]}" for name in told) + "."
-    words = [value or "unknown" for value in values]
-    if len(words) == 1:
-        return f"The agent answers {words[0]}."
-    return f"The agents answer {', '.join(words[:-1])} and {words[-1]}."
+def in_history(talk: Talk, me: str, prompts: Prompts, order: Order | None = None, *, summed_up: bool = False) -> Chat:
+    """The whole chat of one agent, which the others' answers may reach as summaries."""
+    view = View(prompts, talk.problem.question, me)
+    summaries = [summary(talk.problem, me, spoken) for spoken in talk.said] if summed_up else []
+    heard = [{"summary": text} for text in summaries] or talk.said
+    rounds = [{me: spoken[me], **others} for spoken, others in zip(talk.said, heard, strict=True)]
+    statements = [statement for spoken in rounds for statement in spoken.items()]
+    return Chat(Place(product.history(view, me, talk.said, order, summaries)), *next_of(talk.problem, me, statements))
 
 
 def seen(rng: random.Random, talk: Talk, me: str, prompts: Prompts) -> Chat:
     """The debate as `me` saw it, in one of the shapes that prompts have."""
     order: Order | None = rng.choice(("others_first", "own_first"))
     if rng.random() < FRESH and len(talk.said[-1]) > 1:
-        return fresh(talk, me, prompts, rng.choice((None, order)))
+        view, last = View(prompts, talk.problem.question, me), talk.said[-1]
+        right, _ = next_of(talk.problem, me, last.items())
+        return Chat(Place(product.fresh(view, me, last, rng.choice((None, order)))), right)
     return in_history(talk, me, prompts, order if rng.random() < REORDERED else None)
+
+
+def summary(problem: Problem, me: str, spoken: Said) -> str:
+    """What the others' answers come to: the values they tell while nobody can answer, else their answers."""
+    texts = [text for name, text in spoken.items() if name != me]
+    values = [problem.read(text) for text in texts]
+    told = [name for name in problem.known(texts) if name.isalpha()]
+    if told and not any(values):
+        return "; ".join(f"{name} = {problem.facts[name]}" for name in told) + "."
+    *words, last = [value or "unknown" for value in values]
+    return f"The agents answer {', '.join(words)} and {last}." if words else f"The agent answers {last}."

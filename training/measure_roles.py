@@ -13,37 +13,38 @@ from functools import partial
 from sottovoce.models import load
 from sottovoce.prompts.render import Prompts
 from sottovoce.prompts.structured import read_confidence, read_json
-from sottovoce.training.chats import Chat, replies
-from sottovoce.training.measure import SEED
+from sottovoce.training.data import Chat, replies
+from sottovoce.training.measure import SEED, Result, command, interval, share, table
 from sottovoce.training.problems import UNKNOWN
-from sottovoce.training.report import Result, command, interval, share, table
-from sottovoce.training.skills import SKILLS, Maker, alone
+from sottovoce.training.skills import SKILLS, alone
 from sottovoce.training.sources import Source
 
 TOPS = (99, 300, 700)
 """Largest numbers, a third of the questions each."""
 LONGEST = 256
-ROWS: dict[str, tuple[str, Maker]] = {
-    "number": ("a number", partial(alone, form="number")),
-    "yes_no": ("yes or no", partial(alone, form="yes_no")),
-    "label": ("a label", partial(alone, form="label")),
-    "option": ("a choice", partial(alone, form="option")),
-    "debater": ("MAD, debater", SKILLS["mad_debater"][0]),
-    "moderator": ("MAD, moderator: do the sides agree?", SKILLS["mad_moderator"][0]),
-    "judge": ("MAD, judge", SKILLS["mad_judge"][0]),
-    "reconcile-first": ("ReConcile, first answer", SKILLS["reconcile_first"][0]),
-    "reconcile": ("ReConcile, after a discussion", SKILLS["reconcile"][0]),
-    "convinced": ("ReConcile, after an explanation", SKILLS["reconcile_convinced"][0]),
-    "cmd": ("CMD, after a discussion", SKILLS["cmd"][0]),
-    "secretary": ("CMD, secretary", SKILLS["cmd_secretary"][0]),
-    "repair": ("asked again after an unreadable reply", SKILLS["repair"][0]),
+ROWS = {
+    "number": ("a number", "number"),
+    "yes_no": ("yes or no", "claim"),
+    "label": ("a label", "label"),
+    "option": ("a choice", "option"),
+    "debater": ("MAD, debater", "mad_debater"),
+    "moderator": ("MAD, moderator: do the sides agree?", "mad_moderator"),
+    "judge": ("MAD, judge", "mad_judge"),
+    "reconcile-first": ("ReConcile, first answer", "reconcile_first"),
+    "reconcile": ("ReConcile, after a discussion", "reconcile"),
+    "convinced": ("ReConcile, after an explanation", "reconcile_convinced"),
+    "cmd": ("CMD, after a discussion", "cmd"),
+    "secretary": ("CMD, secretary", "cmd_secretary"),
+    "repair": ("asked again after an unreadable reply", "repair"),
 }
+"""By name: a title, and the skill that is asked for."""
 
 
 def ask(name: str, n: int) -> list[Chat]:
     """The places of a row with what is right there, the same ones whenever they are made."""
     source, rng = Source(Prompts(), TOPS, part="held_out"), random.Random(f"{SEED}/{name}")
-    return [ROWS[name][1](rng, source) for _ in range(n)]
+    make = SKILLS[ROWS[name][1]][0] if name != "number" else partial(alone, form="number")
+    return [make(rng, source) for _ in range(n)]
 
 
 def measure(name: str, n: int, model: str = "bundled") -> Result:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import string
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -192,3 +193,28 @@ def _choices(rng: random.Random, value: int) -> list[str]:
     while len(found) < n:
         found.add(near(rng, value) if alike else rng.randint(1, max(99, 2 * abs(value))))
     return [str(number) for number in rng.sample(sorted(found), n)]
+
+
+def spoilt(rng: random.Random, text: str) -> str:
+    """What may stand in the place of a text that was wanted: a part of it, other signs, nothing."""
+    makers: list[Callable[[], str]] = [
+        *[lambda: text[: rng.randint(1, max(1, len(text) - 2))]] * 2,
+        *[lambda: " ".join(_fields(text).values()) or text.split(". ")[0]] * 2,  # an object without its signs
+        lambda: _without_a_field(rng, _fields(text)),
+        lambda: "".join(rng.choices(string.ascii_letters + ' {}",:.;', k=rng.randint(1, 30))),
+        lambda: rng.choice(("no idea", "I do not know.", "", "?", "I agree.", "{}", "unknown")),
+    ]
+    return rng.choice(makers)()
+
+
+def _fields(text: str) -> dict[str, str]:
+    try:
+        fields = json.loads(text)
+    except json.JSONDecodeError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _without_a_field(rng: random.Random, fields: dict[str, str]) -> str:
+    left_out = rng.choice(list(fields)) if fields else ""
+    return json.dumps({name: text for name, text in fields.items() if name != left_out}) if fields else ""

@@ -5,6 +5,7 @@ The rest speaks in texts: what each agent said in each round, in the order in wh
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -46,29 +47,27 @@ class Place:
 # Debates
 
 
-def history(view: View, me: str | None, said: Sequence[Said], order: Order | None = None) -> list[Turn]:
-    """The whole chat of one agent; `me` may be None where nothing was said."""
+def history(
+    view: View, me: str | None, said: Sequence[Said], order: Order | None = None, summaries: Sequence[str] = ()
+) -> list[Turn]:
+    """The whole chat of one agent (None where nothing was said), who hears the others or `summaries` of them."""
     rounds = _messages(said)
-    others = [[message for name, message in spoken.items() if name != me] for spoken in rounds]
-    return view.history([spoken[me] for spoken in rounds if me is not None], others, order)
-
-
-def history_of_summaries(view: View, me: str, said: Sequence[Said], summaries: Sequence[str]) -> list[Turn]:
-    """The whole chat of one agent, whom each round's answers of the others reach as one summary."""
-    messages = [Message("summary", r, "summarise", text) for r, text in enumerate(summaries)]
-    return view.history_of_summaries([spoken[me] for spoken in _messages(said)], messages)
+    own = [spoken[me] for spoken in rounds if me is not None]
+    if summaries:
+        told = [Message("summary", r, "summarise", text) for r, text in enumerate(summaries)]
+        return view.history_of_summaries(own, told)
+    return view.history(own, [_others(spoken, me) for spoken in rounds], order)
 
 
 def fresh(view: View, me: str, spoken: Said, order: Order | None = None) -> list[Turn]:
     """One prompt with what was said in the last round."""
-    messages = dict(_messages([spoken])[0])
-    own = messages.pop(me)
-    return view.fresh(own, list(messages.values()), order)
+    (messages,) = _messages([spoken])
+    return view.fresh(messages[me], _others(messages, me), order)
 
 
 def summarise(view: View, me: str, spoken: Said) -> list[Turn]:
     """The others' answers of the last round, to be summed up."""
-    return view.summarise([message for name, message in _messages([spoken])[0].items() if name != me])
+    return view.summarise(_others(_messages([spoken])[0], me))
 
 
 # Roles of schemes
@@ -106,22 +105,19 @@ def mad_judge(view: View, order: Sequence[str], said: Sequence[Said], candidates
     return _in_form(view, turns, mad.judgement_form(view), mad.judgement)
 
 
-def mad_json(reason: str, answer: str, sides: tuple[str, str] | None = None) -> dict[str, str]:
-    """The fields of a judge's JSON, and with (preference, supported side) of a moderator's."""
-    chosen = {mad.PREFERENCE: sides[0], mad.SIDE: sides[1]} if sides else {}
-    return {mad.REASON: reason, **chosen, mad.ANSWER: answer}
+def mad_json(reason: str, answer: str, *sides: str) -> str:
+    """A judge's JSON, and with preference and supported side a moderator's."""
+    chosen = dict(zip((mad.PREFERENCE, mad.SIDE), sides, strict=False))
+    return json.dumps({mad.REASON: reason, **chosen, mad.ANSWER: answer})
 
 
-def reconcile_first(view: View, samples: Sequence[str] = ()) -> Place:
-    """ReConcile's first answer."""
-    return _in_form(view, reconcile.answer_turns(view, samples), reconcile.form(view), reconcile.stated)
-
-
-def reconcile_discussion(view: View, spoken: Said, samples: Sequence[str] = ()) -> Place:
-    """ReConcile's answer after the answers of a round, the own one among them."""
-    messages = _messages([spoken])[0]
-    votes = [reconcile.ballot(message, view.question) for message in messages.values()]
-    turns = reconcile.discuss_turns(view, messages, votes, samples)
+def reconcile_place(view: View, spoken: Said | None = None, samples: Sequence[str] = ()) -> Place:
+    """ReConcile's first answer, or another after the answers of a round, the own one among them."""
+    turns = reconcile.answer_turns(view, samples)
+    if spoken is not None:
+        (messages,) = _messages([spoken])
+        votes = [reconcile.ballot(message, view.question) for message in messages.values()]
+        turns = reconcile.discuss_turns(view, messages, votes, samples)
     return _in_form(view, turns, reconcile.form(view), reconcile.stated)
 
 
@@ -130,28 +126,20 @@ def reconcile_convinced(view: View) -> Place:
     return _in_form(view, convince_turns(view), reconcile.form(view), reconcile.stated)
 
 
-def reconcile_json(reasoning: str, answer: str, confidence: str) -> dict[str, str]:
-    """The fields of ReConcile's JSON."""
-    return {"reasoning": reasoning, reconcile.ANSWER: answer, reconcile.CONFIDENCE: confidence}
+def reconcile_json(reasoning: str, answer: str, confidence: str) -> str:
+    """ReConcile's JSON."""
+    return json.dumps({"reasoning": reasoning, reconcile.ANSWER: answer, reconcile.CONFIDENCE: confidence})
 
 
-def cmd_first(view: View) -> Place:
-    """CMD's first answer."""
-    return in_words(view, cmd.answer_turns(view))
-
-
-def cmd_discussion(view: View, spoken: Said, groups: Sequence[Sequence[str]]) -> Place:
-    """CMD's answer after the own group's answers in full and a tally of the others'."""
-    messages = _messages([spoken])[0]
+def cmd_place(view: View, spoken: Said | None = None, groups: Sequence[Sequence[str]] = ()) -> Place:
+    """CMD's first answer, or another after a round in groups; without groups its secretary's."""
+    if spoken is None:
+        return in_words(view, cmd.answer_turns(view))
+    (messages,) = _messages([spoken])
     votes = [ballot(message, view.question) for message in messages.values()]
+    if not groups:
+        return in_words(view, cmd.secretary_turns(view, messages, votes))
     return in_words(view, cmd.discuss_turns(view, messages, votes, groups))
-
-
-def cmd_secretary(view: View, spoken: Said) -> Place:
-    """The secretary's answer at a tie."""
-    messages = _messages([spoken])[0]
-    votes = [ballot(message, view.question) for message in messages.values()]
-    return in_words(view, cmd.secretary_turns(view, messages, votes))
 
 
 def asked_again(prompts: Prompts, place: Place, said: str) -> Place:
@@ -173,10 +161,12 @@ def _in_form(
 
 
 def _messages(said: Sequence[Said]) -> list[dict[str, Message]]:
-    return [
-        {name: Message(name, r, "revise" if r else "answer", text) for name, text in spoken.items()}
-        for r, spoken in enumerate(said)
-    ]
+    acts = ["answer", *["revise"] * len(said)]
+    return [{name: Message(name, r, acts[r], text) for name, text in said[r].items()} for r in range(len(said))]
+
+
+def _others(spoken: Mapping[str, Message], me: str | None) -> list[Message]:
+    return [message for name, message in spoken.items() if name != me]
 
 
 # Runs
@@ -201,5 +191,4 @@ async def run(
 
 def _last(board: Sequence[Any]) -> str:  # Any: messages, or plain JSON as a checkpoint holds them
     messages = [entry if isinstance(entry, Message) else Message.from_dict(entry) for entry in board]
-    first = messages[0].agent
-    return max((message for message in messages if message.agent == first), key=lambda message: message.key).text
+    return max((m for m in messages if m.agent == messages[0].agent), key=lambda message: message.key).text

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import random
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 
@@ -12,12 +11,11 @@ from sottovoce.channels.message import words
 from sottovoce.prompts.answers import lettered
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import problems, product
-from sottovoce.training.chats import Chat
+from sottovoce.training.data import Chat
 from sottovoce.training.debates import Talk, names, next_of
-from sottovoce.training.problems import UNKNOWN, Form, Problem, equal, pose
-from sottovoce.training.product import SECRETARY, Question, Said, documents_of, grouped
+from sottovoce.training.problems import UNKNOWN, Form, Problem, equal, pose, spoilt
+from sottovoce.training.product import SECRETARY, Question, Said, View, documents_of, grouped
 from sottovoce.training.sources import Source
-from sottovoce.training.unreadable import spoilt
 
 SAMPLES = 0.06
 """Share of ReConcile's chats that show a convincing sample or two."""
@@ -73,8 +71,8 @@ def verdict(problem: Problem, spoken: Said) -> str:
     reason = "Nobody knows." if all(answer is None for answer in answers) else compared
     agreed = _agreed(problem, spoken)
     if agreed is None:
-        return json.dumps(product.mad_json(reason, "", ("No", "")))
-    return json.dumps(product.mad_json(reason, problem.shown(agreed), ("Yes", "Affirmative")))
+        return product.mad_json(reason, "", "No", "")
+    return product.mad_json(reason, problem.shown(agreed), "Yes", "Affirmative")
 
 
 def candidates(problem: Problem, texts: Sequence[str]) -> str:
@@ -86,7 +84,7 @@ def candidates(problem: Problem, texts: Sequence[str]) -> str:
 
 def judgement(problem: Problem, known: Sequence[str]) -> str:
     """The JSON of a judge who works it out."""
-    return json.dumps(product.mad_json(problem.working(known), problem.stated(known)))
+    return product.mad_json(problem.working(known), problem.stated(known))
 
 
 def _in_turn(rng: random.Random, source: Source) -> Talk:
@@ -105,10 +103,8 @@ def _agreed(problem: Problem, spoken: Said) -> str | None:
 
 def reconcile_first(rng: random.Random, source: Source) -> Chat:
     """The first answer."""
-    problem = source.alone(rng, source.form(rng))
-    view = source.view(rng, problem, "agent_1")
-    place = product.reconcile_first(view, _samples(rng, problem.form, source.prompts))
-    return Chat(place, sure(problem, problem.known(view.documents())))
+    problem, view, known = _alone(rng, source)
+    return Chat(product.reconcile_place(view, None, _samples(rng, problem.form, source.prompts)), sure(problem, known))
 
 
 def reconcile(rng: random.Random, source: Source) -> Chat:
@@ -117,7 +113,7 @@ def reconcile(rng: random.Random, source: Source) -> Chat:
     problem, me = talk.problem, rng.choice(talk.agents)
     view = source.view(rng, problem, me)
     heard = {name: heard_surely(rng, problem, talk.said[-1][name]) for name in talk.agents}
-    place = product.reconcile_discussion(view, heard, _samples(rng, problem.form, source.prompts))
+    place = product.reconcile_place(view, heard, _samples(rng, problem.form, source.prompts))
     answers = [place.answer(text) for name, text in heard.items() if name != me]
     known = problem.known([*view.documents(), *heard.values()])
     return Chat(place, sure(problem, known, [None if answer is None else problem.shown(answer) for answer in answers]))
@@ -135,7 +131,7 @@ def reconcile_convinced(rng: random.Random, source: Source) -> Chat:
 
 def sure(problem: Problem, known: Sequence[str], others: Sequence[str | None] = ()) -> str:
     """The right JSON."""
-    return _json(problem.working(known), problem.stated(known), confidence(problem, known, others))
+    return product.reconcile_json(problem.working(known), problem.stated(known), confidence(problem, known, others))
 
 
 def confidence(problem: Problem, known: Sequence[str], others: Sequence[str | None] = ()) -> str:
@@ -161,18 +157,17 @@ def heard_surely(rng: random.Random, problem: Problem, text: str) -> str:
     if found is None:
         return text
     unknown = problem.read(text) is None
-    text = _json(*found, "0.1" if unknown else rng.choice(("0.5", "0.75", "0.8", "0.9", "0.9", "0.95", "1")))
+    text = product.reconcile_json(
+        *found, "0.1" if unknown else rng.choice(("0.5", "0.75", "0.8", "0.9", "0.9", "0.95", "1"))
+    )
     return spoilt(rng, text) if rng.random() < SPOILT else text
-
-
-def _json(reasoning: str, answer: str, confidence: str) -> str:
-    return json.dumps(product.reconcile_json(reasoning, answer, confidence))
 
 
 def _samples(rng: random.Random, form: Form, prompts: Prompts) -> list[str]:
     if rng.random() >= SAMPLES:
         return []
-    return [_sample(pose(rng, problems.plain(rng), form), prompts) for _ in range(rng.choice((1, 1, 2)))]
+    shown = [pose(rng, problems.plain(rng), form) for _ in range(rng.choice((1, 1, 2)))]
+    return [_sample(problem, prompts) for problem in shown]
 
 
 def _sample(problem: Problem, prompts: Prompts) -> str:
@@ -186,9 +181,8 @@ def _sample(problem: Problem, prompts: Prompts) -> str:
 
 def cmd_first(rng: random.Random, source: Source) -> Chat:
     """The first answer."""
-    problem = source.alone(rng, source.form(rng))
-    view = source.view(rng, problem, "agent_1")
-    return Chat(product.cmd_first(view), problem.reply(problem.known(view.documents())))
+    problem, view, known = _alone(rng, source)
+    return Chat(product.cmd_place(view), problem.reply(known))
 
 
 def cmd(rng: random.Random, source: Source) -> Chat:
@@ -202,7 +196,7 @@ def cmd(rng: random.Random, source: Source) -> Chat:
     known = problem.known([*view.documents(), *(spoken[name] for name in mine)])
     was_right = len(talk.said) == 1 and spoken[me] == problem.reply(problem.known(documents_of(problem.question, me)))
     lessons = frozenset({0}) if was_right else frozenset[int]()
-    return Chat(product.cmd_discussion(view, spoken, groups), problem.reply(known), lessons)
+    return Chat(product.cmd_place(view, spoken, groups), problem.reply(known), lessons)
 
 
 def cmd_secretary(rng: random.Random, source: Source) -> Chat:
@@ -215,7 +209,7 @@ def cmd_secretary(rng: random.Random, source: Source) -> Chat:
         question["hints"] = [rng.choice(HINTS)]
     problem = replace(talk.problem, question=question)
     view = source.view(rng, problem, SECRETARY)
-    place = product.cmd_secretary(view, talk.said[-1])
+    place = product.cmd_place(view, talk.said[-1])
     heard = [part.text for turn in place.turns for part in turn.parts if not isinstance(part, str)]
     return Chat(place, problem.reply(problem.known([*view.documents(), *heard])))
 
@@ -224,6 +218,24 @@ def _by_lot(rng: random.Random, agents: Sequence[str]) -> list[list[str]]:
     left, groups = list(agents), list[list[str]]()
     while left:
         size = rng.randint(1, 3)
-        groups.append(left[:size])
-        left = left[size:]
+        groups, left = [*groups, left[:size]], left[size:]
     return groups
+
+
+def _alone(rng: random.Random, source: Source) -> tuple[Problem, View, list[str]]:
+    problem = source.alone(rng, source.form(rng))
+    view = source.view(rng, problem, "agent_1")
+    return problem, view, problem.known(view.documents())
+
+
+ROLES: dict[str, Callable[[random.Random, Source], Chat]] = {
+    "mad_debater": mad_debater,
+    "mad_moderator": mad_moderator,
+    "mad_judge": mad_judge,
+    "reconcile_first": reconcile_first,
+    "reconcile": reconcile,
+    "reconcile_convinced": reconcile_convinced,
+    "cmd_first": cmd_first,
+    "cmd": cmd,
+    "cmd_secretary": cmd_secretary,
+}

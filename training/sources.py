@@ -10,9 +10,8 @@ from sottovoce.evaluation.arithmetic import Split
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import problems
 from sottovoce.training.debates import Talk
-from sottovoce.training.problems import FORMS, Form, Problem, pose
+from sottovoce.training.problems import FORMS, Form, Problem, pose, spoilt
 from sottovoce.training.product import COMPONENTS, Question, View, documents_of
-from sottovoce.training.unreadable import spoilt
 
 SHARES: dict[Form, float] = {"number": 0.46, "yes_no": 0.18, "label": 0.18, "option": 0.18}
 ON_POLICY = 0.3

@@ -11,24 +11,31 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
+from pydantic import TypeAdapter
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from sottovoce.training import checkpoint
+from sottovoce.prompts.render import Prompts
 from sottovoce.training import tokenizer as tokenizers
-from sottovoce.training.chats import Encoder
-from sottovoce.training.data import Batch, Chunks, corpus
-from sottovoce.training.debates import Talk
-from sottovoce.training.self_play import play
+from sottovoce.training.data import Batch, Chunks, Encoder
+from sottovoce.training.debates import Talk, played
+from sottovoce.training.problems import HARDER, TOPS
+from sottovoce.training.skills import chat, corpus
+from sottovoce.training.sources import Source
 
 LONGEST = 2048
 """Positions of the model. Chats are shorter; rows whose positions leap teach it the distances."""
+TALKS = TypeAdapter(list[Talk])
 
 
 @dataclass(frozen=True)
@@ -99,12 +106,7 @@ class Run:
         self.encoder = Encoder(self.tokenizer)
         torch.manual_seed(self.plan.seed)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
-        with torch.device(self.device):
-            self.model = Qwen2ForCausalLM(self._config())
-        self.optimisers = optimisers(self.model, self.plan.stages[0].lr)
-
-    def _config(self) -> Qwen2Config:
-        return Qwen2Config(
+        shape = Qwen2Config(
             vocab_size=len(self.tokenizer),
             hidden_size=self.plan.hidden,
             intermediate_size=self.plan.mlp,
@@ -117,18 +119,38 @@ class Run:
             eos_token_id=self.encoder.end,
             pad_token_id=self.encoder.pad,
         )
+        with torch.device(self.device):
+            self.model = Qwen2ForCausalLM(shape)
+        self.optimisers = optimisers(self.model, self.plan.stages[0].lr)
 
     def save(self, name: str = "checkpoint") -> None:
-        """Write the state of the run."""
-        path = self.folder / f"{name}.safetensors"
-        checkpoint.save(path, self.model, self.optimisers, asdict(self.progress))
+        """Replace the checkpoint as a whole, so that a killed run never finds half of one."""
+        tensors = {f"model/{name}": tensor.detach() for name, tensor in self.model.named_parameters()}
+        for i, optimiser in enumerate(self.optimisers):
+            for index, state in optimiser.state_dict()["state"].items():
+                tensors |= {f"{i}/{index}/{key}": tensor for key, tensor in state.items()}
+        new = self.folder / f"{name}.new"
+        save_file(tensors, new, {"progress": json.dumps(asdict(self.progress))})
+        new.replace(self.folder / f"{name}.safetensors")
 
     def resume(self) -> bool:
         """Go back to the last checkpoint, if there is one."""
         path = self.folder / "checkpoint.safetensors"
-        if path.exists():
-            self.progress = Progress(**checkpoint.load(path, self.model, self.optimisers))
-        return path.exists()
+        if not path.exists():
+            return False
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            self.progress = Progress(**json.loads(file.metadata()["progress"]))
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.copy_(tensors.pop(f"model/{name}"))
+        states = [defaultdict[int, dict[str, torch.Tensor]](dict) for _ in self.optimisers]
+        for key, tensor in tensors.items():
+            i, index, name = key.split("/")
+            states[int(i)][int(index)][name] = tensor
+        for optimiser, state in zip(self.optimisers, states, strict=True):
+            optimiser.load_state_dict({**optimiser.state_dict(), "state": dict(state)})
+        return True
 
     def train(self) -> None:
         """Run the stages that are left."""
@@ -145,8 +167,9 @@ class Run:
         """Half a stage: what the model says to itself is renewed between the halves."""
         if self.progress.stage_tokens >= end:
             return
-        chunks, saved = self._chunks(stage, self._talks(stage, part)), time.monotonic()
-        for batches in chunks:
+        chunks = chunks_of(self.plan.seed, stage.name, self.encoder, self._talks(stage, part))
+        ahead, saved = range(self.progress.chunk, 10**6), time.monotonic()
+        for batches in DataLoader(chunks, batch_size=None, sampler=ahead, num_workers=self.workers):
             begun = time.monotonic()
             loss = sum(self._step(stage, batch) for batch in batches) / len(batches)
             self.progress.chunk += 1
@@ -164,13 +187,9 @@ class Run:
             return []
         path = self.folder / (f"talks-{stage.talks_of}-1.json" if stage.talks_of else f"talks-{stage.name}-{part}.json")
         if stage.talks and not path.exists():
-            talks = play(self.model, self.tokenizer, stage.talks, f"{self.plan.seed}/{stage.name}/{part}")
-            path.write_text(json.dumps([asdict(talk) for talk in talks]), encoding="utf-8")
-        return [Talk.from_dict(talk) for talk in json.loads(path.read_text(encoding="utf-8"))]
-
-    def _chunks(self, stage: Stage, talks: list[Talk]) -> Iterable[list[Batch]]:
-        chunks, ahead = Chunks(self.plan.seed, stage.name, self.encoder, talks), range(self.progress.chunk, 10**6)
-        return DataLoader(chunks, batch_size=None, sampler=ahead, num_workers=self.workers)
+            talks = played(self.model, self.tokenizer, stage.talks, f"{self.plan.seed}/{stage.name}/{part}")
+            path.write_bytes(TALKS.dump_json(talks))
+        return TALKS.validate_json(path.read_bytes())
 
     def _step(self, stage: Stage, batch: Batch) -> float:
         lr = self._lr(stage)
@@ -209,6 +228,12 @@ class Run:
         done, tokens = self.progress.stage_tokens / stage.tokens, self.progress.tokens
         rate = tokens / max(self.progress.seconds, 1e-9)
         print(f"{stage.name:10} {done:6.1%}  loss {loss:.4f}  {tokens / 1e6:6.2f} M tokens  {rate:6.0f}/s", flush=True)
+
+
+def chunks_of(seed: int, stage: str, encoder: Encoder, talks: Sequence[Talk] = ()) -> Chunks:
+    """What a stage is fed; `talks` are debates between copies of the model itself."""
+    source = Source(Prompts(), HARDER if talks else TOPS, talks)
+    return Chunks(f"{seed}/{stage}", encoder, partial(chat, source=source, stage=stage))
 
 
 def optimisers(model: torch.nn.Module, lr: float) -> list[torch.optim.Optimizer]:

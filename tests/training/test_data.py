@@ -8,11 +8,10 @@ from sottovoce.models.load import BUNDLED_FOLDER
 from sottovoce.prompts import answers
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, tokenizer
-from sottovoce.training.chats import Encoder
-from sottovoce.training.data import corpus
+from sottovoce.training.data import Encoder
 from sottovoce.training.problems import Problem
 from sottovoce.training.product import View, documents_of
-from sottovoce.training.skills import DIETS, SKILLS, chat
+from sottovoce.training.skills import DIETS, SKILLS, chat, corpus
 from sottovoce.training.sources import Source
 
 AGENTS = ["agent_1", "agent_2"]
@@ -84,7 +83,7 @@ def test_values_in_a_talk_are_known_only_once_they_were_heard() -> None:
 def test_only_right_replies_and_their_end_marks_are_learnt(encoder: Encoder) -> None:
     source, rng = Source(Prompts()), random.Random(0)
     for _ in range(100):
-        made = chat(rng, source, DIETS["basics"])
+        made = chat(rng, source, "basics")
         encoded = encoder(made)
         ends = [i for i, token in enumerate(encoded.ids) if token == encoder.end and encoded.learnt[i]]
         assert len(ends) == len(made.lessons) + 1

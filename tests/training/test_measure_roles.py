@@ -1,7 +1,7 @@
 import pytest
 
+from sottovoce.training.measure import Result
 from sottovoce.training.measure_roles import ROWS, ask, read, tables
-from sottovoce.training.report import Result
 
 
 @pytest.mark.parametrize("name", ROWS)

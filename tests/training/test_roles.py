@@ -7,8 +7,7 @@ from sottovoce.models.load import BUNDLED_FOLDER
 from sottovoce.nodes import mad
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, product, schemes, skills, tokenizer
-from sottovoce.training.chats import Encoder
-from sottovoce.training.measure_roles import ROWS
+from sottovoce.training.data import Encoder
 from sottovoce.training.problems import pose
 from sottovoce.training.sources import Source, renamed
 
@@ -28,11 +27,11 @@ def encoder() -> Encoder:
     return Encoder(tokenizer.load(BUNDLED_FOLDER))
 
 
-@pytest.mark.parametrize("name", ROWS)
-def test_every_lesson_is_read_by_the_products_reader_unless_nobody_can_know(name: str, source: Source) -> None:
+@pytest.mark.parametrize("skill", [*schemes.ROLES, "claim", "label", "option"])
+def test_every_lesson_is_read_by_the_products_reader_unless_nobody_can_know(skill: str, source: Source) -> None:
     rng = random.Random(1)
     for _ in range(150):
-        chat = ROWS[name][1](rng, source)
+        chat = skills.SKILLS[skill][0](rng, source)
         if complaint := chat.place.complain(chat.right):
             assert "holds no" in complaint
             assert "unknown" in chat.right

@@ -9,14 +9,14 @@ import pytest
 
 from sottovoce.models.load import BUNDLED_FOLDER
 from sottovoce.prompts.render import Prompts
-from sottovoce.training import debates, problems, self_play, tokenizer
-from sottovoce.training.chats import Encoder
-from sottovoce.training.data import Chunks
+from sottovoce.training import debates, problems, tokenizer
+from sottovoce.training.data import Encoder
 from sottovoce.training.debates import Talk
 from sottovoce.training.measure import TASKS, sample
 from sottovoce.training.measure_roles import ROWS, ask
 from sottovoce.training.skills import DIETS, SKILLS
 from sottovoce.training.sources import Source
+from sottovoce.training.train import chunks_of
 
 DIGESTS: dict[str, str] = json.loads((Path(__file__).parent / "digests.json").read_text(encoding="utf-8"))
 MADE = 20
@@ -48,15 +48,15 @@ def test_a_skill_makes_the_same_chats(skill: str, encoder: Encoder, talks: list[
 
 @pytest.mark.parametrize("stage", DIETS)
 def test_a_stage_makes_the_same_batches(stage: str, encoder: Encoder, talks: list[Talk]) -> None:
-    chunk = Chunks(0, stage, encoder, talks if stage in ("discussion", "roles") else [])[0]
+    chunk = chunks_of(0, stage, encoder, talks if stage in ("discussion", "roles") else [])[0]
     batches = [[b.ids.tolist(), b.positions.tolist(), b.targets.tolist(), b.tokens] for b in chunk]
     assert digest(batches) == DIGESTS[f"stage/{stage}"]
 
 
 def test_self_play_asks_the_same(encoder: Encoder) -> None:
     rng, prompts = random.Random("play"), Prompts()
-    opened = [self_play.opened(rng) for _ in range(100)]
-    asked = [[encoder.prompt(self_play.turns(talk, agent, prompts)) for agent in talk.agents] for talk in opened]
+    opened = [debates.opened(rng) for _ in range(100)]
+    asked = [[encoder.prompt(debates.turns(talk, agent, prompts)) for agent in talk.agents] for talk in opened]
     assert digest(asked) == DIGESTS["self_play"]
 
 

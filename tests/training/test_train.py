@@ -1,14 +1,12 @@
-from dataclasses import asdict
 from pathlib import Path
 
 import pytest
 import torch
 
-from sottovoce.training import self_play, tokenizer
-from sottovoce.training.data import corpus
-from sottovoce.training.debates import Talk
+from sottovoce.training import debates, tokenizer
 from sottovoce.training.publish import publish
-from sottovoce.training.train import Plan, Run, Stage
+from sottovoce.training.skills import corpus
+from sottovoce.training.train import TALKS, Plan, Run, Stage
 
 TINY = Plan(hidden=32, layers=2, heads=2, mlp=64, warm_up=5, stages=(Stage("copy", 90_000, 5e-3, 0.1),))
 
@@ -76,10 +74,10 @@ def test_a_stage_learns_again_from_the_last_talks_of_another(words: Path, tmp_pa
 
 def test_self_play_is_the_same_for_the_same_weights_and_key(words: Path, tmp_path: Path) -> None:
     run = tiny(Run, words, tmp_path / "run")
-    first, again = (self_play.play(run.model, run.tokenizer, 4, "key") for _ in range(2))
+    first, again = (debates.played(run.model, run.tokenizer, 4, "key") for _ in range(2))
     assert first == again
     assert all(set(said) == set(talk.agents) for talk in first for said in talk.said)
-    assert [Talk.from_dict(asdict(talk)) for talk in first] == first
+    assert TALKS.validate_json(TALKS.dump_json(first)) == first
 
 
 def test_what_is_published_is_what_was_trained(words: Path, tmp_path: Path) -> None:
