@@ -149,31 +149,24 @@ def _states_all(question: Question, text: str) -> bool:
 
 def tables(results: dict[str, Result]) -> str:
     """The measured rows in markdown, with intervals and paired tests; `results` by task/row."""
-    found = [(task, [name for name in rows if f"{task}/{name}" in results]) for task, rows in TASKS.items()]
     return "\n\n".join(
-        table(
-            f"held-out {task} | right | 95 % | look-up | p, single | p, echo | row",
-            [_cells(results, task, name) for name in names],
-        )
-        for task, names in found
-        if names
+        table(f"held-out {task} | right | 95 % | look-up | p, single | p, echo | row", cells)
+        for task, rows in TASKS.items()
+        if (cells := [_cells(results, task, name) for name in rows if f"{task}/{name}" in results])
     )
 
 
 def _cells(results: dict[str, Result], task: str, name: str) -> list[str]:
     right, looked_up = results[f"{task}/{name}"].values()
-    tests = [
-        "" if name in (other, "easy") else _p(right, results.get(f"{task}/{other}")) for other in ("single", "echo")
-    ]
-    looked = share(looked_up) if task == "split" else ""
-    return [TASKS[task][name].title, share(right), interval(right), looked, *tests, f"`{task}/{name}`"]
+    others = ["" if name in (other, "easy") else f"{task}/{other}" for other in ("single", "echo")]
+    tests = [_p(right, results[other]["right"]) if other in results else "" for other in others]
+    looked = f"{sum(looked_up) / len(right):.1%}" if task == "split" else ""
+    return [TASKS[task][name].title, *share(right), looked, *tests, f"`{task}/{name}`"]
 
 
-def _p(right: Sequence[bool], other: Result | None) -> str:
-    if other is None or len(other["right"]) != len(right):
-        return ""
-    p = mcnemar(other["right"], right)
-    return f"{p:.3f}" if p >= 0.001 else "< 0.001"
+def _p(right: Sequence[bool], other: Sequence[bool]) -> str:
+    p = mcnemar(other, right) if len(other) == len(right) else None
+    return "" if p is None else f"{p:.3f}" if p >= 0.001 else "< 0.001"
 
 
 # What both measuring commands share
@@ -195,15 +188,10 @@ def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:
     return min(1.0, 2 * tail)
 
 
-def share(right: Sequence[bool]) -> str:
-    """In percent."""
-    return f"{sum(right) / len(right):.1%}"
-
-
-def interval(right: Sequence[bool]) -> str:
-    """Wilson's, in percent."""
+def share(right: Sequence[bool]) -> list[str]:
+    """A share and its interval, in percent."""
     low, high = wilson(sum(right), len(right))
-    return f"{low:.1%} to {high:.1%}"
+    return [f"{sum(right) / len(right):.1%}", f"{low:.1%} to {high:.1%}"]
 
 
 def table(headings: str, lines: Iterable[Sequence[str]]) -> str:

@@ -14,7 +14,7 @@ from sottovoce.models import load
 from sottovoce.prompts.render import Prompts
 from sottovoce.prompts.structured import read_confidence, read_json
 from sottovoce.training.data import Chat, replies
-from sottovoce.training.measure import SEED, Result, command, interval, share, table
+from sottovoce.training.measure import SEED, Result, command, share, table
 from sottovoce.training.problems import UNKNOWN
 from sottovoce.training.skills import SKILLS, alone
 from sottovoce.training.sources import Source
@@ -79,7 +79,7 @@ def _cells(name: str, title: str, readable: list[bool], right: list[bool], sure:
     said = [(stated, good) for stated, good in zip(sure, right, strict=True) if stated is not None]
     groups = [[stated for stated, good in said if good == wanted] for wanted in (True, False)] if said else []
     means = ", ".join(f"{sum(group) / len(group):.2f}" if group else "-" for group in groups)
-    return [title, share(readable), share(right), interval(right), means, f"`{name}`"]
+    return [title, share(readable)[0], *share(right), means, f"`{name}`"]
 
 
 if __name__ == "__main__":

@@ -28,20 +28,6 @@ CHATS = 100
 """Of each skill, to see which prompt files it is made of."""
 
 
-class Noting(Prompts):
-    """The prompt files in force, and the names of those that were rendered."""
-
-    def __init__(self) -> None:
-        """None was rendered yet."""
-        super().__init__()
-        self.rendered: set[str] = set()
-
-    def render(self, name: str, **slots: Any) -> tuple[Part, ...]:  # Any: see Prompts.render
-        """As Prompts.render."""
-        self.rendered.add(name)
-        return super().render(name, **slots)
-
-
 def publish(run: Run, folder: Path = BUNDLED_FOLDER) -> None:
     """Write everything but the model card; weights are rounded to bf16 on the way."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -66,9 +52,18 @@ def record(run: Run) -> dict[str, object]:
     }
 
 
+class _Noting(Prompts):
+    rendered: set[str]
+
+    def render(self, name: str, **slots: Any) -> tuple[Part, ...]:  # Any: see Prompts.render
+        self.rendered.add(name)
+        return super().render(name, **slots)
+
+
 def learnt_from() -> dict[str, str | None]:
     """The prompt files that the skills show to the model, each with the sha256 of its text."""
-    prompts, rng = Noting(), random.Random("prompts")
+    prompts, rng = _Noting(), random.Random("prompts")
+    prompts.rendered = set()
     for skill in sorted(SKILLS.keys() - {"on_policy"}):  # whose prompts are those of the other debates
         for _ in range(CHATS):
             SKILLS[skill][0](rng, Source(prompts))

@@ -60,7 +60,9 @@ def mad_judge(rng: random.Random, source: Source) -> Chat:
     view = source.view(rng, talk.problem, "judge")
     texts = [text for spoken in said for text in spoken.values()]
     place = product.mad_judge(view, talk.agents, said, candidates(talk.problem, texts))
-    return Chat(place, judgement(talk.problem, talk.problem.known([*view.documents(), *texts])), frozenset({0}))
+    known = talk.problem.known([*view.documents(), *texts])
+    right = product.mad_json(talk.problem.working(known), talk.problem.stated(known))
+    return Chat(place, right, frozenset({0}))
 
 
 def verdict(problem: Problem, spoken: Said) -> str:
@@ -80,11 +82,6 @@ def candidates(problem: Problem, texts: Sequence[str]) -> str:
     found = [problem.shown(answer) for text in texts if (answer := problem.read(text)) is not None]
     *first, last = dict.fromkeys(found) or ["nothing"]
     return f"They answer {', '.join(first)}{' and ' if first else ''}{last}."
-
-
-def judgement(problem: Problem, known: Sequence[str]) -> str:
-    """The JSON of a judge who works it out."""
-    return product.mad_json(problem.working(known), problem.stated(known))
 
 
 def _in_turn(rng: random.Random, source: Source) -> Talk:
@@ -157,9 +154,8 @@ def heard_surely(rng: random.Random, problem: Problem, text: str) -> str:
     if found is None:
         return text
     unknown = problem.read(text) is None
-    text = product.reconcile_json(
-        *found, "0.1" if unknown else rng.choice(("0.5", "0.75", "0.8", "0.9", "0.9", "0.95", "1"))
-    )
+    stated = "0.1" if unknown else rng.choice(("0.5", "0.75", "0.8", "0.9", "0.9", "0.95", "1"))
+    text = product.reconcile_json(*found, stated)
     return spoilt(rng, text) if rng.random() < SPOILT else text
 
 
@@ -228,14 +224,9 @@ def _alone(rng: random.Random, source: Source) -> tuple[Problem, View, list[str]
     return problem, view, problem.known(view.documents())
 
 
-ROLES: dict[str, Callable[[random.Random, Source], Chat]] = {
-    "mad_debater": mad_debater,
-    "mad_moderator": mad_moderator,
-    "mad_judge": mad_judge,
-    "reconcile_first": reconcile_first,
-    "reconcile": reconcile,
-    "reconcile_convinced": reconcile_convinced,
-    "cmd_first": cmd_first,
-    "cmd": cmd,
-    "cmd_secretary": cmd_secretary,
-}
+_MAKERS = (
+    *(mad_debater, mad_moderator, mad_judge),
+    *(reconcile_first, reconcile, reconcile_convinced),
+    *(cmd_first, cmd, cmd_secretary),
+)
+ROLES: dict[str, Callable[[random.Random, Source], Chat]] = {maker.__name__: maker for maker in _MAKERS}

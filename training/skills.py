@@ -234,19 +234,18 @@ DIETS = {
 }
 
 
-def chat(rng: random.Random, source: Source, stage: str) -> Chat:
+def chat(rng: random.Random, source: Source, stage: str, *without: str) -> Chat:
     """One chat of a stage."""
-    (skill,) = rng.choices(list(DIETS[stage]), list(DIETS[stage].values()))
+    diet = {skill: share for skill, share in DIETS[stage].items() if skill not in without}
+    (skill,) = rng.choices(list(diet), list(diet.values()))
     return SKILLS[skill][0](rng, source)
 
 
 def corpus(seed: int, n: int = 3000) -> list[str]:
     """Texts for the tokenizer: prompts as they are rendered, what is said in them, and the requests for a form."""
     rng, prompts = random.Random(f"{seed}/tokenizer"), Prompts()
-    diet = {skill: share for skill, share in DIETS["basics"].items() if skill != "repeat"}
     texts: list[str] = []
-    for _ in range(n):
-        made = SKILLS[rng.choices(list(diet), list(diet.values()))[0]][0](rng, Source(prompts))
+    for made in (chat(rng, Source(prompts), "basics", "repeat") for _ in range(n)):
         parts = [part for turn in made.place.turns for part in turn.parts]
         texts += [*(part if isinstance(part, str) else part.text for part in parts), made.right]
     forms = [name for name in prompts.names() if name.startswith("answers/")]

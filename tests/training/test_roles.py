@@ -69,7 +69,8 @@ def test_the_judge_lists_every_answer_once_and_works_out_the_right_one() -> None
     right, wrong = problem.reply([]), problem.reply([], (0, 1))
     value, other = problem.stated([]), problem.stated([], (0, 1))
     assert schemes.candidates(problem, [wrong, right, wrong]) == f"They answer {other} and {value}."
-    assert mad.judgement(schemes.judgement(problem, []), problem.question).answer == value
+    judged = product.mad_json(problem.working([]), problem.stated([]))
+    assert mad.judgement(judged, problem.question).answer == value
 
 
 def test_an_unreadable_reply_is_answered_for_but_never_learnt(source: Source) -> None:
