@@ -19,12 +19,9 @@ from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop
 from sottovoce.models.chat import ChatTemplate, ChatTurn
 from sottovoce.training.product import Place, Turn, spoken_turn
 
-BATCH = 2400
-"""Tokens of a batch, padding included."""
-CHUNK = 16
-"""Batches that are drawn together and sorted by length, so that little is padded."""
-JUMPS, LEAP = 0.1, 1200
-"""Share of rows whose positions leap somewhere, as if the chat were longer, and how far at most."""
+BATCH = 2400  # tokens of a batch, padding included
+CHUNK = 16  # batches that are drawn together and sorted by length, so that little is padded
+JUMPS, LEAP = 0.1, 1200  # share of rows whose positions leap somewhere, as if the chat were longer, and how far at most
 
 
 @dataclass(frozen=True)

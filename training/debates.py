@@ -23,12 +23,9 @@ from sottovoce.training.product import Order, Place, Said, Turn, View, documents
 
 FRESH, REORDERED = 0.15, 0.15
 """Shares of chats in the one-prompt-a-round shape, and of others that restate the own answer beside the others'."""
-LONGEST = 100
-"""Tokens of a reply of the model in training, drawn at temperature 1."""
-AGREED = 0.3
-"""Share of its debates kept in which everybody is right at once."""
-SPLIT = 0.35
-"""Share of split-knowledge problems in its debates."""
+LONGEST = 100  # tokens of a reply of the model in training, drawn at temperature 1
+AGREED = 0.3  # share of its debates kept in which everybody is right at once
+SPLIT = 0.35  # share of split-knowledge problems in its debates
 
 
 @dataclass(frozen=True)
@@ -48,9 +45,6 @@ def names(n: int) -> list[str]:
 def some(rng: random.Random) -> list[str]:
     """Two to four names."""
     return names(rng.choices((2, 3, 4), (0.55, 0.35, 0.1))[0])
-
-
-# What was said
 
 
 def imagined(rng: random.Random, problem: Problem, agents: Sequence[str], rounds: int, slips: float) -> Talk:
@@ -98,9 +92,6 @@ def _agreed(talk: Talk) -> bool:
     """Whether everybody said just what is right in the last round, and there was more to say than 'unknown'."""
     right = talk.problem.reply(list(talk.problem.facts))
     return all(text == right for text in talk.said[-1].values())
-
-
-# How it was seen
 
 
 def next_of(problem: Problem, me: str | None, heard: Iterable[tuple[str, str]]) -> tuple[str, frozenset[int]]:

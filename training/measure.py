@@ -25,14 +25,11 @@ from sottovoce.prompts.render import Prompts
 from sottovoce.training.data import replies
 from sottovoce.training.product import Question, View, history, run, speakers
 
-SEED = 20_000
-"""Of the questions; the data of a training run has other seeds and the other split."""
-AT_ONCE = 32
-"""Questions under way together."""
+SEED = 20_000  # of the questions; the data of a training run has other seeds and the other split
+AT_ONCE = 32  # questions under way together
 ROUNDS = 3
 WORK = Path(__file__).parent / "work"
-Result = dict[str, list[Any]]
-"""What a row came to, question by question; Any: booleans, or numbers where there are any."""
+Result = dict[str, list[Any]]  # what a row came to, question by question; Any: booleans, or numbers where there are any
 VALUE = re.compile(r"\b[a-z] = -?\d+")
 
 
@@ -167,9 +164,6 @@ def _cells(results: dict[str, Result], task: str, name: str) -> list[str]:
 def _p(right: Sequence[bool], other: Sequence[bool]) -> str:
     p = mcnemar(other, right) if len(other) == len(right) else None
     return "" if p is None else f"{p:.3f}" if p >= 0.001 else "< 0.001"
-
-
-# What both measuring commands share
 
 
 def wilson(right: int, n: int, z: float = 1.96) -> tuple[float, float]:

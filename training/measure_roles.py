@@ -19,8 +19,7 @@ from sottovoce.training.problems import UNKNOWN
 from sottovoce.training.skills import SKILLS, alone
 from sottovoce.training.sources import Source
 
-TOPS = (99, 300, 700)
-"""Largest numbers, a third of the questions each."""
+TOPS = (99, 300, 700)  # largest numbers, a third of the questions each
 LONGEST = 256
 ROWS = {
     "number": ("a number", "number"),

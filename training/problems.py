@@ -16,10 +16,8 @@ from sottovoce.training.product import Question
 
 Form = Literal["number", "yes_no", "label", "option"]
 FORMS: tuple[Form, ...] = ("number", "yes_no", "label", "option")
-TOPS = (20, 99, 99, 99, 99, 300)
-"""Largest numbers, while the model learns to calculate."""
-HARDER = (99, 99, 300, 500, 500)
-"""Largest numbers of problems worth a debate: it gets a good part of them wrong."""
+TOPS = (20, 99, 99, 99, 99, 300)  # largest numbers, while the model learns to calculate
+HARDER = (99, 99, 300, 500, 500)  # largest numbers of problems worth a debate: it gets a good part of them wrong
 ALL: tuple[Shape, ...] = tuple(dict.fromkeys(MIXED + SHORT + SPLIT))
 UNKNOWN = "unknown"
 WORDINGS: dict[Form, tuple[str, ...]] = {
@@ -29,8 +27,7 @@ WORDINGS: dict[Form, tuple[str, ...]] = {
     "option": ("What is {0}?", "Which of these is {0}?"),
 }
 SAID = re.compile(r"(?P<working>.*?) ?(?:The answer is \(?(?P<stated>[\w-]+)\)?\.|\[(?P<label>\w+)\])", re.DOTALL)
-Slip = tuple[int, int]
-"""A step, and by how much its result is wrong."""
+Slip = tuple[int, int]  # a step, and by how much its result is wrong
 
 
 @dataclass(frozen=True)

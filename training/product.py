@@ -27,8 +27,7 @@ from sottovoce.prompts.render import Prompts
 
 __all__ = ["COMPONENTS", "SECRETARY", "Order", "Place", "Question", "Said", "Turn", "View", "documents_of", "grouped"]
 
-Said = Mapping[str, str]
-"""What each agent said in a round, in order."""
+Said = Mapping[str, str]  # what each agent said in a round, in order
 
 
 @dataclass(frozen=True)
@@ -42,9 +41,6 @@ class Place:
     """How the product reads a reply."""
     complain: Callable[[str], str] = lambda text: ""
     """What is wrong with a reply; empty where it can be read."""
-
-
-# Debates
 
 
 def history(
@@ -68,9 +64,6 @@ def fresh(view: View, me: str, spoken: Said, order: Order | None = None) -> list
 def summarise(view: View, me: str, spoken: Said) -> list[Turn]:
     """The others' answers of the last round, to be summed up."""
     return view.summarise(_others(_messages([spoken])[0], me))
-
-
-# Roles of schemes
 
 
 def in_words(view: View, turns: Sequence[Turn] | None = None) -> Place:
@@ -167,9 +160,6 @@ def _messages(said: Sequence[Said]) -> list[dict[str, Message]]:
 
 def _others(spoken: Mapping[str, Message], me: str | None) -> list[Message]:
     return [message for name, message in spoken.items() if name != me]
-
-
-# Runs
 
 
 def speakers(name: str, settings: Mapping[str, Any]) -> list[str]:  # Any: settings of the scheme

@@ -24,8 +24,7 @@ from sottovoce.training.skills import SKILLS
 from sottovoce.training.sources import Source
 from sottovoce.training.train import Run
 
-CHATS = 100
-"""Of each skill, to see which prompt files it is made of."""
+CHATS = 100  # of each skill, to see which prompt files it is made of
 
 
 def publish(run: Run, folder: Path = BUNDLED_FOLDER) -> None:

@@ -17,10 +17,8 @@ from sottovoce.training.problems import UNKNOWN, Form, Problem, equal, pose, spo
 from sottovoce.training.product import SECRETARY, Question, Said, View, documents_of, grouped
 from sottovoce.training.sources import Source
 
-SAMPLES = 0.06
-"""Share of ReConcile's chats that show a convincing sample or two."""
-SPOILT = 0.06
-"""Share of answers heard in ReConcile that cannot be read."""
+SAMPLES = 0.06  # share of ReConcile's chats that show a convincing sample or two
+SPOILT = 0.06  # share of answers heard in ReConcile that cannot be read
 HINTS = ("Products come before sums.", "Check each step.", "Look at all digits.")
 AGREES, DIFFERS = 0.6, 1.5
 """What another agent's equal or different answer makes of the chance of an error: copies of one model err together."""
@@ -28,9 +26,6 @@ BANDS = (99, 300, 500)
 ACCURACY = ((0.98, 0.94), (0.92, 0.89), (0.88, 0.78), (0.74, 0.52))
 """Share of right greedy answers, measured after the stage `discussion` (4000 problems): by the largest number of
 the question (up to 99, 300, 500, more), and whether a result below zero comes up."""
-
-
-# MAD
 
 
 def mad_debater(rng: random.Random, source: Source) -> Chat:
@@ -93,9 +88,6 @@ def _agreed(problem: Problem, spoken: Said) -> str | None:
     """The one answer of all sides, if they have one."""
     answers = {problem.read(text) for text in spoken.values()}
     return answers.pop() if len(answers) == 1 else None
-
-
-# ReConcile
 
 
 def reconcile_first(rng: random.Random, source: Source) -> Chat:
@@ -170,9 +162,6 @@ def _sample(problem: Problem, prompts: Prompts) -> str:
     asked = {"question": problem.question["question"], "choices": lettered(problem.question.get("choices", []))}
     told = {"explanation": problem.working([]), "answer": problem.stated([])}
     return words(prompts.render("reconcile/sample", **asked, **told))
-
-
-# CMD
 
 
 def cmd_first(rng: random.Random, source: Source) -> Chat:

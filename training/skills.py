@@ -22,15 +22,9 @@ from sottovoce.training.sources import Source
 
 Maker = Callable[[random.Random, Source], Chat]
 ALPHABET = [*string.digits * 3, *string.ascii_lowercase, " + ", " - ", " * ", " = ", "; ", ". ", "\n"]
-DRESSED = 0.24
-"""Share of each prompt component in the skill that is there for them."""
-TINY = 20
-"""Largest result that is told without steps."""
-LONGEST = 2000
-"""Characters of what is read before a reply that has to be repaired."""
-
-
-# Repeating and looking up
+DRESSED = 0.24  # share of each prompt component in the skill that is there for them
+TINY = 20  # largest result that is told without steps
+LONGEST = 2000  # characters of what is read before a reply that has to be repaired
 
 
 def _repeat(rng: random.Random, source: Source) -> Chat:
@@ -66,9 +60,6 @@ def _noise(rng: random.Random) -> str:
         lambda: "".join(rng.choices(string.digits, k=rng.randint(2, 12))),
     ]
     return rng.choice(makers)()
-
-
-# Debates
 
 
 def _debate(rng: random.Random, source: Source) -> Chat:
@@ -139,9 +130,6 @@ def _imagined(
     if len(agents) == 1:
         return debates.in_history(talk, agents[0], source.prompts)
     return seen(rng, talk, rng.choice(agents), source.prompts)
-
-
-# Forms of an answer
 
 
 def alone(rng: random.Random, source: Source, form: Form, share: float = 0.03) -> Chat:

@@ -14,10 +14,8 @@ from sottovoce.training.problems import FORMS, Form, Problem, pose, spoilt
 from sottovoce.training.product import COMPONENTS, Question, View, documents_of
 
 SHARES: dict[Form, float] = {"number": 0.46, "yes_no": 0.18, "label": 0.18, "option": 0.18}
-ON_POLICY = 0.3
-"""Share of discussions in which copies of the model really said what is heard."""
-FOLLOWS = 0.2
-"""Share of statements that repeat somebody's wrong one."""
+ON_POLICY = 0.3  # share of discussions in which copies of the model really said what is heard
+FOLLOWS = 0.2  # share of statements that repeat somebody's wrong one
 DESCRIPTIONS = (
     "These are questions about sums and products.",
     "Work out an expression. Products come before sums.",

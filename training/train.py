@@ -33,8 +33,7 @@ from sottovoce.training.problems import HARDER, TOPS
 from sottovoce.training.skills import chat, corpus
 from sottovoce.training.sources import Source
 
-LONGEST = 2048
-"""Positions of the model. Chats are shorter; rows whose positions leap teach it the distances."""
+LONGEST = 2048  # positions of the model. Chats are shorter; rows whose positions leap teach it the distances
 TALKS = TypeAdapter(list[Talk])
 
 

@@ -30,7 +30,7 @@ def encoder() -> Encoder:
 @pytest.mark.parametrize("skill", [*schemes.ROLES, "claim", "label", "option"])
 def test_every_lesson_is_read_by_the_products_reader_unless_nobody_can_know(skill: str, source: Source) -> None:
     rng = random.Random(1)
-    for _ in range(150):
+    for _ in range(80):
         chat = skills.SKILLS[skill][0](rng, source)
         if complaint := chat.place.complain(chat.right):
             assert "holds no" in complaint
@@ -40,7 +40,7 @@ def test_every_lesson_is_read_by_the_products_reader_unless_nobody_can_know(skil
 @pytest.mark.parametrize("skill", skills.DIETS["roles"])
 def test_chats_fit_the_models_context_and_end_in_a_lesson(skill: str, source: Source, encoder: Encoder) -> None:
     make, rng = skills.SKILLS[skill][0], random.Random(skill)
-    for _ in range(40):
+    for _ in range(25):
         encoded = encoder(make(rng, source))
         assert len(encoded.ids) <= LONGEST_PROMPT
         assert encoded.learnt[-1]
