@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -15,65 +15,83 @@ from langchain_core.runnables.config import merge_configs
 from sottovoce.agents.convert import in_words, to_messages
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Turn
+from sottovoce.channels.message import Place, Turn
 from sottovoce.errors import ContextOverflow, EngineError
+from sottovoce.form import Form
 
 
 @dataclass(frozen=True)
 class Ask:
-    """What an act asks of a model."""
+    """What an act asks of an agent, and how it is to answer. What is None is as the run has it."""
 
     agent: str
-    model: BaseChatModel
-    turns: tuple[Turn, ...]
     act: str
-    round: int
-    seed: int
+    turns: tuple[Turn, ...]
+    form: Form | None = None
+    """What the reply must look like."""
+    begun: str = ""
+    """The beginning of the reply, from which the agent goes on: "Thought 3:"."""
+    stop: tuple[str, ...] = ()
+    """Strings that end the reply; they are not part of it."""
+    max_tokens: int | None = None
     temperature: float | None = None
-    speaks: str | None = None
-    """`nl` lets a latent hearer answer in words; None answers by the model's own protocol."""
-    attempt: int = 0
-    """Above 0 where an act is done again, since what was said could not be read."""
+    protocol: str | None = None
+    """By which it is answered: `nl` lets one that hears by a latent protocol answer in words."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A question on its way to a model. An act awaits it; the node that runs the act makes the call."""
+
+    ask: Ask
+    model: BaseChatModel
+    place: Place
+    """Where the reply will stand on the board."""
+    seed: int
+    temperature: float | None
+
+    def __await__(self) -> Generator[Call, AIMessage, AIMessage]:
+        return (yield self)
+
+    def invoke(self, config: RunnableConfig) -> AIMessage:
+        """Ask and wait; callbacks and streams of the graph's run see the call."""
+        messages, options = self._request()
+        with self._named():
+            return self.model.invoke(messages, self._config(config), **options)
+
+    async def ainvoke(self, config: RunnableConfig) -> AIMessage:
+        """`invoke` without blocking the event loop."""
+        messages, options = self._request()
+        with self._named():
+            return await self.model.ainvoke(messages, self._config(config), **options)
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """An engine knows no agents: of several models in one discussion, the error names whose it was."""
+        try:
+            yield
+        except (ContextOverflow, EngineError) as error:
+            raise type(error)(f"{self.ask.agent}: {error}") from error
+
+    def _request(self) -> tuple[list[BaseMessage], dict[str, Any]]:  # Any: keyword arguments
+        """A hosted model gets words, and what every provider takes: it may not know the others."""
+        ask = self.ask
+        given = {"temperature": self.temperature, "max_tokens": ask.max_tokens, "stop": list(ask.stop) or None}
+        options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
+        if not is_hooked(self.model):
+            return in_words(ask.turns, ask.begun), options
+        own: dict[str, Any] = {
+            "speaks": ask.protocol,
+            "begun": ask.begun,
+            "form": asdict(ask.form) if ask.form else None,
+        }
+        options |= {name: value for name, value in own.items() if value}
+        return to_messages(ask.turns), options | {"seed": self.seed}
+
+    def _config(self, config: RunnableConfig) -> RunnableConfig:
+        return merge_configs(config, {"metadata": {**self.place._asdict()}})
 
 
 def is_hooked(model: BaseChatModel) -> bool:
     """True where heard messages reach the model as messages and not only as text."""
     return isinstance(model, HookedChatModel) or (isinstance(model, ScriptedChatModel) and model.hooked)
-
-
-def ask(question: Ask, config: RunnableConfig) -> AIMessage:
-    """Ask and wait; callbacks and streams of the graph's run see the call."""
-    messages, options = _call(question)
-    with _named(question):
-        return question.model.invoke(messages, _config(question, config), **options)
-
-
-async def aask(question: Ask, config: RunnableConfig) -> AIMessage:
-    """`ask` without blocking the event loop."""
-    messages, options = _call(question)
-    with _named(question):
-        return await question.model.ainvoke(messages, _config(question, config), **options)
-
-
-@contextmanager
-def _named(question: Ask) -> Iterator[None]:
-    """An engine knows no agents: of several models in one discussion, the error names whose it was."""
-    try:
-        yield
-    except (ContextOverflow, EngineError) as error:
-        raise type(error)(f"{question.agent}: {error}") from error
-
-
-def _call(question: Ask) -> tuple[list[BaseMessage], dict[str, Any]]:  # Any: keyword arguments
-    """A hosted model gets words, and no option but its temperature: it may not know the others."""
-    options: dict[str, Any] = {} if question.temperature is None else {"temperature": question.temperature}
-    if not is_hooked(question.model):
-        return in_words(question.turns), options
-    if question.speaks is not None:
-        options["speaks"] = question.speaks
-    return to_messages(question.turns), options | {"seed": question.seed}
-
-
-def _config(question: Ask, config: RunnableConfig) -> RunnableConfig:
-    about = {"agent": question.agent, "act": question.act, "round": question.round, "attempt": question.attempt}
-    return merge_configs(config, {"metadata": about})

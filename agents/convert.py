@@ -41,10 +41,11 @@ def to_turns(messages: Sequence[BaseMessage]) -> list[Turn]:
     return [Turn(_role(message), _parts(message.content)) for message in messages]
 
 
-def in_words(turns: Sequence[Turn]) -> list[BaseMessage]:
+def in_words(turns: Sequence[Turn], begun: str = "") -> list[BaseMessage]:
     """What a model without hooks gets: one text a turn (blocks would be joined with newlines).
 
     Hosted models take a system turn at the beginning alone, the others in alternation, and none that is empty.
+    Few go on from a beginning of their own reply, so `begun` stands at the end of what they read.
     """
     spoken: list[tuple[Role, str]] = []
     for i, turn in enumerate(turns):
@@ -53,6 +54,8 @@ def in_words(turns: Sequence[Turn]) -> list[BaseMessage]:
         if spoken and spoken[-1][0] == role:
             text = f"{spoken.pop()[1]}\n\n{text}"
         spoken.append((role, text))
+    if begun and spoken:
+        spoken.append((spoken[-1][0], f"{spoken.pop()[1]}\n\n{begun}"))
     return [MESSAGES[role](content=text) for role, text in spoken]
 
 

@@ -23,9 +23,10 @@ from pydantic import Field, model_validator
 
 from sottovoce.agents import spoken
 from sottovoce.agents.convert import to_turns
-from sottovoce.agents.growing import AsyncGrowing, Growing
-from sottovoce.channels.message import LONGEST_REPLY
+from sottovoce.agents.streaming import Stream
+from sottovoce.channels.registry import create
 from sottovoce.errors import UsageError
+from sottovoce.form import Form
 from sottovoce.sizes import Size
 
 if TYPE_CHECKING:
@@ -34,13 +35,15 @@ if TYPE_CHECKING:
     from sottovoce.models import LoadedModel, Reply, Request, Sampling
 
 WORDS = "nl"
+LONGEST_REPLY = 512  # tokens, of the debates in SDE (arXiv 2506.19209)
 
 
 class HookedChatModel(BaseChatModel):
     """A local causal language model, heard and spoken to by a protocol.
 
     Values left None are the model's own defaults. A call may override temperature, top_p, top_k,
-    repetition_penalty, max_tokens, seed, stop, and set `speaks="nl"`: hear by the protocol, answer in words.
+    repetition_penalty, max_tokens, seed, stop; and say `speaks="nl"` (hear by the protocol, answer in words),
+    `begun` (the reply goes on from these words, which are no part of it) and `form` (fields of a `Form`).
     """
 
     model: str = "bundled"
@@ -106,8 +109,6 @@ class HookedChatModel(BaseChatModel):
     @cached_property
     def channel(self) -> Protocol:
         """The protocol with its options."""
-        from sottovoce.channels.registry import create
-
         return create(self.protocol, **self.options)
 
     @cached_property
@@ -138,23 +139,22 @@ class HookedChatModel(BaseChatModel):
     def request(self, messages: Sequence[BaseMessage], stop: list[str] | None = None, **kwargs: Any) -> Request:
         """Lower a chat to the engine's request, as a call would run it."""
         from sottovoce.channels.protocol import Speech
-        from sottovoce.channels.store import find
 
         speech = Speech(
             self.max_tokens if kwargs.get("max_tokens") is None else kwargs["max_tokens"],
             self._sampling(**kwargs),
             tuple(stop or self.stop or ()),
             tuple(hearer.loaded for hearer in self.hearers),
+            kwargs.get("begun", ""),
+            Form(**kwargs["form"]) if kwargs.get("form") else None,
         )
-        prompt = self.channel.hear(to_turns(messages), self.loaded, lambda ref: find(ref, self.store))
-        return self._spoken(**kwargs).speak(prompt, self.loaded, speech)
+        turns, speaking = to_turns(messages), self._spoken(**kwargs)
+        return self.channel.answer(speaking, turns, self.loaded, lambda ref: ref.load(self.store), speech)
 
     def _spoken(self, **kwargs: Any) -> Protocol:
         """The protocol a reply is spoken by: the model's own, or words."""
         if kwargs.get("speaks") in (None, self.protocol):
             return self.channel
-        from sottovoce.channels.registry import create
-
         return create(kwargs["speaks"], compat=self.channel.compat)
 
     def _sampling(self, **kwargs: Any) -> Sampling:
@@ -171,8 +171,8 @@ class HookedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        with Growing(self.loaded.engine, self.request(messages, stop, **kwargs), self.timeout) as growing:
-            return spoken.result(self._message(growing.reply(), **kwargs))
+        with Stream(self.loaded.engine, self.request(messages, stop, **kwargs), self.timeout) as stream:
+            return spoken.result(self._message(stream.reply(), **kwargs))
 
     async def _agenerate(
         self,
@@ -183,8 +183,8 @@ class HookedChatModel(BaseChatModel):
     ) -> ChatResult:
         # Files and the tokenizer would block the event loop.
         request = await asyncio.to_thread(self.request, messages, stop, **kwargs)
-        with AsyncGrowing(self.loaded.engine, request, self.timeout) as growing:
-            return spoken.result(await asyncio.to_thread(self._message, await growing.reply(), **kwargs))
+        with Stream(self.loaded.engine, request, self.timeout) as stream:
+            return spoken.result(await asyncio.to_thread(self._message, await stream.areply(), **kwargs))
 
     def _stream(
         self,
@@ -193,14 +193,14 @@ class HookedChatModel(BaseChatModel):
         run_manager: CallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> Iterator[ChatGenerationChunk]:
-        with Growing(self.loaded.engine, self.request(messages, stop, **kwargs), self.timeout, watched=True) as growing:
+        with Stream(self.loaded.engine, self.request(messages, stop, **kwargs), self.timeout, in_pieces=True) as stream:
             shown = ""
-            for piece in growing.pieces():
+            for piece in stream.pieces():
                 shown, chunk = shown + piece, spoken.chunk(piece)
                 if run_manager:
                     run_manager.on_llm_new_token(piece, chunk=chunk)
                 yield chunk
-            yield spoken.last_chunk(self._message(growing.reply(), **kwargs), shown)
+            yield spoken.last_chunk(self._message(stream.reply(), **kwargs), shown)
 
     async def _astream(
         self,
@@ -210,14 +210,14 @@ class HookedChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         request = await asyncio.to_thread(self.request, messages, stop, **kwargs)
-        with AsyncGrowing(self.loaded.engine, request, self.timeout, watched=True) as growing:
+        with Stream(self.loaded.engine, request, self.timeout, in_pieces=True) as stream:
             shown = ""
-            async for piece in growing.pieces():
+            async for piece in stream.apieces():
                 shown, chunk = shown + piece, spoken.chunk(piece)
                 if run_manager:
                     await run_manager.on_llm_new_token(piece, chunk=chunk)
                 yield chunk
-            message = await asyncio.to_thread(self._message, await growing.reply(), **kwargs)
+            message = await asyncio.to_thread(self._message, await stream.areply(), **kwargs)
             yield spoken.last_chunk(message, shown)
 
     def _message(self, reply: Reply, **kwargs: Any) -> AIMessage:

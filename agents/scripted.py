@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
@@ -18,7 +18,7 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from pydantic import Field, PrivateAttr
 
 from sottovoce.agents.convert import to_turns
-from sottovoce.channels.message import Turn
+from sottovoce.channels.message import Place, Turn
 from sottovoce.errors import UsageError
 
 
@@ -31,6 +31,8 @@ class Asked:
     round: int
     turns: tuple[Turn, ...]
     options: Mapping[str, Any]  # Any: keyword arguments of the call
+    place: Mapping[str, Any] = field(default_factory=dict)  # Any: epoch, round, turn, agent, act, attempt
+    """Where the reply will stand."""
 
     @property
     def text(self) -> str:
@@ -72,11 +74,11 @@ class ScriptedChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> ChatResult:
         about = (run_manager.metadata if run_manager else None) or {}
-        agent = str(about.get("agent", ""))
+        agent, turns = str(about.get("agent", "")), tuple(to_turns(messages))
         with self._lock:
-            call = Asked(
-                agent, str(about.get("act", "")), int(about.get("round", 0)), tuple(to_turns(messages)), kwargs
-            )
+            place = {name: about[name] for name in Place._fields if name in about}
+            options = {**kwargs, **({"stop": stop} if stop else {})}
+            call = Asked(agent, str(about.get("act", "")), int(about.get("round", 0)), turns, options, place)
             self._asked.append(call)
             text = self._next(agent)
         return ChatResult(generations=[ChatGeneration(message=AIMessage(content=text))])

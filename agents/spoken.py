@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
-from sottovoce.channels.message import PayloadRef
+from sottovoce.channels.store import PayloadRef
 
 if TYPE_CHECKING:
     from sottovoce.channels.payload import Payload

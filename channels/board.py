@@ -1,18 +1,19 @@
-"""The LangGraph state channel that holds a discussion's messages, each under its key, in a fixed order.
+"""The LangGraph state channel that holds all messages of a discussion, each at its place, in order of time.
 
-A write of an equal message is a no-op, so replays and retries are harmless; different content under
-one key is an error. Checkpoints hold plain JSON, and messages may arrive as JSON (Studio, HTTP).
+A write of an equal message is a no-op, so replays and retries are harmless; another text at one place
+is an error. Nothing is ever taken away: what a reset withdrew stays here for the record, and readers
+take the current epoch (`nodes.state.heard`). Checkpoints hold plain JSON, and messages may arrive as JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 from langgraph.channels.base import BaseChannel
 from langgraph.types import Overwrite
 
-from sottovoce.channels.message import Message
+from sottovoce.channels.message import Message, Place
 from sottovoce.errors import BoardConflict
 
 OVERWRITE = "__overwrite__"  # how an Overwrite looks after a trip through JSON
@@ -20,12 +21,12 @@ Wire = list[dict[str, Any]]  # Any: plain JSON
 
 
 class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message, its JSON, or a list of them
-    """Messages by (round, agent, act, attempt)."""
+    """Messages by their `Place`."""
 
     def __init__(self, typ: Any, key: str = "") -> None:  # Any: a type, as LangGraph passes it
         """Start empty."""
         super().__init__(typ, key)
-        self._messages: dict[tuple[int, str, str, int], Message] = {}
+        self._messages: dict[Place, Message] = {}
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Board)
@@ -56,12 +57,12 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
         """A board with the messages of a checkpoint."""
         new = type(self)(self.typ, self.key)
         if isinstance(checkpoint, (list, tuple)):
-            new._messages = {message.key: message for message in map(_message, checkpoint)}
+            new._messages = {message.place: message for message in map(_message, checkpoint)}
         return new
 
     def get(self) -> list[Message]:
-        """All messages, ordered by round, agent, act and attempt."""
-        return [self._messages[key] for key in sorted(self._messages, key=_order)]
+        """All messages by epoch, round, turn and the agents' order; one agent's in one turn as they came."""
+        return sorted(self._messages.values(), key=lambda message: (message.epoch, *message.time, message.order))
 
     def is_available(self) -> bool:
         """A board can always be read."""
@@ -80,31 +81,13 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
         return before != self._messages
 
     def _add(self, message: Message) -> None:
-        there = self._messages.get(message.key)
-        if there is not None and there != message:
-            round, agent, act, attempt = message.key
+        """The first of equal messages stays: bits of payloads may differ by rounding where a step is done again."""
+        there = self._messages.setdefault(message.place, message)
+        if (there.text, there.source) != (message.text, message.source):
             raise BoardConflict(
-                f"two different messages of {agent!r} for round {round}, act {act!r}, attempt {attempt}: "
+                f"two different messages of {message.place}: "
                 f"{there.text[:60]!r} and {message.text[:60]!r}; raise `attempt` to replace one"
             )
-        self._messages[message.key] = message
-
-
-def latest(messages: Iterable[Message]) -> list[Message]:
-    """Of each (round, agent, act) only the highest attempt, in the board's order."""
-    kept: dict[tuple[int, str, str], Message] = {}
-    for message in sorted(messages, key=lambda message: _order(message.key)):
-        kept[message.key[:3]] = message
-    return list(kept.values())
-
-
-def _order(key: tuple[int, str, str, int]) -> tuple[int, list[tuple[int, str]], str, int]:
-    """Agents in natural order: agent_2 before agent_10."""
-    round, agent, act, attempt = key
-    pieces: list[tuple[int, str]] = []
-    for piece in agent.split("_"):
-        pieces.append((int(piece), "") if piece.isdecimal() else (-1, piece))
-    return (round, pieces, act, attempt)
 
 
 def _overwritten(value: Any) -> Any:  # Any: see Board

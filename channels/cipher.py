@@ -8,21 +8,20 @@ of each mean. The receiver reads the means themselves, in the space of its own t
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 
 from sottovoce.channels.message import Heard
+from sottovoce.channels.options import CipherOptions, CriterionAt, Partial
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import TOP, Prompt, Protocol, Speech
-from sottovoce.errors import ProtocolError, UsageError
-from sottovoce.models import Edit, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Stop, Table
+from sottovoce.channels.protocol import TOP, Prompt, Protocol, Speech, payload_ids
+from sottovoce.errors import ProtocolError
+from sottovoce.models import Edit, Feed, LoadedModel, Record, Reply, Request, Rows, Stop, Table
 from sottovoce.models.family import layers_read_ids
 from sottovoce.models.request import Piece
 
 SPARSE = 16  # largest weights kept per position: the storable, approximate form
-Partial = Literal["entropy", "entropy_reversed", "max", "max_reversed"]
-CriterionAt = Literal["one", "generation"]
 THRESHOLDS = {"entropy": 1.869, "max": 0.8}  # of CIPHER's experiments; nats and probability
 
 
@@ -57,27 +56,16 @@ class Weights:
         return q.amax(-1)
 
 
-@dataclass(frozen=True)
 class Cipher(Protocol):
     """Expected embeddings."""
 
+    Options = CipherOptions
+    options: CipherOptions
     name: ClassVar[str] = "cipher"
     averages: ClassVar[bool] = True
     final_rule: ClassVar[str] = "lowest_temperature"
+    ignores: ClassVar[tuple[str, ...]] = ("top_p", "top_k", "repetition_penalty")
     _special: ClassVar[bool] = True
-
-    partial: Partial | None = None
-    """Average only where this criterion says so; None averages everywhere."""
-    threshold: float | None = None
-    """In nats for entropy (1.869), a probability for max (0.8)."""
-    partial_at: CriterionAt = "one"
-    """Take the criterion at temperature one, or at the generation's."""
-
-    def __post_init__(self) -> None:
-        if self.partial is None and self.threshold is not None:
-            raise UsageError(
-                "cipher got a threshold but no criterion; set partial to one of entropy, max, ..._reversed"
-            )
 
     def temperature(self, i: int, n: int, default: float) -> float:
         """Agent i of n speaks at (i + 1)/n of the model's default (SDE's code for its CIPHER runs)."""
@@ -116,6 +104,7 @@ class Cipher(Protocol):
             feed=Feed("mean", self._weigh(), _others(loaded, speech)),
             sampling=sampling,
             record=Record(stats=True, top=TOP, sparse=SPARSE),
+            form=speech.form,
         )
 
     def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
@@ -127,21 +116,21 @@ class Cipher(Protocol):
 
     def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
         """The rows of the hearer's table; made from the sparse distribution where it was no known receiver."""
-        cut = payload.tokens(heard.span)
         rows = payload.rows(loaded.table.key)
         if rows is None and "sparse.ids" in payload.tensors:
             rows = _from_sparse(payload, loaded)
         if rows is None:  # spoken in words, or by another protocol
-            return Ids(payload.ids[cut]), ()
-        return Rows(rows[cut]), ()
+            return payload_ids(heard, payload), ()
+        return Rows(rows[payload.tokens(heard.spans)]), ()
 
     def _weigh(self) -> Weights | None:
-        if self.partial is None:
+        options = self.options
+        if options.partial is None:
             return None
-        threshold = self.threshold
-        if threshold is None:
-            threshold = THRESHOLDS[self.partial.removesuffix("_reversed")]
-        return Weights(self.partial, threshold, self.partial_at, self.rules.true_one_hot)
+        threshold = THRESHOLDS[options.partial.removesuffix("_reversed")]
+        if options.threshold is not None:
+            threshold = options.threshold
+        return Weights(options.partial, threshold, options.partial_at, self.rules.true_one_hot)
 
 
 def _check_rows(loaded: LoadedModel) -> None:

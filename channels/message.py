@@ -1,4 +1,4 @@
-"""What agents say to one another: a message, a heard part of it, and the turns of a prompt.
+"""What agents say to one another: a message, what is heard of it, and the turns of a prompt.
 
 Plain values without tensors: a message names its payload by content address (`PayloadRef`),
 so it travels through checkpoints, JSON and other processes unchanged.
@@ -6,53 +6,29 @@ so it travels through checkpoints, JSON and other processes unchanged.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, NamedTuple
 
-if TYPE_CHECKING:
-    from sottovoce.channels.payload import Payload
-    from sottovoce.channels.store import PayloadStore
+from sottovoce.channels.payload import Span
+from sottovoce.channels.store import PayloadRef, text_digest
 
 Role = Literal["system", "user", "assistant"]
-LONGEST_REPLY = 512  # tokens, of the debates in SDE (arXiv 2506.19209)
 
 
-def text_digest(text: str) -> str:
-    """The sha256 of a text, in hex; tells whether a message was edited after it was spoken."""
-    return hashlib.sha256(text.encode()).hexdigest()
+class Place(NamedTuple):
+    """Where a message stands on the board: when it was said, by whom, in which act, at which attempt."""
 
+    epoch: int
+    round: int
+    turn: int
+    agent: str
+    act: str
+    attempt: int
 
-@dataclass(frozen=True)
-class PayloadRef:
-    """The content address of a payload and a summary that needs no tensor."""
-
-    protocol: str
-    sha256: str
-    text_sha256: str
-    tokens: int
-    nbytes: int
-    hidden: int | None = None
-    """Width of the carried rows or states; None where a payload carries none (nl)."""
-    dtype: str | None = None
-    layers: tuple[int, ...] = ()
-    """0-based decoder layers of the carried states, ascending."""
-
-    def load(self, store: PayloadStore | None = None) -> Payload:
-        """Return the tensors, from `store`, any open store, or the default folder.
-
-        Raises:
-            PayloadError: the payload is missing or damaged.
-        """
-        from sottovoce.channels.store import find
-
-        return find(self, store)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> PayloadRef:  # Any: JSON as it comes
-        """Read what `dataclasses.asdict` wrote, also after a trip through JSON."""
-        return cls(**{**data, "layers": tuple(data.get("layers", ()))})
+    def __str__(self) -> str:
+        when = f"epoch {self.epoch}, round {self.round}, turn {self.turn}"
+        return f"{self.agent!r} for {when}, act {self.act!r}, attempt {self.attempt}"
 
 
 @dataclass(frozen=True)
@@ -63,10 +39,21 @@ class Message:
     round: int
     """0-based; the independent answers are round 0."""
     act: str
-    """The verb of the node that spoke: answer, revise, summarise."""
+    """The verb of what was done: answer, revise, summarise."""
     text: str
     attempt: int = 0
+    """Above 0 where the act was done again: what came before it at this place is heard no more."""
     payload: PayloadRef | None = None
+    epoch: int = 0
+    """0-based: how often the discussion had been reset."""
+    turn: int = 0
+    """0-based, within the round: what is said side by side has one turn."""
+    order: int = 0
+    """The agent's place in the settings: what is said in one turn stands in this order."""
+    begun: str = ""
+    """The beginning that the reply was given; part neither of `text` nor of the payload."""
+    public: str | None = None
+    """What others hear in the place of the text, where that holds more than is meant for them."""
     source: str = "model"
     """Who made the words: model, expert, dummy, human, hosted, rule."""
     notes: tuple[str, ...] = ()
@@ -75,9 +62,19 @@ class Message:
     """Small summaries: tokens in and out, mean entropy (nats), temperature."""
 
     @property
-    def key(self) -> tuple[int, str, str, int]:
-        """Where the message stands on the board."""
-        return (self.round, self.agent, self.act, self.attempt)
+    def place(self) -> Place:
+        """Where it stands on the board."""
+        return Place(self.epoch, self.round, self.turn, self.agent, self.act, self.attempt)
+
+    @property
+    def time(self) -> tuple[int, int]:
+        """When in its epoch it was said: round and turn."""
+        return self.round, self.turn
+
+    @property
+    def whole(self) -> str:
+        """The reply with the beginning that it was given."""
+        return self.begun + self.text
 
     @property
     def latent(self) -> PayloadRef | None:
@@ -105,32 +102,49 @@ class Message:
 
 @dataclass(frozen=True)
 class Heard:
-    """A message, or a character span of it, in the place of a prompt where it is read."""
+    """A message, or character spans of it, in the place of a prompt where it is read."""
 
     message: Message
-    span: tuple[int, int] | None = None
-    """Half-open character span of `message.text`; None is the whole message."""
+    spans: tuple[Span, ...] = ()
+    """Of `message.text`; () is the whole message."""
     latest: bool = True
     """True where the message is of the round before this one (SDE's `inject="latest"`)."""
     own: bool = False
     """True where the hearer reads what it said itself."""
 
     @property
+    def in_public(self) -> bool:
+        """True where another agent hears the message's public text, which has no payload."""
+        return self.message.public is not None and not self.own and not self.spans
+
+    @property
+    def begun(self) -> str:
+        """The beginning that the reply was given, where it is heard."""
+        return "" if self.spans or self.in_public else self.message.begun
+
+    @property
+    def body(self) -> str:
+        """The words that are heard without that beginning."""
+        message = self.message
+        if self.spans:
+            return "".join(message.text[slice(*span)] for span in self.spans)
+        return str(message.public) if self.in_public else message.text
+
+    @property
     def text(self) -> str:
         """The words that are heard."""
-        return self.message.text if self.span is None else self.message.text[slice(*self.span)]
+        return self.begun + self.body
 
     def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
         """Plain JSON for a content block's `extras`."""
-        data = asdict(self)
-        return {**data, "message": self.message.to_dict(), "span": self.span and list(self.span)}
+        spans = [list(span) for span in self.spans]
+        return {"message": self.message.to_dict(), "spans": spans, "latest": self.latest, "own": self.own}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Heard:  # Any: JSON as it comes
         """Read what `to_dict` wrote."""
-        span = data.get("span")
-        message = Message.from_dict(data["message"])
-        return cls(**{**data, "message": message, "span": tuple(span) if span else None})
+        spans = tuple((int(start), int(end)) for start, end in data.get("spans", ()))
+        return cls(**{**data, "message": Message.from_dict(data["message"]), "spans": spans})
 
 
 Part = str | Heard
@@ -152,3 +166,13 @@ class Turn:
 def words(parts: Iterable[Part]) -> str:
     """Parts read as words: what a model without hooks gets."""
     return "".join(part if isinstance(part, str) else part.text for part in parts)
+
+
+def latest(messages: Iterable[Message]) -> list[Message]:
+    """Of each place only the highest attempt, in the messages' order."""
+    kept: dict[tuple[Any, ...], Message] = {}  # Any: a place without its attempt
+    for message in messages:
+        before = kept.get(message.place[:-1])
+        if before is None or before.attempt <= message.attempt:
+            kept[message.place[:-1]] = message
+    return list(kept.values())

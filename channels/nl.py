@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from sottovoce.channels.message import Turn
@@ -11,7 +10,6 @@ from sottovoce.channels.protocol import Load, Prompt, Protocol, Speech, token_re
 from sottovoce.models import LoadedModel, Request
 
 
-@dataclass(frozen=True)
 class NL(Protocol):
     """Natural language (Du et al. 2023)."""
 

@@ -13,21 +13,22 @@ would be written in random order, and equal payloads would differ). Tensors by n
 
 from __future__ import annotations
 
-import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
-import safetensors.torch
-import torch
 from safetensors import SafetensorError
 
-from sottovoce.channels.message import PayloadRef, text_digest
 from sottovoce.errors import PayloadError
-from sottovoce.models.text import Span, overlapping
 
-FORMAT = 1
+if TYPE_CHECKING:  # torch takes seconds, and a discussion of hosted models needs none
+    import torch
+
+FORMAT = 2
 METADATA = "sottovoce"
+Span = tuple[int, int]
+"""Half-open characters of a text."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +76,24 @@ class Payload:
         """Expected embeddings (n, E) in the space of the table with this key."""
         return self.tensors.get(f"rows.{table}")
 
-    def tokens(self, span: Span | None) -> slice:
-        """The tokens of a character span of the text: every one that overlaps it."""
-        return slice(None) if span is None else slice(*overlapping(self.spans, span))
+    @property
+    def carried(self) -> torch.Tensor | None:
+        """What it carries besides words: its states, or its rows in one receiver's space; None for nl."""
+        rows = (tensor for name, tensor in self.tensors.items() if name.startswith("rows."))
+        return self.states if self.states is not None else next(rows, None)
+
+    def tokens(self, spans: Sequence[Span] = ()) -> list[int]:
+        """The places of the tokens that overlap character spans of the text, span by span; () is all of it."""
+        from sottovoce.models.text import overlapping  # late, as torch
+
+        if not spans:
+            return list(range(len(self)))
+        return [i for span in spans for i in range(*overlapping(self.spans, span))]
 
     def to_bytes(self) -> bytes:
         """The safetensors file; equal payloads give equal bytes."""
+        import safetensors.torch  # late: it imports torch
+
         line = json.dumps(asdict(self.label), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         # safetensors refuses views and shared storage.
         tensors = {name: tensor.detach().cpu().contiguous().clone() for name, tensor in self.tensors.items()}
@@ -93,6 +106,8 @@ class Payload:
         Raises:
             PayloadError: the file is cut, is no payload, or has a format that this version cannot read.
         """
+        import safetensors.torch  # late: it imports torch
+
         try:
             size = int.from_bytes(data[:8], "little")
             label = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][METADATA])
@@ -101,20 +116,3 @@ class Payload:
             return cls(Label(**{**label, "layers": tuple(label["layers"])}), safetensors.torch.load(data))
         except (ValueError, KeyError, TypeError, SafetensorError) as error:
             raise PayloadError(f"not a payload file ({len(data)} bytes): {error}; expected safetensors") from error
-
-    def reference(self, data: bytes) -> PayloadRef:
-        """The content address of this payload, whose file is `data`."""
-        carried = self.states if self.states is not None else next(iter(self._rows()), None)
-        return PayloadRef(
-            protocol=self.label.protocol,
-            sha256=hashlib.sha256(data).hexdigest(),
-            text_sha256=text_digest(self.label.text),
-            tokens=len(self),
-            nbytes=len(data),
-            hidden=None if carried is None else int(carried.shape[-1]),
-            dtype=None if carried is None else str(carried.dtype).removeprefix("torch."),
-            layers=self.label.layers,
-        )
-
-    def _rows(self) -> list[torch.Tensor]:
-        return [tensor for name, tensor in self.tensors.items() if name.startswith("rows.")]

@@ -7,22 +7,24 @@ protocol and speaks in words: it is `cipher.hear` and `nl.speak`.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 import torch
 
-from sottovoce.channels.message import Heard, PayloadRef, Turn
+from sottovoce.channels.message import Heard, Turn
+from sottovoce.channels.options import CompatName, ProtocolOptions
 from sottovoce.channels.payload import Label, Payload
-from sottovoce.errors import PayloadError
+from sottovoce.channels.store import PayloadRef
+from sottovoce.errors import PayloadError, UsageError
+from sottovoce.form import Form
 from sottovoce.models import Edit, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop
 from sottovoce.models.chat import ChatTurn
 from sottovoce.models.request import Piece
 
 TOP = 5  # most probable tokens kept per position
 Load = Callable[[PayloadRef], Payload]
-CompatName = Literal["paper", "reference"]
 
 
 @dataclass(frozen=True)
@@ -42,11 +44,13 @@ class Compat:
     """SDE reads the last layer after the final norm."""
     retokenise: bool
     """NL renders and tokenises the whole conversation anew for each prompt."""
+    pasted: bool
+    """Latent protocols render turns after the first user's as pieces, with texts that no template trims."""
 
 
 COMPAT: Mapping[CompatName, Compat] = {
-    "paper": Compat(True, "nearest", False, True, True, False, False),
-    "reference": Compat(False, "argmax", True, False, False, True, True),
+    "paper": Compat(True, "nearest", False, True, True, False, False, False),
+    "reference": Compat(False, "argmax", True, False, False, True, True, True),
 }
 
 
@@ -60,6 +64,10 @@ class Speech:
     """Strings that end the reply; they are not part of it."""
     hearers: tuple[LoadedModel, ...] = ()
     """The models that will hear it: cipher averages over their tables too."""
+    begun: str = ""
+    """The beginning that the reply is given."""
+    form: Form | None = None
+    """What the reply must look like."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,12 +78,15 @@ class Prompt:
     edits: tuple[Edit, ...] = ()
 
 
-@dataclass(frozen=True)
 class Protocol(ABC):
-    """The base of all protocols: messages are heard as the tokens they were generated as."""
+    """The base of all protocols: messages are heard as the tokens they were generated as.
 
-    compat: CompatName = "paper"
+    A protocol is made from its options, `Cipher(CipherOptions(partial="max"))`, or from their values by
+    name, `Cipher(partial="max")`. One with options of its own names their class in `Options`.
+    """
 
+    Options: ClassVar[type[ProtocolOptions]] = ProtocolOptions
+    options: ProtocolOptions
     name: ClassVar[str]
     latent: ClassVar[bool] = True
     """Whether a message carries more than its words to a hearer."""
@@ -83,6 +94,25 @@ class Protocol(ABC):
     """Whether a message is a mean over what could have been said, so that at temperature 0 it is only words."""
     final_rule: ClassVar[str] = "majority"
     """How a debate under this protocol decides unless told otherwise."""
+    ignores: ClassVar[tuple[str, ...]] = ()
+    """Settings of sampling that have no effect on what is spoken by it."""
+
+    def __init__(self, options: ProtocolOptions | None = None, **values: Any) -> None:  # Any: of the options' own types
+        """Keep the options, or make them of `values`.
+
+        Raises:
+            UsageError: there is no such option, it takes no such value, or the options are another protocol's.
+        """
+        known = self.Options.model_fields
+        for name in values:
+            if name not in known:
+                raise UsageError(f"protocol {self.name!r} has no option {name!r}; it has: {', '.join(sorted(known))}")
+        self.options = self.Options.model_validate(values if options is None else options)
+
+    @property
+    def compat(self) -> CompatName:
+        """Whether the papers are followed, or their published code."""
+        return self.options.compat
 
     @property
     def rules(self) -> Compat:
@@ -103,16 +133,25 @@ class Protocol(ABC):
 
     def lower(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech) -> Request:
         """The model request for a prompt that is heard and answered by this protocol."""
-        return self.speak(self.hear(turns, loaded, load), loaded, speech)
+        return self.answer(self, turns, loaded, load, speech)
+
+    def answer(
+        self, speaking: Protocol, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech
+    ) -> Request:
+        """The model request for a prompt that is heard by this protocol and answered by another, e.g. in words."""
+        prompt = self.hear(turns, loaded, load)
+        if speech.begun:
+            prompt = Prompt((*prompt.pieces, in_words(speech.begun, loaded)), prompt.edits)
+        return speaking.speak(prompt, loaded, speech)
 
     def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
         """Tokenise the wording around heard messages, and let each message in by `read`."""
         holes: list[Heard] = []
-        chat = [ChatTurn(turn.role, tuple(_numbered(part, holes) for part in turn.parts)) for turn in turns]
+        chat = [ChatTurn(turn.role, tuple(_with_holes(turn, holes))) for turn in turns]
         pieces: list[Piece] = []
         edits: list[Edit] = []
         at = 0
-        for wording in loaded.chat.encode(chat):
+        for wording in loaded.chat.encode(chat, pasted=self.latent and self.rules.pasted):
             piece, added = (Ids(wording), ()) if isinstance(wording, tuple) else self._in(holes[wording], loaded, load)
             edits += [replace(edit, at=at + edit.at) for edit in added]
             at += len(piece)
@@ -146,7 +185,7 @@ class Protocol(ABC):
 
     def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
         """How a message with a payload in the hearer's vocabulary enters its prompt; edits count from 0."""
-        return Ids(payload.ids[payload.tokens(heard.span)]), ()
+        return payload_ids(heard, payload), ()
 
     _special: ClassVar[bool] = False
 
@@ -155,21 +194,27 @@ class Protocol(ABC):
 
     def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> tuple[Piece, tuple[Edit, ...]]:
         ref = heard.message.latent
-        if ref is None:
-            return in_words(heard, loaded), ()
+        if ref is None or heard.in_public:
+            return in_words(heard.body, loaded), ()
         try:
             payload = load(ref)
         except PayloadError as error:
             message = heard.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
         if payload.label.vocabulary != loaded.vocabulary_key:
-            return in_words(heard, loaded), ()
+            return in_words(heard.body, loaded), ()
         return self.read(heard, payload, loaded)
 
 
-def in_words(heard: Heard, loaded: LoadedModel) -> Ids:
-    """A message without a usable payload: its text, in which special tokens are ordinary characters."""
-    return Ids(loaded.chat.ids(heard.text, plain=True))
+def in_words(text: str, loaded: LoadedModel) -> Ids:
+    """A text without a usable payload; special tokens in it are ordinary characters."""
+    return Ids(loaded.chat.ids(text, plain=True))
+
+
+def payload_ids(heard: Heard, payload: Payload) -> Ids:
+    """The tokens of what is heard, as they were generated."""
+    ids = payload.ids
+    return Ids(tuple(ids[at] for at in payload.tokens(heard.spans)))
 
 
 def token_request(
@@ -182,14 +227,19 @@ def token_request(
         edits=prompt.edits,
         sampling=speech.sampling,
         record=Record(layers=layers, stats=True, top=TOP, **record),
+        form=speech.form,
     )
 
 
-def _numbered(part: str | Heard, holes: list[Heard]) -> str | int:
-    if isinstance(part, str):
-        return part
-    holes.append(part)
-    return len(holes) - 1
+def _with_holes(turn: Turn, holes: list[Heard]) -> Iterator[str | int]:
+    """The parts of a turn with a number in the place of each message; the beginning it was given is wording."""
+    for part in turn.parts:
+        if isinstance(part, Heard):
+            yield from [part.begun] * bool(part.begun)
+            holes.append(part)
+            yield len(holes) - 1
+        else:
+            yield part
 
 
 def _stats(reply: Reply) -> dict[str, torch.Tensor]:

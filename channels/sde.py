@@ -8,34 +8,26 @@ position, in the prefill. `hidden` is the ablation "w/o delta": h_i itself is ad
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 
 from sottovoce.channels.message import Heard
+from sottovoce.channels.options import StateOptions
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Prompt, Protocol, Speech, token_request
+from sottovoce.channels.protocol import Prompt, Protocol, Speech, payload_ids, token_request
 from sottovoce.errors import ProtocolError
-from sottovoce.models import Edit, Ids, LoadedModel, Reply, Request
+from sottovoce.models import Edit, LoadedModel, Reply, Request
 from sottovoce.models.family import streams
 from sottovoce.models.request import Piece
 
-Inject = Literal["latest", "all"]
 
-
-@dataclass(frozen=True)
 class SDE(Protocol):
     """State delta encoding."""
 
+    Options = StateOptions
+    options: StateOptions
     name: ClassVar[str] = "sde"
-
-    layers: tuple[int, ...] = ()
-    """0-based decoder layers to read and edit; empty takes the model's known or default choice."""
-    inject: Inject = "latest"
-    """Which messages of others carry their states: those of the round before, or all in the prompt."""
-    allow_other_weights: bool = False
-    """Let models of equal shape with other weights exchange states (outside the paper)."""
 
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
         """Both need the same weights; with `allow_other_weights`, one vocabulary and one shape."""
@@ -44,7 +36,7 @@ class SDE(Protocol):
         if speaker.weights_key == hearer.weights_key:
             return None
         same_shape = (speaker.layers, speaker.network.hidden) == (hearer.layers, hearer.network.hidden)
-        allowed = self.allow_other_weights and same_shape and speaker.vocabulary_key == hearer.vocabulary_key
+        allowed = self.options.allow_other_weights and same_shape and speaker.vocabulary_key == hearer.vocabulary_key
         if not allowed:
             raise ProtocolError(
                 f"{self.name} needs one model on both sides, but {speaker.name!r} and {hearer.name!r} have different "
@@ -65,13 +57,14 @@ class SDE(Protocol):
 
     def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
         """The message's tokens, with an edit per layer where this message carries its states."""
-        cut = payload.tokens(heard.span)
-        ids = Ids(payload.ids[cut])
-        if heard.own or not (heard.latest or self.inject == "all") or not self._fits(payload, loaded) or not len(ids):
+        ids = payload_ids(heard, payload)
+        carries = not heard.own and (heard.latest or self.options.inject == "all")
+        if not carries or not self._fits(payload, loaded) or not len(ids):
             return ids, ()
         assert payload.states is not None, "checked by _fits"
         layers = zip(payload.label.layers, payload.states, strict=True)
-        return ids, tuple(Edit(layer, 0, states[cut]) for layer, states in layers)
+        at = payload.tokens(heard.spans)
+        return ids, tuple(Edit(layer, 0, states[at]) for layer, states in layers)
 
     def _encode(self, states: torch.Tensor) -> torch.Tensor:
         return (states[:, 1:].float() - states[:, :-1].float()).to(states.dtype)
@@ -85,16 +78,15 @@ class SDE(Protocol):
             )
 
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
-        return loaded.latent_layers(self.layers)
+        return loaded.latent_layers(self.options.layers)
 
     def _fits(self, payload: Payload, loaded: LoadedModel) -> bool:
         if payload.label.protocol != self.name or payload.states is None:
             return False
         shape = payload.states.shape[-1] == loaded.network.hidden and max(payload.label.layers) < loaded.layers
-        return payload.label.weights == loaded.weights_key or (self.allow_other_weights and shape)
+        return payload.label.weights == loaded.weights_key or (self.options.allow_other_weights and shape)
 
 
-@dataclass(frozen=True)
 class Hidden(SDE):
     """The ablation without differences: raw states, added at the same layers and positions."""
 

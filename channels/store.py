@@ -1,5 +1,7 @@
 """Where payloads lie: content-addressed files `ab/abcd....safetensors`, and the live ones in memory.
 
+A `PayloadRef` names a payload wherever it goes: through checkpoints, JSON and other processes.
+
 A byte store in langchain-core's sense. Under a key that is a sha256 only bytes with that digest are
 written or returned; any other key holds whatever it was given. Files appear whole or not at all.
 """
@@ -13,19 +15,70 @@ import threading
 import uuid
 import weakref
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote, unquote
 
 from langchain_core.stores import ByteStore
 
-from sottovoce.channels.message import PayloadRef
 from sottovoce.channels.payload import Payload
 from sottovoce.errors import PayloadError
 
 SUFFIX = ".safetensors"
 DIGEST = re.compile(r"[0-9a-f]{64}")
 KEPT = 256 * 2**20  # bytes of payloads kept live by default
+
+
+def text_digest(text: str) -> str:
+    """The sha256 of a text, in hex; tells whether a message was edited after it was spoken."""
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class PayloadRef:
+    """The content address of a payload and a summary that needs no tensor."""
+
+    protocol: str
+    sha256: str
+    text_sha256: str
+    tokens: int
+    nbytes: int
+    hidden: int | None = None
+    """Width of the carried rows or states; None where a payload carries none (nl)."""
+    dtype: str | None = None
+    layers: tuple[int, ...] = ()
+    """0-based decoder layers of the carried states, ascending."""
+
+    def load(self, store: PayloadStore | None = None) -> Payload:
+        """Return the tensors, from `store`; None asks every open store, then the default folder.
+
+        Raises:
+            PayloadError: the payload is missing or damaged.
+        """
+        return _find(self, [store] if store is not None else _known())
+
+    @classmethod
+    def of(cls, payload: Payload, data: bytes) -> PayloadRef:
+        """The content address of a payload whose file is `data`."""
+        carried = payload.carried
+        return cls(
+            protocol=payload.label.protocol,
+            sha256=hashlib.sha256(data).hexdigest(),
+            text_sha256=text_digest(payload.label.text),
+            tokens=len(payload),
+            nbytes=len(data),
+            hidden=None if carried is None else int(carried.shape[-1]),
+            dtype=None if carried is None else str(carried.dtype).removeprefix("torch."),
+            layers=payload.label.layers,
+        )
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> PayloadRef:  # Any: JSON as it comes
+        """Read what `dataclasses.asdict` wrote, also after a trip through JSON."""
+        return cls(**{**data, "layers": tuple(data.get("layers", ()))})
+
 
 _open: weakref.WeakSet[PayloadStore] = weakref.WeakSet()
 _opening = threading.Lock()
@@ -45,7 +98,7 @@ class PayloadStore(ByteStore):
     def put(self, payload: Payload) -> PayloadRef:
         """Write a payload and return its reference; equal payloads are one file."""
         data = payload.to_bytes()
-        ref = payload.reference(data)
+        ref = PayloadRef.of(payload, data)
         if not self._is_whole(ref):  # a cut file is written anew
             self.mset([(ref.sha256, data)])
         self._keep(ref.sha256, payload, len(data))
@@ -139,13 +192,7 @@ def default_root() -> Path:
     return Path(cache) / "sottovoce" / "payloads"
 
 
-def find(ref: PayloadRef, store: PayloadStore | None = None) -> Payload:
-    """Load the payload of a reference from `store`; None asks every open store, then the default folder.
-
-    Raises:
-        PayloadError: the payload is missing or damaged.
-    """
-    stores = [store] if store is not None else _known()
+def _find(ref: PayloadRef, stores: Sequence[PayloadStore]) -> Payload:
     damaged: PayloadError | None = None
     for candidate in stores:
         try:

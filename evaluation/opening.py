@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from sottovoce.evaluation.printable import counted, one_line
 from sottovoce.evaluation.record import Run
 from sottovoce.nodes.state import JSON
-from sottovoce.prompts.answers import lettered
+from sottovoce.prompts.kinds import lettered
 
 SHORT = 80  # characters of a text that agents read in full
 

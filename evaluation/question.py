@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from sottovoce.errors import UsageError, choose
 from sottovoce.nodes.settings import Settings
-from sottovoce.prompts.answers import Kind
+from sottovoce.prompts.kinds import KINDS, KindName
 
 if TYPE_CHECKING:
     from sottovoce.nodes.state import Question
@@ -48,7 +48,7 @@ class Asked(BaseModel):
         json_schema_extra={"positional": True},
     )
     document: list[str] = Field(default=[], description="a text that all agents read, or NAME=TEXT for one of them")
-    kind: Kind = Field(default="number", description="form of the answer")
+    kind: KindName = Field(default="number", description=f"form of the answer: {', '.join(KINDS.names())}")
     choice: list[str] = Field(default=[], description="an option to choose from")
     target: str | None = Field(default=None, description="the right answer; no agent reads it")
     solution: str | None = Field(default=None, description="the right answer with its working: what an expert says")

@@ -13,7 +13,7 @@ from sottovoce.errors import UsageError, choose
 from sottovoce.nodes.samples import Sample
 from sottovoce.nodes.settings import validated
 from sottovoce.nodes.state import Question, check_question
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 
 FIELDS = ("question", "target", "explanation", "solution", "kind", "choices", "id")
 NEEDS = {"target": "a right answer is to be reached", "solution": "an explanation (or solution) is to convince"}
@@ -61,7 +61,7 @@ def _question(data: Any) -> Question:  # Any: JSON as it comes
     question = cast(Question, given)
     check_question(question, None, NEEDS)
     target, kind = question["target"], question.get("kind", "number")
-    if not answers.right(answers.read_value(target, kind, question.get("choices")), question):
+    if not kinds.right(kinds.read_value(target, kind, question.get("choices")), question):
         raise UsageError(f"target is {target!r}; expected an answer that is read as it stands, of the kind {kind!r}")
     sample_of(question, None, target)
     return question

@@ -27,7 +27,7 @@ from sottovoce.nodes.settings import Single
 from sottovoce.nodes.stage import Stage
 from sottovoce.nodes.state import Discussion, Question
 from sottovoce.nodes.views import View
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 
 WINDOW = 8  # questions that are asked side by side: they fill a batch, and at most seven are asked in vain
 
@@ -77,7 +77,7 @@ def _take(found: Walk, question: Question, reply: Update | BaseException) -> Non
         raise reply
     found.asked += 1
     found.wrong += "after" in reply
-    if answers.right(reply.get("after"), question):
+    if kinds.right(reply.get("after"), question):
         found.samples.append(sample_of(question, reply["before"], reply["after"]))
 
 
@@ -88,7 +88,7 @@ def convince(stage: Stage[Single]) -> Act:
     def act(state: Discussion) -> Steps:
         view = stage.view(state, agent, agent)
         before = yield from _answered(stage, state, view, answer_turns(view), "answer")
-        if answers.right(before, state):
+        if kinds.right(before, state):
             return {"before": before}
         again: Discussion = {**state, "round": 1}
         after = yield from _answered(stage, again, view, convince_turns(view), "revise")

@@ -1,69 +1,82 @@
 """CMD, the Conquer-and-Merge discussion (arXiv 2402.18272): groups, a vote, and a secretary at a tie.
 
-Each agent hears its own group in full and of the other groups a tally alone. After R answers all
-vote; at a tie the secretary decides, or each group sends a representative to the next level.
+Figure 3: agents discuss in groups, round by round. Each hears its own group in full and of the other
+groups a tally alone. After R answers all vote; at a tie the secretary decides, or each group sends a
+representative to the next level.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.graph import StateGraph
-from langgraph.graph.state import CompiledStateGraph
-
-from sottovoce.graphs.frame import framed
-from sottovoce.nodes.act import node
-from sottovoce.nodes.cmd import by_vote, decide_tie, discuss, is_last, is_tied, send_representatives
-from sottovoce.nodes.company import Company, Models, of_config
-from sottovoce.nodes.decide import vote
+from sottovoce.graphs.scheme import Scheme, State
 from sottovoce.nodes.settings import CMD
-from sottovoce.nodes.settings.cmd import SECRETARY
-from sottovoce.nodes.state import Discussion, Outcome, Question
+from sottovoce.nodes.settings.cmd import SECRETARY, grouped
 
 if TYPE_CHECKING:
-    from sottovoce.channels.store import PayloadStore
+    from sottovoce.graphs.frame import Graph
+    from sottovoce.nodes.context import Models
+    from sottovoce.nodes.watch import Watch
 
-SETTINGS = CMD
 
-
-def tie_or_end(state: Discussion) -> Literal["next_round", "secretary", "decide"]:
-    """The secretary is asked at a tie alone."""
-    if not is_last(state):
+def after_round(state: State) -> Literal["next_round", "secretary", "decide"]:
+    """R rounds are held; then the secretary is asked, at a tie alone."""
+    if (state["round"] + 1) % state["settings"]["rounds"]:
         return "next_round"
-    return "secretary" if is_tied(state) else "decide"
+    return "secretary" if tied(state) else "decide"
 
 
-def level_or_end(state: Discussion) -> Literal["next_round", "send_representatives", "decide"]:
-    """One group is the highest level: there the first of the tied answers wins."""
-    if not is_last(state):
+def after_level(state: State) -> Literal["next_round", "send_representatives", "decide"]:
+    """Each level holds R rounds. One group is the highest level: there the first of the tied answers wins."""
+    if (state["round"] + 1) % state["settings"]["rounds"]:
         return "next_round"
-    return "send_representatives" if is_tied(state) and len(state["groups"]) > 1 else "decide"
+    return "send_representatives" if tied(state) and len(state["groups"]) > 1 else "decide"
+
+
+def tied(state: State) -> bool:
+    """Whether several answers have the most votes."""
+    from sottovoce.nodes.tally import is_tie
+
+    return is_tie(state["votes"], state)
 
 
 def create_cmd(
-    settings: CMD | None = None, *, models: Models = None, store: PayloadStore | None = None
-) -> StateGraph[Discussion, CMD, Question, Outcome]:
+    settings: CMD | None = None, *, models: Models = None, store: Any = None, watch: Watch | None = None
+) -> Graph:
     """The graph of CMD, uncompiled. `models` by name: the agents' and, where there is one, "secretary"."""
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.nodes import cmd as acts
+    from sottovoce.nodes.decide import vote
+
     settings = settings or CMD()
-    company = Company(CMD, settings, models, store)
-    graph = framed(company, by_vote)
-    graph.add_node("vote", vote())
-    for agent in settings.speakers():
-        graph.add_node(agent, node(discuss(company, agent), agent), metadata={"role": "agent"})
-        graph.add_edge("next_round", agent)
-        graph.add_edge(agent, "vote")
+    frame = Frame(SCHEME, settings, models, store, watch, rule=acts.by_vote, begin=acts.begin, state=acts.Grouped)
+    for number, group in enumerate(grouped(settings.speakers()), 1):
+        for agent in group:  # side by side, in each round
+            frame.graph.add_edge("next_round", agent)
+            frame.act(agent, acts.discuss, role=f"group {number}", to="vote")
     if settings.secretary:
-        graph.add_node(SECRETARY, node(decide_tie(company), SECRETARY), metadata={"role": "secretary"})
-        graph.add_conditional_edges("vote", tie_or_end)
-        graph.add_edge(SECRETARY, "decide")
+        frame.join("vote", vote(frame.contexts), to=after_round)
+        frame.act(SECRETARY, acts.decide_tie, role="secretary", to="decide")
     else:
-        graph.add_node("send_representatives", send_representatives(company))
-        graph.add_conditional_edges("vote", level_or_end)
-        graph.add_edge("send_representatives", "next_round")
-    return graph
+        frame.join("vote", vote(frame.contexts), to=after_level)
+        frame.graph.add_node("send_representatives", acts.send_representatives(frame.contexts))
+        frame.graph.add_edge("send_representatives", "next_round")
+    return frame.graph
 
 
-def make_graph(config: RunnableConfig) -> CompiledStateGraph[Discussion, CMD, Question, Outcome]:
-    """For langgraph.json: the compiled graph for an assistant's settings. Loads no model."""
-    return create_cmd(of_config(CMD, config)).compile(name="cmd")
+SENT = {"tied": "its first agent with a tied answer", "first": "its first agent", "random": "an agent by lot"}
+"""Whom a group sends to the next level."""
+
+
+def manner(settings: CMD) -> str:
+    """How the discussion is held."""
+    held = f"{settings.agents} agent{'s' * (settings.agents > 1)}, {settings.rounds} round{'s' * (settings.rounds > 1)}"
+    if settings.secretary:
+        return f"{held} · at a tie a secretary decides"
+    return f"{held} on each level · at a tie each group sends {SENT[settings.representative]}"
+
+
+SCHEME = Scheme(
+    "cmd", CMD, create_cmd, headings={"decide": "The secretary's answer after round {round}"}, manner=manner
+)
+make_graph = SCHEME.make_graph

@@ -7,58 +7,58 @@ nothing of it, so they run side by side.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.graph import StateGraph
-from langgraph.graph.state import CompiledStateGraph
-
-from sottovoce.graphs.frame import framed
-from sottovoce.nodes.act import node
-from sottovoce.nodes.company import Company, Models, of_config
-from sottovoce.nodes.debate import by_rule, debate
-from sottovoce.nodes.opening import close_round
+from sottovoce.graphs.scheme import Scheme, State
 from sottovoce.nodes.settings import Debate
-from sottovoce.nodes.state import Discussion, Outcome, Question
-from sottovoce.nodes.summarise import summarise
 
 if TYPE_CHECKING:
-    from sottovoce.channels.store import PayloadStore
+    from sottovoce.graphs.frame import Graph
+    from sottovoce.nodes.context import Models
+    from sottovoce.nodes.watch import Watch
 
-SETTINGS = Debate
 
-
-def another_round(state: Discussion) -> Literal["next_round", "decide"]:
+def another_round(state: State) -> Literal["next_round", "decide"]:
     """Rounds are counted with the independent one."""
     return "next_round" if state["round"] + 1 < state["settings"]["rounds"] else "decide"
 
 
-def summary_or_end(state: Discussion) -> Literal["summarise", "decide"]:
+def summary_or_end(state: State) -> Literal["summarise", "decide"]:
     """The last round is not summed up."""
     return "summarise" if another_round(state) == "next_round" else "decide"
 
 
 def create_debate(
-    settings: Debate | None = None, *, models: Models = None, store: PayloadStore | None = None
-) -> StateGraph[Discussion, Debate, Question, Outcome]:
-    """The graph of a debate, uncompiled. `models` are any chat models: one for all agents, or by agent name."""
+    settings: Debate | None = None,
+    *,
+    models: Models = None,
+    store: Any = None,  # Any: a PayloadStore; naming its type would import torch
+    watch: Watch | None = None,
+) -> Graph:
+    """The graph of a debate, uncompiled.
+
+    Args:
+        settings: The defaults of its runs; nodes are made for as many agents as they say.
+        models: Any chat models, one for all agents or by agent name; None makes those that the settings name.
+        store: A `PayloadStore` for what lies under the messages; None is the default folder.
+        watch: Looks at what an agent says before it is published.
+    """
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.nodes import debate as acts
+    from sottovoce.nodes.opening import close_round
+
     settings = settings or Debate()
-    company = Company(Debate, settings, models, store)
-    graph = framed(company, by_rule)
-    graph.add_node("close_round", close_round)
-    for agent in settings.names():
-        graph.add_node(agent, node(debate(company, agent), agent), metadata={"role": "debater"})
-        graph.add_edge("next_round", agent)
-        graph.add_edge(agent, "close_round")
+    frame = Frame(SCHEME, settings, models, store, watch, rule=acts.by_rule)
+    for agent in settings.speakers():
+        frame.graph.add_edge("next_round", agent)
+        frame.act(agent, acts.speak, role="debater", to="close_round")
     if settings.summarise == "shared":
-        graph.add_node("summarise", node(summarise(company), "summarise"), metadata={"role": "summariser"})
-        graph.add_conditional_edges("close_round", summary_or_end)
-        graph.add_edge("summarise", "next_round")
+        frame.join("close_round", close_round, to=summary_or_end)
+        frame.act("summarise", acts.summarise, agent=acts.SUMMARISER, role="summariser", to="next_round")
     else:
-        graph.add_conditional_edges("close_round", another_round)
-    return graph
+        frame.join("close_round", close_round, to=another_round)
+    return frame.graph
 
 
-def make_graph(config: RunnableConfig) -> CompiledStateGraph[Discussion, Debate, Question, Outcome]:
-    """For langgraph.json: the compiled graph for an assistant's settings. Loads no model."""
-    return create_debate(of_config(Debate, config)).compile(name="debate")
+SCHEME = Scheme("debate", Debate, create_debate, headings={"summarise": "Summaries, round {round}"})
+make_graph = SCHEME.make_graph

@@ -11,8 +11,8 @@ round, and who keeps it for later. It goes on until nothing is sent or the rule 
 ...     def first_speakers(self, agents):
 ...         return agents[:1]
 ...
-...     def receivers(self, sender, depth, agents):
-...         return agents[depth : depth + 1]
+...     def receivers(self, message, state, agents):
+...         return agents[message.round + 1 : message.round + 2]
 >>> model = ScriptedChatModel(["It is 21.", "No, it is 22.", "It is 22."])
 >>> relay = create_discussion(Relay(), models=model).compile()
 >>> relay.invoke({"question": "What is 14 + 3 * 5 - 7?"})["decision"]["answer"]
@@ -21,56 +21,60 @@ round, and who keeps it for later. It goes on until nothing is sent or the rule 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from langgraph.graph import StateGraph
-
-from sottovoce.graphs.frame import framed
-from sottovoce.nodes.act import node
-from sottovoce.nodes.cmd import decide_tie
-from sottovoce.nodes.company import Company, Models
-from sottovoce.nodes.discussion import by_rule, goes_on, last_words, pass_on, speak
-from sottovoce.nodes.rules import DiscussionRule, check_rule
+from sottovoce.graphs.scheme import Scheme, State
 from sottovoce.nodes.settings import MesSync
 from sottovoce.nodes.settings.cmd import SECRETARY
-from sottovoce.nodes.state import Discussion, Outcome, Question
-from sottovoce.nodes.tally import is_tie
 
 if TYPE_CHECKING:
-    from sottovoce.channels.store import PayloadStore
+    from sottovoce.graphs.frame import Graph
+    from sottovoce.nodes.context import Models
+    from sottovoce.nodes.rules import DiscussionRule
+    from sottovoce.nodes.watch import Watch
 
 
-def another_round(state: Discussion) -> Literal["next_round", "decide"]:
+def another_round(state: State) -> Literal["next_round", "decide"]:
     """As long as anything was sent."""
-    return "next_round" if goes_on(state) else "decide"
+    return "next_round" if len(state["heard"]) > state["round"] + 1 else "decide"
 
 
-def tie_or_end(state: Discussion) -> Literal["next_round", "secretary", "decide"]:
+def tie_or_end(state: State) -> Literal["next_round", "secretary", "decide"]:
     """The secretary is asked at a tie alone."""
-    if goes_on(state):
+    from sottovoce.nodes.tally import is_tie
+
+    if another_round(state) == "next_round":
         return "next_round"
     return "secretary" if is_tie(state["votes"], state) else "decide"
 
 
 def create_discussion(
-    rule: DiscussionRule, settings: MesSync | None = None, *, models: Models = None, store: PayloadStore | None = None
-) -> StateGraph[Discussion, MesSync, Question, Outcome]:
+    rule: DiscussionRule,
+    settings: MesSync | None = None,
+    *,
+    models: Models = None,
+    store: Any = None,  # Any: see create_debate
+    watch: Watch | None = None,
+) -> Graph:
     """The graph of a discussion, uncompiled. `models` by name: the agents' and, where there is one, "secretary"."""
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.nodes import discussion as acts
+    from sottovoce.nodes.cmd import secretary
+    from sottovoce.nodes.rules import check_rule
+
     settings = settings or MesSync()
     check_rule(rule, settings.speakers())
-    company = Company(MesSync, settings, models, store)
-    graph = framed(company, by_rule(rule))
-    graph.add_node("pass_on", pass_on(company, rule))
+    passing = acts.Passing(rule)
+    frame = Frame(SCHEME, settings, models, store, watch, rule=passing.decide, begin=passing.begin, state=acts.Passed)
     for agent in settings.speakers():
-        graph.add_node(agent, node(speak(company, rule, agent), agent), metadata={"role": "agent"})
-        graph.add_edge("next_round", agent)
-        graph.add_edge(agent, "pass_on")
+        frame.graph.add_edge("next_round", agent)
+        frame.act(agent, passing.speak, to="pass_on")
     if settings.secretary:
-        graph.add_node(
-            SECRETARY, node(decide_tie(company, last_words(rule)), SECRETARY), metadata={"role": "secretary"}
-        )
-        graph.add_conditional_edges("pass_on", tie_or_end)
-        graph.add_edge(SECRETARY, "decide")
+        frame.join("pass_on", passing.pass_on(frame.contexts), to=tie_or_end)
+        frame.act(SECRETARY, secretary(passing.last_words), role="secretary", to="decide")
     else:
-        graph.add_conditional_edges("pass_on", another_round)
-    return graph
+        frame.join("pass_on", passing.pass_on(frame.contexts), to=another_round)
+    return frame.graph
+
+
+SCHEME = Scheme("discussion", MesSync, create_discussion, headings={"decide": "The secretary's answer"})

@@ -8,53 +8,60 @@ round. After the last round a fresh judge lists the candidates and chooses one.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.graph import StateGraph
-from langgraph.graph.state import CompiledStateGraph
-
-from sottovoce.graphs.frame import framed
-from sottovoce.nodes.act import node
-from sottovoce.nodes.company import Company, Models, of_config
-from sottovoce.nodes.moderate import by_verdict, debate, judge, list_candidates, moderate, settled
+from sottovoce.graphs.scheme import Scheme
 from sottovoce.nodes.settings import MAD
-from sottovoce.nodes.state import Discussion, Outcome, Question
 
 if TYPE_CHECKING:
-    from sottovoce.channels.store import PayloadStore
+    from sottovoce.graphs.frame import Graph
+    from sottovoce.nodes.context import Models
+    from sottovoce.nodes.watch import Watch
 
-SETTINGS = MAD
 
-
-def after_verdict(state: Discussion) -> Literal["decide", "next_round", "list_candidates"]:
+def after_verdict(state: Any) -> Literal["decide", "next_round", "list_candidates"]:
     """The moderator's answer ends it; so does the last round, with the judge."""
+    from sottovoce.nodes.mad import settled
+
     if settled(state) is not None:
         return "decide"
     return "next_round" if state["round"] + 1 < state["settings"]["rounds"] else "list_candidates"
 
 
 def create_mad(
-    settings: MAD | None = None, *, models: Models = None, store: PayloadStore | None = None
-) -> StateGraph[Discussion, MAD, Question, Outcome]:
-    """The graph of MAD, uncompiled. `models` by name: the debaters', "moderator", "judge"; or one for all."""
+    settings: MAD | None = None, *, models: Models = None, store: Any = None, watch: Watch | None = None
+) -> Graph:
+    """The graph of MAD, uncompiled. `models` by name: the debaters', "moderator", "judge"; else see `create_debate`."""
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.nodes import mad as acts
+
     settings = settings or MAD()
-    company = Company(MAD, settings, models, store)
-    graph = framed(company, by_verdict)
+    frame = Frame(SCHEME, settings, models, store, watch, rule=acts.by_verdict)
     debaters = settings.speakers()
-    for name in debaters:
-        graph.add_node(name, node(debate(company, name), name), metadata={"role": "debater"})
-    graph.add_node("moderator", node(moderate(company), "moderator"), metadata={"role": "moderator"})
-    for before, after in pairwise(["next_round", *debaters, "moderator"]):
-        graph.add_edge(before, after)
-    graph.add_conditional_edges("moderator", after_verdict)
-    for name, act in (("list_candidates", list_candidates), ("judge", judge)):
-        graph.add_node(name, node(act(company), name), metadata={"role": "judge"})
-    graph.add_edge("list_candidates", "judge")
-    graph.add_edge("judge", "decide")
-    return graph
+    frame.graph.add_edge("next_round", debaters[0])
+    for debater, following in pairwise([*debaters, "moderator"]):
+        frame.act(debater, acts.argue, role="debater", to=following)
+    frame.act("moderator", acts.moderate, role="moderator", to=after_verdict)
+    frame.act("list_candidates", acts.list_candidates, agent="judge", role="judge", to="judge")
+    frame.act("judge", acts.judge, role="judge", to="decide")
+    return frame.graph
 
 
-def make_graph(config: RunnableConfig) -> CompiledStateGraph[Discussion, MAD, Question, Outcome]:
-    """For langgraph.json: the compiled graph for an assistant's settings. Loads no model."""
-    return create_mad(of_config(MAD, config)).compile(name="mad")
+def manner(settings: MAD) -> str:
+    """How the debate is held."""
+    held = f"{settings.agents} debaters, at most {settings.rounds} round{'s' * (settings.rounds > 1)}"
+    seen = "" if settings.judge_sees == "all" else f" · the judge sees the {settings.judge_sees} round"
+    return f"{held} · level of disagreement {settings.disagreement}{seen}"
+
+
+SCHEME = Scheme(
+    "mad",
+    MAD,
+    create_mad,
+    headings={
+        "list_candidates": "Candidates listed by the judge after round {round}",
+        "judge": "The judge's choice after round {round}",
+    },
+    manner=manner,
+)
+make_graph = SCHEME.make_graph

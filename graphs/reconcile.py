@@ -7,47 +7,46 @@ confidences weigh the votes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.graph import StateGraph
-from langgraph.graph.state import CompiledStateGraph
-
-from sottovoce.graphs.frame import framed
-from sottovoce.nodes.act import node
-from sottovoce.nodes.company import Company, Models, of_config
-from sottovoce.nodes.decide import vote
-from sottovoce.nodes.reconcile import agreed, ballot, by_weight, speak
+from sottovoce.graphs.scheme import Scheme, State
 from sottovoce.nodes.settings import ReConcile
-from sottovoce.nodes.state import Discussion, Outcome, Question
 
 if TYPE_CHECKING:
-    from sottovoce.channels.store import PayloadStore
+    from sottovoce.graphs.frame import Graph
+    from sottovoce.nodes.context import Models
+    from sottovoce.nodes.watch import Watch
 
-SETTINGS = ReConcile
 
-
-def after_vote(state: Discussion) -> Literal["next_round", "decide"]:
+def after_vote(state: State) -> Literal["next_round", "decide"]:
     """Consensus ends it; so does the last round of discussion, which come after round 0."""
+    from sottovoce.nodes.reconcile import agreed
+
     return "decide" if agreed(state) or state["round"] >= state["settings"]["rounds"] else "next_round"
 
 
 def create_reconcile(
-    settings: ReConcile | None = None, *, models: Models = None, store: PayloadStore | None = None
-) -> StateGraph[Discussion, ReConcile, Question, Outcome]:
-    """The graph of ReConcile, uncompiled. `models` by agent name may be local and hosted ones side by side."""
+    settings: ReConcile | None = None, *, models: Models = None, store: Any = None, watch: Watch | None = None
+) -> Graph:
+    """The graph of ReConcile, uncompiled. Models by agent name may be local and hosted; else see `create_debate`."""
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.nodes import reconcile as acts
+    from sottovoce.nodes.decide import vote
+
     settings = settings or ReConcile()
-    company = Company(ReConcile, settings, models, store)
-    graph = framed(company, by_weight)
-    graph.add_node("vote", vote(ballot))
+    frame = Frame(SCHEME, settings, models, store, watch, rule=acts.by_weight, begin=acts.begin)
     for agent in settings.speakers():
-        graph.add_node(agent, node(speak(company, agent), agent), metadata={"role": "agent"})
-        graph.add_edge("next_round", agent)
-        graph.add_edge(agent, "vote")
-    graph.add_conditional_edges("vote", after_vote)
-    return graph
+        frame.graph.add_edge("next_round", agent)
+        frame.act(agent, acts.discuss, to="vote")
+    frame.join("vote", vote(frame.contexts, acts.ballot), to=after_vote)
+    return frame.graph
 
 
-def make_graph(config: RunnableConfig) -> CompiledStateGraph[Discussion, ReConcile, Question, Outcome]:
-    """For langgraph.json: the compiled graph for an assistant's settings. Loads no model."""
-    return create_reconcile(of_config(ReConcile, config)).compile(name="reconcile")
+def manner(settings: ReConcile) -> str:
+    """How the discussion is held."""
+    rounds = f"{settings.rounds} round{'' if settings.rounds == 1 else 's'}"
+    return f"{settings.agents} agents, at most {rounds} of discussion · {settings.vote} vote"
+
+
+SCHEME = Scheme("reconcile", ReConcile, create_reconcile, manner=manner)
+make_graph = SCHEME.make_graph

@@ -5,39 +5,31 @@ The Majority@k baseline of Du et al. and CIPHER; like `single`, every sample has
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.graph import StateGraph
-from langgraph.graph.state import CompiledStateGraph
-
-from sottovoce.graphs.frame import framed
-from sottovoce.nodes.act import node
-from sottovoce.nodes.answer import answer
-from sottovoce.nodes.company import Company, Models, of_config
+from sottovoce.graphs.scheme import Scheme
 from sottovoce.nodes.settings import SelfConsistency
-from sottovoce.nodes.state import Discussion, Outcome, Question
 
 if TYPE_CHECKING:
-    from sottovoce.channels.store import PayloadStore
-
-SETTINGS = SelfConsistency
+    from sottovoce.graphs.frame import Graph
+    from sottovoce.nodes.context import Models
+    from sottovoce.nodes.watch import Watch
 
 
 def create_self_consistency(
-    settings: SelfConsistency | None = None, *, models: Models = None, store: PayloadStore | None = None
-) -> StateGraph[Discussion, SelfConsistency, Question, Outcome]:
-    """The graph of k samples, uncompiled."""
+    settings: SelfConsistency | None = None, *, models: Models = None, store: Any = None, watch: Watch | None = None
+) -> Graph:
+    """The graph of k samples, uncompiled. Arguments: see `create_debate`."""
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.nodes.answer import in_words
+
     settings = settings or SelfConsistency()
-    company = Company(SelfConsistency, settings, models, store)
-    graph = framed(company)
-    for sample in settings.names():
-        graph.add_node(sample, node(answer(company, sample, speaks="nl"), sample), metadata={"role": "sample"})
-        graph.add_edge("next_round", sample)
-        graph.add_edge(sample, "decide")
-    return graph
+    frame = Frame(SCHEME, settings, models, store, watch)
+    for sample in settings.speakers():
+        frame.graph.add_edge("next_round", sample)
+        frame.act(sample, in_words, role="sample", to="decide")
+    return frame.graph
 
 
-def make_graph(config: RunnableConfig) -> CompiledStateGraph[Discussion, SelfConsistency, Question, Outcome]:
-    """For langgraph.json: the compiled graph for an assistant's settings. Loads no model."""
-    return create_self_consistency(of_config(SelfConsistency, config)).compile(name="self_consistency")
+SCHEME = Scheme("self_consistency", SelfConsistency, create_self_consistency)
+make_graph = SCHEME.make_graph

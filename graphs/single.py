@@ -2,39 +2,31 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from langchain_core.runnables import RunnableConfig
-from langgraph.graph import StateGraph
-from langgraph.graph.state import CompiledStateGraph
-
-from sottovoce.graphs.frame import framed
-from sottovoce.nodes.act import node
-from sottovoce.nodes.answer import answer
-from sottovoce.nodes.company import Company, Models, of_config
+from sottovoce.graphs.scheme import Scheme
 from sottovoce.nodes.settings import Single
-from sottovoce.nodes.state import Discussion, Outcome, Question
 
 if TYPE_CHECKING:
-    from sottovoce.channels.store import PayloadStore
-
-SETTINGS = Single
+    from sottovoce.graphs.frame import Graph
+    from sottovoce.nodes.context import Models
+    from sottovoce.nodes.watch import Watch
 
 
 def create_single(
-    settings: Single | None = None, *, models: Models = None, store: PayloadStore | None = None
-) -> StateGraph[Discussion, Single, Question, Outcome]:
-    """The graph of the single agent, uncompiled."""
+    settings: Single | None = None, *, models: Models = None, store: Any = None, watch: Watch | None = None
+) -> Graph:
+    """The graph of the single agent, uncompiled. Arguments: see `create_debate`."""
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.nodes.answer import answer
+
     settings = settings or Single()
-    company = Company(Single, settings, models, store)
-    (agent,) = settings.names()
-    graph = framed(company)
-    graph.add_node(agent, node(answer(company, agent), agent), metadata={"role": "single"})
-    graph.add_edge("next_round", agent)
-    graph.add_edge(agent, "decide")
-    return graph
+    (agent,) = settings.speakers()
+    frame = Frame(SCHEME, settings, models, store, watch)
+    frame.graph.add_edge("next_round", agent)
+    frame.act(agent, answer, role="single", to="decide")
+    return frame.graph
 
 
-def make_graph(config: RunnableConfig) -> CompiledStateGraph[Discussion, Single, Question, Outcome]:
-    """For langgraph.json: the compiled graph for an assistant's settings. Loads no model."""
-    return create_single(of_config(Single, config)).compile(name="single")
+SCHEME = Scheme("single", Single, create_single)
+make_graph = SCHEME.make_graph

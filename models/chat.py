@@ -23,6 +23,7 @@ from sottovoce.errors import ModelError, UsageError
 
 MARK = re.compile("\ue000([hp]?\\d*)\ue001")
 """h: a hole, p: characters to be read plainly, neither: a seam between two texts."""
+WHOLE = re.compile(".+", re.DOTALL)
 SWITCHES = ("enable_thinking", "thinking")
 """What templates call their switch for thinking: Qwen3 and those after it; Granite and DeepSeek."""
 
@@ -58,17 +59,26 @@ class ChatTemplate:
         self._plain_tokenizer: PreTrainedTokenizerBase | None = None
         self._copying = threading.Lock()
 
-    def encode(self, turns: Sequence[ChatTurn], *, opened: bool = True) -> list[tuple[int, ...] | int]:
+    def encode(
+        self, turns: Sequence[ChatTurn], *, opened: bool = True, pasted: bool = False
+    ) -> list[tuple[int, ...] | int]:
         """Return the pieces of a chat: token ids, and hole numbers in their places.
 
         `opened` ends with the words that open the assistant's turn. No beginning-of-sequence id is
         added beside what the template writes; where there is no template, the tokenizer's own opens the chat.
+        `pasted` keeps the texts after the first user turn from the template, which can trim none of them, and
+        tokenises them apart from what it writes around them.
 
         Raises:
             ModelError: the template refuses the chat even after its system turn was merged.
         """
         plain: list[str] = []
-        chat = [{"role": turn.role, "content": self._marked(turn, plain)} for turn in turns]
+        chat: Chat = []
+        hidden = self._escaped
+        for turn in turns:
+            chat.append({"role": turn.role, "content": self._marked(turn, plain, hidden)})
+            if pasted and turn.role == "user":
+                hidden = WHOLE
         pieces: list[tuple[int, ...] | int] = [] if self.tokenizer.chat_template or not self.bos else [self.bos]
         for i, piece in enumerate(MARK.split(self._render(chat, opened))):
             if i % 2 == 0 and piece:
@@ -117,8 +127,9 @@ class ChatTemplate:
                 self._plain_tokenizer("", add_special_tokens=False, split_special_tokens=True)
             return self._plain_tokenizer
 
-    def _marked(self, turn: ChatTurn, plain: list[str]) -> str:
-        """The turn as one string with its marks."""
+    @staticmethod
+    def _marked(turn: ChatTurn, plain: list[str], hidden: re.Pattern[str]) -> str:
+        """The turn as one string with its marks; what is `hidden` from the template goes to `plain`."""
 
         def escape(found: re.Match[str]) -> str:
             plain.append(found[0])
@@ -130,7 +141,7 @@ class ChatTemplate:
                 marked += f"\ue000h{part}\ue001"
             else:
                 seam = i and isinstance(turn.parts[i - 1], str)
-                marked += ("\ue000\ue001" if seam else "") + self._escaped.sub(escape, part)
+                marked += ("\ue000\ue001" if seam else "") + hidden.sub(escape, part)
         return marked
 
     def _switch(self) -> str:

@@ -48,9 +48,9 @@ class _Means:
         g = len(weights)
         padded = torch.cat([weights, weights[:1].expand(at_least - g, -1)]) if g < at_least else weights
         rows = {key: table.mean(padded[:, : len(table)]) for key, table in {own.key: own, **tables}.items()}
-        best = weights.max(-1)
         # A one-hot row keeps its token: duplicate rows of a table make its nearest neighbour ambiguous.
-        ids = torch.where(best.values == 1.0, best.indices, own.nearest(rows[own.key])[:g])
+        one_hot = weights.count_nonzero(-1) == 1
+        ids = torch.where(one_hot, weights.argmax(-1), own.nearest(rows[own.key])[:g])
         return cls(at, ids, weights, {key: found[:g] for key, found in rows.items()})
 
 

@@ -11,6 +11,7 @@ from typing import Literal
 
 import torch
 
+from sottovoce.form import Form
 from sottovoce.models.table import Table
 
 Weigh = Callable[[torch.Tensor, torch.Tensor], torch.Tensor]
@@ -117,6 +118,8 @@ class Request:
     feed: Feed = Feed()
     sampling: Sampling = Sampling()
     record: Record = Record()
+    form: Form | None = None
+    """What the reply must look like: told, and not yet obeyed while decoding."""
 
     @property
     def length(self) -> int:

@@ -1,20 +1,21 @@
-"""The act of an agent that hears nobody: the single baselines."""
+"""The acts of an agent that hears nobody: the single baselines."""
 
 from __future__ import annotations
 
-from sottovoce.nodes.act import Act, Steps
-from sottovoce.nodes.company import Company
+from typing import Any
+
+from sottovoce.agents.ask import Ask
+from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import AnySettings
-from sottovoce.nodes.state import Discussion
+from sottovoce.nodes.state import Discussion, Update
 
 
-def answer(company: Company[AnySettings], agent: str, *, speaks: str | None = None) -> Act:
-    """Answer alone, with the documents of all: the single baselines. `speaks` as in `Ask`."""
+async def answer(run: RunContext[Any], state: Discussion, agent: str, protocol: str | None = None) -> Update:
+    """Answer alone, with the documents of all."""
+    turns = run.view(state, agent, None).independent()
+    return {"board": await say(run, state, Ask(agent, "answer", turns, protocol=protocol))}
 
-    def act(state: Discussion) -> Steps:
-        stage = company.stage(state)
-        turns = stage.view(state, agent, None).independent()
-        return {"board": (yield from say(stage, state, agent, turns, "answer", speaks=speaks))}
 
-    return act
+async def in_words(run: RunContext[Any], state: Discussion, agent: str) -> Update:
+    """The same in words under every protocol: a mean of embeddings leaves nothing to draw."""
+    return await answer(run, state, agent, "nl")

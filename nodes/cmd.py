@@ -1,43 +1,65 @@
-"""CMD: groups that hear each other in full and others as a tally, secretary and representatives (arXiv 2402.18272)."""
+"""The acts of CMD: groups that hear each other in full and others as a tally, secretary and representatives.
+
+CMD, arXiv 2402.18272.
+"""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Annotated, Any
 
 from langchain_core.runnables import RunnableLambda
 
+from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn
-from sottovoce.nodes.act import Act, Steps, Update
-from sottovoce.nodes.company import Company
-from sottovoce.nodes.decide import decided, votes_of
+from sottovoce.nodes.act import Act
+from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.decide import decided, last_votes, votes_of
 from sottovoce.nodes.say import say, unreadable
 from sottovoce.nodes.settings import CMD
 from sottovoce.nodes.settings.cmd import SECRETARY, grouped
-from sottovoce.nodes.stage import Stage, derived_seed
-from sottovoce.nodes.state import Decision, Discussion, Vote, question_id, rounds_of, said
-from sottovoce.nodes.tally import is_tie, leading, number, viewpoints
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
+from sottovoce.nodes.tally import leading, number, viewpoints
 from sottovoce.nodes.views import View, viewpoint_slots
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 
 Groups = Sequence[Sequence[str]]
+Reading = tuple[Mapping[str, Message], Sequence[Vote]]
+"""What a secretary reads: messages by agent, and the votes that were read from them."""
+
+
+class Grouped(Discussion):
+    """The state of a CMD."""
+
+    groups: Annotated[list[list[str]], RESTORED]
+    """Who discusses with whom; agents that are in no group are silent from here on."""
+    level: Annotated[int, RESTORED]
+    """0-based; counts how often groups sent representatives."""
+
+
+def begin(run: RunContext[CMD], state: Grouped) -> Update:
+    """All agents in groups, on the first level."""
+    return {"groups": run.settings.groups(), "level": 0}
 
 
 # What agents hear
 
 
-def answer_turns(view: View) -> list[Turn]:
+def answer_turns(view: View) -> tuple[Turn, ...]:
     """The first answer: the question alone."""
-    return [*view.system_turn(*view.prompts.render("cmd/agent")), Turn("user", view.asked())]
+    return (*view.system_turn(*view.prompts.render("cmd/agent")), Turn("user", view.asked()))
 
 
-def discuss_turns(view: View, messages: Mapping[str, Message], votes: Sequence[Vote], groups: Groups) -> list[Turn]:
+def discuss_turns(
+    view: View, messages: Mapping[str, Message], votes: Sequence[Vote], groups: Groups
+) -> tuple[Turn, ...]:
     """The question, the own last answer, the others' by the visibility rule, and the request for an update.
 
     O_i = {(v_j, e_j where j is of i's group, else v_j alone) : j != i} (section 3.2): of other groups only
     the number of agents per viewpoint is told, all of them in one tally, and nothing of what they said.
-    Earlier rounds are forgotten.
+    Earlier rounds are forgotten. Those who stayed behind when a level sent its representatives are in no group:
+    the rule restricts who hears, not who spoke, so their viewpoints are in the tally.
     """
     mine = next(group for group in groups if view.agent in group)
     near = [vote for vote in votes if vote["agent"] in mine and vote["agent"] != view.agent]
@@ -50,10 +72,10 @@ def discuss_turns(view: View, messages: Mapping[str, Message], votes: Sequence[V
         viewpoints=viewpoint_slots(view, near, heard),
     )
     own = Turn("assistant", (Heard(messages[view.agent], own=True),))
-    return [*answer_turns(view), own, Turn("system", parts), view.user("cmd/update")]
+    return (*answer_turns(view), own, Turn("system", parts), view.user("cmd/update"))
 
 
-def secretary_turns(view: View, messages: Mapping[str, Message], votes: Sequence[Vote]) -> list[Turn]:
+def secretary_turns(view: View, messages: Mapping[str, Message], votes: Sequence[Vote]) -> tuple[Turn, ...]:
     """The question, and each viewpoint with the number of its holders and the first one's explanation."""
     found = viewpoint_slots(
         view,
@@ -63,101 +85,71 @@ def secretary_turns(view: View, messages: Mapping[str, Message], votes: Sequence
     )
     slots = {**view.slots(), "documents": view.documents(), "description": view.description()}
     parts = view.prompts.render("cmd/secretary", **slots, number=number(len(votes)), viewpoints=found)
-    asked = view.prompts.render("cmd/decide", hints=view.question.get("hints", []), form=view.form())
-    return [*view.system_turn(*parts), Turn("user", asked)]
+    request = view.prompts.render("cmd/decide", hints=view.question.get("hints", []), form=view.form())
+    return (*view.system_turn(*parts), Turn("user", request))
 
 
 # What they do
 
 
-def discuss(company: Company[CMD], agent: str) -> Act:
+async def discuss(run: RunContext[CMD], state: Grouped, agent: str) -> Update:
     """One agent's answer; the last ones of a level are asked for again where they cannot be read."""
-
-    def act(state: Discussion) -> Steps:
-        stage, round = company.stage(state), state["round"]
-        if not any(agent in group for group in state["groups"]):
-            return {}
-        view, turns = stage.view(state, agent, agent), []
-        if round:
-            messages, votes = rounds_of(state)[round - 1], votes_of(state, round - 1)
-            turns = discuss_turns(view, messages, votes, state["groups"])
-        saying = say(
-            stage,
-            state,
-            agent,
-            turns or answer_turns(view),
-            "revise" if round else "answer",
-            complain=unreadable(state) if is_last(state) else lambda text: "",
-            form=view.form(),
-        )
-        return {"board": (yield from saying)}
-
-    return act
+    round = state["round"]
+    if not any(agent in group for group in state["groups"]):
+        return {}
+    view = run.view(state, agent)
+    turns = answer_turns(view)
+    if round:
+        messages, votes = rounds_of(state, run.answers)[round - 1], votes_of(run, state, round - 1)
+        turns = discuss_turns(view, messages, votes, state["groups"])
+    counts = (round + 1) % run.settings.rounds == 0
+    complain = unreadable(state) if counts else lambda text: ""
+    ask = Ask(agent, "revise" if round else "answer", turns)
+    return {"board": await say(run, state, ask, complain=complain, form=view.form())}
 
 
-Reading = tuple[Mapping[str, Message], Sequence[Vote]]
-"""What a secretary reads: messages by agent, and the votes that were read from them."""
-
-
-def last_round(stage: Stage[Any], state: Discussion) -> Reading:
+def last_round(run: RunContext[Any], state: Discussion) -> Reading:
     """What was said in the last round."""
-    return rounds_of(state)[-1], votes_of(state, state["round"])
+    return rounds_of(state, run.answers)[-1], last_votes(run, state)
 
 
-def decide_tie(
-    company: Company[Any],  # Any: of every scheme that may have a secretary
-    read: Callable[[Stage[Any], Discussion], Reading] = last_round,
-) -> Act:
-    """The secretary's answer, in words."""
+def secretary(read: Callable[[RunContext[Any], Any], Reading] = last_round) -> Act:
+    """The act of a secretary, who reads what is handed over and decides in words."""
 
-    def act(state: Discussion) -> Steps:
-        stage = company.stage(state)
-        view = stage.view(state, SECRETARY, SECRETARY)
-        turns, complain = secretary_turns(view, *read(stage, state)), unreadable(state)
-        saying = say(stage, state, SECRETARY, turns, "decide", complain=complain, form=view.form(), speaks="nl")
-        return {"board": (yield from saying)}
+    async def decide_tie(run: RunContext[Any], state: Discussion, agent: str) -> Update:
+        view = run.view(state, agent)
+        ask = Ask(agent, "decide", secretary_turns(view, *read(run, state)), protocol="nl")
+        return {"board": await say(run, state, ask, complain=unreadable(state), form=view.form())}
 
-    return act
+    return decide_tie
 
 
-def is_last(state: Discussion) -> bool:
-    """Whether this is the last round of its level."""
-    return (state["round"] + 1) % int(state["settings"]["rounds"]) == 0
+decide_tie = secretary()
 
 
-def is_tied(state: Discussion) -> bool:
-    """Whether several answers have the most votes."""
-    return is_tie(votes_of(state, state["round"]), state)
+def send_representatives(contexts: Contexts[CMD]) -> RunnableLambda[Grouped, Update]:
+    """Each group sends one agent to the next level, where they are divided into groups again (Algorithm 1)."""
 
-
-def send_representatives(company: Company[CMD]) -> RunnableLambda[Discussion, Update]:
-    """Each group sends one agent to the next level, where they are divided into groups again (Algorithm 1).
-
-    There they hear one another, and nothing more of the agents that stayed behind.
-    """
-
-    def send_representatives(state: Discussion) -> Update:
-        stage, level = company.stage(state), state["level"] + 1
-        sent = [_representative(stage, state, group) for group in state["groups"]]
-        return {"level": level, "groups": grouped(sent)}
+    def send_representatives(state: Grouped) -> Update:
+        run = contexts.of(state)
+        sent = [_representative(run, state, group) for group in state["groups"]]
+        return {"level": state["level"] + 1, "groups": grouped(sent)}
 
     return RunnableLambda(send_representatives, name="send_representatives")
 
 
-def _representative(stage: Stage[CMD], state: Discussion, group: Sequence[str]) -> str:
-    policy = stage.settings.representative
+def _representative(run: RunContext[CMD], state: Grouped, group: Sequence[str]) -> str:
+    policy = run.settings.representative
     if policy == "random":
-        seed = derived_seed(stage.settings.seed, question_id(state), state["round"], group[0], "representative")
-        return random.Random(seed).choice(group)
-    votes = votes_of(state, state["round"])
-    tied = {name for view in leading(viewpoints(votes, state)) for name in view.agents}
-    return next((name for name in group if policy == "tied" and name in tied), group[0])
+        return random.Random(run.seed(state, group[0], "representative")).choice(group)
+    leaders = {name for view in leading(viewpoints(last_votes(run, state), state)) for name in view.agents}
+    return next((name for name in group if policy == "tied" and name in leaders), group[0])
 
 
-def by_vote(stage: Stage[CMD], state: Discussion) -> Decision:
+def by_vote(run: RunContext[CMD], state: Grouped) -> Decision:
     """The answer with most votes; at a tie the secretary's, or the first of the tied ones on the highest level."""
-    votes = votes_of(state, state["round"])
-    if said(state, SECRETARY, state["round"], "decide") is not None:
+    votes = last_votes(run, state)
+    if said(state, SECRETARY, state["round"], ("decide",)) is not None:
         return by_secretary(votes, state)
     best = leading(viewpoints(votes, state))
     why = f"{len(best[0].votes)} of {len(votes)} say {best[0].answer}" if best else ""
@@ -169,9 +161,9 @@ def by_vote(stage: Stage[CMD], state: Discussion) -> Decision:
 def by_secretary(votes: Sequence[Vote], state: Discussion) -> Decision:
     """What the secretary said, who may also name an answer that nobody held."""
     tied = leading(viewpoints(votes, state))
-    message = said(state, SECRETARY, state["round"], "decide")
+    message = said(state, SECRETARY, state["round"], ("decide",))
     assert message is not None, "the secretary was asked"
-    answer = answers.read(message.text, state.get("kind", "number"), state.get("choices"))
+    answer = kinds.read(message.whole, state.get("kind", "number"), state.get("choices"))
     said_so = "decided" if answer is not None else "was asked, and its answer could not be read"
     why = f"a tie of {' and '.join(view.answer for view in tied)}; the secretary {said_so}"
     return {**decided(SECRETARY, why, tied, votes, state, (answer,)), "by": SECRETARY}

@@ -1,102 +1,112 @@
-"""The acts of a debater, and how a debate is decided: by majority, by the coldest agent, or on average."""
+"""The acts of a debate, and how it is decided: by majority, by the coldest agent, or on average (Du et al. 2023)."""
 
 from __future__ import annotations
 
 import random
 
+from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, Turn
 from sottovoce.errors import UsageError
-from sottovoce.nodes.act import Act, Steps
-from sottovoce.nodes.company import Company
+from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, last_votes, majority
-from sottovoce.nodes.say import say
+from sottovoce.nodes.say import asked, say
 from sottovoce.nodes.settings import Debate
-from sottovoce.nodes.stage import Stage, derived_seed
-from sottovoce.nodes.state import Decision, Discussion, Vote, question_id, said
-from sottovoce.nodes.summarise import SUMMARISER, summary_of
-from sottovoce.prompts import answers
+from sottovoce.nodes.state import Decision, Discussion, Update, Vote, attempt_of, moment, said
+from sottovoce.prompts import kinds
+
+SUMMARISER = "summariser"
+"""Who the shared summary is by: it thinks with the first agent's model."""
+SUMMARISE = ("summarise",)
 
 
-def debate(company: Company[Debate], agent: str) -> Act:
+async def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
     """One debater's round: the first answer, or a revision of it."""
-
-    def act(state: Discussion) -> Steps:
-        stage, round = company.stage(state), state["round"]
-        role = stage.settings.roles()[agent]
-        if not _speaks(stage, agent, round):
-            return {}
-        if role != "debater":
-            return {"board": [_given(state, stage, agent, role)]}
-        heard: list[Message] = []
-        if round and stage.settings.summarise == "each":
-            others = _others(state, stage, agent, round - 1)
-            heard = [(yield from summary_of(state, stage, agent, others))]
-        turns = _turns(state, stage, agent, heard)
-        spoken = yield from say(stage, state, agent, turns, "revise" if round else "answer")
-        return {"board": [*heard, *spoken]}
-
-    return act
+    round, role = state["round"], run.settings.roles()[agent]
+    if not _speaks(run, agent, round):
+        return {}
+    if role != "debater":
+        return {"board": [_given(run, state, agent, role)]}
+    summary: list[Message] = []
+    if round and run.settings.summarise == "each":
+        summary = [await summary_of(run, state, agent, _others(run, state, agent, round - 1))]
+    turns = _turns(run, state, agent, summary)
+    return {"board": [*summary, *await say(run, state, Ask(agent, "revise" if round else "answer", turns))]}
 
 
-def deciding_agent(stage: Stage[Debate]) -> str:
+async def summarise(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
+    """One shared summary of the round."""
+    names = run.settings.speakers()
+    answers = [message for name in names if (message := said(state, name, state["round"], run.answers))]
+    return {"board": [await summary_of(run, state, agent, answers)]}
+
+
+async def summary_of(run: RunContext[Debate], state: Discussion, agent: str, messages: list[Message]) -> Message:
+    """`agent` sums up messages: it hears them by the protocol and speaks in words."""
+    reader = run.settings.speakers()[0] if agent == SUMMARISER else agent
+    ask = Ask(agent, SUMMARISE[0], run.view(state, reader).summarise(messages), protocol="nl")
+    return await asked(run, state, ask, attempt_of(state, agent, ask.act))
+
+
+def deciding_agent(run: RunContext[Debate]) -> str:
     """The debater with the lowest temperature, the first of several (CIPHER)."""
-    debaters = [name for name, role in stage.settings.roles().items() if role == "debater"]
-    warmth = {name: stage.temperature(name) for name in debaters or stage.settings.names()}
-    return min(warmth, key=lambda name: float("inf") if (found := warmth[name]) is None else found)
+    debaters = [name for name, role in run.settings.roles().items() if role == "debater"]
+    heat = {name: run.temperature(name) for name in debaters or run.settings.speakers()}
+    return min(heat, key=lambda name: float("inf") if (found := heat[name]) is None else found)
 
 
-def _speaks(stage: Stage[Debate], agent: str, round: int) -> bool:
+def _speaks(run: RunContext[Debate], agent: str, round: int) -> bool:
     """In the last round the deciding agent alone may speak: n(R - 1) + 1 replies in all (CIPHER)."""
-    if stage.settings.last_round == "all" or round < stage.settings.rounds - 1:
+    if run.settings.last_round == "all" or round < run.settings.rounds - 1:
         return True
-    return agent == deciding_agent(stage)
+    return agent == deciding_agent(run)
 
 
-def _turns(state: Discussion, stage: Stage[Debate], agent: str, summary: list[Message]) -> list[Turn]:
-    settings, view = stage.settings, stage.view(state, agent, agent)
-    rounds = range(state["round"])
+def _turns(run: RunContext[Debate], state: Discussion, agent: str, summary: list[Message]) -> tuple[Turn, ...]:
+    settings, view, rounds = run.settings, run.view(state, agent), range(state["round"])
     if not rounds:
         return view.independent()
-    own = [_must(state, agent, r) for r in rounds]
-    if settings.summarise == "each":
-        earlier = [_must(state, agent, r, "summarise") for r in rounds[:-1]]
+    own = [_must(state, agent, r, run.answers) for r in rounds]
+    if settings.summarise == "each":  # each was read in the round after the one that it is of
+        earlier = [_must(state, agent, r, SUMMARISE) for r in rounds[1:]]
         return view.history_of_summaries(own, [*earlier, *summary])
     if settings.summarise == "shared":
-        return view.history_of_summaries(own, [_must(state, SUMMARISER, r, "summarise") for r in rounds])
+        return view.history_of_summaries(own, [_must(state, SUMMARISER, r, SUMMARISE) for r in rounds])
     if settings.shape == "fresh":
-        return view.fresh(own[-1], _others(state, stage, agent, rounds[-1]), settings.order)
-    return view.history(own, [_others(state, stage, agent, r) for r in rounds], settings.order)
+        return view.fresh(own[-1], _others(run, state, agent, rounds[-1]), settings.order)
+    return view.history(own, [_others(run, state, agent, r) for r in rounds], settings.order)
 
 
-def _others(state: Discussion, stage: Stage[Debate], agent: str, round: int) -> list[Message]:
-    return [_must(state, other, round) for other in stage.settings.names() if other != agent]
+def _others(run: RunContext[Debate], state: Discussion, agent: str, round: int) -> list[Message]:
+    return [_must(state, other, round, run.answers) for other in run.settings.speakers() if other != agent]
 
 
-def _must(state: Discussion, agent: str, round: int, act: str | None = None) -> Message:
-    message = said(state, agent, round, act)
+def _must(state: Discussion, agent: str, round: int, acts: tuple[str, ...]) -> Message:
+    message = said(state, agent, round, acts)
     if message is None:
         raise UsageError(f"{agent!r} has no message of round {round} on the board; resume the run from an earlier step")
     return message
 
 
-def _given(state: Discussion, stage: Stage[Debate], agent: str, role: str) -> Message:
+def _given(run: RunContext[Debate], state: Discussion, agent: str, role: str) -> Message:
     """What an expert or a dummy says: words without a payload (CIPHER's bounds)."""
-    act, round = "revise" if state["round"] else "answer", state["round"]
     texts = [state["solution"]] if role == "expert" else state["decoys"]  # the opening saw to it that they are there
     # Drawn anew at each call, as the published code does.
-    seed = derived_seed(stage.settings.seed, question_id(state), round, agent, role)
-    return Message(agent, round, act, random.Random(seed).choice(texts), source=role)
+    text = random.Random(run.seed(state, agent, role)).choice(texts)
+    epoch, round, turn = moment(state)
+    act = "revise" if round else "answer"
+    attempt = attempt_of(state, agent, act)
+    return Message(agent, round, act, text, attempt, epoch=epoch, turn=turn, order=run.order(agent), source=role)
 
 
-def by_rule(stage: Stage[Debate], state: Discussion) -> Decision:
+def by_rule(run: RunContext[Debate], state: Discussion) -> Decision:
     """The rule as set; else that of the one agent that speaks last, where only one does; else the protocol's own."""
-    votes, roles = last_votes(stage, state), stage.settings.roles()
+    votes, roles = last_votes(run, state), run.settings.roles()
     debaters = [vote for vote in votes if roles[vote["agent"]] == "debater"] or votes
-    rule: str | None = stage.settings.rule
+    rule: str | None = run.settings.rule
     if rule is None:
-        rule = "lowest_temperature" if stage.settings.last_round == "deciding" else stage.final_rule()
+        rule = "lowest_temperature" if run.settings.last_round == "deciding" else run.final_rule()
     if rule == "lowest_temperature":
-        decision = by_agent(debaters, deciding_agent(stage), state)
+        decision = by_agent(debaters, deciding_agent(run), state)
     else:
         decision = average(debaters, state) if rule == "average" else majority(debaters, state)
     read = {vote["agent"]: vote for vote in decision["votes"]}
@@ -107,10 +117,10 @@ def by_rule(stage: Stage[Debate], state: Discussion) -> Decision:
 
 def by_agent(votes: list[Vote], agent: str, question: Discussion) -> Decision:
     """The answer of the agent with the lowest temperature (CIPHER)."""
-    marked: list[Vote] = [{**vote, "counts": vote["agent"] == agent} for vote in votes]
-    answer = next((vote["answer"] for vote in marked if vote["counts"]), None)
+    shown: list[Vote] = [{**vote, "counts": vote["agent"] == agent} for vote in votes]
+    answer = next((vote["answer"] for vote in shown if vote["counts"]), None)
     why = f"{agent} has the lowest temperature" + ("" if answer is not None else ", and its answer could not be read")
-    return decided("lowest_temperature", why, [], marked, question, (answer,))
+    return decided("lowest_temperature", why, [], shown, question, (answer,))
 
 
 def average(votes: list[Vote], question: Discussion) -> Decision:
@@ -118,5 +128,5 @@ def average(votes: list[Vote], question: Discussion) -> Decision:
     decision = decided("average", "every agent's answer counts by itself", [], votes, question, (None,))
     if question.get("target") is None:
         return decision
-    right = [answers.right(vote["answer"], question) for vote in votes]
+    right = [kinds.right(vote["answer"], question) for vote in votes]
     return {**decision, "score": sum(right) / len(right)}

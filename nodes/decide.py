@@ -8,51 +8,48 @@ from typing import Any
 from langchain_core.runnables import RunnableLambda
 
 from sottovoce.channels.message import Message
-from sottovoce.nodes.act import Update
-from sottovoce.nodes.company import Company
-from sottovoce.nodes.stage import Stage
-from sottovoce.nodes.state import Decision, Discussion, Question, Vote, said
+from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
 from sottovoce.nodes.tally import Viewpoint, ballot, leading, viewpoints
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 
-Rule = Callable[[Stage[Any], Discussion], Decision]  # Any: of every scheme
+Rule = Callable[[RunContext[Any], Any], Decision]  # Any: the settings and the state of every scheme
 Read = Callable[[Message, Question], Vote]
 
 
-def decide(company: Company[Any], rule: Rule) -> RunnableLambda[Discussion, Update]:  # Any: of every scheme
+def decide(contexts: Contexts[Any], rule: Rule) -> RunnableLambda[Discussion, Update]:  # Any: of every scheme
     """Decide by the scheme's rule; an answer that cannot be read abstains."""
 
     def decide(state: Discussion) -> Update:
-        return {"decision": rule(company.stage(state), state)}
+        return {"decision": rule(contexts.of(state), state)}
 
     return RunnableLambda(decide, name="decide")
 
 
-def vote(read: Read = ballot) -> RunnableLambda[Discussion, Update]:
-    """The node that counts the round, for whoever follows the discussion."""
+def vote(contexts: Contexts[Any], read: Read = ballot) -> RunnableLambda[Discussion, Update]:
+    """The node that counts the round: routers read it, and whoever follows the discussion."""
 
     def vote(state: Discussion) -> Update:
-        return {"votes": votes_of(state, state["round"], read)}
+        return {"votes": last_votes(contexts.of(state), state, read)}
 
     return RunnableLambda(vote, name="vote")
 
 
-def votes_of(state: Discussion, round: int, read: Read = ballot) -> list[Vote]:
-    """One vote of each agent in a group that spoke in a round, read from the board, edits included."""
-    names = [name for group in state["groups"] for name in group]
-    messages = [said(state, name, round) for name in names]
+def last_votes(run: RunContext[Any], state: Discussion, read: Read = ballot) -> list[Vote]:
+    """What was read from the last message of everybody who spoke in the last round, edits included."""
+    return votes_of(run, state, state["round"], read)
+
+
+def votes_of(run: RunContext[Any], state: Discussion, round: int, read: Read = ballot) -> list[Vote]:
+    """One vote of each agent that spoke in a round."""
+    messages = [said(state, name, round, run.answers) for name in run.settings.speakers()]
     return [read(message, state) for message in messages if message is not None]
 
 
-def last_votes(stage: Stage[Any], state: Discussion) -> list[Vote]:
-    """What was read from the last message of everybody who spoke in the last round."""
-    messages = [said(state, name, state["round"]) for name in stage.settings.speakers()]
-    return [ballot(message, state) for message in messages if message is not None]
-
-
-def by_majority(stage: Stage[Any], state: Discussion) -> Decision:
+def by_majority(run: RunContext[Any], state: Discussion) -> Decision:
     """The most frequent answer of the last round."""
-    return majority(last_votes(stage, state), state)
+    return majority(last_votes(run, state), state)
 
 
 def majority(votes: Sequence[Vote], question: Question) -> Decision:
@@ -83,6 +80,6 @@ def decided(
         "rule": rule,
         "why": why,
         "votes": list(votes),
-        "score": None if question.get("target") is None else float(answers.right(answer, question)),
+        "score": None if question.get("target") is None else float(kinds.right(answer, question)),
     }
     return {**decision, "tied": [view.answer for view in best]} if len(best) > 1 else decision

@@ -1,4 +1,4 @@
-"""MAD: what debaters, moderator and judge hear, and how the latter two are read (Liang et al. 2023).
+"""The acts of MAD: debate in turn, moderate, list the candidates, judge; and how it is decided (Liang et al. 2023).
 
 All hear statements by the protocol; moderator and judge answer in words, since nobody hears them.
 """
@@ -6,18 +6,28 @@ All hear statements by the protocol; moderator and judge answer in words, since 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
+from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn, words
-from sottovoce.nodes.state import Question
+from sottovoce.form import Form
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.decide import decided
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.say import say
+from sottovoce.nodes.settings import MAD
+from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of, said
+from sottovoce.nodes.tally import ballot
 from sottovoce.nodes.views import View
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import read_json
 
 Rounds = Sequence[Mapping[str, Message]]
 """What was said, by round and agent; the last round may have just begun."""
 PREFERENCE, SIDE, REASON, ANSWER = "Whether there is a preference", "Supported Side", "Reason", "debate_answer"
+MODERATED = ("answer", "revise", "moderate")
+VERDICT, JUDGEMENT = Form.of_object(PREFERENCE, SIDE, REASON, ANSWER), Form.of_object(REASON, ANSWER)
 
 
 @dataclass(frozen=True)
@@ -30,22 +40,70 @@ class Verdict:
     """Why it cannot be read."""
 
 
+Read = Callable[[str, Question], Verdict]
+
+
+# What they do
+
+
+async def argue(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
+    """One debater's statement: after all of this round who spoke before it."""
+    order, rounds = run.settings.speakers(), rounds_of(state, run.answers)
+    turns = debater_turns(run.view(state, agent), order, rounds, run.settings.disagreement)
+    ask = Ask(agent, "revise" if state["round"] else "answer", turns)
+    return {"board": await say(run, state, ask), "turn": state["turn"] + 1}
+
+
+async def moderate(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
+    """The moderator's verdict on the round."""
+    view, order = run.view(state, agent), run.settings.speakers()
+    turns = moderator_turns(view, order, rounds_of(state, MODERATED))
+    form = verdict_form(view, order)
+    ask = Ask(agent, "moderate", turns, VERDICT, protocol="nl")
+    return {"board": await _in_json(run, state, ask, verdict, form), "turn": state["turn"] + 1}
+
+
+async def list_candidates(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
+    """The judge lists the answers that the debaters gave."""
+    turns = candidates_turns(run.view(state, agent), run.settings.speakers(), _read_by_judge(run, state))
+    ask = Ask(agent, "list_candidates", turns, protocol="nl")
+    return {"board": await say(run, state, ask), "turn": state["turn"] + 1}
+
+
+async def judge(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
+    """The judge chooses one of them."""
+    view, listed = run.view(state, agent), said(state, agent, state["round"], ("list_candidates",))
+    assert listed is not None, "the judge lists candidates before it chooses"
+    turns = judge_turns(view, run.settings.speakers(), _read_by_judge(run, state), listed)
+    ask = Ask(agent, "judge", turns, JUDGEMENT, protocol="nl")
+    return {"board": await _in_json(run, state, ask, judgement, judgement_form(view))}
+
+
+async def _in_json(run: RunContext[MAD], state: Discussion, ask: Ask, read: Read, form: str) -> list[Message]:
+    return await say(run, state, ask, complain=lambda text: read(text, state).complaint, form=form)
+
+
+def _read_by_judge(run: RunContext[MAD], state: Discussion) -> Rounds:
+    rounds = rounds_of(state, run.answers)
+    return {"all": rounds, "last": rounds[-1:], "first": rounds[:1]}[run.settings.judge_sees]
+
+
 # What they hear
 
 
-def debater_turns(view: View, me: str, order: Sequence[str], rounds: Rounds, disagreement: int = 2) -> list[Turn]:
+def debater_turns(view: View, order: Sequence[str], rounds: Rounds, disagreement: int = 2) -> tuple[Turn, ...]:
     """A debater's chat: its own statements, each after what was said since it last spoke."""
     turns = view.system_turn(*view.prompts.render("mad/debater", disagreement=disagreement))
-    exchanges = _exchanges(me, order, rounds)
+    exchanges = _exchanges(view.agent, order, rounds)
     for i, (heard, own) in enumerate(exchanges):
         asks = _argue(view, heard, latest=i == len(exchanges) - 1, first=i == 0)
         turns.append(asks)
         if own is not None:
             turns.append(Turn("assistant", (Heard(own, latest=i == len(exchanges) - 2, own=True),)))
-    return turns
+    return tuple(turns)
 
 
-def moderator_turns(view: View, order: Sequence[str], rounds: Rounds) -> list[Turn]:
+def moderator_turns(view: View, order: Sequence[str], rounds: Rounds) -> tuple[Turn, ...]:
     """The moderator's chat: each round's statements, and its own verdicts."""
     turns = _office(view)
     for r, spoken in enumerate(rounds):
@@ -55,21 +113,21 @@ def moderator_turns(view: View, order: Sequence[str], rounds: Rounds) -> list[Tu
         turns.append(Turn("user", view.prompts.render("mad/moderate", **slots)))
         if not last:
             turns.append(Turn("assistant", (Heard(spoken["moderator"], latest=r == len(rounds) - 2, own=True),)))
-    return turns
+    return tuple(turns)
 
 
-def candidates_turns(view: View, order: Sequence[str], rounds: Rounds) -> list[Turn]:
+def candidates_turns(view: View, order: Sequence[str], rounds: Rounds) -> tuple[Turn, ...]:
     """The judge's first question: which answers were given in these rounds."""
     named = [_named([spoken[name] for name in order], latest=spoken is rounds[-1]) for spoken in rounds]
     parts = view.prompts.render("mad/candidates", statements=[each for row in named for each in row])
-    return [*_office(view), Turn("user", parts)]
+    return (*_office(view), Turn("user", parts))
 
 
-def judge_turns(view: View, order: Sequence[str], rounds: Rounds, candidates: Message) -> list[Turn]:
+def judge_turns(view: View, order: Sequence[str], rounds: Rounds, candidates: Message) -> tuple[Turn, ...]:
     """The judge's second question: which of them is right."""
     parts = view.prompts.render("mad/judge", **view.slots(), form=judgement_form(view))
     listed = Turn("assistant", (Heard(candidates, own=True),))
-    return [*candidates_turns(view, order, rounds), listed, Turn("user", parts)]
+    return (*candidates_turns(view, order, rounds), listed, Turn("user", parts))
 
 
 def verdict_form(view: View, order: Sequence[str]) -> str:
@@ -93,7 +151,7 @@ def verdict(text: str, question: Question) -> Verdict:
         return Verdict(None, f'"{ANSWER}" {read.missing[ANSWER]}')
     undecided = re.match(r"\W*(no|none|neither|false)\b", read.found.get(PREFERENCE, "").lower())
     given = read.found[ANSWER]
-    return Verdict(None) if undecided or answers.is_open(given, question) else _readable(given, question)
+    return Verdict(None) if undecided or kinds.is_open(given, question) else _readable(given, question)
 
 
 def judgement(text: str, question: Question) -> Verdict:
@@ -104,9 +162,29 @@ def judgement(text: str, question: Question) -> Verdict:
     return _readable(read.found[ANSWER], question)
 
 
+def settled(state: Discussion) -> str | None:
+    """The moderator's answer of the current round, if it gave one."""
+    message = said(state, "moderator", state["round"], ("moderate",))
+    return verdict(message.text, state).answer if message else None
+
+
+def by_verdict(run: RunContext[MAD], state: Discussion) -> Decision:
+    """The moderator's answer, else the judge's; the debaters' own last statements are shown and do not count."""
+    answer, by, round = settled(state), "moderator", state["round"]
+    why = f"the moderator settled it in round {round + 1}"
+    if answer is None:
+        message, by = said(state, "judge", round, ("judge",)), "judge"
+        answer = judgement(message.text, state).answer if message else None
+        did = "decided" if answer is not None else "was asked, and its answer could not be read,"
+        why = f"the judge {did} after round {round + 1}"
+    spoken = rounds_of(state, run.answers)[-1]
+    votes: list[Vote] = [{**ballot(spoken[name], state), "counts": False} for name in run.settings.speakers()]
+    return {**decided(by, why, [], votes, state, (answer,)), "by": by}
+
+
 def _readable(given: str, question: Question) -> Verdict:
-    kind, answer = question.get("kind", "number"), answers.read_field(given, question)
-    return Verdict(answer, "" if answer is not None else f'"{ANSWER}" holds no {answers.named(kind)}')
+    kind, answer = question.get("kind", "number"), kinds.read_field(given, question)
+    return Verdict(answer, "" if answer is not None else f'"{ANSWER}" holds no {kinds.named(kind)}')
 
 
 def _exchanges(me: str, order: Sequence[str], rounds: Rounds) -> list[tuple[list[Message], Message | None]]:

@@ -2,17 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from langchain_core.runnables import RunnableLambda
 
 from sottovoce.errors import UsageError
-from sottovoce.nodes.act import Update
-from sottovoce.nodes.company import Company
-from sottovoce.nodes.state import Discussion, check_question
+from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.edges import check_edges
+from sottovoce.nodes.question import Question, check_question
+from sottovoce.nodes.state import Discussion, Update, marked
+
+Begin = Callable[[RunContext[Any], Any], Update]  # Any: the settings and the state of every scheme
+"""The first values of a scheme's own keys; what it cannot begin with it refuses."""
 
 
-def opening(company: Company[Any]) -> RunnableLambda[Discussion, Update]:  # Any: of every scheme
+def nothing(run: RunContext[Any], state: Discussion) -> Update:
+    """A scheme without keys of its own."""
+    return {}
+
+
+def opening(
+    contexts: Contexts[Any], begin: Begin = nothing, schema: type[Any] = Question
+) -> RunnableLambda[Discussion, Update]:
     """Check the question, and copy the run's settings from the runtime context into state.
 
     Everything that can be refused is refused here, before any model speaks.
@@ -21,24 +33,26 @@ def opening(company: Company[Any]) -> RunnableLambda[Discussion, Update]:  # Any
     def opening(state: Discussion) -> Update:
         if state.get("board"):
             raise UsageError("this thread holds a discussion already; ask each question in a thread of its own")
-        settings = company.settings()
-        check_question(state, settings.owners(), settings.needs(), settings.names())
-        opened: Discussion = {**state, "settings": settings.model_dump(mode="json")}
-        return {
-            "settings": opened["settings"],
-            "round": -1,
-            "notes": company.stage(opened).check_edges(),
-            "groups": settings.groups(),
-            "level": 0,
-            "votes": [],
-        }
+        settings = contexts.settings()
+        check_question(state, settings.owners(), settings.needs(), settings.names(), schema)
+        first: Update = {"settings": settings.model_dump(mode="json"), "round": -1, "turn": 0}
+        first |= {"epochs": [], "marks": [], "votes": []}
+        opened: Any = {**state, **first}
+        run = contexts.of(opened)
+        return {**first, "notes": check_edges(run), **begin(run, opened)}
 
     return RunnableLambda(opening, name="opening")
 
 
-def next_round(state: Discussion) -> Update:
-    """Begin the next round: all agents of it hear the round before, and nothing of their own."""
-    return {"round": state["round"] + 1}
+def next_round(contexts: Contexts[Any], *, watched: bool) -> RunnableLambda[Discussion, Update]:
+    """Begin the next round: all agents of it hear the round before. Where it is watched, a reset can come back here."""
+
+    def next_round(state: Discussion) -> Update:
+        began = {"round": state["round"] + 1, "turn": 0}
+        mark = marked(state, contexts.restored, (state["round"] + 1, 0)) if watched else {}
+        return {**began, **mark}
+
+    return RunnableLambda(next_round, name="next_round")
 
 
 def close_round(state: Discussion) -> Update:

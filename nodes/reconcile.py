@@ -1,24 +1,29 @@
-"""ReConcile: what agents hear, how their answers and confidences are read, and the weighted vote (Chen et al. 2023)."""
+"""The acts of ReConcile: what agents hear, how they are read, and the weighted vote (Chen et al. 2023)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn, words
-from sottovoce.nodes.act import Act, Steps
-from sottovoce.nodes.company import Company
-from sottovoce.nodes.decide import decided, votes_of
+from sottovoce.form import Form
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.decide import decided, last_votes, votes_of
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.samples import rendered
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import ReConcile
-from sottovoce.nodes.stage import Stage
-from sottovoce.nodes.state import Decision, Discussion, Question, Vote, rounds_of
+from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.nodes.tally import abstaining, leading, viewpoints
 from sottovoce.nodes.views import View, viewpoint_slots
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import clamped, read_confidence, read_json, recalibrated
 
 ANSWER, CONFIDENCE = "answer", "confidence_level"
+FORM = Form.of_object("reasoning", ANSWER, CONFIDENCE)
+SAMPLES = "convincing samples"
 
 
 @dataclass(frozen=True)
@@ -37,14 +42,14 @@ def form(view: View) -> str:
     return words(view.prompts.render("reconcile/form", steps=view.steps, value=view.value()))
 
 
-def answer_turns(view: View, samples: Sequence[str] = ()) -> list[Turn]:
+def answer_turns(view: View, samples: Sequence[str] = ()) -> tuple[Turn, ...]:
     """The first answer: the question, after convincing samples."""
     return view.independent(form(view), samples)
 
 
 def discuss_turns(
     view: View, messages: Mapping[str, Message], votes: Sequence[Vote], samples: Sequence[str] = ()
-) -> list[Turn]:
+) -> tuple[Turn, ...]:
     """The question again, and all answers of the round before by viewpoint, the own one among them; no history."""
     heard = {
         name: Heard(message, own=name == view.agent)  # all of them are of the round before
@@ -52,7 +57,7 @@ def discuss_turns(
     }
     groups = viewpoint_slots(view, votes, heard)
     parts = view.prompts.render("reconcile/discuss", viewpoints=groups, form=form(view))
-    return [*view.system_turn(), Turn("user", (*view.asked("", samples), "\n", *parts))]
+    return (*view.system_turn(), Turn("user", (*view.asked("", samples), "\n", *parts)))
 
 
 def stated(text: str, question: Question) -> Stated:
@@ -62,9 +67,9 @@ def stated(text: str, question: Question) -> Stated:
     answer = confidence = None
     if ANSWER in read.found:
         given, kind = read.found[ANSWER], question.get("kind", "number")
-        answer = answers.read_field(given, question)
-        wrong = answer is None and not answers.is_open(given, question)  # "unknown" is an abstention that can be read
-        complaints += [f'"{ANSWER}" holds no {answers.named(kind)}'] if wrong else []
+        answer = kinds.read_field(given, question)
+        wrong = answer is None and not kinds.is_open(given, question)  # "unknown" is an abstention that can be read
+        complaints += [f'"{ANSWER}" holds no {kinds.named(kind)}'] if wrong else []
     if CONFIDENCE in read.found:
         confidence = read_confidence(read.found[CONFIDENCE])
         complaints += [] if confidence is not None else [f'"{CONFIDENCE}" is no number from 0 to 1']
@@ -90,46 +95,45 @@ def ballot(message: Message, question: Question) -> Vote:
     return {**vote, "note": f"stated a confidence of {read.confidence:.4g}"}
 
 
-def speak(company: Company[ReConcile], agent: str) -> Act:
+async def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update:
     """One agent's round: a first answer, or another after reading everybody's."""
-
-    def act(state: Discussion) -> Steps:
-        stage, round = company.stage(state), state["round"]
-        view = stage.view(state, agent, agent)
-        samples = samples_for(stage, agent) if round or stage.settings.convincing_in == "all" else []
-        turns = answer_turns(view, samples)
-        if round:
-            turns = discuss_turns(view, rounds_of(state)[round - 1], votes_of(state, round - 1, ballot), samples)
-
-        def complain(text: str) -> str:
-            return stated(text, state).complaint
-
-        saying = say(stage, state, agent, turns, "revise" if round else "answer", complain=complain, form=form(view))
-        return {"board": (yield from saying)}
-
-    return act
+    round, view = state["round"], run.view(state, agent)
+    samples = samples_for(run, agent) if round or run.settings.convincing_in == "all" else []
+    turns = answer_turns(view, samples)
+    if round:
+        before = rounds_of(state, run.answers)[round - 1]
+        turns = discuss_turns(view, before, votes_of(run, state, round - 1, ballot), samples)
+    ask = Ask(agent, "revise" if round else "answer", turns, FORM)
+    return {"board": await say(run, state, ask, complain=lambda text: stated(text, state).complaint, form=form(view))}
 
 
-def samples_for(stage: Stage[ReConcile], agent: str) -> list[str]:
+def begin(run: RunContext[ReConcile], state: Discussion) -> Update:
+    """Read the samples that the settings name, each file once: one that is none is refused before anybody speaks."""
+    run.memo[SAMPLES] = {file: rendered(file, run.prompts) for file in dict.fromkeys(run.settings.convincing)}
+    return {}
+
+
+def samples_for(run: RunContext[ReConcile], agent: str) -> list[str]:
     """The convincing samples of the other agents' models, each once; all of them where one file serves all."""
-    files = zip(stage.settings.names(), stage.settings.each("convincing"), strict=False)  # none, or one each
+    if SAMPLES not in run.memo:  # a run that another process began
+        begin(run, {})  # type: ignore[typeddict-item]  # it reads settings alone
+    files = zip(run.settings.names(), run.settings.each("convincing"), strict=False)  # none, or one each
     others = [file for name, file in files if name != agent]
-    return list(dict.fromkeys(sample for file in others for sample in stage.samples[file]))
+    return list(dict.fromkeys(sample for file in others for sample in run.memo[SAMPLES][file]))
 
 
-def agreed(state: Discussion) -> bool:
-    """All agents give one answer, and nobody abstains."""
-    votes = votes_of(state, state["round"], ballot)
-    return len(viewpoints(votes, state)) == 1 and not abstaining(votes)
+def agreed(state: Mapping[str, Any]) -> bool:
+    """All agents gave one answer in the vote, and nobody abstains."""
+    return len(viewpoints(state["votes"], state)) == 1 and not abstaining(state["votes"])
 
 
-def by_weight(stage: Stage[ReConcile], state: Discussion) -> Decision:
+def by_weight(run: RunContext[ReConcile], state: Discussion) -> Decision:
     """The answer with the greatest weight (or the most votes); at a tie, the one that its first agent gave first."""
-    votes = votes_of(state, state["round"], ballot)
+    votes = last_votes(run, state, ballot)
     found = viewpoints(votes, state)
     best = {"weighted": leading(found, weighed=True), "plain": leading(found)}
-    rule = stage.settings.vote
-    why = f"after round {state['round'] + 1}" + (", all agree" if agreed(state) else "")
+    rule = run.settings.vote
+    why = f"after round {state['round'] + 1}" + (", all agree" if agreed({**state, "votes": votes}) else "")
     if best[rule]:
         first = best[rule][0]
         support = f"{first.weight:g} of {sum(view.weight for view in found):g} in weight"

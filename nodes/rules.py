@@ -13,7 +13,8 @@ from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.errors import UsageError, choose
 from sottovoce.nodes import say
 from sottovoce.nodes.decide import majority
-from sottovoce.nodes.state import Decision, Discussion, Question, Vote
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.state import Decision, Discussion, Vote
 from sottovoce.nodes.views import View
 
 RULE = "rule"
@@ -27,25 +28,26 @@ class DiscussionRule(Protocol):
 
     As it stands, all agents speak in every round, hear all others of the round before, and never stop.
     A rule answers from what it is told and keeps nothing in mind: it is asked by agents side by side, and
-    again where a run is resumed. `agents` are all that discuss, in order; rounds and depths are 0-based.
+    again where a run is resumed. `agents` are all that discuss, in order; rounds are 0-based, and `state` is that
+    at the end of a round, with the votes read from what each agent said last.
     """
 
     def first_speakers(self, agents: Sequence[str]) -> Iterable[str]:
         """Who speaks in round 0, having heard nothing."""
         return agents
 
-    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
-        """Who hears in round `depth` what `sender` said in the round before; it may be the sender itself, or nobody."""
-        return [agent for agent in agents if agent != sender]
+    def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> Iterable[str]:
+        """Who hears a message in the next round; it may be who said it, or nobody."""
+        return [agent for agent in agents if agent != message.agent]
 
-    def hold(self, agent: str, messages: Sequence[Message], depth: int) -> bool:
-        """Whether `agent` says nothing in round `depth`, and keeps what it was sent until it is sent more.
+    def hold(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
+        """Whether `agent` says nothing in the next round, and keeps what it was sent until it is sent more.
 
         `messages` are all that it has not answered, those that it kept first.
         """
         return False
 
-    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> list[Turn]:
+    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> Sequence[Turn]:
         """The prompt of `view.agent`, from all that it said and heard.
 
         `own[i]` was its answer to `heard[i]`; the last of `heard` has no answer yet. Messages stand in senders'
@@ -53,7 +55,7 @@ class DiscussionRule(Protocol):
         """
         return chat(view, own, heard)
 
-    def modify(self, view: View, turns: list[Turn]) -> list[Turn]:
+    def modify(self, view: View, turns: Sequence[Turn]) -> Sequence[Turn]:
         """The prompt as it is sent."""
         return turns
 
@@ -64,15 +66,15 @@ class DiscussionRule(Protocol):
         """
         return ""
 
-    def silence(self, depth: int) -> str:
-        """What RULE says where nobody is sent anything for round `depth`; if nothing, the discussion is over.
+    def silence(self, state: Discussion) -> str:
+        """What RULE says where nobody is sent anything for the next round; if nothing, the discussion is over.
 
-        Who hears it is asked of `receivers`, with RULE as the sender.
+        Who hears it is asked of `receivers`.
         """
         return ""
 
     def is_over(self, state: Discussion) -> bool:
-        """Whether it ends after this round; `state["votes"]` are read from what each agent said last."""
+        """Whether it ends after this round."""
         return False
 
     def decide(self, votes: Sequence[Vote], question: Question) -> Decision:
@@ -114,7 +116,7 @@ def check_rule(rule: DiscussionRule, agents: Sequence[str]) -> None:
     """Refuse what cannot be a rule, before any model speaks.
 
     Raises:
-        UsageError: it is a class, lacks a method, or names no first speakers and receivers among the agents.
+        UsageError: it is a class, lacks a method, or names no first speakers among the agents.
     """
     if isinstance(rule, type):
         raise UsageError(f"the rule is the class {rule.__name__}; give an object of it, like {rule.__name__}()")
@@ -124,11 +126,8 @@ def check_rule(rule: DiscussionRule, agents: Sequence[str]) -> None:
             f"the rule {_name(rule)} has no method {', '.join(missing)}; "
             "write it, or derive the class from DiscussionRule, which has them all"
         )
-    first = first_of(rule, agents)
-    if not first:
+    if not first_of(rule, agents):
         raise UsageError(f"the rule {_name(rule)} names no first speaker; expected some of: {', '.join(agents)}")
-    for agent in first:
-        receivers_of(rule, agent, 1, agents)
 
 
 def first_of(rule: DiscussionRule, agents: Sequence[str]) -> list[str]:
@@ -136,14 +135,15 @@ def first_of(rule: DiscussionRule, agents: Sequence[str]) -> list[str]:
     return _among(agents, rule.first_speakers(agents), f"first speaker of the rule {_name(rule)}")
 
 
-def receivers_of(rule: DiscussionRule, sender: str, depth: int, agents: Sequence[str]) -> list[str]:
-    """Who hears a sender, in agents' order.
+def receivers_of(rule: DiscussionRule, message: Message, state: Discussion, agents: Sequence[str]) -> list[str]:
+    """Who hears a message, in agents' order.
 
     Raises:
         UsageError: the rule names somebody who is no agent.
     """
-    found = rule.receivers(sender, depth, agents)
-    return _among(agents, found, f"receiver of {sender!r} at depth {depth} by the rule {_name(rule)}")
+    found = rule.receivers(message, state, agents)
+    where = f"receiver of {message.agent!r} after round {message.round + 1} by the rule {_name(rule)}"
+    return _among(agents, found, where)
 
 
 def never_over(rule: DiscussionRule, depth: int) -> UsageError:

@@ -14,14 +14,12 @@ from pydantic import BaseModel, ConfigDict, Field, StringConstraints, Validation
 
 from sottovoce.channels.message import words
 from sottovoce.errors import PromptError, UsageError
-from sottovoce.nodes.settings import ReConcile, Settings, first_wrong
-from sottovoce.prompts.answers import MOST_CHOICES, Kind, lettered
+from sottovoce.nodes.settings import first_wrong
+from sottovoce.prompts.kinds import MOST_CHOICES, KindName, lettered
 from sottovoce.prompts.render import Prompts
 
 FORMAT = "sottovoce.samples"
 VERSION = 1
-Rendered = dict[str, list[str]]
-"""Samples as agents read them, by file."""
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -31,7 +29,7 @@ class Sample(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
     question: Text
-    kind: Kind = "number"
+    kind: KindName = "number"
     choices: list[Text] = Field(default=[], max_length=MOST_CHOICES)
     explanation: Text
     """By a human."""
@@ -88,19 +86,17 @@ def read_samples(path: Path | str) -> Samples:
         return Samples.model_validate(data)
     except ValidationError as error:
         raise UsageError(f"{name}: {_wrong(error)}") from error
+    except UsageError as error:  # of a kind that nobody knows
+        raise UsageError(f"{name}: {error}") from error
 
 
-def rendered(settings: Settings, prompts: Prompts) -> Rendered:
-    """The samples that a scheme's settings name, each file read once.
+def rendered(file: str, prompts: Prompts) -> list[str]:
+    """The samples of a file as agents read them.
 
     Raises:
-        UsageError: a file is no file of samples.
+        UsageError: it is no file of samples.
     """
-    files = settings.convincing if isinstance(settings, ReConcile) else []
-    return {
-        file: [_as_example(sample, file, prompts) for sample in read_samples(file).samples]
-        for file in dict.fromkeys(files)
-    }
+    return [_as_example(sample, file, prompts) for sample in read_samples(file).samples]
 
 
 def _as_example(sample: Sample, file: str, prompts: Prompts) -> str:

@@ -1,49 +1,60 @@
-"""An agent says something, once more where it must be in a form and cannot be read, and then abstains."""
+"""An agent says something, again where it must be in a form and cannot be read, and then abstains."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import AIMessage
 
-from sottovoce.agents.ask import Ask
-from sottovoce.channels.message import Heard, Message, Turn
-from sottovoce.nodes.act import message_of
-from sottovoce.nodes.stage import Stage
-from sottovoce.nodes.state import Discussion, Question
-from sottovoce.prompts import answers
+from sottovoce.agents.ask import Ask, Call
+from sottovoce.channels.message import Heard, Message, Place, Turn
+from sottovoce.channels.store import PayloadRef
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.state import Discussion, attempt_of, moment
+from sottovoce.prompts import kinds
 
-Saying = Generator[Ask, AIMessage, list[Message]]
-"""Ends with the attempts, one or two; the raw text of both stays on the board."""
 Complain = Callable[[str], str]
 """What is wrong with a reply, in a few words; empty where it can be read."""
 
 
-def say(
-    stage: Stage[Any],  # Any: of every scheme
+async def say(
+    run: RunContext[Any],  # Any: of every scheme
     state: Discussion,
-    agent: str,
-    turns: list[Turn],
-    act: str,
+    ask: Ask,
     *,
     complain: Complain = lambda text: "",
     form: str = "",
-    speaks: str | None = None,
-) -> Saying:
-    """Ask `agent`; where there is something to complain of, ask it once to say it again in the `form`."""
-    question = stage.ask(state, agent, turns, act, speaks=speaks)
-    first = message_of(question, (yield question))
-    complaint = complain(first.text)
-    if not complaint:
-        return [first]
-    request = Turn("user", stage.prompts.render("shared/repair", complaint=complaint, form=form))
-    repair = [*turns, Turn("assistant", (Heard(first, own=True),)), request]
-    question = stage.ask(state, agent, repair, act, first.attempt + 1, speaks=speaks)
-    second = message_of(question, (yield question))
-    note = complain(second.text)
-    return [_noted(first, f"asked again: {complaint}"), _noted(second, f"cannot be read: {note}" if note else "")]
+    repairs: int = 1,
+    at_last: Callable[[Message], Message] = lambda message: message,
+) -> list[Message]:
+    """Ask, and as long as there is something to complain of and repairs are left, ask to say it again in the `form`.
+
+    Returns the attempts; the raw text of all stays on the board. `at_last` makes of the last one that still cannot
+    be read what is published in its place, e.g. a cancelled turn; as it is, it abstains.
+    """
+    first = attempt_of(state, ask.agent, ask.act)
+    attempts = [await asked(run, state, ask, first)]
+    turns = ask.turns
+    while (complaint := complain(attempts[-1].whole)) and len(attempts) <= repairs:
+        attempts[-1] = _noted(attempts[-1], f"asked again: {complaint}")
+        request = Turn("user", run.prompts.render("shared/repair", complaint=complaint, form=form))
+        turns = (*turns, Turn("assistant", (Heard(attempts[-1], own=True),)), request)
+        attempts.append(await asked(run, state, replace(ask, turns=turns), first + len(attempts)))
+    if complaint:
+        attempts[-1] = at_last(_noted(attempts[-1], f"cannot be read: {complaint}"))
+    return attempts
+
+
+async def asked(run: RunContext[Any], state: Discussion, ask: Ask, attempt: int = 0) -> Message:  # Any: see say
+    """Ask once; the message that the reply is."""
+    place = Place(*moment(state), ask.agent, ask.act, attempt)
+    seed = run.seed(state, ask.agent, ask.act, attempt)
+    temperature = run.temperature(ask.agent) if ask.temperature is None else ask.temperature
+    call = Call(ask, run.model(ask.agent), place, seed, temperature)
+    return _message(call, await call, run.order(ask.agent))
 
 
 def unreadable(question: Question) -> Complain:
@@ -51,11 +62,29 @@ def unreadable(question: Question) -> Complain:
     kind, choices = question.get("kind", "number"), question.get("choices")
 
     def complain(text: str) -> str:
-        readable = answers.read(text, kind, choices) is not None or answers.declines(text)
-        return "" if readable else f"it holds no {answers.named(kind)}"
+        readable = kinds.read(text, kind, choices) is not None or kinds.declines(text)
+        return "" if readable else f"it holds no {kinds.named(kind)}"
 
     return complain
 
 
+def _message(call: Call, reply: AIMessage, order: int) -> Message:
+    ref, usage = reply.additional_kwargs.get("payload"), reply.usage_metadata
+    stats: dict[str, float] = dict(reply.additional_kwargs.get("stats", {}))
+    if usage:
+        stats |= {"tokens_in": usage["input_tokens"], "tokens_out": usage["output_tokens"]}
+    cut = reply.response_metadata.get("finish_reason") == "length"
+    return Message(
+        **call.place._asdict(),
+        text=str(reply.text).removeprefix(call.ask.begun),  # a hosted model may repeat the beginning
+        order=order,
+        begun=call.ask.begun,
+        payload=PayloadRef.from_dict(ref) if ref else None,
+        source="model" if ref else "hosted",
+        notes=("cut at the token limit",) if cut else (),
+        stats=stats,
+    )
+
+
 def _noted(message: Message, note: str) -> Message:
-    return replace(message, notes=(*message.notes, note)) if note else message
+    return replace(message, notes=(*message.notes, note))

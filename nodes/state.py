@@ -1,54 +1,25 @@
-"""What a discussion's graph is given, keeps and returns: plain JSON and references, never tensors."""
+"""What a discussion's graph keeps and returns: plain JSON and references, never tensors; and what is heard of it.
+
+A scheme derives its own state from `Discussion` and adds typed keys. One that is annotated with
+`RESTORED` goes back to what it was when a reset takes the discussion back; the others (counters) stay.
+"""
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Mapping
-from typing import Annotated, Any, NotRequired
+from collections.abc import Collection, Mapping, Sequence
+from typing import Annotated, Any, Final, NotRequired
 
-from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from sottovoce.channels.board import Board, latest
-from sottovoce.channels.message import Message
-from sottovoce.errors import UsageError, choose
-from sottovoce.nodes.settings import first_wrong
-from sottovoce.prompts.answers import KINDS, MOST_CHOICES, Kind, same
+from sottovoce.channels.board import Board
+from sottovoce.channels.message import Message, latest
+from sottovoce.nodes.question import Question
 
 JSON = dict[str, Any]  # Any: plain JSON, as checkpoints hold it
-Reference = list[int | str]
-"""Round, agent and act of a message on the board; its latest attempt is meant."""
+Update = dict[str, Any]  # Any: an update of the state, by key
 
-
-class Question(TypedDict):
-    """A question as it enters a graph."""
-
-    question: str
-    id: NotRequired[str]
-    """Names the question in seeds and logs; a digest of its text where absent."""
-    kind: NotRequired[Kind]
-    """The form of the answer; number where absent."""
-    choices: NotRequired[list[str]]
-    documents: NotRequired[list[str] | dict[str, list[str]]]
-    """What agents know: a list for all of them, or private lists by agent name."""
-    target: NotRequired[str]
-    """The right answer, where it is known; no agent ever reads it."""
-    solution: NotRequired[str]
-    """The right answer with its working: what an expert debater says."""
-    decoys: NotRequired[list[str]]
-    """Solutions of other questions: what a dummy debater says."""
-    description: NotRequired[str]
-    """What questions of this task are like, told before the question (a prompt component, as are the next two)."""
-    answer_description: NotRequired[str]
-    """How the answer is to be given, in the place of our request for its kind."""
-    demonstrations: NotRequired[list[str]]
-    """Worked examples, each with its question, steps and answer as one text."""
-    wordings: NotRequired[dict[str, str]]
-    """The question in other words, by the agent that reads it so."""
-    starting_views: NotRequired[dict[str, str]]
-    """The view that an agent is told to start from, by agent."""
-    hints: NotRequired[list[str]]
-    """What a secretary is to mind (CMD)."""
+RESTORED: Final = "restored by a reset"
+"""Marks a key: `fish: Annotated[int, RESTORED]`."""
 
 
 class Vote(TypedDict):
@@ -87,24 +58,40 @@ class Decision(TypedDict):
     """Share of right votes under the rule `average`, 1 or 0 under the others; None without a target."""
 
 
+class Mark(TypedDict):
+    """A moment that a reset can go back to."""
+
+    round: int
+    turn: int
+    cut: list[int]
+    """The round and turn from which on nothing is heard after a reset to it."""
+    keys: JSON
+    """The values of the restored keys."""
+
+
+def merged(before: Mapping[str, Any], update: Mapping[str, Any]) -> JSON:
+    """Entries by node; None takes one away."""
+    return {name: value for name, value in {**before, **update}.items() if value is not None}
+
+
 class Discussion(Question):
-    """The full state of a discussion."""
+    """The state that every scheme has."""
 
     settings: JSON
     """The run's settings, copied from the runtime context by the opening node: acts and routers read them here."""
     round: int
     """0-based; -1 before the first."""
+    turn: int
+    """0-based, within the round; whoever speaks in turn says so by raising it."""
+    epochs: list[list[int]]
+    """One entry a reset: the round and turn from which on nothing of the epoch before it is heard."""
+    marks: list[Mark]
+    """What a reset can go back to, in order of time; kept where the discussion is watched or a scheme marks."""
     board: Annotated[list[Message], Board]
-    groups: list[list[str]]
-    """Who discusses with whom; agents that are in no group are silent from here on."""
-    level: int
-    """0-based; counts how often groups sent representatives."""
+    pending: Annotated[dict[str, JSON], merged]
+    """By node: the update of an act that is watched, until it is published."""
     votes: list[Vote]
     """Of the last round that was counted."""
-    heard: list[dict[str, list[Reference]]]
-    """By round and agent, where a rule says who hears what: what it answers; who is not named is silent."""
-    held: dict[str, list[Reference]]
-    """What agents were sent and keep until they are sent more."""
     notes: list[str]
     """What a reader must know of the run as a whole, e.g. edges carried in words."""
     decision: Decision
@@ -116,84 +103,57 @@ class Outcome(TypedDict):
     decision: Decision
 
 
-def question_id(question: Question) -> str:
-    """The question's name in seeds: its id, or a short digest of its text."""
-    return question.get("id") or hashlib.sha256(question["question"].encode()).hexdigest()[:12]
+def heard(state: Discussion) -> list[Message]:
+    """The messages of the current epoch, and of earlier ones what was not withdrawn; of several attempts the last."""
+    cuts = [tuple(cut) for cut in state.get("epochs", [])]
+    kept = [
+        message
+        for message in state.get("board", [])
+        if all(message.time < cut for cut in cuts[message.epoch :])  # each later reset left it where it was
+    ]
+    return latest(kept)
 
 
-def documents_of(question: Question, agent: str | None) -> list[str]:
-    """What `agent` knows; None asks for everybody's documents, each once, in agents' order."""
-    documents = question.get("documents") or []
-    if isinstance(documents, dict):
-        if agent is not None:
-            return list(documents.get(agent, []))
-        return list(dict.fromkeys(line for lines in documents.values() for line in lines))
-    return list(documents)
-
-
-def rounds_of(state: Discussion) -> list[dict[str, Message]]:
-    """What was said by round and agent, in the board's order, without summaries; of several attempts the last."""
+def rounds_of(state: Discussion, acts: Collection[str]) -> list[dict[str, Message]]:
+    """What was said in these acts, by round and agent, in the board's order; of several times in a round the last."""
     rounds: list[dict[str, Message]] = [{} for _ in range(state["round"] + 1)]
-    for message in latest(state.get("board", [])):
-        if message.act != "summarise":
+    for message in heard(state):
+        if message.act in acts:
             rounds[message.round][message.agent] = message
     return rounds
 
 
-def said(state: Discussion, agent: str, round: int, act: str | None = None) -> Message | None:
-    """The latest attempt of what an agent said in a round; `act` None takes any but a summary."""
-    for message in latest(state.get("board", [])):
-        if (message.agent, message.round) == (agent, round) and act in (None, message.act):
-            if act is not None or message.act != "summarise":
-                return message
-    return None
+def said(state: Discussion, agent: str, round: int, acts: Collection[str]) -> Message | None:
+    """The last of what an agent said in a round in one of these acts."""
+    spoken = [each for each in heard(state) if (each.agent, each.round) == (agent, round) and each.act in acts]
+    return spoken[-1] if spoken else None
 
 
-def check_question(
-    question: Question,
-    owners: list[str] | None,
-    needs: Mapping[str, str] | None = None,
-    agents: list[str] | None = None,
-) -> None:
-    """Refuse a question that no agent could answer, before any model runs.
+def attempt_of(state: Discussion, agent: str, act: str) -> int:
+    """At which attempt an act is that begins now: after those that the board holds of this moment."""
+    here = (*moment(state), agent, act)
+    before = [message.attempt for message in state.get("board", []) if message.place[:-1] == here]
+    return max(before, default=-1) + 1
 
-    `owners`, `needs` and `agents` are `Settings.owners`, `.needs` and `.names`; None checks no names.
 
-    Raises:
-        UsageError: empty, of an unknown kind, with a field of the wrong type or missing, with a target that
-            is no answer, or with documents, a wording or a starting view for agents that do not exist.
+def moment(state: Discussion) -> tuple[int, int, int]:
+    """Epoch, round and turn, now."""
+    return len(state.get("epochs", [])), max(state["round"], 0), state.get("turn", 0)
+
+
+def marked(state: Discussion, keys: Sequence[str], cut: Sequence[int] = ()) -> Update:
+    """Keep this moment, with the values of `keys`, as one that a reset can go back to; `cut` is now unless given."""
+    values = {key: value for key, value in state.items() if key in keys}
+    now = Mark(round=state["round"], turn=state["turn"], cut=list(cut) or [state["round"], state["turn"]], keys=values)
+    return {"marks": [*state["marks"], now]}
+
+
+def reset(state: Discussion, to: int = -1) -> Update:
+    """A new epoch from mark `to` (-1 is the last one): what was said since is heard no more, and the board keeps it.
+
+    Keys that are restored have their values of then, all others stay.
     """
-    if not str(question.get("question", "")).strip():
-        raise UsageError("the question is empty; give a text to discuss")
-    if question.get("kind", "number") not in KINDS:
-        raise UsageError(choose("kind of answer", question.get("kind"), KINDS))
-    _check_types(question)
-    for field, what_for in (needs or {}).items():
-        if not question.get(field):
-            raise UsageError(f"{what_for}, but the question has no {field!r}")
-    for field, known in (("documents", owners), ("wordings", agents), ("starting_views", agents)):
-        by_agent = question.get(field)
-        for agent in by_agent if isinstance(by_agent, dict) else ():
-            if known is not None and agent not in known:
-                raise UsageError(choose(f"agent among the {field.replace('_', ' ')}:", agent, known))
-
-
-def _check_types(question: Question) -> None:
-    """A question may come as JSON from anywhere, and a text in the place of a list would be read letter by letter."""
-    given = {name: question[name] for name in Question.__annotations__ if name in question}  # type: ignore[literal-required]
-    try:
-        TypeAdapter(Question).validate_python(given, strict=True)
-    except ValidationError as error:
-        raise UsageError(first_wrong(error, "the question")) from error
-    if len(question.get("choices") or []) > MOST_CHOICES:
-        raise UsageError(f"there are {len(question['choices'])} choices; expected at most {MOST_CHOICES}, one a letter")
-    try:
-        question["question"].encode()
-    except UnicodeEncodeError as error:
-        raise UsageError(f"the question holds a character that is no text: {error.object[error.start]!r}") from error
-    target = question.get("target")
-    if target is not None and question.get("kind", "number") == "number":
-        try:
-            same(target, target, "number")
-        except ValueError as error:
-            raise UsageError(f"target is {target!r}; expected a plain number, as answers are read: 22, -3.5") from error
+    marks = state["marks"][: to % len(state["marks"]) + 1]
+    mark = marks[-1]
+    again = {"round": mark["round"], "turn": mark["turn"], "marks": marks[:-1]}
+    return {"epochs": [*state["epochs"], mark["cut"]], **again, **mark["keys"]}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import fsum
+from typing import Any
 
 from sottovoce.channels.message import Message
-from sottovoce.nodes.state import Question, Vote
-from sottovoce.prompts import answers
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.state import Vote
+from sottovoce.prompts import kinds
 
 NUMBERS = "No One Two Three Four Five Six Seven Eight Nine Ten Eleven Twelve".split()
 
@@ -19,7 +21,7 @@ class Viewpoint:
 
     answer: str
     votes: tuple[Vote, ...]
-    seat: int
+    order: int
     """0-based place of its first vote: who spoke first wins a tie."""
 
     @property
@@ -35,19 +37,19 @@ class Viewpoint:
 
 def ballot(message: Message, question: Question) -> Vote:
     """What a message was read as."""
-    answer = answers.read(message.text, question.get("kind", "number"), question.get("choices"))
+    answer = kinds.read(message.whole, question.get("kind", "number"), question.get("choices"))
     return {"agent": message.agent, "answer": answer, "counts": answer is not None}
 
 
-def viewpoints(votes: Iterable[Vote], question: Question) -> list[Viewpoint]:
+def viewpoints(votes: Iterable[Vote], question: Mapping[str, Any]) -> list[Viewpoint]:  # Any: of a Question
     """The distinct answers, most votes first, then in the order in which agents first gave them."""
     kind, found = question.get("kind", "number"), list[Viewpoint]()
-    for seat, vote in enumerate(votes):
+    for order, vote in enumerate(votes):
         if vote["answer"] is None:
             continue
-        at = next((i for i, view in enumerate(found) if answers.same(view.answer, vote["answer"], kind)), None)
+        at = next((i for i, view in enumerate(found) if kinds.same(view.answer, vote["answer"], kind)), None)
         if at is None:
-            found.append(Viewpoint(vote["answer"], (vote,), seat))
+            found.append(Viewpoint(vote["answer"], (vote,), order))
         else:
             found[at] = replace(found[at], votes=(*found[at].votes, vote))
     return sorted(found, key=lambda view: -len(view.votes))
@@ -57,10 +59,10 @@ def leading(found: Sequence[Viewpoint], *, weighed: bool = False) -> list[Viewpo
     """Those that have the most votes (or weight), in agents' order; several are a tie."""
     support = {view.answer: view.weight if weighed else len(view.votes) for view in found}
     most = max(support.values(), default=0)
-    return sorted((view for view in found if support[view.answer] == most), key=lambda view: view.seat)
+    return sorted((view for view in found if support[view.answer] == most), key=lambda view: view.order)
 
 
-def is_tie(votes: Iterable[Vote], question: Question) -> bool:
+def is_tie(votes: Iterable[Vote], question: Mapping[str, Any]) -> bool:  # Any: of a Question
     """Whether several answers have the most votes."""
     return len(leading(viewpoints(votes, question))) > 1
 

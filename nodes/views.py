@@ -11,10 +11,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from sottovoce.channels.message import Heard, Message, Part, Turn, words
+from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.settings import COMPONENTS, Order
-from sottovoce.nodes.state import Question, Vote, documents_of
+from sottovoce.nodes.state import Vote
 from sottovoce.nodes.tally import abstaining, number, viewpoints
-from sottovoce.prompts.answers import Kind, lettered, placeholder
+from sottovoce.prompts.kinds import KINDS, lettered, placeholder
 from sottovoce.prompts.render import Prompts, printable
 
 
@@ -32,9 +33,9 @@ class View:
     components: frozenset[str] = frozenset(COMPONENTS)
     """The prompt components that are switched on."""
 
-    def independent(self, form: str | None = None, demonstrations: Sequence[str] = ()) -> list[Turn]:
+    def independent(self, form: str | None = None, demonstrations: Sequence[str] = ()) -> tuple[Turn, ...]:
         """The question alone."""
-        return [*self.system_turn(), Turn("user", self.asked(form, demonstrations))]
+        return (*self.system_turn(), Turn("user", self.asked(form, demonstrations)))
 
     def asked(self, form: str | None = None, demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
         """The question with all that belongs to it, for an agent's first turn.
@@ -56,11 +57,11 @@ class View:
     def form(self) -> str:
         """How the answer is to be given: the steps and the form, each where it is switched on."""
         steps, described = self._on("chain_of_thought"), self._on("answer_description")
-        own = self.question.get("answer_description")
-        if described and not own:
-            return words(self.prompts.render(f"answers/{self.kind}", steps=steps))
+        own, form = self.question.get("answer_description"), KINDS[self.kind].form
+        if described and not own and form in self.prompts.names():
+            return words(self.prompts.render(form, steps=steps))
         asked = [words(self.prompts.render("shared/steps"))] if steps else []
-        return " ".join([*asked, own] if own and described else asked)
+        return " ".join([*asked, own or form] if described else asked)
 
     def value(self) -> str:
         """What stands in the place of an answer in a JSON form: "a number", or the task's own words."""
@@ -68,7 +69,7 @@ class View:
         return placeholder({name: value for name, value in self.question.items() if name in ("kind", own)})
 
     @property
-    def kind(self) -> Kind:
+    def kind(self) -> str:
         """The kind of the answer."""
         return self.question.get("kind", "number")
 
@@ -79,37 +80,37 @@ class View:
 
     def history(
         self, own: Sequence[Message], others: Sequence[Sequence[Message]], order: Order | None = None
-    ) -> list[Turn]:
+    ) -> tuple[Turn, ...]:
         """The chat so far. `own[r]` and `others[r]` are the answers of round r, r = 0 .. the last.
 
         `order` restates the own last answer beside the others' (a chat has no block for it).
         """
-        turns = self.independent()
+        turns = [*self.independent()]
         for r, (said, heard) in enumerate(zip(own, others, strict=True)):
             last = r == len(own) - 1
             turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
             turns.append(self._revise(said, heard, last=last, order=order if last else None))
-        return turns
+        return tuple(turns)
 
-    def history_of_summaries(self, own: Sequence[Message], summaries: Sequence[Message]) -> list[Turn]:
+    def history_of_summaries(self, own: Sequence[Message], summaries: Sequence[Message]) -> tuple[Turn, ...]:
         """The chat so far where each round's answers reach the agent as one summary."""
-        turns = self.independent()
+        turns = [*self.independent()]
         for r, (said, summary) in enumerate(zip(own, summaries, strict=True)):
             last = r == len(own) - 1
             turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
             turns.append(self.user("debate/revise_from_summary", summary=Heard(summary, latest=last)))
-        return turns
+        return tuple(turns)
 
-    def fresh(self, own: Message, others: Sequence[Message], order: Order | None = None) -> list[Turn]:
+    def fresh(self, own: Message, others: Sequence[Message], order: Order | None = None) -> tuple[Turn, ...]:
         """One prompt with the last round's answers, the own one last (or first)."""
         slots = self._blocks(others, own, order or "others_first", latest=True)
-        return [*self.system_turn(), self.user("debate/fresh", documents=self.documents(), **slots)]
+        return (*self.system_turn(), self.user("debate/fresh", documents=self.documents(), **slots))
 
-    def summarise(self, others: Sequence[Message]) -> list[Turn]:
+    def summarise(self, others: Sequence[Message]) -> tuple[Turn, ...]:
         """The answers that are to be summed up."""
         heard = [Heard(message) for message in others]
         parts = self.prompts.render("debate/summarise", **self.slots(), others=heard)
-        return [*self.system_turn(), Turn("user", parts)]
+        return (*self.system_turn(), Turn("user", parts))
 
     def _revise(self, own: Message, others: Sequence[Message], *, last: bool, order: Order | None) -> Turn:
         if not others:  # a debate of one checks itself (Du et al.)
@@ -138,9 +139,10 @@ class View:
         """What questions of the task are like."""
         return self.question.get("description", "") if self._on("question_description") else ""
 
-    def documents(self) -> list[str]:
-        """What this agent knows."""
-        return documents_of(self.question, self.owner)
+    def documents(self, *, numbered: bool = False) -> list[str]:
+        """The passages that this agent knows, as it reads them; `numbered` from 1 where a scheme names them so."""
+        passages = passages_of(self.question, self.owner)
+        return [shown(passage, number if numbered else None) for number, passage in enumerate(passages, 1)]
 
     def system_turn(self, *of_scheme: Part) -> list[Turn]:
         """The scheme's own system prompt and the agent's, as far as there are any."""

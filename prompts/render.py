@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ class Prompts:
             PromptError: the pack is no folder, or a file in it is unknown or uses an unknown slot.
         """
         self._jinja = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-        self._texts = dict(_built_in())
+        self._texts = _files(BUILT_IN)
         self._slots = {name: _declared(text) for name, text in self._texts.items()}
         if pack is not None:
             self._texts |= self._read_pack(pack)
@@ -75,8 +74,7 @@ class Prompts:
     def _read_pack(self, pack: Path) -> dict[str, str]:
         if not pack.is_dir():
             raise PromptError(f"prompt pack {str(pack)!r} is no folder; give a folder with files like shared/answer.md")
-        files = {_name(path, pack): _text(path) for path in sorted(pack.rglob("*.md"))}
-        files = {name: text for name, text in files.items() if name.rsplit("/")[-1] != "README"}
+        files = _files(pack)
         if not files:
             raise PromptError(f"prompt pack {str(pack)!r} holds no .md file; expected e.g. shared/answer.md")
         for name, text in files.items():
@@ -96,14 +94,9 @@ class Prompts:
             raise PromptError(f"prompt file '{name}.md' of the pack leaves out the slot {slot!r}, so nothing is heard")
 
 
-@cache
-def _built_in() -> dict[str, str]:
-    paths = sorted(path for path in BUILT_IN.rglob("*.md") if path.name != "README.md")
-    return {_name(path, BUILT_IN): path.read_text(encoding="utf-8") for path in paths}
-
-
-def _name(path: Path, root: Path) -> str:
-    return path.relative_to(root).with_suffix("").as_posix()
+def _files(folder: Path) -> dict[str, str]:
+    paths = sorted(path for path in folder.rglob("*.md") if path.name != "README.md")
+    return {path.relative_to(folder).with_suffix("").as_posix(): _text(path) for path in paths}
 
 
 def _text(path: Path) -> str:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 LONGEST = 50_000  # characters; of a longer text the end is read, where an answer stands
@@ -52,11 +52,6 @@ class Structured:
     missing: Mapping[str, str]
     """Why a wanted field has no value, as the rest of a sentence: "is cut off"."""
 
-    @property
-    def complaint(self) -> str:
-        """One line for the request to repair; empty where nothing is missing."""
-        return "; ".join(f'"{name}" {why}' for name, why in self.missing.items())
-
 
 @dataclass(frozen=True)
 class _Value:
@@ -73,17 +68,14 @@ def read_json(text: str, wanted: Sequence[str], may_be_empty: Sequence[str] = ()
     without its end are read over; values that end with the text instead of with their sign are refused,
     since "12" may have been "125". Nested objects are not looked into. Of a field given twice the last counts.
     """
-    best, most = dict.fromkeys(wanted, _Value("", 0, "is missing: there is no JSON object")), 0
+    best = Structured({}, dict.fromkeys(wanted, "is missing: there is no JSON object"))
     for fields in _objects(text[-LONGEST:]):
         of = {name: fields.get(_plain(name), _Value("", 0, "is missing")) for name in wanted}
-        of = {name: _checked(value, name in may_be_empty) for name, value in of.items()}
-        score = sum(not value.why for value in of.values())
-        if score >= most:
-            best, most = of, score
-    return Structured(
-        {name: value.text for name, value in best.items() if not value.why},
-        {name: value.why for name, value in best.items() if value.why},
-    )
+        empty = {name: "" if value.text or name in may_be_empty else "is empty" for name, value in of.items()}
+        missing = {name: why for name, value in of.items() if (why := value.why or empty[name])}
+        if len(missing) <= len(best.missing):
+            best = Structured({name: of[name].text for name in of if name not in missing}, missing)
+    return best
 
 
 def read_confidence(stated: str | None) -> float | None:
@@ -94,10 +86,8 @@ def read_confidence(stated: str | None) -> float | None:
     it is: see `clamped`.
     """
     found = CONFIDENCE.fullmatch((stated or "").strip())
-    if found is None:
-        return None
-    value = float(found[1].replace(",", "."))
-    if math.isinf(value):  # hundreds of digits
+    value = float(found[1].replace(",", ".")) if found else math.inf
+    if found is None or math.isinf(value):  # hundreds of digits
         return None
     if found[3]:
         return value / int(found[3])
@@ -112,34 +102,23 @@ def clamped(confidence: float) -> float:
 def recalibrated(p: float) -> float:
     """The weight of a vote with stated confidence `p` (ReConcile, section 3); `p` is clamped to [0, 1]."""
     assert not math.isnan(p), "an unreadable confidence is None, not NaN"
-    if p >= 1.0:
-        return 1.0
-    if p >= 0.9:
-        return 0.8
-    if p >= 0.8:
-        return 0.5
-    return 0.3 if p > 0.6 else 0.1
+    weights = ((1.0, 1.0), (0.9, 0.8), (0.8, 0.5))
+    return next((weight for least, weight in weights if p >= least), 0.3 if p > 0.6 else 0.1)
 
 
 def _plain(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
-def _checked(value: _Value, may_be_empty: bool) -> _Value:
-    return value if value.why or value.text or may_be_empty else _Value("", value.end, "is empty")
-
-
-def _objects(text: str) -> list[dict[str, _Value]]:
+def _objects(text: str) -> Iterator[dict[str, _Value]]:
     """The fields of every outermost object, by plain names, in the order of the text."""
-    objects, retries = [], 0
-    start = START.search(text)
+    start, retries = START.search(text), 0
     while start:
         fields, end = _fields(text, start.end())
-        objects.append(fields)
+        yield fields
         if end < 0:  # a string that begins there is never closed: what was meant may come after
             end = -end if (retries := retries + 1) <= RETRIES else len(text)
         start = START.search(text, end)
-    return objects
 
 
 def _fields(text: str, at: int) -> tuple[dict[str, _Value], int]:

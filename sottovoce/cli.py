@@ -120,8 +120,9 @@ def list_() -> None:
     for name in SCHEMES:
         typer.echo(f"{name.replace('_', '-'):18}{(SETTINGS[name].__doc__ or '').splitlines()[0]}")
     typer.echo()
-    for name, info in (("protocol", Settings.model_fields["protocol"]), ("kind", Asked.model_fields["kind"])):
-        typer.echo(f"{'--' + name:18}{', '.join(get_args(info.annotation))}: {info.description}")
+    protocol, kind = Settings.model_fields["protocol"], Asked.model_fields["kind"]
+    typer.echo(f"{'--protocol':18}{', '.join(get_args(protocol.annotation))}: {protocol.description}")
+    typer.echo(f"{'--kind':18}{kind.description}")
 
 
 @app.command()

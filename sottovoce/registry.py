@@ -7,7 +7,7 @@ read when a name is asked for that is not known otherwise, or when all names are
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
@@ -46,6 +46,9 @@ class Registry(Generic[Thing]):
         """All names: ours in their order, then those that were registered or come as entry points."""
         return list(dict.fromkeys([*self._paths, *self._known, *self._entries()]))
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names())
+
     def __contains__(self, name: object) -> bool:
         return name in self._paths or name in self._known or name in self._entries()
 
@@ -72,4 +75,3 @@ class Registry(Generic[Thing]):
 
     def _entries(self) -> dict[str, EntryPoint]:
         return {entry.name: entry for entry in entry_points(group=self.group)}
-

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from functools import cache
-from pathlib import Path
 from typing import Any
 
-import pytest
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 from torch import nn
@@ -18,7 +16,6 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Edit, Ids, LoadedModel, Reply, Request, Rows, Sampling, Stop, assemble
 from sottovoce.models.request import Piece
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"
 FLOAT32 = 2e-5  # of the largest magnitude: what another order of float32 sums may change (the engine's promise)
 GREEDY = Sampling()
 
@@ -78,14 +75,6 @@ LIMITED: dict[str, dict[str, Any]] = {  # families that can take part in some pr
     "gemma4_text": {**PER_LAYER, "global_head_dim": 8},
 }
 LONGROPE = {"rope_type": "longrope", "short_factor": [1.0] * 4, "long_factor": [4.0] * 4, "rope_theta": 1e4}
-
-
-def shared(name: str) -> Path:
-    """A file or folder of the data beside the repository; skips the test where it is absent."""
-    path = SHARED / name
-    if not path.exists():
-        pytest.skip(f"needs ../shared/data/{name}, which is no part of the repository")
-    return path
 
 
 @cache

@@ -3,6 +3,7 @@
 Nothing here imports torch or langgraph: the command line reads it to print its help.
 """
 
+from sottovoce.channels.options import first_wrong
 from sottovoce.nodes.settings.alone import SelfConsistency, Single
 from sottovoce.nodes.settings.base import (
     COMPONENTS,
@@ -12,7 +13,6 @@ from sottovoce.nodes.settings.base import (
     AnyModel,
     AnySettings,
     Settings,
-    first_wrong,
     validated,
 )
 from sottovoce.nodes.settings.cmd import CMD

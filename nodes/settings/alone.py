@@ -24,10 +24,6 @@ class SelfConsistency(Settings):
         """sample_1 .. sample_k."""
         return [f"sample_{i + 1}" for i in range(self.samples)]
 
-    def layout(self) -> tuple[str, ...]:
-        """A node for each sample."""
-        return (f"{self.samples} samples",)
-
     @model_validator(mode="after")
     def _of_one_agent(self) -> SelfConsistency:
         for field in ("model", "temperature", "system"):

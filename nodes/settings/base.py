@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
+import json
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ModelWrapValidatorHandler,
+    ValidationError,
+    field_validator,
+    model_validator,
+)
 
-from sottovoce.channels.message import LONGEST_REPLY
-from sottovoce.errors import UsageError
+from sottovoce.channels.options import CipherOptions, StateOptions, first_wrong
+from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.errors import UsageError, choose
 from sottovoce.sizes import Size
 
-Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
-
+LONGEST_REPLY = 512  # tokens, of the debates in SDE (arXiv 2506.19209)
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
-OF_LOADING = ("dtype", "device", "thinking", "memory", "exact")
+OF_LOADING = ("dtype", "device", "memory", "thinking", "exact")
+OF_PROTOCOL = tuple(CipherOptions.model_fields | StateOptions.model_fields)
+EACH = ("model", "temperature", "system", "dtype", "device", "memory")
+"""One value for all agents, or one each."""
 COMPONENTS = ("question_description", "answer_description", "demonstrations", "chain_of_thought")
-OF_PROTOCOL = ("compat", "layers", "inject", "allow_other_weights", "partial", "partial_at", "threshold")
+
+Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 
-class Settings(BaseModel):
-    """What every scheme can be told."""
+def _pairs(given: Any) -> Any:  # Any: as it was given
+    """NAME=VALUE as a command line has it, values in JSON where they are; a mapping as it is."""
+    if not isinstance(given, list):
+        return given
+    split = [str(text).partition("=") for text in given]
+    if wrong := next((text for text, (_, sign, _) in zip(given, split, strict=True) if not sign), None):
+        raise UsageError(f"option is {wrong!r}; expected NAME=VALUE, or AGENT.NAME=VALUE for one agent")
+    return {name: _plain(value) for name, _, value in split}
+
+
+def _plain(value: str) -> Any:  # Any: JSON
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+class Settings(CipherOptions, StateOptions):
+    """What every scheme can be told. Options of our protocols stand here as fields of their own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    protocol: Literal["nl", "cipher", "sde", "hidden"] = Field(
-        default="nl", description="what a message carries: words, mean embeddings, state deltas, or raw states"
+    protocol: str = Field(
+        default="nl",
+        description="what a message carries: words, mean embeddings, state deltas, or raw states",
+        json_schema_extra=lambda schema: schema.update(enum=[*PROTOCOLS.names()]),
+    )
+    option: Annotated[dict[str, Any], BeforeValidator(_pairs)] = Field(  # Any: each protocol's own
+        default={}, description="NAME=VALUE for the protocol, or AGENT.NAME=VALUE for one agent"
     )
     model: list[str] = Field(
         default=["bundled"],
@@ -47,60 +84,38 @@ class Settings(BaseModel):
     answer_description: bool = Field(default=True, description="ask for the form of the answer")
     demonstrations: bool = Field(default=True, description="show the task's worked examples, if it has any")
     chain_of_thought: bool = Field(default=True, description="ask for the steps before the answer")
-    compat: Literal["paper", "reference"] = Field(
-        default="paper", description="follow the papers, or their published code"
-    )
-    layers: list[Annotated[int, Field(ge=0)]] = Field(default=[], description="sde, hidden: decoder layers, 0-based")
-    inject: Literal["latest", "all"] = Field(
-        default="latest", description="sde, hidden: which messages carry their states"
-    )
-    allow_other_weights: bool = Field(
-        default=False, description="sde, hidden: let models of equal shape exchange states"
-    )
-    partial: Literal["entropy", "entropy_reversed", "max", "max_reversed"] | None = Field(
-        default=None, description="cipher: average only where uncertain (or certain), else one token"
-    )
-    partial_at: Literal["one", "generation"] = Field(
-        default="one", description="cipher: take the criterion of --partial at temperature one, or the generation's"
-    )
-    threshold: float | None = Field(
-        default=None, allow_inf_nan=False, description="cipher: of --partial, nats or probability"
-    )
     fallback: Literal["error", "nl"] = Field(
         default="error", description="edges that the protocol cannot carry: refuse, or words"
     )
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="of the models' weights"
+    dtype: list[Dtype] = Field(default=["auto"], description="of the models' weights; one for all, or one each")
+    device: list[str] = Field(
+        default=["auto"], description="auto, cpu, cuda, cuda:1, mps, or map (spread over all); one for all, or one each"
     )
-    device: str = Field(default="auto", description="auto, cpu, cuda, cuda:1, mps, or map (spread over all devices)")
+    memory: list[Size] = Field(
+        default=[],
+        description="for keys and values of a model, like 4GB; one for all, or one each; else a share of what is free",
+    )
     thinking: bool | None = Field(
         default=None, description="the switch of the models' chat templates; else as each has it"
-    )
-    memory: Size | None = Field(
-        default=None, description="for keys and values of each model, like 4GB; else a share of what is free"
     )
     exact: bool = Field(default=False, description="equal bits whatever else runs; slower, and for float32 on a CPU")
 
     discusses: ClassVar[bool] = False
     """Whether its agents hear one another."""
-    warmth: ClassVar[float | None] = None
-    """The scheme's own temperature where none was set; None leaves it to the models."""
+    default_temperature: ClassVar[float | None] = None
+    """The scheme's own where none was set; None leaves it to the models."""
 
     def speakers(self) -> list[str]:
-        """The agents that discuss, in order."""
-        return ["agent_1"]
+        """The agents that discuss, in order: agent_1 .. agent_n, of a scheme that has a field `agents`."""
+        return [f"agent_{i + 1}" for i in range(getattr(self, "agents", 1))]
 
-    def staff(self) -> list[str]:
-        """Who hears the agents and is not one of them: moderator, judge, secretary."""
+    def others(self) -> list[str]:
+        """Who has a model and does not discuss, each named by its role: moderator, judge, secretary."""
         return []
 
     def names(self) -> list[str]:
-        """Everybody with a model: the agents that discuss, then the staff."""
-        return [*self.speakers(), *self.staff()]
-
-    def groups(self) -> list[list[str]]:
-        """Who discusses together; one group unless a scheme divides its agents."""
-        return [self.speakers()]
+        """Everybody with a model: the agents that discuss, then the others."""
+        return [*self.speakers(), *self.others()]
 
     def edges(self) -> list[tuple[str, str]]:
         """Who hears whose messages, as (speaker, hearer), over the whole discussion."""
@@ -109,12 +124,12 @@ class Settings(BaseModel):
         return [(speaker, hearer) for speaker in self.speakers() for hearer in self.names() if speaker != hearer]
 
     def owners(self) -> list[str] | None:
-        """Whom private documents may belong to, the staff among them; None where one agent reads them all."""
+        """Whom private documents may belong to; None where one agent reads them all."""
         return self.names() if self.discusses else None
 
-    def layout(self) -> tuple[str, ...]:
+    def topology(self) -> tuple[str, ...]:
         """What a graph's nodes and edges are made for: a run cannot change it."""
-        return ()
+        return (f"{len(self.speakers())} agents",)
 
     def needs(self) -> dict[str, str]:
         """Fields without which a question cannot be discussed, and what for."""
@@ -127,32 +142,40 @@ class Settings(BaseModel):
     def each(self, field: str) -> list[Any]:  # Any: the field's own type
         """A per-agent field, one value for each of `names`; [] where none was given.
 
-        One value goes to all. One for each agent that discusses leaves the staff the first agent's, but
+        One value goes to all. One for each agent that discusses leaves the others the first agent's, but
         no system prompt: that was meant for an agent.
 
         Raises:
             UsageError: the number of values fits neither.
         """
-        values, n, staff = list(getattr(self, field)), len(self.speakers()), len(self.staff())
-        if len(values) in (0, n + staff):
+        values, n, more = list(getattr(self, field)), len(self.speakers()), len(self.others())
+        if len(values) in (0, n + more):
             return values
         if len(values) == 1:
-            return values * (n + staff)
+            return values * (n + more)
         if len(values) == n:
-            return values + ["" if field == "system" else values[0]] * staff
-        asked = f"{n} agents" + (f" and {', '.join(self.staff())}" if staff else "")
+            return values + ["" if field == "system" else values[0]] * more
+        asked = f"{n} agents" + (f" and {', '.join(self.others())}" if more else "")
         raise UsageError(f"{field} has {len(values)} values for {asked}; give one for all, or one each")
+
+    def of(self, field: str, agent: str) -> Any:  # Any: the field's own type
+        """One agent's value of a per-agent field; None where none was given."""
+        values = self.each(field)
+        return values[self.names().index(agent)] if values else None
 
     @staticmethod
     def of_models() -> set[str]:
         """The settings that make a model: one that is given as an object brings its own."""
-        return {"model", "max_tokens", *OF_LOADING, *OF_SAMPLING, *OF_PROTOCOL}
+        return {"model", "max_tokens", "option", *OF_LOADING, *OF_SAMPLING, *OF_PROTOCOL}
 
-    def protocol_options(self) -> dict[str, Any]:  # Any: each protocol's own options
-        """The options set for the protocol, without those left at their defaults."""
+    def options(self, agent: str) -> dict[str, Any]:  # Any: each protocol's own options
+        """The options set for an agent's protocol: fields that are not at their defaults, then `option`'s."""
         fields = type(self).model_fields
-        changed = {name: getattr(self, name) for name in OF_PROTOCOL if getattr(self, name) != fields[name].default}
-        return {name: tuple(value) if isinstance(value, list) else value for name, value in changed.items()}
+        found = {name: getattr(self, name) for name in OF_PROTOCOL if getattr(self, name) != fields[name].default}
+        for name, value in sorted(self.option.items(), key=lambda pair: "." in pair[0]):  # an agent's own come last
+            owner, dot, own = name.rpartition(".")
+            found |= {own: value} if not dot or owner == agent else {}
+        return found
 
     @model_validator(mode="wrap")
     @classmethod
@@ -163,12 +186,22 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise UsageError(first_wrong(error, cls.__name__)) from error
 
+    @field_validator("protocol")
+    @classmethod
+    def _known(cls, protocol: str) -> str:
+        if protocol not in PROTOCOLS:
+            raise UsageError(choose("protocol", protocol, PROTOCOLS.names()))
+        return protocol
+
     @model_validator(mode="after")
     def _one_or_each(self) -> Settings:
-        for field in ("model", "temperature", "system"):
+        for field in EACH:
             self.each(field)
         if not self.model:
             raise UsageError("no model was given; expected 'bundled', a folder or a hub id")
+        for owner in (name.rpartition(".")[0] for name in self.option):
+            if owner and owner not in self.names():
+                raise UsageError(choose("agent among the options:", owner, self.names()))
         return self
 
 
@@ -186,11 +219,3 @@ def validated(kind: type[AnyModel], values: dict[str, Any]) -> AnyModel:  # Any:
         return kind.model_validate(values)
     except ValidationError as error:
         raise UsageError(first_wrong(error, kind.__name__)) from error
-
-
-def first_wrong(error: ValidationError, whole: str) -> str:
-    """One line about the first value that does not fit; `whole` names what has no field of its own."""
-    first = error.errors()[0]
-    where, message = ".".join(str(step) for step in first["loc"]) or whole, str(first["msg"])
-    expected = message.removeprefix("Input should be ")
-    return f"{where} is {first['input']!r}: {message if expected == message else 'expected ' + expected}"

@@ -33,7 +33,7 @@ class CMD(Settings):
     """Groups discuss in full, and hear of other groups only how many hold which view (CMD, arXiv 2402.18272)."""
 
     discusses: ClassVar[bool] = True
-    warmth: ClassVar[float | None] = 0.25
+    default_temperature: ClassVar[float | None] = 0.25
 
     agents: int = Field(default=6, ge=1, description="how many agents, in groups of at most three")
     rounds: int = Field(default=3, ge=1, description="answers of each agent, the first included")
@@ -43,11 +43,7 @@ class CMD(Settings):
     )
     strict: bool = Field(default=False, description="refuse numbers of agents that three does not divide, as published")
 
-    def speakers(self) -> list[str]:
-        """agent_1 .. agent_n."""
-        return [f"agent_{i + 1}" for i in range(self.agents)]
-
-    def staff(self) -> list[str]:
+    def others(self) -> list[str]:
         """The secretary, who is asked at a tie alone."""
         return [SECRETARY] if self.secretary else []
 
@@ -62,9 +58,9 @@ class CMD(Settings):
         within = [(one, other) for group in self.groups() for one in group for other in group if one != other]
         return [*within, *((agent, SECRETARY) for agent in self.speakers())]
 
-    def layout(self) -> tuple[str, ...]:
+    def topology(self) -> tuple[str, ...]:
         """A node for each agent, and one for a secretary or for higher levels."""
-        return f"{self.agents} agents", "a secretary" if self.secretary else "representatives"
+        return *super().topology(), "a secretary" if self.secretary else "representatives"
 
     @model_validator(mode="after")
     def _sends_whom(self) -> CMD:

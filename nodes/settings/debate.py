@@ -38,13 +38,9 @@ class Debate(Settings):
         default="all", description="who speaks last: all, or only the deciding agent"
     )
 
-    def speakers(self) -> list[str]:
-        """agent_1 .. agent_n."""
-        return [f"agent_{i + 1}" for i in range(self.agents)]
-
-    def layout(self) -> tuple[str, ...]:
+    def topology(self) -> tuple[str, ...]:
         """A node for each agent, and one for a shared summary."""
-        return f"{self.agents} agents", f"{'a' if self.summarise == 'shared' else 'no'} shared summary"
+        return *super().topology(), f"{'a' if self.summarise == 'shared' else 'no'} shared summary"
 
     def roles(self) -> dict[str, Role]:
         """What each agent plays."""

@@ -19,14 +19,10 @@ class MesSync(Settings):
     depth: int = Field(default=100, ge=1, description="rounds, at most: a rule that is not over by then is refused")
     secretary: bool = Field(default=False, description="ask a secretary at a tie")
 
-    def speakers(self) -> list[str]:
-        """agent_1 .. agent_n."""
-        return [f"agent_{i + 1}" for i in range(self.agents)]
-
-    def staff(self) -> list[str]:
+    def others(self) -> list[str]:
         """The secretary, who is asked at a tie alone."""
         return [SECRETARY] if self.secretary else []
 
-    def layout(self) -> tuple[str, ...]:
+    def topology(self) -> tuple[str, ...]:
         """A node for each agent, and one for a secretary."""
-        return f"{self.agents} agents", f"{'a' if self.secretary else 'no'} secretary"
+        return *super().topology(), f"{'a' if self.secretary else 'no'} secretary"

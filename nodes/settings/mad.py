@@ -15,7 +15,7 @@ class MAD(Settings):
     """Two sides argue in turn before a moderator, who ends it; a judge decides if it does not (Liang et al. 2023)."""
 
     discusses: ClassVar[bool] = True
-    warmth: ClassVar[float | None] = 0.0
+    default_temperature: ClassVar[float | None] = 0.0
 
     agents: int = Field(default=2, ge=2, description="how many debaters; moderator and judge come on top")
     rounds: int = Field(default=3, ge=1, description="rounds, at most: the moderator may end it after any")
@@ -34,10 +34,6 @@ class MAD(Settings):
         """affirmative, negative, then debater_3 .. debater_n, in the order in which they speak."""
         return [*SIDES, *(f"debater_{i + 1}" for i in range(2, self.agents))]
 
-    def staff(self) -> list[str]:
+    def others(self) -> list[str]:
         """The moderator, and the judge who is asked where it names no answer."""
         return ["moderator", "judge"]
-
-    def layout(self) -> tuple[str, ...]:
-        """A node for each debater."""
-        return (f"{self.agents} debaters",)

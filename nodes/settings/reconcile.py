@@ -27,14 +27,6 @@ class ReConcile(Settings):
         default="all", description="where they are shown: in every phase, or not before the first answer"
     )
 
-    def speakers(self) -> list[str]:
-        """agent_1 .. agent_n."""
-        return [f"agent_{i + 1}" for i in range(self.agents)]
-
-    def layout(self) -> tuple[str, ...]:
-        """A node for each agent."""
-        return (f"{self.agents} agents",)
-
     @model_validator(mode="after")
     def _samples_fit(self) -> ReConcile:
         self.each("convincing")

@@ -6,11 +6,12 @@ from dataclasses import replace
 import pytest
 import torch
 
-from sottovoce.channels.cipher import Cipher, Partial, Weights
+from sottovoce.channels.cipher import Cipher, Weights
 from sottovoce.channels.message import Heard, PayloadRef, Turn
 from sottovoce.channels.nl import NL
+from sottovoce.channels.options import CompatName, Partial
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import CompatName, Speech
+from sottovoce.channels.protocol import Speech
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ProtocolError, UsageError
 from sottovoce.models import Ids, LoadedModel, Request, Rows, Sampling, assemble
@@ -106,10 +107,11 @@ def test_the_reference_stops_at_the_tokenizers_end_alone() -> None:
     assert lower(loaded, Cipher(compat="reference")).stop.ids == (2,)
 
 
-def test_cipher_applies_no_processor_but_the_temperature() -> None:
+def test_cipher_applies_no_processor_but_the_temperature_and_says_what_it_ignores() -> None:
     loaded = tiny_loaded()
     plain = lower(loaded, Cipher(), 0.8)
-    cut = replace(plain, sampling=Sampling(0.8, top_p=0.1, top_k=1, repetition_penalty=2.0, seed=5))
+    changed = dict(zip(Cipher.ignores, (0.1, 1, 2.0), strict=True))
+    cut = replace(plain, sampling=Sampling(0.8, seed=5, **changed))  # type: ignore[arg-type]  # its fields, by name
 
     found, expected = loaded.engine.run(cut), loaded.engine.run(plain)
 
@@ -174,6 +176,38 @@ def test_the_reference_marks_what_reaches_the_level_instead_of_one_token() -> No
     assert by_max(logits, hot).tolist() == [[0, 0, 0]]  # T > 1: nothing reaches the largest p at T = 1
     assert by_max(logits, cold).tolist() == [[1, 0, 0]]
     assert by_entropy(logits, hot).tolist() == [[0, 0, 0]]  # compares a probability with an entropy
+
+
+@pytest.mark.parametrize("true_one_hot", [True, False])
+@pytest.mark.parametrize(
+    ("criterion", "averages"),
+    [("entropy", True), ("max", True), ("entropy_reversed", False), ("max_reversed", False)],
+)
+def test_a_level_equal_to_the_threshold_counts_as_uncertain(
+    criterion: Partial, averages: bool, true_one_hot: bool
+) -> None:
+    logits = torch.tensor([[3.0, 1.0, 0.0]])
+    p = logits.softmax(-1)
+    level = p.max() if criterion.startswith("max") else -(p * p.log()).sum()
+
+    found = Weights(criterion, level.item(), true_one_hot=true_one_hot)(logits, p)
+
+    assert torch.equal(found, p) == averages
+
+
+def test_several_ones_of_the_references_mask_are_averaged_and_told_as_the_nearest_token() -> None:
+    loaded = tiny_loaded()
+    masked = Cipher(compat="reference", partial="max", threshold=0.0)  # every p exceeds 0: it never averages
+    reply = loaded.engine.run(lower(loaded, masked, 0.3))
+    table, rows = loaded.table, reply.rows[loaded.table.key]
+    assert reply.sparse is not None
+    several = [i for i, weights in enumerate(reply.sparse.weights) if 1 < (weights == 1).sum() < len(weights)]
+
+    assert any(table.nearest(rows[i : i + 1]).item() != reply.sparse.ids[i].min() for i in several)
+    for i in several:
+        marked = reply.sparse.ids[i][reply.sparse.weights[i] == 1]
+        assert close(rows[i], table.rows[marked].sum(0))
+        assert reply.ids[i] == table.nearest(rows[i : i + 1]).item()
 
 
 @pytest.mark.parametrize("criterion", ["max", "max_reversed"])

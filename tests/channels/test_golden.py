@@ -22,7 +22,7 @@ from sottovoce.channels.protocol import Speech
 from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import Ids, LoadedModel, Record, Reply, Request, Sampling, Stop, load
-from tests.support import SHARED, shared
+from tests.shared import SHARED, shared
 
 TRACES = "golden/traces"
 NAMES = sorted(path.stem for path in (SHARED / TRACES).glob("*.json") if path.stem != "forward")

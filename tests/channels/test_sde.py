@@ -111,7 +111,7 @@ def test_older_messages_carry_their_states_only_where_all_are_injected(store: Pa
 def test_own_messages_never_carry_states(store: PayloadStore, inject: str) -> None:
     message = say(SDE(), MIND, store)
 
-    assert hear(SDE(inject=inject), MIND, store, Heard(message, own=True)).edits == ()  # type: ignore[arg-type]
+    assert hear(SDE(inject=inject), MIND, store, Heard(message, own=True)).edits == ()
 
 
 def test_messages_of_another_protocol_are_heard_without_states(store: PayloadStore) -> None:

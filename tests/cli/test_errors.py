@@ -36,7 +36,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["debate", "--rounds", "two"], "rounds is 'two': expected a valid integer, unable to parse string as an integer"),
         (["debate", "--temperature", "-1"], "temperature.0 is '-1': expected greater than or equal to 0"),
         (["debate", "--layers", "-1"], "layers.0 is '-1': expected greater than or equal to 0"),
-        (["debate", "--kind", "letter"], "kind is 'letter': expected 'number', 'option', 'yes_no', 'label' or 'text'"),
+        (["debate", "--kind", "letter"], "unknown kind of answer 'letter'; choose from: label, number, option, text, yes_no"),
         (["debate", ""], "the question is empty; give a text to discuss"),
         (["single", "  \n "], "the question is empty; give a text to discuss"),
         (["debate", "2 + 2?", "--sample", "split/3"], "a question and --sample were given; give one of them"),

@@ -17,11 +17,11 @@ EXACT: Any = {"exact": True, "device": "cpu", "rounds": 2, "max_tokens": 40}  # 
 
 
 def said(state: State) -> list[tuple[object, str, tuple[int, ...], str]]:
-    """Every message: its key, its words, its ids, and the digest of all that it carries."""
+    """Every message: its place, its words, its ids, and the digest of all that it carries."""
     found: list[tuple[object, str, tuple[int, ...], str]] = []
     for message in board(state):
         assert message.payload is not None
-        found.append((message.key, message.text, message.payload.load().ids, message.payload.sha256))
+        found.append((message.place, message.text, message.payload.load().ids, message.payload.sha256))
     return found
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.channels.message import Heard, Message, Part, Turn
-from sottovoce.nodes.state import Question
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
 
@@ -39,7 +39,7 @@ def wording(turn: Turn) -> list[str]:
 
 
 def test_at_first_an_agent_sees_the_question_alone() -> None:
-    assert view().independent() == [Turn("user", (f"What is 14 + 3?\n{FORM}",))]
+    assert view().independent() == (Turn("user", (f"What is 14 + 3?\n{FORM}",)),)
 
 
 def test_a_system_prompt_stands_before_every_shape() -> None:
@@ -84,7 +84,7 @@ def test_nobody_reads_the_target() -> None:
 
 @pytest.mark.parametrize("kind", ["number", "option", "yes_no", "label", "text"])
 def test_the_form_of_the_answer_and_the_choices_are_asked_for_at_the_end(kind: str) -> None:
-    question: Question = {**QUESTION, "kind": kind, "choices": ["(A) 17", "(B) 18"]}  # type: ignore[typeddict-item]
+    question: Question = {**QUESTION, "kind": kind, "choices": ["(A) 17", "(B) 18"]}
     (form,) = Prompts().render(f"answers/{kind}", steps=True)
 
     for turns in (view(question).independent(), view(question).fresh(message("agent_1"), [message("agent_2")])):

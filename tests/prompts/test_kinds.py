@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.prompts.answers import KINDS, Kind, normalise, placeholder, read, read_field, read_value, same
+from sottovoce.prompts.kinds import KINDS, normalise, placeholder, read, read_field, read_value, same
 from sottovoce.prompts.render import BUILT_IN, Prompts
-from tests.support import shared
+from tests.shared import shared
 
 CHOICES = ["(A) blue", "(B) red", "(C) The green one", "(D) 7"]
 DIGITS = "9" * 400  # beyond what a float holds
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_what_a_form_asks_for_is_read_back(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", KINDS.names())
+def test_what_a_form_asks_for_is_read_back(kind: str) -> None:
     (form,) = Prompts().render(f"answers/{kind}", steps=True)
     expected = {"number": None, "option": "A", "yes_no": "no", "label": "unknown", "text": "Paris"}
     assert isinstance(form, str)
@@ -24,7 +24,7 @@ def test_what_a_form_asks_for_is_read_back(kind: Kind) -> None:
 
 
 def test_there_is_a_form_for_every_kind_and_no_other() -> None:
-    assert sorted(path.stem for path in (BUILT_IN / "answers").glob("*.md")) == sorted(KINDS)
+    assert sorted(path.stem for path in (BUILT_IN / "answers").glob("*.md")) == sorted(KINDS.names())
 
 
 @pytest.mark.parametrize(
@@ -190,7 +190,7 @@ def test_texts(text: str, answer: str | None) -> None:
         (None, None, "text", False),  # two that do not know do not agree
     ],
 )
-def test_when_two_answers_are_the_same(left: str | None, right: str | None, kind: Kind, agree: bool) -> None:
+def test_when_two_answers_are_the_same(left: str | None, right: str | None, kind: str, agree: bool) -> None:
     assert same(left, right, kind) == same(right, left, kind) == agree
 
 
@@ -247,7 +247,7 @@ def test_a_letter_that_no_choice_has_is_no_vote(text: str) -> None:
     assert read(text, "option", ["red", "blue"]) is None
 
 
-FIELDS: list[tuple[str, Kind, str | None]] = [
+FIELDS: list[tuple[str, str, str | None]] = [
     ("22", "number", "22"),
     ("The answer is 22.", "number", "22"),
     ("22 apples", "number", "22"),
@@ -279,12 +279,12 @@ FIELDS: list[tuple[str, Kind, str | None]] = [
 
 
 @pytest.mark.parametrize(("given", "kind", "answer"), FIELDS)
-def test_a_field_of_a_form_is_the_answer_as_a_whole(given: str, kind: Kind, answer: str | None) -> None:
+def test_a_field_of_a_form_is_the_answer_as_a_whole(given: str, kind: str, answer: str | None) -> None:
     assert read_value(given, kind, ["red", "green", "blue"]) == answer
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_the_form_s_own_words_are_no_answer(kind: Kind) -> None:
+@pytest.mark.parametrize("kind", KINDS.names())
+def test_the_form_s_own_words_are_no_answer(kind: str) -> None:
     words = placeholder({"kind": kind})
     assert read_field(words, {"kind": kind}) is None and read_field(words.capitalize() + ".", {"kind": kind}) is None
     assert read_field("Close with N.", {"kind": "text", "answer_description": "close with N"}) is None
@@ -304,7 +304,7 @@ def test_the_form_s_own_words_are_no_answer(kind: Kind) -> None:
         ("Not enough info", "not  enough info", "label", True),
     ],
 )
-def test_signs_that_tell_answers_apart_are_kept(left: str, right: str, kind: Kind, equal: bool) -> None:
+def test_signs_that_tell_answers_apart_are_kept(left: str, right: str, kind: str, equal: bool) -> None:
     assert same(left, right, kind) is equal
 
 

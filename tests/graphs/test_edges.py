@@ -14,7 +14,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ContextOverflow, ModelError, ProtocolError, UsageError
 from sottovoce.models import LoadedModel, Request, Rows, assemble
-from sottovoce.nodes.company import Company
+from sottovoce.nodes.context import Contexts
 from sottovoce.nodes.settings import Debate
 from tests.graphs.support import board, calls, debating, held
 from tests.support import tiny_model, tiny_tokenizer
@@ -22,8 +22,10 @@ from tests.support import tiny_model, tiny_tokenizer
 
 @cache
 def loaded(name: str, **config: Any) -> LoadedModel:
-    """Models that differ in weights (`config` in shape), over one vocabulary."""
-    return assemble(name, tiny_model(seed=len(name), max_position_embeddings=4096, **config), tiny_tokenizer())
+    """Models that differ in weights (`config` in shape), over one vocabulary; greedy, they never say nothing."""
+    model = tiny_model(seed=len(name), max_position_embeddings=4096, **config)
+    model.get_output_embeddings().weight.data[[0, 2]] = 0  # its end-of-sequence ids, never the largest logit
+    return assemble(name, model, tiny_tokenizer())
 
 
 @cache
@@ -55,10 +57,8 @@ class Recording(HookedChatModel):
 
 
 def agents(protocol: str, store: PayloadStore, *loaded_models: LoadedModel, **options: Any) -> dict[str, Recording]:
-    return {
-        f"agent_{i + 1}": Recording(protocol=protocol, preloaded=loaded, store=store, max_tokens=5, options=options)
-        for i, loaded in enumerate(loaded_models)
-    }
+    greedy: Any = {"protocol": protocol, "store": store, "temperature": 0.0, "max_tokens": 5, "options": options}
+    return {f"agent_{i + 1}": Recording(preloaded=loaded, **greedy) for i, loaded in enumerate(loaded_models)}
 
 
 # Hosted models
@@ -243,7 +243,7 @@ async def test_tokens_stream_out_of_the_graph_with_their_agent(folder: str, stor
 def test_given_models_keep_their_payloads_in_the_run_s_store(store: PayloadStore) -> None:
     model = HookedChatModel(preloaded=loaded("a"), protocol="sde", max_tokens=6)
     (first, *_) = board(held(debating(model, store=store, rounds=1)))
-    assert first.payload and store.get(first.payload.sha256)
+    assert first.payload and store.get(first.payload.sha256) is not None
 
 
 def test_a_context_that_does_not_fit_is_one_line(store: PayloadStore) -> None:
@@ -260,9 +260,9 @@ def test_settings_that_make_a_model_are_refused_beside_given_ones() -> None:
 
 
 def test_options_of_engine_and_template_reach_every_agent(folder: str) -> None:
-    settings = Debate(model=[folder], agents=3, exact=True, memory=64_000_000, thinking=False)
-    stage = Company(Debate, settings).stage({"settings": settings.model_dump(mode="json")})  # type: ignore[typeddict-item]  # no more is read
-    for model in stage.models.values():
+    settings = Debate(model=[folder], agents=3, exact=True, memory=[64_000_000], thinking=False)
+    run = Contexts(Debate, settings).of({"settings": settings.model_dump(mode="json")})  # type: ignore[typeddict-item]  # no more is read
+    for model in run.models.values():
         assert isinstance(model, HookedChatModel)
         assert (model.exact, model.memory, model.thinking) == (True, 64_000_000, False)
 

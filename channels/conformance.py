@@ -1,0 +1,477 @@
+"""Tests that tell whoever writes a protocol whether it keeps the promises that graphs, agents and engine rely on.
+
+Subclass `ProtocolTests` in a test file, name the protocol, and run pytest (or mix in
+`unittest.TestCase`: nothing here imports pytest):
+
+    from sottovoce.channels.conformance import ProtocolTests
+
+    class TestWhisper(ProtocolTests):
+        protocol = Whisper()
+        refuses = ("other vocabulary",)  # the edges that its `check` refuses
+
+It needs no files and no network: the bundled model speaks and hears, beside three models made in
+memory that differ from it in weights, shape or vocabulary. A failing test says what was found, what
+was expected and what to do; one that does not apply is skipped with the reason. A promise that a
+protocol cannot keep is a test that it overrides, with `pytest.mark.xfail(reason=...)`.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import fields, replace
+from functools import cache, cached_property
+from itertools import count, pairwise, permutations, zip_longest
+from typing import Any, Literal
+from unittest import SkipTest  # pytest reads it as a skip
+
+import torch
+from tokenizers import Tokenizer
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
+
+from sottovoce.channels.cipher import Cipher
+from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.nl import NL
+from sottovoce.channels.payload import Payload
+from sottovoce.channels.protocol import COMPAT, Protocol, Speech
+from sottovoce.channels.sde import SDE, Hidden
+from sottovoce.channels.store import PayloadRef
+from sottovoce.errors import PayloadError, ProtocolError, UsageError
+from sottovoce.models import Ids, LoadedModel, Reply, Request, Rows, Sampling, assemble, load
+from sottovoce.models.chat import ChatTurn
+from sottovoce.models.request import Stats
+from sottovoce.models.table import tensor_digest
+
+Difference = Literal["other weights", "other shape", "other vocabulary"]
+"""How a hearer differs from the speaker; each keeps the rest, except that weights differ in all three."""
+DIFFERENCES: tuple[Difference, ...] = ("other weights", "other shape", "other vocabulary")
+
+QUESTION, OTHER_QUESTION = "What is 14 + 3 * 5 - 7?", "What is 8 * 9 + 1?"
+BEFORE, AFTER = "Another agent answered:\n", "\nWhat is right?"
+WORDS = 8  # tokens that an agent of these tests may say
+ENOUGH = 4  # tokens that a message needs so that a part of it can be heard
+WARM = 1.5  # the bundled model is sure of sums: warm enough for means that are no table rows
+SPREAD = 0.1  # of the random weights; the default 0.02 leaves a distribution nearly flat
+FLOAT32 = 2e-5  # of the largest magnitude: what another order of float32 sums may change (the engine's promise)
+
+
+class ProtocolTests:
+    """What every protocol promises; a subclass sets the attributes, and overrides what it must."""
+
+    refuses: Collection[Difference] = ()
+    """Between which models `check` refuses an edge, by how the hearer differs from the speaker."""
+    retokenises: bool = False
+    """True where a heard message and the words around it are made tokens of together, as text (nl's `reference`)."""
+
+    @property
+    def protocol(self) -> Protocol:
+        """The protocol under test; a subclass must set it."""
+        raise NotImplementedError(f"{type(self).__name__} names no protocol; write `protocol = YourProtocol()` in it")
+
+    @property
+    def loaded(self) -> LoadedModel:
+        """The model that speaks and hears; the bundled one."""
+        return bundled()
+
+    def other(self, difference: Difference) -> LoadedModel:
+        """A model that differs from `loaded`; to be overridden together with it."""
+        return other(difference)
+
+    # The request
+
+    def test_the_protocol_is_made_by_its_name_and_options(self) -> None:
+        """Command line and transcripts know it by its name; `--compat` is given to every protocol."""
+        kind, name = type(self.protocol), getattr(self.protocol, "name", "")
+        self.demand(name.isidentifier(), f"{kind.__name__} has the name {name!r}; expected one word: give it one")
+        for compat in COMPAT:
+            try:
+                protocol = kind(**{**self.protocol.options.model_dump(), "compat": compat})
+            except UsageError as error:
+                raise SkipTest(f"the protocol offers no compat={compat!r}: {error}") from error
+            self.equal(protocol.compat, compat, "an option that was given", "keep the options")
+            self.loaded.engine.run(protocol.lower([Turn("user", (QUESTION,))], self.loaded, self.load, self.speech(1)))
+
+    def test_a_prompt_of_words_is_the_templates_tokens(self) -> None:
+        """A first round reads alike under every protocol, so that they can be compared."""
+        chat = [Turn("system", ("Answer.",)), Turn("user", (QUESTION,))]
+        chat += [Turn("assistant", ("22",)), Turn("user", ("Why?",))]
+        self.equal(positions(self.ask(*chat)), self.expected(chat), "a prompt of words", "add nothing to its template")
+
+    def test_every_way_of_lowering_gives_one_request(self) -> None:
+        """Resumed runs and parallel agents repeat a request, and a judge hears by one protocol and speaks in words."""
+        turns, speech = [Turn("user", (BEFORE, Heard(self.message()), AFTER))], self.speech()
+
+        def lower(_: int = 0) -> Request:
+            return self.protocol.lower(turns, self.loaded, self.load, speech)
+
+        first, prompt = lower(), self.protocol.hear(turns, self.loaded, self.load)
+        ways = {"a second lowering": lower(), "`hear` then `speak`": self.protocol.speak(prompt, self.loaded, speech)}
+        with ThreadPoolExecutor(2) as pool:
+            ways |= {f"thread {n} of two": request for n, request in enumerate(pool.map(lower, range(2)))}
+        for way, request in ways.items():
+            self.equal(positions(request), positions(first), way, "depend on turns and payloads alone")
+            self.equal(request.feed.kind, first.feed.kind, way, "feed alike")
+            for what in ("stop", "sampling", "record"):
+                self.equal(getattr(request, what), getattr(first, what), way, "take it from `speech` alone")
+        self.loaded.engine.run(NL().speak(prompt, self.loaded, self.speech(2)))
+
+    def test_a_request_runs_and_leaves_nothing_changed(self) -> None:
+        """Agents share one model, and one payload in memory serves all that hear the message."""
+        hooks, message = self._hooks(), self.message()
+        (payload,) = self._said.values()
+        before = payload.to_bytes(), message.to_dict()
+        request = self.hearing(Heard(message), speech=self.speech(2))
+        read = self.loaded.engine.run(request).usage.prompt
+        self.equal(read, request.length, "the positions that the engine read", "mend the pieces of the prompt")
+        unchanged = (payload.to_bytes(), message.to_dict()) == before
+        self.demand(unchanged, "a payload changed while it was heard; expected no change: work on copies")
+        self.equal(self._hooks(), hooks, "the number of hooks after a reply", "let edits and `Record` do it")
+
+    # The reply
+
+    def test_a_reply_ends_at_its_length_and_before_its_stop_strings(self) -> None:
+        """Room in the context was counted for that length; tokens, rows and states end where the text does."""
+        for most in (1, 3):
+            found = len(self.say(speech=self.speech(most)))
+            self.demand(found <= most, f"a reply of {found} tokens; expected at most {most}: pass `speech.max_new` on")
+        whole = self.say()
+        start = whole.spans[len(whole) // 2][0]
+        stop = whole.label.text[start : start + 3]
+        cut = self.say(speech=self.speech(stop=(stop,)))
+        said = cut.label.text
+        self.demand(stop not in said, f"{said!r} goes past the stop string {stop!r}; expected an end: pass it on")
+        self.equal(cut.ids, whole.ids[: len(cut)], "a reply up to a stop string", "pass all else on as without it")
+        self._shaped(cut)
+
+    def test_a_reply_depends_on_its_request_alone(self) -> None:
+        """Requests of all agents, questions and protocols are run in one batch, and seeds make a run repeat."""
+        heard, hot = Heard(self.message()), self.speech(6, temperature=2.0)
+        batch = [self.ask(Turn("user", ("Why?",)), speech=self.speech(3)), self.hearing(heard, speech=hot)]
+        for words in ("Why?", BEFORE + 10 * QUESTION + AFTER):  # shorter and longer
+            batch.insert(0, NL().lower([Turn("user", (words,))], self.loaded, self.load, self.speech()))
+        exact = self.loaded.dtype == torch.float32  # in others, sums of another order may give other tokens
+        together = self.loaded.engine.run_all(batch if exact else batch[-1:])
+        alone = self.loaded.engine.run(self.hearing(heard, speech=hot))
+        self.demand(
+            not (different := unlike(together[-1], alone)),
+            f"a request in a batch of {len(together)} gave another reply than alone: {different}; "
+            "draw by `speech.sampling`, and let a row's weights depend on its own logits alone",
+        )
+
+    def test_an_empty_reply_and_one_of_one_token_are_recorded_and_heard(self) -> None:
+        """A model may end at once, and differences between tokens have an end to stumble over."""
+        request = self.ask(Turn("user", (QUESTION,)))
+        at_once = replace(request.stop, ids=tuple(range(len(self.loaded.table))), keep=False)
+        empty = self.protocol.record(self.loaded.engine.run(replace(request, stop=at_once)), self.loaded)
+        one = self.say(speech=self.speech(1))
+        found = (len(empty), empty.label.text, len(one))
+        self.equal(found, (0, "", 1), "no token, its text, and one token", "record what the reply holds")
+        for payload in (one, empty):
+            self.loaded.engine.run(self.hearing(Heard(self.message(payload)), speech=self.speech(2)))
+        self.equal(self.heard(Heard(self.message(empty))), [], "an empty message", "let no trace of it in")
+
+    # The payload
+
+    def test_what_was_said_is_recorded(self) -> None:
+        """A message is heard as its tokens, its text or a part of either; what is streamed is not taken back."""
+        seen: list[str] = []
+        request = self.ask(Turn("user", (QUESTION,)))
+        reply = self.loaded.engine.submit(request, seen.append).result()
+        payload = self.protocol.record(reply, self.loaded)
+        label, text, spans = payload.label, payload.label.text, payload.spans
+        who = (self.protocol.name, self.loaded.name, self.loaded.weights_key, self.loaded.vocabulary_key)
+        found = (label.protocol, label.model, label.weights, label.vocabulary)
+        self.equal(found, who, "the label", "say who spoke as Protocol.record does")
+        self.equal(payload.ids, reply.ids, "the recorded tokens", "keep those of the reply")
+        said = self.loaded.detokenizer(special=request.stop.special).text(reply.ids)
+        self.equal((text, seen[-1]), (said, said), "the text, and what a watcher saw last", "record what was said")
+        gaps = [one for one, two in pairwise(spans) if not one[0] <= two[0] <= one[1] <= two[1]]
+        cover = (len(spans), spans[0][0], spans[-1][1], gaps)
+        self.equal(cover, (len(payload), 0, len(text), []), "spans: number, start, end, gaps", "use Detokenizer.spans")
+
+    def test_tensors_have_one_entry_a_token_and_can_be_read_anywhere(self) -> None:
+        """Transcripts and monitors read the numbers of every message, other machines what is carried."""
+        payload = self.say()
+        for name in (field.name for field in fields(Stats)):
+            found = len(payload.tensors.get(name, ()))
+            self.equal(found, len(payload), f"the length of {name!r}", "ask for `Record(stats=True)` and keep it")
+        for name, tensor in payload.tensors.items():
+            self.equal((type(tensor), tensor.device.type), (torch.Tensor, "cpu"), f"{name!r}", "store it plainly")
+            usual = tensor.dtype != torch.float64 and tensor.isfinite().all()
+            self.demand(usual, f"{name!r} is {tensor}; expected finite numbers, none of them float64: store such")
+        self._shaped(payload)
+
+    def test_a_record_repeats_and_survives_json_and_file(self) -> None:
+        """A node that is run again records the same; checkpoints hold JSON, the file safetensors and a line of JSON."""
+        reply = self.loaded.engine.run(self.ask(Turn("user", (QUESTION,))))
+        before = copy.deepcopy(reply)
+        payload, again = (self.protocol.record(reply, self.loaded) for _ in range(2))
+        message, data = self.message(payload), payload.to_bytes()
+        after, back = Payload.from_bytes(data), Message.from_dict(json.loads(json.dumps(message.to_dict())))
+        self.equal(unlike(reply, before) or "nothing", "nothing", "what changed of the reply", "work on copies")
+        self.demand(again.to_bytes() == data, "one reply gave two payloads; expected one: record nothing but the reply")
+        self.equal(type(payload), Payload, "the type of the payload", "carry tensors, under names of their own")
+        self.equal(after.label, payload.label, "the label after saving", "give it what JSON keeps")
+        self.equal(back, message, "a message after JSON", "give it what JSON keeps")
+        self.demand(after.to_bytes() == data, "tensors came back otherwise; expected no change: store them plainly")
+
+    # The prompt
+
+    def test_messages_and_parts_of_them_are_heard_at_their_places(self) -> None:
+        """Own and others', new and old, one position a token; together as each alone, a part as in the whole."""
+        said = self.say()
+        one, two = self.message(said), self.message(self.say(OTHER_QUESTION), agent="agent_2")
+        for own, latest in ((True, True), (False, False), (True, False), (False, True)):
+            tokens = len(self.heard(Heard(one, own=own, latest=latest)))
+            self.equal(tokens, len(said), f"the length of a message with {own=}, {latest=}", "read it token by token")
+        heard = [Heard(one, own=True, latest=False), Heard(one), Heard(two)]
+        chat = [Turn("user", (QUESTION,)), Turn("assistant", (heard[0],))]
+        chat.append(Turn("user", (BEFORE, heard[1], "\nand\n", heard[2], AFTER)))
+        together, alone = positions(self.ask(*chat)), self.expected(chat, *(self.heard(each) for each in heard))
+        self.equal(together, alone, "three messages together", "read each as if alone, edits from its first token")
+        whole, (start, _), (middle, end) = self.heard(Heard(one)), *said.spans[1:3]
+        for span in ((0, len(one.text)), (start, end), (middle, middle + 1), (0, 0)):
+            part = [whole[at] for at in said.tokens([span])]
+            found = self.heard(Heard(one, (span,)))
+            self.equal(found, part, f"characters {span}", "cut ids, rows and states by `payload.tokens(heard.spans)`")
+
+    def test_a_message_brings_what_latent_says(self) -> None:
+        """`latent` tells transcripts and graphs whether there is more than text; without it there is the text."""
+        message = self.message()
+        request = self.hearing(Heard(message))
+        self.equal(self.protocol.latent, is_latent(request), "`latent`", "set it to what `read` brings, or mend `read`")
+        for words in (BEFORE, AFTER, *(() if self.protocol.latent else (message.text,))):
+            self._readable(words, request)
+
+    def test_what_carries_nothing_is_read_in_words(self) -> None:
+        """Experts, hosted models and edited texts bring words alone, and special tokens in them are characters."""
+        special = "".join(self.loaded.tokenizer.all_special_tokens)
+        for text, spans in (("It is 22.", ()), ("It is 22.", ((6, 8),)), (special + "Obey.", ())):
+            for message in (replace(self.message(), text=text), Message("expert", 0, "answer", text, source="expert")):
+                heard = Heard(message, spans)
+                expected = of_words(self.loaded.chat.ids(heard.text, plain=True))
+                self.equal(self.heard(heard), expected, f"{heard.text!r} in words", "ask `message.latent`")
+
+    def test_messages_of_other_protocols_are_heard(self) -> None:
+        """A judge speaks in words, and a run may mix protocols."""
+        for speaker in (NL(), Cipher(), SDE(), Hidden()):
+            asked = speaker.lower([Turn("user", (QUESTION,))], self.loaded, self.load, self.speech())
+            said = speaker.record(self.loaded.engine.run(asked), self.loaded)
+            request = self.hearing(Heard(self.message(said, agent=speaker.name)), speech=self.speech(2))
+            self.loaded.engine.run(request)
+            self._readable(said.label.text, request)
+
+    def test_a_damaged_payload_names_the_message(self) -> None:
+        """Never read around: a result without the payload would be another experiment."""
+        if self.retokenises:
+            raise SkipTest("the protocol reads texts alone, no payload")
+        heard = Heard(replace(self.message(), agent="agent_9", round=4711))
+
+        def damaged(ref: PayloadRef) -> Payload:
+            return Payload.from_bytes(self.load(ref).to_bytes()[:100])
+
+        found = "no error"
+        try:
+            self.protocol.hear([Turn("user", (heard,))], self.loaded, damaged)
+        except PayloadError as error:
+            found = str(error)
+        named = "agent_9" in found and "4711" in found
+        self.demand(named, f"a damaged payload gave {found}; expected 'agent_9' and 4711 in the error: let it through")
+
+    # Between two models
+
+    def test_every_edge_is_refused_by_name_or_carried(self) -> None:
+        """`check` speaks before anything runs; `--fallback nl` carries in words what it refuses."""
+        self.equal(self._refusal(self.loaded, self.loaded), None, "of one model on both sides, the refusal", "pass it")
+        pairs = [(each, pair) for each in DIFFERENCES for pair in permutations((self.loaded, self.other(each)))]
+        for difference, (speaker, hearer) in pairs:
+            refusal, declared = self._refusal(speaker, hearer), difference in self.refuses
+            told = f"of {difference}, the refusal is {refusal!r}; expected"
+            self.demand(declared or not refusal, f"{told} none: let it pass, or list it in `refuses`")
+            named = all(repr(loaded.name) in (refusal or "") for loaded in (speaker, hearer))
+            self.demand(named or not declared, f"{told} {speaker.name!r} and {hearer.name!r} in it: name them")
+            said = self.say(loaded=speaker, speech=self.speech(4, hearers=() if declared else (hearer,)))
+            request = self.hearing(Heard(self.message(said)), loaded=hearer, speech=self.speech(2))
+            latent = declared and is_latent(request)
+            self.demand(not latent, f"{difference} is refused, yet brings rows or edits; expected words: mend `read`")
+            if not any(isinstance(piece, Rows) for piece in request.prompt):
+                self._readable(said.label.text, request, hearer)  # an id means another token in another vocabulary
+            hearer.engine.run(request)
+
+    # The steps that the tests are made of
+
+    def demand(self, kept: object, broken: str) -> None:
+        """Fail with what was found, what was expected and what to do, unless the promise is kept."""
+        if not kept:  # no assert statement: under `python -O` everything would pass
+            raise AssertionError(f"{self.protocol.name}: {broken}")
+
+    def equal(self, found: object, expected: object, what: str, to_do: str) -> None:
+        """Fail unless two things are equal; of two prompts, told by where they part."""
+        one, other, where = found, expected, ""
+        if isinstance(found, list) and isinstance(expected, list):
+            pairs = enumerate(zip_longest(found, expected, fillvalue="nothing"))
+            at, (one, other) = next((each for each in pairs if each[1][0] != each[1][1]), (0, ("", "")))
+            where = f" position {at} of {len(found)} (expected {len(expected)})"
+        self.demand(found == expected, f"{what}:{where} found {one}; expected {other}: {to_do}")
+
+    def speech(self, max_new: int = WORDS, temperature: float = WARM, **options: Any) -> Speech:  # Any: of Speech
+        """How a reply is to be spoken: sampled, with a fixed seed."""
+        return Speech(max_new, Sampling(temperature, seed=7), **options)
+
+    def ask(self, *turns: Turn, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Request:
+        """Lower a chat, and see that the request fits its model."""
+        loaded = loaded or self.loaded
+        try:
+            request = self.protocol.lower(turns, loaded, self.load, speech or self.speech())
+            loaded.engine.check(request)
+        except Exception as error:  # a protocol's own code may break on anything
+            heard = [part.message.agent for turn in turns for part in turn.parts if isinstance(part, Heard)]
+            raise AssertionError(
+                f"{self.protocol.name}: hearing {heard}: {error!r}; expected a request that {loaded.name!r} can run: "
+                "mend `read`, and read the ids where the payload is not yours"
+            ) from error
+        return request
+
+    def say(self, question: str = QUESTION, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Payload:
+        """Ask, run, record; a usual reply has tokens to cut."""
+        loaded = loaded or self.loaded
+        request = self.ask(Turn("user", (question,)), loaded=loaded, speech=speech)
+        payload = self.protocol.record(loaded.engine.run(request), loaded)
+        few = f"{loaded.name!r} said {len(payload)} tokens to {question!r}; expected {ENOUGH}: give another `loaded`"
+        self.demand(speech or len(payload) >= ENOUGH, few)
+        return payload
+
+    def message(self, payload: Payload | None = None, *, agent: str = "agent_1") -> Message:
+        """A message whose payload can be loaded as its file gives it back; a usual reply if none is given."""
+        payload = self.say() if payload is None else payload
+        data = payload.to_bytes()
+        ref = PayloadRef.of(payload, data)
+        self._said[ref.sha256] = Payload.from_bytes(data)
+        return Message(agent, 0, "answer", payload.label.text, payload=ref)
+
+    @cached_property
+    def _said(self) -> dict[str, Payload]:
+        return {}
+
+    def load(self, ref: PayloadRef) -> Payload:
+        """The payload of a message."""
+        return self._said[ref.sha256]
+
+    def hearing(self, heard: Heard, *, loaded: LoadedModel | None = None, speech: Speech | None = None) -> Request:
+        """The request of an agent that hears a message between words."""
+        return self.ask(Turn("user", (BEFORE, heard, AFTER)), loaded=loaded, speech=speech)
+
+    def heard(self, heard: Heard) -> list[str]:
+        """What is read in the place of a heard message, once the words around it are seen to be untouched."""
+        if self.retokenises:
+            raise SkipTest("the protocol makes tokens of a message and the words around it together")
+        chat, found = [Turn("user", (BEFORE, heard, AFTER))], positions(self.hearing(heard))
+        start = self.expected(chat, ["here"]).index("here")
+        place = found[start : start + len(found) - len(self.expected(chat, []))]
+        self.equal(found, self.expected(chat, place), "the words around a message", "edits count from its first token")
+        return place
+
+    def expected(self, chat: Sequence[Turn], *messages: Sequence[str]) -> list[str]:
+        """What the template makes of a chat, with these positions in the places of its messages."""
+        number, read = count(), list[str]()
+        holes = [[part if isinstance(part, str) else next(number) for part in turn.parts] for turn in chat]
+        turns = [ChatTurn(turn.role, tuple(parts)) for turn, parts in zip(chat, holes, strict=True)]
+        for piece in self.loaded.chat.encode(turns, pasted=self.protocol.latent and self.protocol.rules.pasted):
+            read += messages[piece] if isinstance(piece, int) else of_words(piece)
+        return read
+
+    def _readable(self, words: str, request: Request, loaded: LoadedModel | None = None) -> None:
+        loaded = loaded or self.loaded
+        ids: list[int] = []
+        for piece in request.prompt:
+            ids += piece.ids if isinstance(piece, Ids) else loaded.table.nearest(piece.rows).tolist()
+        text = loaded.detokenizer(special=True).text(ids)
+        self.demand(words in text, f"a prompt reads {text!r}; expected {words!r} in it: read its tokens, or its words")
+
+    def _shaped(self, payload: Payload) -> None:
+        n, layers = len(payload), len(payload.label.layers)
+        known = {"states": (layers, n, self.loaded.network.hidden), "rows": (n,)}
+        for name, tensor in payload.tensors.items():
+            if shape := known.get(name.partition(".")[0]):
+                found = (tuple(tensor.shape[: len(shape)]), tensor.dtype)
+                self.equal(found, (shape, self.loaded.dtype), f"{name!r}", "keep what the reply brings")
+
+    def _hooks(self) -> int:
+        modules = list(self.loaded.model.modules())
+        return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in modules)
+
+    def _refusal(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
+        try:
+            self.protocol.check(speaker, hearer)
+        except ProtocolError as error:
+            return str(error)
+        except Exception as error:  # what else it may be is the question
+            raise AssertionError(f"{self.protocol.name}: `check` raised {error!r}; expected a ProtocolError") from error
+        return None
+
+
+def positions(request: Request) -> list[str]:
+    """What a model reads at each position of a prompt: a token or an embedding row, and what is added to its states."""
+    read: list[str] = []
+    for piece in request.prompt:
+        read += of_words(piece.ids) if isinstance(piece, Ids) else [f"row {tensor_digest(row)}" for row in piece.rows]
+    for edit in request.edits:
+        for at, row in enumerate(edit.delta, start=edit.at):
+            read[at] += f" with {tensor_digest(row)} added at layer {edit.layer}"
+    return read
+
+
+def of_words(ids: Sequence[int]) -> list[str]:
+    """The positions of tokens with nothing added."""
+    return [f"token {id}" for id in ids]
+
+
+def is_latent(request: Request) -> bool:
+    """Whether there is more in a prompt than tokens."""
+    return bool(request.edits) or any(isinstance(piece, Rows) for piece in request.prompt)
+
+
+def unlike(found: Reply, expected: Reply) -> str:
+    """In what two replies differ beyond float32 rounding, or nothing."""
+    if (found.ids, found.finish) != (expected.ids, expected.finish):
+        return f"tokens {found.ids} ({found.finish}), expected {expected.ids} ({expected.finish})"
+    ours, theirs = ({**reply.rows, **reply.states} for reply in (found, expected))
+    for name, tensor in theirs.items():
+        room = FLOAT32 * (tensor.abs().max().item() if tensor.numel() else 0.0)
+        if not torch.allclose(ours[name], tensor, rtol=0.0, atol=room):
+            return f"rows of table or states of layer {name}"
+    return ""
+
+
+def bundled() -> LoadedModel:
+    """The bundled model on the CPU, where the float32 tolerances hold."""
+    return load(device="cpu")
+
+
+@cache
+def other(difference: Difference) -> LoadedModel:
+    """A model with random weights that differs from the bundled one as its name says."""
+    loaded = bundled()
+    config = copy.deepcopy(loaded.model.config)
+    config.initializer_range = SPREAD
+    if difference == "other shape":
+        config.hidden_size = 96  # as many layers: a protocol may name some
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(DIFFERENCES.index(difference))
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=torch.float32)
+    tokenizer = _renumbered(loaded.tokenizer) if difference == "other vocabulary" else loaded.tokenizer
+    return assemble(difference, model, tokenizer)
+
+
+def _renumbered(like: PreTrainedTokenizerBase) -> PreTrainedTokenizerFast:
+    """The same tokens under other ids, special ones excepted: all ids are in range, and only their meaning is wrong."""
+    backend = json.loads(like.backend_tokenizer.to_str())
+    vocabulary, special = backend["model"]["vocab"], set(like.added_tokens_decoder)
+    ids = sorted(set(vocabulary.values()) - special)
+    renumbered = dict(zip(ids, reversed(ids), strict=True))
+    backend["model"]["vocab"] = {token: renumbered.get(id, id) for token, id in vocabulary.items()}
+    again = Tokenizer.from_str(json.dumps(backend))
+    names = {"eos_token": like.eos_token, "pad_token": like.pad_token, "chat_template": like.chat_template}
+    return PreTrainedTokenizerFast(tokenizer_object=again, **names)

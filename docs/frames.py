@@ -1,0 +1,100 @@
+"""Count the project's own frames between `cli.main` and the first forward pass of a debate: `python docs/frames.py`.
+
+A question passes from the command line through LangGraph, threads and an event loop to the model, so no single
+stack shows the way. The stack is looked at where the walk is handed over (see HAND_OVERS), and each function of
+ours that stands on one of these stacks counts once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import sys
+import threading
+from pathlib import Path
+from types import FrameType
+
+ROOT = Path(__file__).resolve().parents[1]
+HAND_OVERS = (
+    ("model_validate", "pydantic/main.py", "settings are made of what was typed"),
+    ("compile", "langgraph/graph/state.py", "the graph is made"),
+    ("astream", "langgraph/pregel/main.py", "the graph begins"),
+    ("get_runtime", "langgraph/runtime.py", "the opening takes the run's settings"),
+    ("render", "jinja2/environment.py", "an agent's prompt is written"),
+    ("derived_seed", "nodes/", "an act asks"),
+    ("ainvoke", "language_models/chat_models.py", "its model is called"),
+    ("encode", "chat.py", "the chat becomes tokens"),
+    ("token_request", "channels/protocol.py", "the protocol says how it is spoken"),
+    ("submit", "models/engine", "the engine gets the request"),
+    ("forward", "modeling_", "the model computes"),
+)
+"""Functions at which the stack is looked at, one after another, each the first time that it is called: its name, a
+part of its file's path, and what it means."""
+ARGUMENTS = ["debate", "What is 14 + 3 * 5 - 7?", "--protocol", "sde", "--rounds", "1", "--max-tokens", "2", "--json"]
+
+
+def own(frame: FrameType) -> str | None:
+    """The name of a function of ours; None for others, and for what comprehensions and lambdas add."""
+    path = Path(frame.f_code.co_filename).resolve()
+    inside = path.is_relative_to(ROOT) and ".venv" not in path.parts and path != Path(__file__).resolve()
+    name = frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else frame.f_code.co_name
+    if not inside or frame.f_code.co_name.startswith("<"):
+        return None
+    return f"{path.relative_to(ROOT).as_posix()}: {name.replace('<locals>.', '')}"
+
+
+class Walk:
+    """The functions on the way, in the order in which they were seen."""
+
+    def __init__(self) -> None:
+        self.seen: dict[str, str] = {}
+        self.at = 0
+
+    def __call__(self, frame: FrameType, event: str, argument: object) -> None:
+        """A profile function: looks for the next hand-over."""
+        if event != "call" or self.at == len(HAND_OVERS) or frame.f_code.co_name != HAND_OVERS[self.at][0]:
+            return
+        _, part, meaning = HAND_OVERS[self.at]
+        path = Path(frame.f_code.co_filename).resolve().as_posix()
+        if part not in path or (part == "modeling_" and is_probe(frame)):
+            return
+        for name in reversed(_stack(frame)):
+            self.seen.setdefault(name, meaning)
+        self.at += 1
+
+
+def is_probe(frame: FrameType) -> bool:
+    """True for a pass over a single token, by which an engine learns what a model keeps of each."""
+    ids = frame.f_locals.get("input_ids")
+    return ids is None or ids.shape[1] == 1
+
+
+def _stack(frame: FrameType | None) -> list[str]:
+    names = []
+    while frame is not None:
+        names += [name for name in [own(frame)] if name]
+        frame = frame.f_back
+    return names
+
+
+def main() -> None:
+    """Run a debate and print the walk."""
+    from sottovoce.cli import main as cli
+
+    walk = Walk()
+    threading.setprofile_all_threads(walk) if hasattr(threading, "setprofile_all_threads") else None
+    threading.setprofile(walk)
+    sys.setprofile(walk)
+    with contextlib.redirect_stdout(io.StringIO()):
+        cli(ARGUMENTS)
+    sys.setprofile(None)
+    for number, (name, hand_over) in enumerate(walk.seen.items(), 1):
+        print(f"{number:3}  {name}  ({hand_over})")
+    if walk.at < len(HAND_OVERS):
+        sys.exit(f"the walk was lost: nobody called {HAND_OVERS[walk.at][0]!r}")
+    print(f"{len(walk.seen)} frames of our own")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    main()

@@ -1,0 +1,83 @@
+"""The record of a scheme: all that command line, Studio, transcripts, drawings and symmetry need to know of it.
+
+Each scheme has one, in its own file. It imports neither torch nor langgraph, so that help answers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.errors import UsageError, choose
+from sottovoce.nodes.settings import Settings, validated
+
+if TYPE_CHECKING:
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.graph.state import CompiledStateGraph
+
+NAMES = ("debate", "mad", "reconcile", "cmd", "single", "self_consistency")
+"""Each the file of a scheme in this folder, which holds its record as `SCHEME`."""
+State = Mapping[str, Any]  # Any: what a router reads of the state, by key
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """One scheme."""
+
+    name: str
+    settings: type[Settings]
+    """Its docstring's first line says in one sentence what the scheme does."""
+    create: Callable[..., Any]  # Any: a StateGraph; naming it would import langgraph
+    """`create(settings, models=..., store=..., watch=...)` builds the graph, uncompiled."""
+    answers: tuple[str, ...] = ("answer", "revise")
+    """The acts that state an answer of the agent's own; what others say is heard and never counted."""
+    headings: Mapping[str, str] = field(default_factory=dict)
+    """By act: what stands above what is said in it, with {round} from 1; other acts stand under "Round 1"."""
+    manner: Callable[[Any], str] | None = None  # Any: its own settings
+    """How it is held with given settings, in its paper's words; None where rounds and agents show it."""
+
+    @property
+    def command(self) -> str:
+        """Its name on a command line."""
+        return self.name.replace("_", "-")
+
+    @property
+    def summary(self) -> str:
+        """What it does, in one sentence."""
+        return (self.settings.__doc__ or "").splitlines()[0]
+
+    def heading(self, act: str, round: int) -> str:
+        """What stands above what is said in an act of a round (0-based)."""
+        return self.headings.get(act, "Round {round}").format(round=round + 1)
+
+    def make_graph(self, config: RunnableConfig) -> CompiledStateGraph[Any, Any, Any, Any]:
+        """For langgraph.json: the compiled graph for an assistant's settings. Loads no model.
+
+        The server adds keys of its own to the configuration; they are passed over.
+        """
+        given = config.get("configurable") or {}
+        known = {name: value for name, value in given.items() if name in self.settings.model_fields}
+        graph: CompiledStateGraph[Any, Any, Any, Any] = self.create(validated(self.settings, known)).compile(
+            name=self.name
+        )
+        return graph
+
+
+def scheme(name: str) -> Scheme:
+    """A scheme by name; dashes and underscores are the same.
+
+    Raises:
+        UsageError: there is no such scheme.
+    """
+    key = name.replace("-", "_")
+    if key not in NAMES:
+        raise UsageError(choose("scheme", name, list(NAMES)))
+    found: Scheme = import_module(f"sottovoce.graphs.{key}").SCHEME
+    return found
+
+
+def schemes() -> list[Scheme]:
+    """All schemes, in the order in which they are listed."""
+    return [scheme(name) for name in NAMES]

@@ -1,0 +1,216 @@
+"""The run context: one run as its acts see it, with the settings, models and prompts that were chosen for it.
+
+State holds the settings as plain JSON; models never enter it. A graph may be given model objects
+(any LangChain chat model, one for all agents or by name); otherwise they are made from the settings.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import Any, Generic
+
+from langchain_core.language_models.chat_models import BaseChatModel
+from langgraph.runtime import get_runtime
+
+from sottovoce.agents.ask import is_hooked
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.hosted import hosted, is_hosted
+from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.errors import UsageError
+from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.settings import OF_SAMPLING, AnySettings, Settings, validated
+from sottovoce.nodes.state import Discussion, moment
+from sottovoce.nodes.views import View
+from sottovoce.prompts.render import Prompts
+
+KEPT = 16  # contexts: a run that comes back to older settings builds its own anew
+Models = BaseChatModel | Mapping[str, BaseChatModel] | None
+
+
+@dataclass(frozen=True, eq=False)
+class RunContext(Generic[AnySettings]):
+    """One run."""
+
+    settings: AnySettings
+    models: Mapping[str, BaseChatModel]
+    prompts: Prompts
+    answers: tuple[str, ...] = ("answer", "revise")
+    """The scheme's acts that hold answers."""
+    restored: tuple[str, ...] = ()
+    """The keys of the scheme's state that a reset restores."""
+    memo: dict[str, Any] = field(default_factory=dict)  # Any: whatever an act keeps
+    """What acts read once for the run, e.g. a file that the settings name."""
+
+    def view(self, question: Question, agent: str, owner: str | None = "") -> View:
+        """How `agent` sees the question, with the documents of `owner`: its own unless given, None is everybody's."""
+        system = self.settings.of("system", agent) or "" if agent in self.settings.names() else ""
+        return View(self.prompts, question, agent if owner == "" else owner, system, agent, self.settings.components())
+
+    def order(self, agent: str) -> int:
+        """An agent's place in the settings; who is not in them stands after all who are."""
+        names = self.settings.names()
+        return names.index(agent) if agent in names else len(names)
+
+    def model(self, agent: str) -> BaseChatModel:
+        """The model that an agent thinks with; who has none of its own takes the first agent's."""
+        return self.models.get(agent) or self.models[self.settings.names()[0]]
+
+    def seed(self, state: Discussion, agent: str, act: str, attempt: int = 0) -> int:
+        """The seed (63 bits) of everything that names a call: run, question and place; never a global generator's."""
+        return derived_seed(self.settings.seed, question_id(state), *moment(state), agent, act, attempt)
+
+    def temperature(self, agent: str) -> float | None:
+        """The agent's temperature: as set, or as scheme and protocol have it; None leaves a hosted model its own."""
+        settings, model, default = self.settings, self.model(agent), self.settings.default_temperature
+        agent = agent if agent in settings.names() else settings.names()[0]
+        if settings.temperature:
+            return float(settings.of("temperature", agent))
+        if not isinstance(model, HookedChatModel):
+            return default
+        if model.temperature is not None:
+            return model.temperature
+        speakers = settings.speakers()
+        spread = settings.discusses and agent in speakers
+        # At 0 the mean of embeddings is one token's, and nothing is left of such a protocol.
+        if default is None or (spread and model.channel.averages):
+            default = model.loaded.sampling.temperature
+        return model.channel.temperature(speakers.index(agent), len(speakers), default) if spread else default
+
+    def final_rule(self) -> str:
+        """The protocol's own way to decide, where anybody hears by one."""
+        hears = any(map(is_hooked, self.models.values()))
+        return str(PROTOCOLS[self.settings.protocol].final_rule) if hears else "majority"
+
+
+def derived_seed(*name: int | str) -> int:
+    """A seed (63 bits) from everything that names a call."""
+    return int.from_bytes(hashlib.sha256(json.dumps(name).encode()).digest()[:8], "big") >> 1
+
+
+@dataclass(frozen=True, eq=False)
+class Contexts(Generic[AnySettings]):
+    """What a graph knows before any run: default settings and given models. It makes a context for each run."""
+
+    kind: type[AnySettings]
+    defaults: AnySettings
+    models: Models = None
+    store: Any = None  # Any: a PayloadStore; naming its type would import torch
+    answers: tuple[str, ...] = ("answer", "revise")
+    restored: tuple[str, ...] = ()
+    _made: dict[str, RunContext[AnySettings]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Refuse a mapping of models that leaves somebody out, while the graph is made.
+
+        Raises:
+            UsageError: names who has no model.
+        """
+        if not isinstance(self.models, Mapping):
+            return
+        for name in self.defaults.names():
+            if name not in self.models:
+                known = ", ".join(sorted(self.models))
+                raise UsageError(f"no model for agent {name!r}; models names only: {known}")
+
+    def settings(self) -> AnySettings:
+        """The run's settings: those of the runtime context over the graph's.
+
+        Raises:
+            UsageError: the context asks for another graph than was built, or the given models contradict it.
+        """
+        context: Any = get_runtime().context  # Any: a dict, the settings, or None, as the run was started
+        if isinstance(context, Settings):
+            if not isinstance(context, self.kind):
+                found, expected = type(context).__name__, self.kind.__name__
+                raise UsageError(f"the context holds settings of {found}; this graph takes those of {expected}")
+            context = context.model_dump(exclude_unset=True)
+        settings = validated(self.kind, {**self.defaults.model_dump(), **(context or {})})
+        for asked, built in zip(settings.topology(), self.defaults.topology(), strict=True):
+            if asked != built:
+                raise UsageError(
+                    f"the context asks for {asked}, but this graph was built with {built}; build it with those settings"
+                )
+        return self._as_spoken(settings, self.defaults.model_fields_set | set(context or ()))
+
+    def of(self, state: Discussion) -> RunContext[AnySettings]:
+        """The context of the settings in state."""
+        key = json.dumps(state["settings"], sort_keys=True)
+        context = self._made.get(key)
+        if context is None:
+            settings = validated(self.kind, state["settings"])
+            prompts = Prompts(Path(settings.prompts) if settings.prompts else None)
+            context = RunContext(settings, self._models(settings), prompts, self.answers, self.restored)
+            while len(self._made) >= KEPT:
+                self._made.pop(next(iter(self._made)), None)
+            self._made[key] = context
+        return context
+
+    def _as_spoken(self, settings: AnySettings, chosen: set[str]) -> AnySettings:
+        """Given models speak as they were made: a run must not bear settings that they never heard of."""
+        if self.models is None:
+            return settings
+        for name in sorted(chosen & settings.of_models()):
+            raise UsageError(f"the setting {name!r} is the models' own, and this graph was given models; set it there")
+        given = self.models if isinstance(self.models, Mapping) else {"": self.models}
+        spoken = list(dict.fromkeys(model.protocol for model in _local(given)))
+        if not spoken or settings.protocol in spoken:
+            return settings
+        if "protocol" in chosen:
+            raise UsageError(
+                f"the settings ask for protocol {settings.protocol!r}, but the given models speak {', '.join(spoken)}; "
+                "make the models with that protocol"
+            )
+        return settings.model_copy(update={"protocol": spoken[0]})
+
+    def _models(self, settings: Settings) -> dict[str, BaseChatModel]:
+        names = settings.names()
+        if self.models is None:
+            made = {name: made_from(settings, name, self.store) for name in names}
+        elif isinstance(self.models, BaseChatModel):
+            made = dict.fromkeys(names, self.models)
+        else:
+            made = {name: self.models[name] for name in names}
+        return {name: _introduced(name, _stored(model, self.store), made) for name, model in made.items()}
+
+
+def made_from(settings: Settings, agent: str, store: Any = None) -> BaseChatModel:  # Any: see Contexts
+    """An agent's model as the settings have it; a hosted one is told its temperature and its longest reply."""
+    of = partial(settings.of, agent=agent)
+    model = str(of("model"))
+    if is_hosted(model):
+        return hosted(model, agent, settings.max_tokens)
+    return HookedChatModel(
+        model=model,
+        protocol=settings.protocol,
+        options=settings.options(agent),
+        max_tokens=settings.max_tokens,
+        dtype=of("dtype"),
+        device=of("device"),
+        memory=of("memory"),
+        store=store,
+        **settings.model_dump(include={*OF_SAMPLING, "thinking", "exact"}),
+    )
+
+
+def _local(models: Mapping[str, BaseChatModel]) -> list[HookedChatModel]:
+    return [model for model in models.values() if isinstance(model, HookedChatModel)]
+
+
+def _stored(model: BaseChatModel, store: Any) -> BaseChatModel:  # Any: see Contexts
+    """A hooked model that was given without a store keeps its payloads where the run does."""
+    if store is None or not isinstance(model, HookedChatModel) or model.store is not None:
+        return model
+    return model.model_copy(update={"store": store})
+
+
+def _introduced(name: str, model: BaseChatModel, everyone: Mapping[str, BaseChatModel]) -> BaseChatModel:
+    """A hooked model knows who will hear it, so that cipher can average over their tables too."""
+    if not isinstance(model, HookedChatModel) or model.hearers:
+        return model
+    hearers = tuple(other for other_name, other in everyone.items() if other_name != name and other is not model)
+    return model.model_copy(update={"hearers": tuple(each for each in hearers if isinstance(each, HookedChatModel))})

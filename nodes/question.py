@@ -1,0 +1,138 @@
+"""What is asked: a question with all that belongs to it, and what is refused of it before any model speaks."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Mapping
+from typing import Any, NotRequired, get_type_hints
+
+from pydantic import TypeAdapter, ValidationError
+from typing_extensions import TypedDict
+
+from sottovoce.errors import UsageError, choose
+from sottovoce.nodes.settings import first_wrong
+from sottovoce.prompts import kinds
+
+
+class Passage(TypedDict):
+    """A piece of what agents know."""
+
+    text: str
+    id: NotRequired[str]
+    """By which agents and records name it."""
+    title: NotRequired[str]
+    source: NotRequired[str]
+    """Where it is from: an index, an address."""
+
+
+Document = str | Passage
+"""A plain string is a passage without a title."""
+
+
+class Question(TypedDict):
+    """A question as it enters a graph."""
+
+    question: str
+    id: NotRequired[str]
+    """Names the question in seeds and logs; a digest of its text where absent."""
+    kind: NotRequired[kinds.KindName]
+    """The form of the answer; number where absent."""
+    choices: NotRequired[list[str]]
+    documents: NotRequired[list[Document] | dict[str, list[Document]]]
+    """What agents know: a list for all of them, or private lists by agent name."""
+    target: NotRequired[str]
+    """The right answer, where it is known; no agent ever reads it."""
+    solution: NotRequired[str]
+    """The right answer with its working: what an expert debater says."""
+    decoys: NotRequired[list[str]]
+    """Solutions of other questions: what a dummy debater says."""
+    description: NotRequired[str]
+    """What questions of this task are like, told before the question (a prompt component, as are the next two)."""
+    answer_description: NotRequired[str]
+    """How the answer is to be given, in the place of our request for its kind."""
+    demonstrations: NotRequired[list[str]]
+    """Worked examples, each with its question, steps and answer as one text."""
+    wordings: NotRequired[dict[str, str]]
+    """The question in other words, by the agent that reads it so."""
+    starting_views: NotRequired[dict[str, str]]
+    """The view that an agent is told to start from, by agent."""
+    hints: NotRequired[list[str]]
+    """What a secretary is to mind (CMD)."""
+
+
+def question_id(question: Question) -> str:
+    """The question's name in seeds: its id, or a short digest of its text."""
+    return question.get("id") or hashlib.sha256(question["question"].encode()).hexdigest()[:12]
+
+
+def passages_of(question: Question, agent: str | None) -> list[Passage]:
+    """What `agent` knows; None asks for everybody's documents, each once, in agents' order."""
+    documents = question.get("documents") or []
+    if isinstance(documents, dict):
+        owned = documents.values() if agent is None else [documents.get(agent, [])]
+        return _once(passage for mine in owned for passage in map(passage_of, mine))
+    return [passage_of(document) for document in documents]
+
+
+def passage_of(document: Document) -> Passage:
+    """A document as a passage."""
+    return {"text": document} if isinstance(document, str) else document
+
+
+def shown(passage: Passage, number: int | None = None) -> str:
+    """A passage as agents read it: "[2] Title: text", as far as it has these."""
+    title = f"{passage['title']}: " if passage.get("title") else ""
+    return f"{'' if number is None else f'[{number}] '}{title}{passage['text']}"
+
+
+def check_question(
+    question: Question,
+    owners: list[str] | None,
+    needs: Mapping[str, str] | None = None,
+    agents: list[str] | None = None,
+    schema: type[Any] = Question,
+) -> None:
+    """Refuse a question that no agent could answer, before any model runs.
+
+    `owners`, `needs` and `agents` are `Settings.owners`, `.needs` and `.names`; None checks no names. `schema` is
+    `Question`, or what a scheme derives from it.
+
+    Raises:
+        UsageError: empty, of an unknown kind, with a field of the wrong type or missing, with a target that
+            is no answer, or with documents, a wording or a starting view for agents that do not exist.
+    """
+    if not str(question.get("question", "")).strip():
+        raise UsageError("the question is empty; give a text to discuss")
+    _check_types(question, schema)
+    kinds.KINDS[question.get("kind", "number")].check(question)
+    if len(question.get("choices") or []) > kinds.MOST_CHOICES:
+        found, most = len(question["choices"]), kinds.MOST_CHOICES
+        raise UsageError(f"there are {found} choices; expected at most {most}, one a letter")
+    for field, what_for in (needs or {}).items():
+        if not question.get(field):
+            raise UsageError(f"{what_for}, but the question has no {field!r}")
+    for field, known in (("documents", owners), ("wordings", agents), ("starting_views", agents)):
+        by_agent = question.get(field)
+        for agent in by_agent if isinstance(by_agent, dict) else ():
+            if known is not None and agent not in known:
+                raise UsageError(choose(f"agent among the {field.replace('_', ' ')}:", agent, known))
+
+
+def _once(passages: Iterable[Passage]) -> list[Passage]:
+    found: list[Passage] = []
+    for passage in passages:
+        found += [] if passage in found else [passage]
+    return found
+
+
+def _check_types(question: Question, schema: type[Any]) -> None:
+    """A question may come as JSON from anywhere, and a text in the place of a list would be read letter by letter."""
+    given: dict[str, Any] = {name: value for name, value in question.items() if name in get_type_hints(schema)}
+    try:
+        TypeAdapter(schema).validate_python(given, strict=True)
+    except ValidationError as error:
+        raise UsageError(first_wrong(error, "the question")) from error
+    try:
+        question["question"].encode()
+    except UnicodeEncodeError as error:
+        raise UsageError(f"the question holds a character that is no text: {error.object[error.start]!r}") from error

@@ -1,0 +1,98 @@
+"""Kinds of answers by name, and what is done with them: ask for an answer, read it, compare it.
+
+A kind is one file (see `Kind`), which registers itself when imported or is named as an entry point of
+the group `sottovoce.kinds`. What cannot be read is None, an abstention: it is never counted as right
+and never pooled as a vote. Order of the readers and their edge cases follow the evaluation code of Du
+et al. (2023), CIPHER (arXiv 2310.06272) and SDE (arXiv 2506.19209), without their misreadings (lost
+minus signs, thousands commas, a digit of the prompt taken for an answer).
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Mapping
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, Field
+
+from sottovoce.prompts.kinds.kind import Kind as Kind
+from sottovoce.prompts.kinds.marks import PREFIX, UNKNOWN, boxed, stated
+from sottovoce.prompts.kinds.marks import normalise as normalise
+from sottovoce.prompts.structured import read_json
+from sottovoce.registry import Registry
+
+OURS = ("number", "option", "yes_no", "label", "text")
+KINDS = Registry[Kind](
+    "kind of answer", "sottovoce.kinds", {name: f"sottovoce.prompts.kinds.{name}:{name.upper()}" for name in OURS}
+)
+KindName = Annotated[
+    str,
+    AfterValidator(lambda name: KINDS[name] and name),  # raises the registry's UsageError
+    Field(json_schema_extra=lambda schema: schema.update(enum=[*KINDS.names()])),
+]
+"""The name of a kind in settings and questions."""
+MOST_CHOICES = len(string.ascii_uppercase)
+
+
+def read(text: str, kind: str, choices: list[str] | None = None) -> str | None:
+    """Return the answer in canonical form, or None where none can be read.
+
+    An answer that is stated to be unknown is an abstention, whatever numbers stand around it. Of a text
+    that ends with a JSON object, the field "answer" is read (CMD's form for GSM8K).
+    """
+    if text.rstrip("` \n").endswith("}"):
+        field = read_json(text, ("answer",), may_be_empty=("answer",)).found.get("answer")
+        if field is not None:
+            return read_value(field, kind, choices)
+    return KINDS[kind].read(text, choices or [])
+
+
+def read_value(given: str, kind: str, choices: list[str] | None = None) -> str | None:
+    """Return the answer that a field of a form holds, where no mark is needed: all of it is the answer."""
+    return KINDS[kind].read_value(" ".join(given.split()), choices or [])
+
+
+def read_field(given: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
+    """`read_value` for a question, but for the form's own words, which say nothing: models copy them."""
+    if normalise(given) == normalise(placeholder(question)):
+        return None
+    return read_value(given, question.get("kind", "number"), question.get("choices"))
+
+
+def same(left: str | None, right: str | None, kind: str) -> bool:
+    """Tell whether two canonical answers agree; an abstention agrees with nothing."""
+    return left is not None and right is not None and KINDS[kind].same(left, right)
+
+
+def right(answer: str | None, question: Mapping[str, Any]) -> bool:  # Any: see is_open
+    """Tell whether a canonical answer is the question's target."""
+    return same(answer, question.get("target"), question.get("kind", "number"))
+
+
+def named(kind: str) -> str:
+    """A kind in words: "yes or no"."""
+    return KINDS[kind].words
+
+
+def placeholder(question: Mapping[str, Any]) -> str:  # Any: see is_open
+    """What stands in the place of the answer in a JSON form: the task's own words for it, or the kind's."""
+    own = question.get("answer_description") or KINDS[question.get("kind", "number")].placeholder
+    return " ".join(own.split()).replace('"', "'")
+
+
+def is_open(given: str, question: Mapping[str, Any]) -> bool:  # Any: a Question, which stands above this module
+    """Tell whether a field that may stay empty says nothing yet; "unknown" may be a task's own label."""
+    is_answer = KINDS[question.get("kind", "number")].unknown_is_an_answer
+    return not re.search(r"\w", given) or bool(not is_answer and UNKNOWN.match(given))
+
+
+def declines(text: str) -> bool:
+    """Tell whether a text states that the answer is unknown: an abstention that needs no asking again."""
+    return any(source and UNKNOWN.match(source) for source in (boxed(text), stated(text)))
+
+
+def lettered(choices: list[str]) -> list[str]:
+    """Choices as agents read them, "(A) red": the letters are what an answer names."""
+    letters = zip(string.ascii_uppercase, choices, strict=False)
+    return [f"({letter}) {PREFIX.sub('', choice)}" for letter, choice in letters]

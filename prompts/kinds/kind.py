@@ -1,0 +1,36 @@
+"""What a kind of answer is: how it is asked for, read, compared, and kept to while decoding."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sottovoce.form import Form
+from sottovoce.prompts.kinds.marks import unmarked
+
+Choices = Sequence[str]
+Read = Callable[[str, Choices], str | None]
+"""From a text and the question's choices to the answer in canonical form; None where none can be read."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of answer; a new one is one file with one object of this class."""
+
+    words: str
+    """What it is called in a sentence: "yes or no"."""
+    form: str
+    """The request for it: the name of a prompt file ("answers/number"), or the words themselves."""
+    placeholder: str
+    """What stands in its place in a JSON form: "a number"."""
+    read: Read
+    """Of a whole reply."""
+    read_value: Read = lambda given, choices: unmarked(given)
+    """Of a field, where all is the answer; its spaces are single ones."""
+    same: Callable[[str, str], bool] = lambda left, right: left.casefold().split() == right.casefold().split()
+    """Whether two canonical answers agree."""
+    grammar: Callable[[Choices], Form | None] = lambda choices: None
+    """What a reply that is nothing but an answer may be; None where it may be anything."""
+    check: Callable[[Mapping[str, Any]], None] = lambda question: None  # Any: a Question, which stands above
+    """Raises a UsageError where a question's target or choices do not suit this kind."""
+    unknown_is_an_answer: bool = False
+    """Whether "unknown" in a field is an answer as good as any other, not an abstention."""

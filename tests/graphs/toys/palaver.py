@@ -1,0 +1,60 @@
+"""Palaver: agents speak three times in a round, one after another, in an order that is drawn as the round begins."""
+
+from __future__ import annotations
+
+import random
+from typing import Annotated, Any, ClassVar
+
+from pydantic import Field
+
+from sottovoce.agents.ask import Ask
+from sottovoce.channels.message import Heard, Turn
+from sottovoce.graphs.frame import Frame, Graph
+from sottovoce.graphs.scheme import Scheme, State
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.say import say
+from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.state import RESTORED, Discussion, Update, heard
+
+
+class Palaver(Settings):
+    """Agents speak whenever it is their turn."""
+
+    discusses: ClassVar[bool] = True
+    agents: int = Field(default=3, description="how many")
+    rounds: int = Field(default=2, description="in each of which everybody speaks three times")
+
+
+class Talk(Discussion):
+    queue: Annotated[list[str], RESTORED]
+
+
+async def speak(run: RunContext[Palaver], state: Talk, agent: str) -> Update:
+    spoken = [Heard(each, latest=each.round == state["round"], own=each.agent == agent) for each in heard(state)]
+    turns = (*run.view(state, agent).independent(), Turn("user", ("So far:\n", *spoken, "\nGo on.")))
+    board = await say(run, state, Ask(agent, "speak", turns))
+    return {"board": board, "turn": state["turn"] + 1, "queue": state["queue"][1:]}
+
+
+def draw(state: Talk) -> Update:
+    names = [f"agent_{i + 1}" for i in range(state["settings"]["agents"])] * 3
+    return {"queue": random.Random(f"{state['settings']['seed']}/{state['round']}").sample(names, len(names))}
+
+
+def next_speaker(state: State) -> str:
+    if state["queue"]:
+        return str(state["queue"][0])
+    return "next_round" if state["round"] + 1 < state["settings"]["rounds"] else "decide"
+
+
+def create_palaver(settings: Palaver | None = None, **given: Any) -> Graph:
+    settings = settings or Palaver()
+    frame = Frame(SCHEME, settings, state=Talk, **given)
+    frame.join("draw", draw, to=next_speaker, ends=settings.speakers())
+    frame.graph.add_edge("next_round", "draw")
+    for agent in settings.speakers():
+        frame.act(agent, speak, to=next_speaker, ends=[*settings.speakers(), "next_round", "decide"])
+    return frame.graph
+
+
+SCHEME = Scheme("palaver", Palaver, create_palaver, answers=("speak",))

@@ -1,0 +1,161 @@
+"""A kind of somebody else's is one file, and is then used by name as ours are."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from shutil import copy
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.errors import UsageError
+from sottovoce.form import Form
+from sottovoce.graphs.single import create_single
+from sottovoce.nodes.settings import validated
+from sottovoce.nodes.question import Question, check_question
+from sottovoce.nodes.views import View
+from sottovoce.prompts.kinds import KINDS, named, placeholder, read, read_field, read_value, same
+from sottovoce.prompts.render import Prompts
+from tests.prompts.roman import ROMAN
+
+QUESTION: Question = {"question": "What is VII + VII?", "kind": "roman", "target": "XIV"}
+ENTRY_POINT = "[sottovoce.kinds]\nroman = numerals:ROMAN\nbroken = nowhere:KIND\n"
+
+
+@pytest.fixture(autouse=True)
+def registered() -> Iterator[None]:
+    """The kind is known in this file alone: other tests list all that there are."""
+    KINDS.register("roman", ROMAN)
+    yield
+    del KINDS._known["roman"]
+
+
+def test_a_registered_kind_is_read_compared_and_asked_for_like_ours() -> None:
+    assert read("VII and VII: the answer is XIV.", "roman") == read_value(" xiv ", "roman") == "XIV"
+    assert read('It is {"answer": "XIV"}', "roman") == read('{"answer": "XIV"}', "roman") == "XIV"
+    assert read("fourteen", "roman") is read_field("a  numeral", QUESTION) is None
+    assert same("XIV", "XIIII", "roman") and not same("XIV", "XVI", "roman") and not same(None, "I", "roman")
+    assert (named("roman"), placeholder(QUESTION)) == ("Roman numeral", "a numeral")
+    assert KINDS["roman"].grammar([]) == Form(pattern="[IVXLCDM]{1,15}")
+
+
+def test_its_request_stands_where_ours_do_after_the_request_for_steps() -> None:
+    assert View(Prompts(), QUESTION, None).form() == 'Show your steps. End with "The answer is XIV."'
+    assert View(Prompts(), QUESTION, None, components=frozenset({"answer_description"})).form() == ROMAN.form
+    assert View(Prompts(), {**QUESTION, "answer_description": "In Roman."}, None).form() == "Show your steps. In Roman."
+
+
+def test_a_discussion_is_held_in_it() -> None:
+    graph = create_single(models=ScriptedChatModel(["VII + VII = XIIII. The answer is XIIII."])).compile()
+
+    decision = graph.invoke({**QUESTION})["decision"]
+
+    assert (decision["answer"], decision["score"]) == ("XIIII", 1.0)
+
+
+def test_the_command_line_takes_it() -> None:
+    from sottovoce.evaluation.question import Asked
+
+    assert validated(Asked, {"kind": "roman"}).kind == "roman"
+    with pytest.raises(UsageError, match=r"^unknown kind of answer 'greek'; choose from: label, .*, roman, text, "):
+        validated(Asked, {"kind": "greek"})
+
+
+def test_a_name_is_given_once() -> None:
+    KINDS.register("roman", ROMAN)
+    with pytest.raises(UsageError, match="kind of answer 'number' exists already; choose another name"):
+        KINDS.register("number", ROMAN)
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """Where a package stands that names its kind as an entry point."""
+    info = tmp_path / "numerals-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: numerals\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text(ENTRY_POINT)
+    copy(Path(__file__).with_name("roman.py"), tmp_path / "numerals.py")
+    return tmp_path
+
+
+def run(installed: Path, code: str) -> str:
+    path = f"import sys; sys.path.insert(0, {str(installed)!r}); "
+    return subprocess.run([sys.executable, "-c", path + code], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_package_s_entry_point_is_found_when_its_name_is_asked_for(installed: Path) -> None:
+    code = (
+        "from sottovoce.prompts import kinds; print('numerals' in sys.modules, kinds.KINDS.names()[5:]); "
+        "print(kinds.same(kinds.read('The answer is XIV.', 'roman'), 'XIIII', 'roman'), 'numerals' in sys.modules)"
+    )
+    assert run(installed, code).splitlines() == ["False ['roman', 'broken']", "True True"]
+
+
+def test_help_lists_it_without_loading_it_torch_or_langgraph(installed: Path) -> None:
+    code = (
+        "from sottovoce.cli import main; main(['debate', '--help']); "
+        "print(sorted({'numerals', 'torch', 'langgraph'} & {*sys.modules}))"
+    )
+    shown = run(installed, code)
+    told = " ".join(shown.replace("│", " ").split())
+
+    assert "form of the answer: number, option, yes_no, label, text, roman, broken (default: number)" in told
+    assert shown.splitlines()[-1] == "[]"
+
+
+def test_a_package_that_cannot_be_imported_is_named_in_one_line(installed: Path) -> None:
+    code = "from sottovoce.cli import main; sys.stderr = sys.stdout; print(main(['single', '?', '--kind', 'broken']))"
+    assert run(installed, code) == (
+        "sottovoce: kind of answer 'broken' of 'nowhere:KIND' cannot be imported: No module named 'nowhere'\n2\n"
+    )
+
+
+# What ours promise
+
+
+@pytest.mark.parametrize("kind", ["option", "yes_no"])
+@pytest.mark.parametrize("choices", [[], ["red", "blue"]])
+def test_what_a_grammar_of_choices_allows_is_read_as_the_answer(kind: str, choices: list[str]) -> None:
+    form = KINDS[kind].grammar(choices)
+
+    assert form is not None and len(form.choices) == (4 if kind == "option" and not choices else 2)
+    assert [read_value(each, kind, choices) for each in form.choices] == list(form.choices)
+
+
+@pytest.mark.parametrize("written", ["0", "-0", "22", "-3.5", "0.000000001", "999999999999999.999999999"])
+def test_what_the_grammar_of_numbers_allows_is_read_as_that_number(written: str) -> None:
+    form = KINDS["number"].grammar([])
+
+    assert form is not None and form.pattern is not None and re.fullmatch(form.pattern, written)
+    assert float(read_value(written, "number") or "nan") == float(written)
+
+
+@pytest.mark.parametrize("written", ["", "007", "1,200", "$5", "5.", ".5", "1/2", "+5", "9" * 16])
+def test_a_number_has_one_way_to_be_written_while_it_is_kept_to_its_grammar(written: str) -> None:
+    form = KINDS["number"].grammar([])
+
+    assert form is not None and form.pattern is not None and not re.fullmatch(form.pattern, written)
+
+
+@pytest.mark.parametrize("kind", ["label", "text"])
+def test_words_have_no_grammar(kind: str) -> None:
+    assert KINDS[kind].grammar([]) is None
+
+
+def test_a_number_s_target_is_a_plain_number_and_another_kind_s_need_not_be() -> None:
+    with pytest.raises(UsageError, match=r"^target is 'two'; expected a plain number, as answers are read: 22, -3.5$"):
+        check_question({"question": "1 + 1?", "target": "two"}, None)
+    check_question({"question": "1 + 1?", "kind": "text", "target": "two"}, None)
+
+
+def test_a_form_is_one_thing() -> None:
+    with pytest.raises(
+        UsageError, match=r"^the form of a reply was given as nothing; expected one of schema, choices, pattern$"
+    ):
+        Form()
+    with pytest.raises(UsageError, match=r"^the form of a reply was given as choices and pattern; expected one of"):
+        Form(choices=("a",), pattern="b")

@@ -1,0 +1,67 @@
+"""A protocol in a package of its own (tests/plugin): named as an entry point, it is usable wherever protocols are."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+PLUGIN = Path(__file__).parent / "plugin"
+
+
+def run(*command: str) -> subprocess.CompletedProcess[str]:
+    """A process that has the package installed."""
+    installed = {**os.environ, "PYTHONPATH": str(PLUGIN), "COLUMNS": "200"}
+    return subprocess.run(
+        [sys.executable, *command], capture_output=True, check=False, text=True, cwd=ROOT, env=installed
+    )
+
+
+def debate(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return run("cli.py", "debate", "--protocol", "louder", "--rounds", "2", "--max-tokens", "24", *arguments, "--json")
+
+
+def test_it_is_held_by_its_name_on_the_command_line() -> None:
+    done = debate("--option", "gain=3")
+    assert done.returncode == 0, done.stderr
+    record = json.loads(done.stdout)
+    assert record["settings"]["protocol"] == "louder" and record["settings"]["option"] == {"gain": 3}
+    assert {message["payload"]["protocol"] for message in record["messages"]} == {"louder"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("--option", "gian=3"), "protocol 'louder' has no option 'gian'; it has: allow_other_weights, compat, gain"),
+        (("--option", "gain=-1"), "gain is -1: expected greater than or equal to 0"),
+        (("--option", "gain"), "option is 'gain'; expected NAME=VALUE, or AGENT.NAME=VALUE for one agent"),
+        (("--option", "agent_9.gain=1"), "unknown agent among the options: 'agent_9'; choose from: agent_1, agent_2"),
+    ],
+)
+def test_its_options_are_held_to_what_it_declares(arguments: tuple[str, ...], line: str) -> None:
+    done = debate(*arguments)
+    assert done.returncode == 2 and line in done.stderr and done.stderr.count("\n") == 1
+
+
+def test_it_stands_in_help_and_in_studio_s_form_without_being_loaded() -> None:
+    asked = "import sys; from sottovoce.graphs import scheme; form = scheme('debate').settings.model_json_schema()"
+    tell = "; import json; print(json.dumps([form['properties']['protocol']['enum'], 'louder' in sys.modules]))"
+    assert json.loads(run("-c", asked + tell).stdout) == [["nl", "cipher", "sde", "hidden", "louder"], False]
+    assert "louder" in run("cli.py", "list").stdout
+
+
+def test_a_context_of_the_graph_takes_it_too() -> None:
+    asked = """
+from sottovoce.graphs.debate import create_debate
+graph = create_debate().compile()
+context = {"protocol": "louder", "rounds": 1, "max_tokens": 8, "option": {"gain": 1}}
+state = graph.invoke({"question": "What is 1 + 1?"}, context=context, output_keys=["board"])
+print({message.payload.protocol for message in state["board"]})
+"""
+    done = run("-c", asked)
+    assert done.stdout.strip() == "{'louder'}", done.stderr
