@@ -21,18 +21,18 @@ from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import UsageError
 from sottovoce.graphs.cmd import create_cmd
-from sottovoce.graphs.discussion import create_discussion
 from sottovoce.graphs.debate import SCHEME
+from sottovoce.graphs.discussion import create_discussion
 from sottovoce.graphs.frame import Frame
 from sottovoce.nodes.cmd import answer_turns, discuss_turns
 from sottovoce.nodes.context import Models, RunContext
 from sottovoce.nodes.debate import average
 from sottovoce.nodes.opening import close_round
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, unreadable
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import CMD, Debate, MesSync
 from sottovoce.nodes.settings.cmd import grouped
-from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
 from sottovoce.nodes.tally import ballot, viewpoints
 from sottovoce.nodes.views import View

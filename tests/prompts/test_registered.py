@@ -15,8 +15,8 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.graphs.single import create_single
-from sottovoce.nodes.settings import validated
 from sottovoce.nodes.question import Question, check_question
+from sottovoce.nodes.settings import validated
 from sottovoce.nodes.views import View
 from sottovoce.prompts.kinds import KINDS, named, placeholder, read, read_field, read_value, same
 from sottovoce.prompts.render import Prompts
