@@ -19,7 +19,7 @@ from sottovoce.prompts.render import Prompts
 from sottovoce.training import problems, product
 from sottovoce.training.data import Chat, replies
 from sottovoce.training.problems import Problem
-from sottovoce.training.product import Order, Place, Said, Turn, View, documents_of
+from sottovoce.training.product import Order, Place, Said, Turn, documents_of, seen_by
 
 FRESH, REORDERED = 0.15, 0.15
 """Shares of chats in the one-prompt-a-round shape, and of others that restate the own answer beside the others'."""
@@ -83,9 +83,9 @@ def opened(rng: random.Random) -> Talk:
     return Talk(problem, [], agents)
 
 
-def turns(talk: Talk, agent: str, prompts: Prompts) -> list[Turn]:
+def turns(talk: Talk, agent: str, prompts: Prompts) -> Sequence[Turn]:
     """What an agent reads before it speaks next."""
-    return product.history(View(prompts, talk.problem.question, agent), agent, talk.said)
+    return product.history(seen_by(agent, talk.problem.question, prompts), talk.said)
 
 
 def _agreed(talk: Talk) -> bool:
@@ -107,26 +107,26 @@ def next_of(problem: Problem, me: str | None, heard: Iterable[tuple[str, str]]) 
 
 def alone(problem: Problem, me: str | None, prompts: Prompts) -> Chat:
     """The question, answered by one agent, or by one that holds everybody's documents."""
-    return Chat(Place(View(prompts, problem.question, me).independent()), *next_of(problem, me, []))
+    return Chat(Place(seen_by(me, problem.question, prompts).independent()), *next_of(problem, me, []))
 
 
 def in_history(talk: Talk, me: str, prompts: Prompts, order: Order | None = None, *, summed_up: bool = False) -> Chat:
     """The whole chat of one agent, which the others' answers may reach as summaries."""
-    view = View(prompts, talk.problem.question, me)
+    view = seen_by(me, talk.problem.question, prompts)
     summaries = [summary(talk.problem, me, spoken) for spoken in talk.said] if summed_up else []
     heard = [{"summary": text} for text in summaries] or talk.said
     rounds = [{me: spoken[me], **others} for spoken, others in zip(talk.said, heard, strict=True)]
     statements = [statement for spoken in rounds for statement in spoken.items()]
-    return Chat(Place(product.history(view, me, talk.said, order, summaries)), *next_of(talk.problem, me, statements))
+    return Chat(Place(product.history(view, talk.said, order, summaries)), *next_of(talk.problem, me, statements))
 
 
 def seen(rng: random.Random, talk: Talk, me: str, prompts: Prompts) -> Chat:
     """The debate as `me` saw it, in one of the shapes that prompts have."""
     order: Order | None = rng.choice(("others_first", "own_first"))
     if rng.random() < FRESH and len(talk.said[-1]) > 1:
-        view, last = View(prompts, talk.problem.question, me), talk.said[-1]
+        view, last = seen_by(me, talk.problem.question, prompts), talk.said[-1]
         right, _ = next_of(talk.problem, me, last.items())
-        return Chat(Place(product.fresh(view, me, last, rng.choice((None, order)))), right)
+        return Chat(Place(product.fresh(view, last, rng.choice((None, order)))), right)
     return in_history(talk, me, prompts, order if rng.random() < REORDERED else None)
 
 

@@ -20,10 +20,10 @@ from typing import Any, Literal
 from sottovoce.errors import choose
 from sottovoce.evaluation.arithmetic import TOP, questions, split_knowledge
 from sottovoce.models import load
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
 from sottovoce.training.data import replies
-from sottovoce.training.product import Question, View, history, run, speakers
+from sottovoce.training.product import Question, history, run, seen_by, speakers
 
 SEED = 20_000  # of the questions; the data of a training run has other seeds and the other split
 AT_ONCE = 32  # questions under way together
@@ -123,20 +123,20 @@ async def measure(task: str, row: Row, n: int, model: str = "bundled") -> Result
     else:
         ends = await run(row.scheme, {"model": [model], **row.settings}, asked, AT_ONCE)
     ended = list(zip(asked, ends, strict=True))
-    right = [answers.same(answer, question["target"], "number") for question, (answer, _) in ended]
+    right = [kinds.same(answer, question["target"], "number") for question, (answer, _) in ended]
     return {"right": right, "looked_up": [_states_all(question, text) for question, (_, text) in ended]}
 
 
 def _echo(asked: Sequence[Question], model: str) -> list[tuple[str | None, str]]:
     """A debate whose second agent is the first one's echo; no graph has that, so the engine is asked itself."""
     loaded, me, said = load(model), "agent_1", [list[dict[str, str]]() for _ in asked]
-    views = [View(Prompts(), question, me) for question in asked]
+    views = [seen_by(me, question, Prompts()) for question in asked]
     for r in range(ROUNDS):
-        chats = [history(view, me, rounds) for view, rounds in zip(views, said, strict=True)]
+        chats = [history(view, rounds) for view, rounds in zip(views, said, strict=True)]
         seeds = [i * ROUNDS + r for i in range(len(asked))]
         for rounds, text in zip(said, replies(loaded, chats, 256, loaded.sampling.temperature, seeds), strict=True):
             rounds.append({me: text, "echo": text})
-    return [(answers.read(rounds[-1][me], "number"), rounds[-1][me]) for rounds in said]
+    return [(kinds.read(rounds[-1][me], "number"), rounds[-1][me]) for rounds in said]
 
 
 def _states_all(question: Question, text: str) -> bool:

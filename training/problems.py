@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from sottovoce.evaluation.arithmetic import MIXED, SHORT, SPLIT, Expression, Shape, Split, deal, draw, listed
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.training.product import Question
 
 Form = Literal["number", "yes_no", "label", "option"]
@@ -103,7 +103,7 @@ class Problem:
 
     def read(self, text: str) -> str | None:
         """What a statement answers, as the product reads it; a label `Unknown` tells nothing either."""
-        found = answers.read(text, self.form, self.question.get("choices"))
+        found = kinds.read(text, self.form, self.question.get("choices"))
         return None if found == UNKNOWN else found
 
     def parts(self, text: str) -> tuple[str, str] | None:

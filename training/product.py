@@ -14,18 +14,31 @@ from typing import Any
 from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.evaluation.walk import convince_turns
-from sottovoce.graphs import scheme
+from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
+from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.say import unreadable
 from sottovoce.nodes.settings import COMPONENTS, MAD, Order
 from sottovoce.nodes.settings.cmd import SECRETARY, grouped
-from sottovoce.nodes.state import Question, documents_of
+from sottovoce.nodes.state import heard
 from sottovoce.nodes.tally import ballot
 from sottovoce.nodes.views import View
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
 
-__all__ = ["COMPONENTS", "SECRETARY", "Order", "Place", "Question", "Said", "Turn", "View", "documents_of", "grouped"]
+__all__ = [
+    "COMPONENTS",
+    "SECRETARY",
+    "Order",
+    "Place",
+    "Question",
+    "Said",
+    "Turn",
+    "View",
+    "documents_of",
+    "grouped",
+    "seen_by",
+]
 
 Said = Mapping[str, str]  # what each agent said in a round, in order
 
@@ -43,35 +56,46 @@ class Place:
     """What is wrong with a reply; empty where it can be read."""
 
 
+def documents_of(question: Question, agent: str | None) -> list[str]:
+    """What an agent is told beside the question; None is told everything."""
+    return [shown(passage) for passage in passages_of(question, agent)]
+
+
+def seen_by(agent: str | None, question: Question, prompts: Prompts) -> View:
+    """How an agent sees a question; None sees everybody's documents."""
+    return View(prompts, question, agent, agent=agent or "")
+
+
 def history(
-    view: View, me: str | None, said: Sequence[Said], order: Order | None = None, summaries: Sequence[str] = ()
-) -> list[Turn]:
-    """The whole chat of one agent (None where nothing was said), who hears the others or `summaries` of them."""
+    view: View, said: Sequence[Said], order: Order | None = None, summaries: Sequence[str] = ()
+) -> tuple[Turn, ...]:
+    """The whole chat of one agent, who hears the others or `summaries` of them."""
     rounds = _messages(said)
-    own = [spoken[me] for spoken in rounds if me is not None]
+    own = [spoken[view.agent] for spoken in rounds]
     if summaries:
         told = [Message("summary", r, "summarise", text) for r, text in enumerate(summaries)]
         return view.history_of_summaries(own, told)
-    return view.history(own, [_others(spoken, me) for spoken in rounds], order)
+    return view.history(own, [_others(spoken, view) for spoken in rounds], order)
 
 
-def fresh(view: View, me: str, spoken: Said, order: Order | None = None) -> list[Turn]:
+def fresh(view: View, spoken: Said, order: Order | None = None) -> tuple[Turn, ...]:
     """One prompt with what was said in the last round."""
     (messages,) = _messages([spoken])
-    return view.fresh(messages[me], _others(messages, me), order)
+    return view.fresh(messages[view.agent], _others(messages, view), order)
 
 
-def summarise(view: View, me: str, spoken: Said) -> list[Turn]:
+def summarise(view: View, spoken: Said) -> tuple[Turn, ...]:
     """The others' answers of the last round, to be summed up."""
-    return view.summarise(_others(_messages([spoken])[0], me))
+    return view.summarise(_others(_messages([spoken])[0], view))
 
 
-def in_words(view: View, turns: Sequence[Turn] | None = None) -> Place:
-    """Where a reply is read as words; `turns` None are the question alone."""
+def in_words(view: View, turns: Sequence[Turn] = ()) -> Place:
+    """Where a reply is read as words; without `turns`, the question alone."""
     question = view.question
     kind, choices = question.get("kind", "number"), question.get("choices")
-    turns = view.independent() if turns is None else turns
-    return Place(turns, view.form(), lambda text: answers.read(text, kind, choices), unreadable(question))
+    return Place(
+        turns or view.independent(), view.form(), lambda text: kinds.read(text, kind, choices), unreadable(question)
+    )
 
 
 def mad_sides(n: int) -> list[str]:
@@ -79,9 +103,9 @@ def mad_sides(n: int) -> list[str]:
     return MAD(agents=n).speakers()
 
 
-def mad_debater(view: View, me: str, order: Sequence[str], said: Sequence[Said], disagreement: int) -> Place:
+def mad_debater(view: View, order: Sequence[str], said: Sequence[Said], disagreement: int) -> Place:
     """A debater's turn; `said` ends with those who spoke before it."""
-    return in_words(view, mad.debater_turns(view, me, order, _messages(said), disagreement))
+    return in_words(view, mad.debater_turns(view, order, _messages(said), disagreement))
 
 
 def mad_moderator(view: View, order: Sequence[str], said: Sequence[Said], verdicts: Sequence[str]) -> Place:
@@ -158,8 +182,8 @@ def _messages(said: Sequence[Said]) -> list[dict[str, Message]]:
     return [{name: Message(name, r, acts[r], text) for name, text in said[r].items()} for r in range(len(said))]
 
 
-def _others(spoken: Mapping[str, Message], me: str | None) -> list[Message]:
-    return [message for name, message in spoken.items() if name != me]
+def _others(spoken: Mapping[str, Message], view: View) -> list[Message]:
+    return [message for name, message in spoken.items() if name != view.agent]
 
 
 def speakers(name: str, settings: Mapping[str, Any]) -> list[str]:  # Any: settings of the scheme
@@ -176,9 +200,6 @@ async def run(
     with tempfile.TemporaryDirectory() as folder:
         graph = found.create(found.settings(**settings), store=PayloadStore(folder)).compile()
         ends = await graph.abatch(list(questions), {"max_concurrency": at_once}, output_keys=["decision", "board"])
-    return [(end["decision"]["answer"], _last(end["board"])) for end in ends]
-
-
-def _last(board: Sequence[Any]) -> str:  # Any: messages, or plain JSON as a checkpoint holds them
-    messages = [entry if isinstance(entry, Message) else Message.from_dict(entry) for entry in board]
-    return max((m for m in messages if m.agent == messages[0].agent), key=lambda message: message.key).text
+    spoken = [heard(end) for end in ends]
+    last = [[each.text for each in said if each.agent == said[0].agent][-1] for said in spoken]
+    return [(end["decision"]["answer"], words) for end, words in zip(ends, last, strict=True)]

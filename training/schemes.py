@@ -8,7 +8,7 @@ from dataclasses import replace
 from itertools import takewhile
 
 from sottovoce.channels.message import words
-from sottovoce.prompts.answers import lettered
+from sottovoce.prompts.kinds import lettered
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import problems, product
 from sottovoce.training.data import Chat
@@ -34,7 +34,7 @@ def mad_debater(rng: random.Random, source: Source) -> Chat:
     me = rng.choice(talk.agents)
     view = source.view(rng, talk.problem, me)
     said = [*talk.said[:-1], dict(takewhile(lambda statement: statement[0] != me, talk.said[-1].items()))]
-    place = product.mad_debater(view, me, talk.agents, said, rng.randint(0, 3))
+    place = product.mad_debater(view, talk.agents, said, rng.randint(0, 3))
     return Chat(place, *next_of(talk.problem, me, [each for spoken in said for each in spoken.items()]))
 
 

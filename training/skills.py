@@ -17,7 +17,7 @@ from sottovoce.training import debates, problems, product, schemes
 from sottovoce.training.data import Chat
 from sottovoce.training.debates import Talk, names, seen, some
 from sottovoce.training.problems import Form, Problem, equal, near, plain, pose, spoilt
-from sottovoce.training.product import Place, Question, Turn, View, in_words
+from sottovoce.training.product import Place, Question, Turn, in_words, seen_by
 from sottovoce.training.sources import Source
 
 Maker = Callable[[random.Random, Source], Chat]
@@ -102,7 +102,7 @@ def _summary(rng: random.Random, source: Source) -> Chat:
     sums_up, me = rng.choice((True, False)), rng.choice(agents)
     if not sums_up:
         return debates.in_history(talk, me, source.prompts, summed_up=True)
-    turns = product.summarise(View(source.prompts, problem.question, me), me, talk.said[-1])
+    turns = product.summarise(seen_by(me, problem.question, source.prompts), talk.said[-1])
     return Chat(Place(turns), debates.summary(problem, me, talk.said[-1]))
 
 
@@ -147,7 +147,7 @@ def _compare(rng: random.Random, source: Source) -> Chat:
     one, other = rng.sample(rng.choices(pools, (6, 2, 1, 1))[0], 2)
     other = rng.choice((one, other))
     asked = rng.choice(("Is {} equal to {}?", "{} = {}: is this true?")).format(one, other)
-    view = View(source.prompts, Question(question=asked, kind="yes_no"), "agent_1")
+    view = seen_by("agent_1", Question(question=asked, kind="yes_no"), source.prompts)
     return Chat(in_words(view), f"{equal(one, other)}. The answer is {'yes' if one == other else 'no'}.")
 
 

@@ -5,12 +5,12 @@ import pytest
 
 from sottovoce.evaluation.arithmetic import MIXED, Expression, draw, questions, split_knowledge
 from sottovoce.models.load import BUNDLED_FOLDER
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, tokenizer
 from sottovoce.training.data import Encoder
 from sottovoce.training.problems import Problem
-from sottovoce.training.product import View, documents_of
+from sottovoce.training.product import documents_of, seen_by
 from sottovoce.training.skills import DIETS, SKILLS, chat, corpus
 from sottovoce.training.sources import Source
 
@@ -44,7 +44,7 @@ def test_questions_are_the_same_for_the_same_seed() -> None:
 
 @pytest.mark.parametrize("made", [questions(100, seed=5), split_knowledge(100, seed=5)])
 def test_solutions_are_read_as_their_targets(made: list[dict[str, str]]) -> None:
-    assert [answers.read(question["solution"], "number") for question in made] == [q["target"] for q in made]
+    assert [kinds.read(question["solution"], "number") for question in made] == [q["target"] for q in made]
 
 
 def test_only_together_do_agents_know_all_values() -> None:
@@ -58,8 +58,8 @@ def test_only_together_do_agents_know_all_values() -> None:
 def test_who_lacks_a_value_abstains_and_who_has_all_answers() -> None:
     problem = problems.split(random.Random(1), AGENTS)
     names = list(problem.facts)
-    assert answers.read(problem.reply(names[:1]), "number") is None
-    assert answers.read(problem.reply(names), "number") == str(problem.expression.value)
+    assert kinds.read(problem.reply(names[:1]), "number") is None
+    assert kinds.read(problem.reply(names), "number") == str(problem.expression.value)
     assert problem.known([problem.reply(names[:1])]) == names[:1]
 
 
@@ -103,7 +103,7 @@ def test_the_tokenizer_that_ships_is_what_a_new_run_would_begin_with(tmp_path: P
 def test_a_chat_has_the_ids_of_its_prompt_and_then_of_its_reply(encoder: Encoder) -> None:
     problem = problems.plain(random.Random(0))
     made = debates.alone(problem, "agent_1", Prompts())
-    prompt = encoder.prompt(View(Prompts(), problem.question, "agent_1").independent())
+    prompt = encoder.prompt(seen_by("agent_1", problem.question, Prompts()).independent())
     reply = list(encoder.template.ids(problem.reply([])))
     assert encoder(made).ids == [*prompt, *reply, encoder.end]
 

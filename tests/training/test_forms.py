@@ -3,7 +3,7 @@ import random
 import pytest
 
 from sottovoce.evaluation.arithmetic import Expression
-from sottovoce.prompts import answers
+from sottovoce.prompts import kinds
 from sottovoce.training import problems
 from sottovoce.training.problems import FORMS, Form, Problem, pose
 from sottovoce.training.product import Question
@@ -41,10 +41,10 @@ def test_what_is_right_to_say_is_read_as_what_is_right(form: Form) -> None:
     rng = random.Random(form)
     for _ in range(200):
         problem = pose(rng, problems.plain(rng), form)
-        found = answers.read(problem.reply([]), form, problem.question.get("choices"))
+        found = kinds.read(problem.reply([]), form, problem.question.get("choices"))
         assert found is not None
         assert found.lower() == problem.stated([]).lower()
-        assert answers.read_value(problem.stated([]), form, problem.question.get("choices")) == found
+        assert kinds.read_value(problem.stated([]), form, problem.question.get("choices")) == found
 
 
 @pytest.mark.parametrize("form", FORMS)
