@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from sottovoce.models import Engine, Reply, Request
-from sottovoce.models.keys import id_keys, position_keys, row_keys
+from sottovoce.models.engine.keys import id_keys, position_keys, row_keys
 
 
 class Watched(Engine):

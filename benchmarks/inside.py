@@ -7,11 +7,11 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks.loaded_models import with_engine
 from sottovoce.models import LoadedModel, Request
-from sottovoce.models.layers import Change
-from sottovoce.models.network import Network
-from sottovoce.models.passes import Pass, Reading
+from sottovoce.models.huggingface.layers import Change
+from sottovoce.models.huggingface.network import Network
+from sottovoce.models.huggingface.passes import Pass, Reading
 
-WARM = 3  # runs before the one that counts: steps of a small model are recorded meanwhile
+WARM = 1  # runs before the one that counts
 
 
 class Timed(Network):

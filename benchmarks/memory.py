@@ -10,10 +10,9 @@ from benchmarks.decoding import KEPT, requests, sde
 from benchmarks.live import LiveBytes
 from benchmarks.loaded_models import with_engine
 from benchmarks.tables import Table
-from sottovoce.models import LoadedModel, Reply, Request
-from sottovoce.models.batch import Batch
-from sottovoce.models.row import Job
-from sottovoce.models.tally import Tally
+from sottovoce.models import LoadedModel, Reply, Request, Statistics
+from sottovoce.models.engine.loop import Loop
+from sottovoce.models.engine.sequence import Job
 
 ROWS, NEW = 8, 256
 WARM = 3
@@ -51,18 +50,19 @@ def _states(loaded: LoadedModel, requests: Sequence[Request]) -> int:
 def _peaks(loaded: LoadedModel, requests: Sequence[Request]) -> tuple[int, int]:
     """Bytes of live tensors at their peaks, up to the first step and from there to the last reply.
 
-    The batch takes its turns in this thread, where operations can be watched.
+    The loop takes its steps in this thread, where operations can be watched.
     """
     detokenizers = {special: loaded.detokenizer(special=special) for special in (False, True)}
-    tally = Tally()
-    batch = Batch(loaded.network, detokenizers, loaded.engine.limits, tally)
+    statistics = Statistics()
+    loop = Loop(loaded.network, detokenizers, loaded.engine.limits, statistics)
     replies: list[Reply] = []
-    batch.waiting.extend(Job(request, lambda row: replies.append(row.reply())) for request in requests)
+    for request in requests:
+        loop.scheduler.take(Job(request, lambda ended: replies.append(ended.reply())))
     with LiveBytes() as live:
-        while batch.busy and not tally.steps:
-            batch.turn()
+        while loop.scheduler.busy and not statistics.steps:
+            loop.step()
         reading, live.peak = live.peak, live.now
-        while batch.busy:
-            batch.turn()
+        while loop.scheduler.busy:
+            loop.step()
     assert len(replies) == len(requests), "every request has its reply"
     return reading, live.peak

@@ -10,8 +10,7 @@ from typing import Any
 from benchmarks.asked import Asked
 from benchmarks.loaded_models import with_engine
 from benchmarks.tables import Table, percent
-from sottovoce.models import Ids, LoadedModel, Request, Stop
-from sottovoce.models.tally import Tally
+from sottovoce.models import Ids, LoadedModel, Request, Statistics, Stop
 
 SLOTS = (8, 16)
 REQUESTS = 256
@@ -49,20 +48,20 @@ def mixed(n: int) -> list[Request]:
 
 
 def busy(loaded: LoadedModel, slots: int, requests: list[Request]) -> Busy:
-    """Measured by the engine's own tally; the queue is empty when no more are left than there are slots."""
-    engine, seen = loaded.engine, list[Tally]()
+    """Measured by the engine's own statistics; the queue is empty when no more are left than there are slots."""
+    engine, seen = loaded.engine, list[Statistics]()
 
     def left(_: Any) -> None:  # Any: a future
-        if engine.tally.requests >= len(requests) - slots and not seen:
-            seen.append(replace(engine.tally))
+        if engine.statistics.requests >= len(requests) - slots and not seen:
+            seen.append(replace(engine.statistics))
 
     futures = [engine.submit(request) for request in requests]
     for future in futures:
         future.add_done_callback(left)
     for future in futures:
         future.result()
-    return Busy(_share(seen[0], slots), _share(engine.tally, slots))
+    return Busy(_share(seen[0], slots), _share(engine.statistics, slots))
 
 
-def _share(tally: Tally, slots: int) -> float:
-    return tally.stepped / (tally.steps * slots)
+def _share(statistics: Statistics, slots: int) -> float:
+    return statistics.stepped / (statistics.steps * slots)

@@ -16,9 +16,20 @@ from sottovoce.channels.message import Heard
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import TOP, Prompt, Protocol, Speech
 from sottovoce.errors import ProtocolError, UsageError
-from sottovoce.models import Edit, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Stop, Table
-from sottovoce.models.family import layers_read_ids
-from sottovoce.models.request import Piece
+from sottovoce.models import (
+    Edit,
+    Feed,
+    Ids,
+    LoadedModel,
+    Piece,
+    Record,
+    Reply,
+    Request,
+    Rows,
+    Stop,
+    Table,
+    layers_read_ids,
+)
 
 SPARSE = 16  # largest weights kept per position: the storable, approximate form
 Partial = Literal["entropy", "entropy_reversed", "max", "max_reversed"]

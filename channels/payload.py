@@ -24,7 +24,7 @@ from safetensors import SafetensorError
 
 from sottovoce.channels.message import PayloadRef, text_digest
 from sottovoce.errors import PayloadError
-from sottovoce.models.text import Span, overlapping
+from sottovoce.models import Span, overlapping
 
 FORMAT = 1
 METADATA = "sottovoce"

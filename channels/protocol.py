@@ -16,9 +16,7 @@ import torch
 from sottovoce.channels.message import Heard, PayloadRef, Turn
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.errors import PayloadError
-from sottovoce.models import Edit, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop
-from sottovoce.models.chat import ChatTurn
-from sottovoce.models.request import Piece
+from sottovoce.models import ChatTurn, Edit, Ids, LoadedModel, Piece, Record, Reply, Request, Sampling, Stop
 
 TOP = 5  # most probable tokens kept per position
 Load = Callable[[PayloadRef], Payload]

@@ -17,9 +17,7 @@ from sottovoce.channels.message import Heard
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Prompt, Protocol, Speech, token_request
 from sottovoce.errors import ProtocolError
-from sottovoce.models import Edit, Ids, LoadedModel, Reply, Request
-from sottovoce.models.family import streams
-from sottovoce.models.request import Piece
+from sottovoce.models import Edit, Ids, LoadedModel, Piece, Reply, Request, streams
 
 Inject = Literal["latest", "all"]
 

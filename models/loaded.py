@@ -11,13 +11,13 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.errors import UsageError
-from sottovoce.models.chat import ChatTemplate
-from sottovoce.models.engine import Engine
-from sottovoce.models.network import Network
-from sottovoce.models.request import Sampling
-from sottovoce.models.table import Table
-from sottovoce.models.text import Detokenizer
-from sottovoce.models.weights import weights_digest
+from sottovoce.models.engine.engine import Engine
+from sottovoce.models.engine.request import Sampling
+from sottovoce.models.huggingface.chat import ChatTemplate
+from sottovoce.models.huggingface.network import Network
+from sottovoce.models.huggingface.table import Table
+from sottovoce.models.huggingface.text import Detokenizer
+from sottovoce.models.huggingface.weights import weights_digest
 
 LATENT_DEPTH = 0.7  # where a model without a known choice is read and edited; never its last layer
 KNOWN_LAYERS = {  # the choices in SDE (arXiv 2506.19209), by (family, layers, hidden size, vocabulary rows)

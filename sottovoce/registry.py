@@ -72,4 +72,3 @@ class Registry(Generic[Thing]):
 
     def _entries(self) -> dict[str, EntryPoint]:
         return {entry.name: entry for entry in entry_points(group=self.group)}
-

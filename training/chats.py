@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.channels.message import Heard, Message, Turn
-from sottovoce.models.chat import ChatTemplate, ChatTurn
+from sottovoce.models import ChatTemplate, ChatTurn
 
 Key = tuple[int, str, str, int]
 

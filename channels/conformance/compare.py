@@ -8,8 +8,7 @@ from itertools import zip_longest
 import torch
 
 from sottovoce.channels.payload import Payload
-from sottovoce.models import Ids, LoadedModel, Reply, Request
-from sottovoce.models.table import tensor_digest
+from sottovoce.models import Ids, LoadedModel, Reply, Request, tensor_digest
 
 FLOAT32 = 2e-5  # of the largest magnitude: what another order of float32 sums may change (the engine's promise)
 

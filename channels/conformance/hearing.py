@@ -9,8 +9,7 @@ from sottovoce.channels.conformance.setting import AFTER, BEFORE, OTHER_QUESTION
 from sottovoce.channels.message import Heard, Part, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.protocol import Speech
-from sottovoce.models import Rows
-from sottovoce.models.chat import ChatTurn
+from sottovoce.models import ChatTurn, Rows
 
 
 class HearingTests(Setting):

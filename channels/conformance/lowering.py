@@ -11,8 +11,7 @@ from sottovoce.channels.conformance.setting import QUESTION, Setting
 from sottovoce.channels.message import Heard, Role, Turn
 from sottovoce.channels.protocol import COMPAT, Protocol
 from sottovoce.errors import UsageError
-from sottovoce.models import Request
-from sottovoce.models.chat import ChatTurn
+from sottovoce.models import ChatTurn, Request
 
 
 class LoweringTests(Setting):

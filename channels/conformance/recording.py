@@ -12,9 +12,7 @@ from sottovoce.channels.conformance.compare import misshapen
 from sottovoce.channels.conformance.setting import Setting
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Payload
-from sottovoce.models import Reply
-from sottovoce.models.request import Stats
-from sottovoce.models.table import tensor_digest
+from sottovoce.models import Reply, Stats, tensor_digest
 
 
 class RecordingTests(Setting):

@@ -15,8 +15,7 @@ from sottovoce.channels.message import Heard, Message, Part, PayloadRef, Turn
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.errors import SottovoceError
-from sottovoce.models import Ids, LoadedModel, Reply, Request, Sampling
-from sottovoce.models.chat import ChatTurn
+from sottovoce.models import ChatTurn, Ids, LoadedModel, Reply, Request, Sampling
 
 QUESTION, OTHER_QUESTION = "What is 14 + 3 * 5 - 7?", "What is 8 * 9 + 1?"
 BEFORE, AFTER = "Another agent answered:\n", "\nWhat is right?"

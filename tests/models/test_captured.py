@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sottovoce.models import Engine, Feed, LoadedModel, Record, Request, Sampling, assemble
-from sottovoce.models.network import Network
+from sottovoce.models.huggingface.network import Network
 from tests.support import VOCABULARY, request, same_reply, tiny_loaded, tiny_model, tiny_tokenizer
 
 
@@ -36,7 +36,7 @@ def test_padded_steps_give_what_plain_ones_give(family: str) -> None:
 
     found = engine.run_all(company())
 
-    assert engine.tally.widest > 8
+    assert engine.statistics.widest > 8
     assert all(map(same_reply, found, loaded.engine.twin(reuse=False).run_all(company())))
 
 

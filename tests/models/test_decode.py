@@ -10,7 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from sottovoce.models import Edit, Feed, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop, Table, assemble
-from sottovoce.models.layers import hooked
+from sottovoce.models.huggingface.layers import hooked
 from tests.support import (
     HIDDEN,
     VOCABULARY,
@@ -133,7 +133,7 @@ def test_a_batch_gives_each_request_what_it_gets_alone() -> None:
     engine = loaded.engine.twin()
     together = engine.run_all(company())
 
-    assert engine.tally.widest >= len(alone) - 1  # one of them ends with its first token
+    assert engine.statistics.widest >= len(alone) - 1  # one of them ends with its first token
     for found, expected in zip(together, alone, strict=True):
         assert same_reply(found, expected)
 

@@ -13,9 +13,9 @@ from transformers import MambaConfig, MambaForCausalLM, PreTrainedTokenizerFast,
 from sottovoce.errors import ModelError
 from sottovoce.models import assemble
 from sottovoce.models.doctor import diagnose, examine
-from sottovoce.models.family import family_findings
-from sottovoce.models.finding import Finding
-from sottovoce.models.template_check import template_findings
+from sottovoce.models.doctor.family_check import family_findings
+from sottovoce.models.doctor.finding import Finding
+from sottovoce.models.doctor.template_check import template_findings
 from tests import chats
 from tests.chats import tokenizer_with
 from tests.support import CHATML, FAMILIES, LIMITED, LONGROPE, tiny_model, tiny_tokenizer
@@ -165,8 +165,7 @@ def test_the_latent_layers_are_told_with_their_reason() -> None:
 
 
 Expected = dict[str, tuple[bool | None, str]]
-REFUSED = (None, "refused by the template: we put it before the first user turn")
-LEFT_OUT = (None, "left out by the template: we put it before the first user turn")
+NOT_TAKEN = (None, "not taken by the template: we put it before the first user turn")
 ALTERNATING = (None, "strictly alternating: we join neighbouring turns of one role")
 WRITTEN = (True, f"the template writes {chats.BOS!r}, and we add no other")
 NO_FIRST = (True, "none: neither the template nor the tokenizer puts one")
@@ -179,14 +178,14 @@ TEMPLATES: dict[str, tuple[str | None, Expected]] = {
     "mistral": (
         chats.MISTRAL,
         {
-            "system turn": REFUSED,
+            "system turn": NOT_TAKEN,
             "order of turns": ALTERNATING,
             "chat template": (True, "does not open the assistant's turn"),
             "first token": WRITTEN,
         },
     ),
-    "gemma": (chats.GEMMA, {"system turn": REFUSED, "order of turns": ALTERNATING, "first token": WRITTEN}),
-    "phi 3": (chats.PHI_3, {"system turn": LEFT_OUT, "first token": NO_FIRST}),
+    "gemma": (chats.GEMMA, {"system turn": NOT_TAKEN, "order of turns": ALTERNATING, "first token": WRITTEN}),
+    "phi 3": (chats.PHI_3, {"system turn": NOT_TAKEN, "first token": NO_FIRST}),
     "qwen 2": (
         chats.QWEN_2,
         {

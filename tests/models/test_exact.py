@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sottovoce.models import Edit, Engine, Feed, Ids, Record, Reply, Request, Rows, Sampling, Stop, load
-from sottovoce.models.request import Piece
+from sottovoce.models.engine.request import Piece
 from tests.support import noise
 
 REQUESTS, LAYERS = 24, (2, 3)
@@ -98,8 +98,8 @@ def test_replies_have_equal_bits_whatever_the_company(seed: int, reuse: bool) ->
 
     found = in_company(engine, seed)
 
-    assert engine.tally.widest > 4
-    assert (engine.tally.reused > 0) == reuse
+    assert engine.statistics.widest > 4
+    assert (engine.statistics.reused > 0) == reuse
     assert [i for i, (one, other) in enumerate(zip(found, alone(), strict=True)) if not equal(one, other)] == []
 
 

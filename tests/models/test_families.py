@@ -18,7 +18,7 @@ from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ContextOverflow, ModelError, ProtocolError
 from sottovoce.models import Edit, Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling, assemble
-from sottovoce.models.layers import hooked
+from sottovoce.models.huggingface.layers import hooked
 from tests.support import (
     FAMILIES,
     GREEDY,

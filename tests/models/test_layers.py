@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from sottovoce.errors import ModelError
-from sottovoce.models.layers import decoder_layers, hooked, read_before
+from sottovoce.models.huggingface.layers import decoder_layers, hooked, read_before
 from tests.support import FAMILIES, noise, tiny_model
 
 

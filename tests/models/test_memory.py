@@ -9,8 +9,8 @@ import torch
 
 from sottovoce.errors import EngineError
 from sottovoce.models import Feed, Record, Request, Sampling
-from sottovoce.models.memory import amount, default_budget, free_memory, out_of_memory
-from sottovoce.models.slots import Kind
+from sottovoce.models.engine.memory import amount, default_budget, free_memory, out_of_memory
+from sottovoce.models.huggingface.cache import Kind
 from tests.models.support import LIMIT, busy, fresh, slots, words
 from tests.support import edit, request, rows, same_reply
 
@@ -26,8 +26,8 @@ def test_a_budget_for_one_row_runs_one_after_another() -> None:
 
     plain = engine.twin(reuse=False)
     assert all(same_reply(each.result(LIMIT), plain.run(one)) for each, one in zip(submitted, asked, strict=True))
-    assert engine.tally.widest == 1
-    assert engine.tally.cache_peak <= slots(64, rows=2)
+    assert engine.statistics.widest == 1
+    assert engine.statistics.cache_peak <= slots(64, rows=2)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
@@ -37,7 +37,7 @@ def test_as_many_rows_decode_together_as_fit(n: int) -> None:
         submitted = [engine.submit(request(f"What is {k}?")) for k in range(10)]
 
     assert all(len(each.result(LIMIT).ids) == 8 for each in submitted)
-    assert engine.tally.widest == n
+    assert engine.statistics.widest == n
 
 
 def test_a_request_larger_than_the_budget_is_told_in_numbers_and_the_others_go_on() -> None:
@@ -61,15 +61,15 @@ def test_prefixes_give_way_to_rows() -> None:
     engine = fresh(memory=budget).engine
     for n in range(20):
         engine.run(request((words(40, seed=n),)))
-    kept = engine.tally.cache - slots(64)
+    kept = engine.statistics.cache - slots(64)
     assert kept > budget // 2
 
     with busy(engine):
         submitted = [engine.submit(request((words(40, seed=n),))) for n in range(50, 58)]
     assert all(len(each.result(LIMIT).ids) == 8 for each in submitted)
 
-    assert engine.tally.widest == 8
-    assert engine.tally.cache_peak <= budget
+    assert engine.statistics.widest == 8
+    assert engine.statistics.cache_peak <= budget
 
 
 def drawn(chance: random.Random) -> Request:
@@ -87,10 +87,10 @@ def test_what_is_held_stays_within_the_budget_in_any_mix(seed: int) -> None:
 
     for _ in range(4):
         engine.run_all([drawn(chance) for _ in range(12)])
-        assert engine.tally.cache <= budget
+        assert engine.statistics.cache <= budget
 
-    assert engine.tally.reused > 0 and engine.tally.widest > 3
-    assert budget // 2 < engine.tally.cache_peak <= budget
+    assert engine.statistics.reused > 0 and engine.statistics.widest > 3
+    assert budget // 2 < engine.statistics.cache_peak <= budget
 
 
 def test_a_conversation_that_grows_takes_no_more_slots_than_it_sits_in() -> None:
@@ -98,7 +98,7 @@ def test_a_conversation_that_grows_takes_no_more_slots_than_it_sits_in() -> None
     for n in range(1, 8):
         engine.run(request((words(60 * n),), 2))
 
-    assert engine.tally.cache_peak <= slots(448, rows=2)
+    assert engine.statistics.cache_peak <= slots(448, rows=2)
 
 
 def test_one_long_request_among_many_short_ones_makes_room_for_them_when_it_ends() -> None:
@@ -109,7 +109,7 @@ def test_one_long_request_among_many_short_ones_makes_room_for_them_when_it_ends
         submitted = [engine.submit(request(max_new=20)) for _ in range(10)]
     assert all(each.result(LIMIT) for each in (ongoing, *submitted))
 
-    assert engine.tally.widest > 4
+    assert engine.statistics.widest > 4
 
 
 # Words and numbers

@@ -8,9 +8,10 @@ import weakref
 import pytest
 import torch
 
-from sottovoce.models import Feed, Record, Reply, Sampling, sampling
-from sottovoce.models.passes import FINAL
-from sottovoce.models.recorder import STEPS, WAITING, Recorder
+from sottovoce.models import Feed, Record, Reply, Sampling
+from sottovoce.models.engine import sampling
+from sottovoce.models.engine.recorder import STEPS, WAITING, Recorder
+from sottovoce.models.huggingface.passes import FINAL
 from tests.models.support import fresh, words
 from tests.support import HIDDEN, close, noise, request, tiny_loaded
 
@@ -151,7 +152,7 @@ def test_a_reply_holds_no_memory_of_its_neighbours() -> None:
 
     for reply in engine.run_all(asked):
         assert held(parts(reply)) <= 2 * sum(part.nbytes for part in parts(reply))
-    assert engine.tally.widest == 16
+    assert engine.statistics.widest == 16
 
 
 @pytest.mark.parametrize("n", [STEPS, 2 * STEPS + 5])

@@ -12,7 +12,7 @@ from transformers import (
 )
 
 from sottovoce.models import Sampling
-from sottovoce.models.sampling import Uniforms, distribution, draw, penalise, statistics
+from sottovoce.models.engine.sampling import Uniforms, distribution, draw, penalise, statistics
 from tests.support import noise
 
 SIZE = 30

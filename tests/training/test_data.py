@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.evaluation.arithmetic import MIXED, Expression, draw, questions, split_knowledge
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.nodes.state import documents_of
 from sottovoce.nodes.views import View
 from sottovoce.prompts import answers

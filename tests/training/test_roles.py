@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.nodes import mad as nodes_mad
 from sottovoce.nodes.state import Question
 from sottovoce.prompts.render import Prompts
