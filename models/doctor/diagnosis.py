@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.errors import ModelError
 from sottovoce.models.doctor.family_check import family_findings
-from sottovoce.models.doctor.finding import Finding
-from sottovoce.models.doctor.selftest import self_test
+from sottovoce.models.doctor.selftest import Finding, self_test
 from sottovoce.models.doctor.template_check import template_findings
 from sottovoce.models.engine.memory import amount, default_budget
 from sottovoce.models.huggingface.devices import place_of
 from sottovoce.models.huggingface.load import Dtype, locate, read
 from sottovoce.models.load import assemble
-from sottovoce.models.loaded import KNOWN_LAYERS, LoadedModel
+from sottovoce.models.loaded import LoadedModel
+
+NEAR = "near 0.7 of the depth, never the last"
 
 
 def diagnose(
@@ -42,16 +42,9 @@ def examine(
         loaded = assemble(name, model, tokenizer, layers_path=layers_path)
     except ModelError as error:
         return [what, Finding("layers", False, str(error))]
-    facts = [
-        _layers(loaded),
-        _vocabulary(loaded),
-        _stops(loaded),
-        _numbers(loaded),
-        _context(loaded),
-        _sampling(loaded),
-    ]
+    facts = [_layers(loaded), _vocabulary(loaded), _stops(loaded), *_settings(loaded)]
     family = family_findings(model, loaded.layers)
-    return [what, *facts, *family, _latent(loaded), *_memory(loaded), *template_findings(loaded), *self_test(loaded)]
+    return [what, *facts, *family, *_memory(loaded), *template_findings(loaded), *self_test(loaded)]
 
 
 def _layers(loaded: LoadedModel) -> Finding:
@@ -85,50 +78,32 @@ def _stops(loaded: LoadedModel) -> Finding:
     return Finding("stop ids", True, ", ".join(named))
 
 
-def _numbers(loaded: LoadedModel) -> Finding:
-    kinds = sorted({_name(parameter.dtype) for parameter in loaded.model.parameters()})
-    devices = sorted({str(parameter.device) for parameter in loaded.model.parameters()})
-    return Finding("dtype and device", None, f"{', '.join(kinds)} on {', '.join(devices)}")
-
-
-def _context(loaded: LoadedModel) -> Finding:
-    limit = loaded.network.context
-    return Finding("context", None, f"{limit:,} positions" if limit else "no limit in its configuration")
-
-
-def _sampling(loaded: LoadedModel) -> Finding:
-    own = loaded.sampling
-    return Finding(
-        "sampling defaults",
-        None,
-        f"temperature {own.temperature:g}, top_p {own.top_p:g}, top_k {own.top_k or 'all'}, "
-        f"repetition_penalty {own.repetition_penalty:g}",
-    )
-
-
-def _latent(loaded: LoadedModel) -> Finding:
+def _settings(loaded: LoadedModel) -> list[Finding]:
+    parameters, own, limit = list(loaded.model.parameters()), loaded.sampling, loaded.network.context
+    dtypes, devices = ({str(getattr(each, what)) for each in parameters} for what in ("dtype", "device"))
+    where = f"{', '.join(sorted(dtypes)).replace('torch.', '')} on {', '.join(sorted(devices))}"
+    sampling = f"temperature {own.temperature:g}, top_p {own.top_p:g}, top_k {own.top_k or 'all'}, "
     layers = ", ".join(map(str, loaded.latent_layers()))
-    config = loaded.model.config.get_text_config()
-    known = (config.model_type, loaded.layers, loaded.network.hidden, config.vocab_size) in KNOWN_LAYERS
-    why = "the choice of SDE's authors for a model of this shape" if known else "near 0.7 of the depth, never the last"
-    return Finding("latent layers", None, f"{layers} of 0 to {loaded.layers - 1}: {why}")
+    why = "the choice of SDE's authors for a model of this shape" if loaded.known_layers else NEAR
+    return [
+        Finding("dtype and device", None, where),
+        Finding("context", None, f"{limit:,} positions" if limit else "no limit in its configuration"),
+        Finding("sampling defaults", None, f"{sampling}repetition_penalty {own.repetition_penalty:g}"),
+        Finding("latent layers", None, f"{layers} of 0 to {loaded.layers - 1}: {why}"),
+    ]
 
 
 def _memory(loaded: LoadedModel) -> list[Finding]:
     parts = [*loaded.model.parameters(), *loaded.model.buffers()]
-    weights = sum(part.numel() * part.element_size() for part in parts)
     size, chosen = loaded.dtype.itemsize, len(loaded.latent_layers())
-    sde = chosen * loaded.network.hidden * size
+    layers = f"{chosen} layer{'s' * (chosen > 1)} x {loaded.network.hidden} x {size} bytes"
+    sde = f"sde {amount(chosen * loaded.network.hidden * size)} ({layers})"
+    width = loaded.table.width
+    cipher = f"cipher {amount(width * size)} for each hearer's table ({width} x {size} bytes)"
     return [
-        Finding("memory: weights", None, amount(weights)),
+        Finding("memory: weights", None, amount(sum(part.numel() * part.element_size() for part in parts))),
         *_cache(loaded),
-        Finding(
-            "memory: payload",
-            None,
-            f"a token: sde {amount(sde)} ({chosen} layer{'s' * (chosen > 1)} x {loaded.network.hidden} x {size} "
-            "bytes), "
-            f"cipher {amount(loaded.table.width * size)} for each hearer's table ({loaded.table.width} x {size} bytes)",
-        ),
+        Finding("memory: payload", None, f"a token: {sde}, {cipher}"),
     ]
 
 
@@ -143,14 +118,11 @@ def _cache(loaded: LoadedModel) -> list[Finding]:
     queries = loaded.model.config.get_text_config().num_attention_heads
     size, budget = sum(kind.nbytes for kind in kinds), default_budget(kinds)
     layers = len({layer for kind in kinds for layer, _ in kind.members})
+    dtype = str(kinds[0].dtype).removeprefix("torch.")
     held = (
         f"{amount(1000 * size)} per 1,000 tokens ({layers} layers, keys and values of {kinds[0].heads} heads "
-        f"for {queries} queries, {kinds[0].width} wide, {_name(kinds[0].dtype)})"
+        f"for {queries} queries, {kinds[0].width} wide, {dtype})"
     )
     tokens = float(f"{budget / size:.2g}")
     room = f"{amount(budget)} of what is free, for about {tokens:,.0f} tokens at a time; --memory of a run sets another"
     return [Finding("memory: cache", None, held), Finding("memory: budget", None, room)]
-
-
-def _name(dtype: torch.dtype) -> str:
-    return str(dtype).removeprefix("torch.")

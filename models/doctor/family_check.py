@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import pairwise
-
 from torch import nn
 from transformers import PreTrainedModel
 
-from sottovoce.models.doctor.finding import Finding
+from sottovoce.models.doctor.selftest import Finding
 from sottovoce.models.huggingface.attention import counts_by_attention
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, scalings, streams, unscaled
 
@@ -28,10 +25,11 @@ def _attention(model: PreTrainedModel, layers: int) -> Finding:
         "sliding_attention": f"a sliding window of {window or 0:,} positions",
         "chunked_attention": f"chunks of {getattr(config, 'attention_chunk_size', None) or 0:,} positions",
     }
-    found = [
-        f"{words.get(kind, kind)} on {_listed([i for i, each in enumerate(kinds) if each == kind], len(kinds))}"
-        for kind in dict.fromkeys(kinds)
-    ]
+    found = []
+    for kind in dict.fromkeys(kinds):
+        at = [str(i) for i, each in enumerate(kinds) if each == kind]
+        where = f"all {layers} layers" if len(at) == len(kinds) else f"layer{'s' * (len(at) > 1)} {', '.join(at)}"
+        found.append(f"{words.get(kind, kind)} on {where}")
     return Finding("attention", None, "; ".join(found))
 
 
@@ -60,13 +58,3 @@ def _protocols(model: PreTrainedModel) -> Finding:
     names = [name for name in ("nl", "cipher", "sde", "hidden") if name not in dict(refused)]
     why = "".join(f"; no {name}: {reason}" for name, reason in refused)
     return Finding("protocols", None if refused else True, ", ".join(names) + why)
-
-
-def _listed(at: Sequence[int], layers: int) -> str:
-    """Layers in words: neighbours as a range."""
-    if len(at) == layers:
-        return f"all {layers} layers"
-    starts = [at[0], *(right for left, right in pairwise(at) if right > left + 1)]
-    ends = [*(left for left, right in pairwise(at) if right > left + 1), at[-1]]
-    ranges = [str(start) if start == end else f"{start}-{end}" for start, end in zip(starts, ends, strict=True)]
-    return f"layer{'s' * (len(at) > 1)} {', '.join(ranges)}"

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 import torch
 
-from sottovoce.models.doctor.finding import Finding
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import Edit, Feed, Ids, Record, Reply, Request, Rows, Sampling, Stop
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids
@@ -27,6 +26,18 @@ WHAT_TO_DO = "use an attention-based causal language model"
 NEED_ROWS = ("ids = embeddings", "cold cipher = greedy")  # what no protocol relies on where rows are refused
 
 Prompt = tuple[int, ...]
+Pair = tuple[torch.Tensor, torch.Tensor]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of a diagnosis: what was looked at and what was found."""
+
+    check: str
+    ok: bool | None
+    """None where a fact is neither good nor bad."""
+    detail: str
+    """Where something is wrong it ends with what to do."""
 
 
 def self_test(loaded: LoadedModel) -> list[Finding]:
@@ -103,7 +114,7 @@ class _Trial:
         """Two prompts of two lengths, together; then one step more, where both said the same."""
         asked = (self.prompt, self.prompt[: len(self.prompt) // 2])
         alone = [self._read(prompt, new=2)[0] for prompt in asked]
-        pairs = []
+        pairs: list[Pair] = []
         for (ids, found), (expected_ids, expected) in zip(self._read(*asked, new=2), alone, strict=True):
             n = 2 if ids == expected_ids else 1
             pairs += zip(found[:n], expected[:n], strict=True)
@@ -165,7 +176,7 @@ class _Trial:
         whole = torch.empty(len(reply.ids), len(self.loaded.table))
         return whole.scatter_(1, reply.stats.top_ids, reply.stats.top_logprobs)
 
-    def _close(self, name: str, *pairs: tuple[torch.Tensor, torch.Tensor]) -> Finding:
+    def _close(self, name: str, *pairs: Pair) -> Finding:
         apart = max(float((found - right).abs().max() / right.abs().max()) for found, right in pairs)
         dtype = str(self.loaded.dtype).removeprefix("torch.")
         detail = f"{apart:.1e} of their scale apart, {self._allowed:g} allowed in {dtype}"

@@ -7,8 +7,7 @@ from typing import Any
 from jinja2 import TemplateError
 
 from sottovoce.errors import ModelError
-from sottovoce.models.doctor.finding import Finding
-from sottovoce.models.doctor.selftest import common
+from sottovoce.models.doctor.selftest import Finding, common
 from sottovoce.models.huggingface.chat import ChatTemplate, ChatTurn
 from sottovoce.models.loaded import LoadedModel
 

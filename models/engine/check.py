@@ -17,55 +17,45 @@ def check(request: Request, network: Network) -> None:
         ContextOverflow: prompt and longest reply exceed the model's context.
         UsageError: a value of the request does not fit the model.
     """
-    _context(request, network.context)
-    _scaling(request, unscaled(network.model))
+    _length(request, network)
     _values(request)
     _shapes(request, network)
 
 
-def _context(request: Request, limit: int | None) -> None:
-    need = request.length + request.stop.max_new
+def _length(request: Request, network: Network) -> None:
+    need, limit, scaling = request.length + request.stop.max_new, network.context, unscaled(network.model)
+    found = f"the prompt has {request.length} tokens and the reply may take {request.stop.max_new}: {need} in all, but"
+    remedy = "shorten the prompt or lower max_tokens"
     if limit is not None and need > limit:
+        raise ContextOverflow(f"{found} the model reads {limit}; {remedy}")
+    if scaling is not None and need > scaling:
         raise ContextOverflow(
-            f"the prompt has {request.length} tokens and the reply may take {request.stop.max_new}: "
-            f"{need} in all, but the model reads {limit}; shorten the prompt or lower max_tokens"
-        )
-
-
-def _scaling(request: Request, limit: int | None) -> None:
-    need = request.length + request.stop.max_new
-    if limit is not None and need > limit:
-        raise ContextOverflow(
-            f"the prompt has {request.length} tokens and the reply may take {request.stop.max_new}: {need} in all, "
-            f"but past {limit} this model (longrope) reads all of a batch in another way, "
-            "so that a reply would depend on its company; shorten the prompt or lower max_tokens"
+            f"{found} past {scaling} this model (longrope) reads all of a batch in another way, "
+            f"so that a reply would depend on its neighbours; {remedy}"
         )
 
 
 def _values(request: Request) -> None:
     sampling, stop, record = request.sampling, request.stop, request.record
     penalty, kind = sampling.repetition_penalty, request.feed.kind
-    wrong = [
-        (request.length < 1, "the prompt is empty; expected at least one token"),
-        (kind not in ("token", "mean"), f"feed.kind is {kind!r}; expected 'token' or 'mean'"),
-        (stop.by not in ("token", "nearest", "argmax"), f"stop.by is {stop.by!r}; expected token, nearest or argmax"),
-        (isinstance(stop.texts, str), f"stop.texts is the text {stop.texts!r}; expected a tuple of strings"),
-        (not isinstance(stop.max_new, int), f"max_new is {stop.max_new!r}; expected a whole number"),
-        (stop.max_new < 1, f"max_new is {stop.max_new}; expected at least 1"),
-        (not 0 <= sampling.temperature < math.inf, f"temperature is {sampling.temperature}; expected 0 or more"),
-        (not 0 < sampling.top_p <= 1, f"top_p is {sampling.top_p}; expected above 0, at most 1"),
-        (sampling.top_k < 0, f"top_k is {sampling.top_k}; expected 0 (all tokens) or more"),
-        (
-            not 0 < penalty < math.inf,
-            f"repetition_penalty is {penalty}; expected above 0",
-        ),
-        (not 0 <= sampling.seed < 2**64, f"seed is {sampling.seed}; expected 0 to 2**64 - 1"),
-        (record.top < 0, f"top is {record.top}; expected 0 or more"),
-        (record.sparse < 0, f"sparse is {record.sparse}; expected 0 or more"),
-        ("" in stop.texts, "a stop string is empty; expected at least one character"),
+    fits = [
+        (request.length >= 1, "the prompt is empty; expected at least one token"),
+        (kind in ("token", "mean"), f"feed.kind is {kind!r}; expected 'token' or 'mean'"),
+        (stop.by in ("token", "nearest", "argmax"), f"stop.by is {stop.by!r}; expected token, nearest or argmax"),
+        (not isinstance(stop.texts, str), f"stop.texts is the text {stop.texts!r}; expected a tuple of strings"),
+        ("" not in stop.texts, "a stop string is empty; expected at least one character"),
+        (isinstance(stop.max_new, int), f"max_new is {stop.max_new!r}; expected a whole number"),
+        (stop.max_new >= 1, f"max_new is {stop.max_new}; expected at least 1"),
+        (0 <= sampling.temperature < math.inf, f"temperature is {sampling.temperature}; expected 0 or more"),
+        (0 < sampling.top_p <= 1, f"top_p is {sampling.top_p}; expected above 0, at most 1"),
+        (sampling.top_k >= 0, f"top_k is {sampling.top_k}; expected 0 (all tokens) or more"),
+        (0 < penalty < math.inf, f"repetition_penalty is {penalty}; expected above 0"),
+        (0 <= sampling.seed < 2**64, f"seed is {sampling.seed}; expected 0 to 2**64 - 1"),
+        (record.top >= 0, f"top is {record.top}; expected 0 or more"),
+        (record.sparse >= 0, f"sparse is {record.sparse}; expected 0 or more"),
     ]
-    for found, message in wrong:
-        if found:
+    for good, message in fits:
+        if not good:
             raise UsageError(message)
 
 

@@ -1,6 +1,6 @@
 """Keys and values of many sequences: a slot each, filled from column 0, written in place.
 
-Axes: S slots, C columns (positions of a sequence), as `huggingface.cache` lays them out. The last
+Axes: S slots, C columns (positions of a sequence), as `huggingface.passes` lays them out. The last
 column takes what must be written nowhere: the padding of prompts, and slots that only keep a shape.
 """
 
@@ -10,7 +10,7 @@ from collections import abc
 
 import torch
 
-from sottovoce.models.huggingface.cache import Kind, Pages
+from sottovoce.models.huggingface.passes import Kind, Pages
 
 
 class KVCache:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 import weakref
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import Any, Protocol
 import psutil
 import torch
 
-from sottovoce.models.huggingface.cache import Kind
+from sottovoce.models.huggingface.passes import Kind
 
 ON_CPU, ON_ACCELERATOR = 0.25, 0.7  # of what is free as the engine starts; the rest is for passes and payloads
 LEAST = 1 / 8  # of what is free: what an engine counts on, whatever was promised to others
@@ -42,16 +43,16 @@ def free_memory(device: torch.device) -> int:
     """Bytes that are free on a device; for the CPU within the limit of its container, if there is one."""
     if device.type == "cuda":
         return int(torch.cuda.mem_get_info(device)[0])
-    free = int(psutil.virtual_memory().available)
-    return min(free, *left) if (left := _left_in_container()) else free
+    return min(int(psutil.virtual_memory().available), *left_in_container())
 
 
-def _left_in_container() -> list[int]:
+def left_in_container(folder: Path = CGROUP) -> list[int]:
+    """Bytes up to the limits that a folder of control groups sets: no end of them where it sets none."""
     found = []
     for limit, used in LIMITS:
         with suppress(OSError, ValueError):  # no such file, or no limit: "max"
-            found.append(max(int((CGROUP / limit).read_text()) - int((CGROUP / used).read_text()), 0))
-    return found
+            found.append(max(int((folder / limit).read_text()) - int((folder / used).read_text()), 0))
+    return found or [sys.maxsize]
 
 
 def default_budget(kinds: Sequence[Kind]) -> int:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.memory import out_of_memory
-from sottovoce.models.huggingface.cache import Pages
+from sottovoce.models.huggingface.passes import Pages
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,13 +1,12 @@
 """What one reply keeps besides its ids: states, mean embeddings, and numbers made of the logits.
 
-A step leaves what it has; every few steps it is turned into numbers at once, since statistics of
-one position cost as many calls as those of thirty. Nothing is kept of a step's other rows.
+A pass leaves what it has; every few passes it is turned into numbers at once, since statistics of
+one position cost as many calls as those of thirty. Nothing is kept of a pass's other sequences.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
 
 import torch
 
@@ -16,130 +15,97 @@ from sottovoce.models.engine.memory import upload
 from sottovoce.models.engine.request import Record, Sparse, Stats
 from sottovoce.models.huggingface.passes import FINAL
 
-STEPS = 32  # that wait, at most
-_Largest = tuple[torch.Tensor, torch.Tensor]
-WAITING = 1 << 20  # numbers of a row's logits that wait, at most: 4 MB
+STEPS = 32  # positions that wait, at most
+WAITING = 1 << 20  # numbers of one sequence's logits that wait, at most: 4 MB
+_Tensors = tuple[torch.Tensor, ...]
 
 
-@dataclass(eq=False)
+class _Series:
+    """Tensors of a position each; `make` turns those that wait, stacked, into what is kept."""
+
+    def __init__(self, make: Callable[[torch.Tensor], _Tensors]) -> None:
+        self._make = make
+        self._waiting: list[torch.Tensor] = []
+        self._parts: list[_Tensors] = []
+
+    def append(self, tensor: torch.Tensor) -> None:
+        self._waiting.append(tensor)
+        if len(self._waiting) >= STEPS or len(self._waiting) * tensor.numel() >= WAITING:
+            self.settle()
+
+    def settle(self) -> None:
+        if self._waiting:
+            self._parts.append(self._make(torch.stack(self._waiting)))
+            self._waiting.clear()
+
+    def first(self, n: int) -> _Tensors:
+        """Of the first n positions; nothing where there are none."""
+        self.settle()
+        return tuple(torch.cat(each)[:n] for each in zip(*self._parts, strict=True)) if n else ()
+
+
 class Recorder:
-    """Records of one row, position by position."""
+    """Records of one sequence, position by position."""
 
-    record: Record
-    room: int
-    """Positions that there may be, the last of the prompt among them."""
-    normed: int | None
-    """The layer whose state is taken after the final norm."""
-    n: int = 0
-    """Positions whose states are kept."""
-    _states: dict[int, torch.Tensor] = field(default_factory=dict)
-    _means: dict[str, list[torch.Tensor]] = field(default_factory=dict)
-    _stats: list[torch.Tensor] = field(default_factory=list)
-    _tops: list[_Largest] = field(default_factory=list)
-    _sparse: list[_Largest] = field(default_factory=list)
-    # What waits, a position each:
-    _seen: dict[int, list[torch.Tensor]] = field(default_factory=dict)
-    _rows: dict[str, list[torch.Tensor]] = field(default_factory=dict)
-    _ids: list[int] = field(default_factory=list)
-    _logits: list[torch.Tensor] = field(default_factory=list)
-    _weights: list[torch.Tensor] = field(default_factory=list)
+    def __init__(self, record: Record, normed: int | None) -> None:
+        """`normed` is the layer whose state is taken after the final norm."""
+        self.record, self._normed = record, normed
+        self.n = 0
+        """Positions whose states are kept."""
+        self._states = {layer: _Series(lambda states: (states.cpu(),)) for layer in record.layers}
+        self._means: dict[str, _Series] = {}
+        self._ids: list[int] = []
+        self._stats = _Series(self._numbers)
+        self._sparse = _Series(lambda weights: _largest(weights, record.sparse))
 
     def see(self, i: int, states: Mapping[int, torch.Tensor]) -> None:
         """Keep row i of the states (b, H) of a pass, by layer."""
-        for layer in dict.fromkeys(self.record.layers):
-            state = states[FINAL if layer == self.normed else layer][i]
-            self._seen.setdefault(layer, []).append(state)
+        for layer, series in self._states.items():
+            series.append(states[FINAL if layer == self._normed else layer][i])
         self.n += 1
-        if self.record.layers and len(self._seen[self.record.layers[0]]) >= STEPS:
-            self._settle_states()
 
     def keep(
         self, id: int, logits: torch.Tensor, weights: torch.Tensor | None, rows: Mapping[str, torch.Tensor]
     ) -> None:
         """Keep a position: its token, logits (V,), averaging weights (V,) and means (E,) by table."""
         for key, row in rows.items():
-            self._rows.setdefault(key, []).append(row)
-        self._ids.append(id)
+            self._means.setdefault(key, _Series(lambda means: (means,))).append(row)
         if self.record.stats:
-            self._logits.append(logits)
+            self._ids.append(id)
+            self._stats.append(logits)
         if self.record.sparse and weights is not None:
-            self._weights.append(weights)
-        wide = len(self._logits) + len(self._weights)
-        if len(self._ids) >= STEPS or wide * len(logits) >= WAITING:
-            self._settle()
+            self._sparse.append(weights)
 
-    def _settle_states(self) -> None:
-        for layer, seen in self._seen.items():
-            if not seen:
-                continue
-            first = seen[0]
-            if layer not in self._states:  # once, at its full size: growing would need twice the memory
-                self._states[layer] = torch.empty(self.room, len(first), dtype=first.dtype, pin_memory=first.is_cuda)
-            start = self.n - len(seen)
-            self._states[layer][start : self.n].copy_(torch.stack(seen), non_blocking=True)
-            seen.clear()
-
-    def _settle(self) -> None:
-        """Turn what waits into numbers; they stay on the device, so that no step waits for a copy."""
-        for key, rows in self._rows.items():
-            self._means.setdefault(key, []).append(torch.stack(rows))
-        if self._logits:
-            logits = torch.stack(self._logits)
-            ids = upload(self._ids, logits.device)
-            self._stats.append(sampling.statistics(logits, ids))
-            self._tops.append(_largest(logits.log_softmax(-1), self.record.top))
-        if self._weights:
-            self._sparse.append(_largest(torch.stack(self._weights), self.record.sparse))
-        for waiting in (self._rows, self._ids, self._logits, self._weights):
-            waiting.clear()
+    def _numbers(self, logits: torch.Tensor) -> _Tensors:
+        ids = upload(self._ids[-len(logits) :], logits.device)
+        return (sampling.statistics(logits, ids), *_largest(logits.log_softmax(-1), self.record.top))
 
     def states(self, n: int) -> dict[int, torch.Tensor]:
         """By layer, the first n states (n, H), on the CPU."""
-        self._settle_states()
-        if any(states.is_pinned() for states in self._states.values()):
-            torch.cuda.current_stream().synchronize()  # the copies ran beside the steps
-        return {layer: _trimmed(self._states[layer], n) for layer in self.record.layers}
+        return {layer: series.first(n)[0] for layer, series in self._states.items()}
 
     def means(self, n: int) -> dict[str, torch.Tensor]:
         """By table, the first n means (n, E), on the model's device."""
-        self._settle()
-        return {key: torch.cat(parts)[:n] for key, parts in self._means.items()} if n else {}
+        return {key: series.first(n)[0] for key, series in self._means.items()} if n else {}
 
     def stats(self, n: int) -> Stats | None:
         """Of the first n positions."""
-        self._settle()
         if not self.record.stats:
             return None
-        if not self._stats:
-            return _no_stats(self.record.top)
-        logprob, entropy, varentropy, kurtosis = torch.cat(self._stats)[:n].cpu().unbind(-1)
-        return Stats(logprob, entropy, varentropy, kurtosis, *_first(self._tops, n))
+        none = torch.zeros(0, self.record.top)
+        numbers, ids, logprobs = self._stats.first(n) or (torch.zeros(0, 4), none.long(), none)
+        logprob, entropy, varentropy, kurtosis = numbers.cpu().unbind(-1)
+        return Stats(logprob, entropy, varentropy, kurtosis, ids.cpu(), logprobs.cpu())
 
     def sparse(self, n: int) -> Sparse | None:
         """Of the first n positions; None where there is none."""
-        self._settle()
-        if not self._sparse or not n:
+        if not (found := self._sparse.first(n)):
             return None
-        ids, weights = _first(self._sparse, n)
+        ids, weights = (each.cpu() for each in found)
         return Sparse(ids, weights, weights.sum(-1))
 
 
-def _largest(values: torch.Tensor, k: int) -> _Largest:
+def _largest(values: torch.Tensor, k: int) -> _Tensors:
     """Ids and values (n, k) of the largest of each position, fewer where the vocabulary is smaller."""
     best = values.topk(min(k, values.shape[-1]), dim=-1)
     return best.indices, best.values
-
-
-def _first(parts: Sequence[_Largest], n: int) -> _Largest:
-    ids, values = (torch.cat(each)[:n].cpu() for each in zip(*parts, strict=True))
-    return ids, values
-
-
-def _no_stats(top: int) -> Stats:
-    none = torch.zeros(0)
-    return Stats(none, none, none, none, torch.zeros(0, top, dtype=torch.long), torch.zeros(0, top))
-
-
-def _trimmed(states: torch.Tensor, n: int) -> torch.Tensor:
-    """The first n rows: a view where most are taken, else a copy, so that a short reply holds no long buffer."""
-    return states[:n] if 2 * n > len(states) else states[:n].clone()

@@ -1,4 +1,4 @@
-"""From logits to tokens and numbers: processors, draws that do not depend on company, statistics."""
+"""From logits to tokens and numbers: processors, draws that do not depend on the batch, statistics."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its k
 
 
 class Uniforms:
-    """The uniform draws in [0, 1) of one row, from its own generator: the same in any company."""
+    """The uniform draws in [0, 1) of one sequence, from its own generator: the same in any batch."""
 
     def __init__(self, seed: int) -> None:
         """`seed` is 0 to 2**64 - 1; nothing is drawn yet."""
@@ -29,7 +29,7 @@ class Uniforms:
 
 
 def distribution(logits: torch.Tensor, temperatures: Sequence[float]) -> torch.Tensor:
-    """softmax(logits / T) over (b, V), one T a row; T = 0 is the one-hot argmax (CIPHER's T -> 0)."""
+    """softmax(logits / T) over (b, V), one T a row; T = 0 is the one-hot argmax, the limit of T -> 0."""
     at = upload(temperatures, logits.device)
     soft = _cooled(logits, at).softmax(-1)
     if all(temperature > 0 for temperature in temperatures):
@@ -63,7 +63,7 @@ def draw(logits: torch.Tensor, samplings: Sequence[Sampling], u: torch.Tensor) -
     """
     ids, size = logits.argmax(-1), logits.shape[-1]
     # Rows are drawn beside those that keep as many tokens: a draw counts through the kept ones in an
-    # order that depends on their number, so any other company would change its token.
+    # order that depends on their number, so any other neighbour would change its token.
     groups: dict[int, list[int]] = {}
     for i, sampling in enumerate(samplings):
         if sampling.temperature > 0:

@@ -76,7 +76,7 @@ class Sequence:
         self._spans = detokenizers[stop.special].spans
         self._text = TextStream(detokenizers[stop.special])
         self._shown = 0
-        self._recorder = Recorder(record, stop.max_new + 1, last_layer if record.final_norm else None)
+        self._recorder = Recorder(record, last_layer if record.final_norm else None)
 
     @cached_property
     def prompt_ids(self) -> tuple[int, ...]:

@@ -7,9 +7,9 @@ up a few times, is tried against the step as ever, and is replayed from then on.
 
 from __future__ import annotations
 
-from collections import OrderedDict
+from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -18,7 +18,7 @@ from sottovoce.models.huggingface.passes import FINAL, Pass, Reading
 
 WARM = 8  # steps of a shape before it is captured
 MOST = 32  # graphs; each holds the activations of a step
-TOLERANCE = 3e-2  # of the largest logit: far above other orders of bfloat16 sums, far below another row's logits
+TOLERANCE = 3e-2  # of the largest logit: far above other orders of bfloat16 sums, far below another's logits
 Forward = Callable[[Reading, Sequence[int]], Pass]
 Key = tuple[object, ...]
 
@@ -33,12 +33,8 @@ class _Graph:
 
     def replay(self, reading: Reading, layers: Sequence[int]) -> Pass:
         """Make the step; the next replay overwrites its outputs, so they are copied."""
-        for static, given in (
-            (self.reading.inputs, reading.inputs),
-            (self.reading.positions, reading.positions),
-            (self.reading.columns, reading.columns),
-        ):
-            static.copy_(given)
+        for name in ("inputs", "positions", "columns"):
+            getattr(self.reading, name).copy_(getattr(reading, name))
         self.graph.replay()
         return Pass(self.made.logits.clone(), {layer: self.made.states[layer].clone() for layer in layers})
 
@@ -48,10 +44,9 @@ class Captured:
 
     def __init__(self, forward: Forward, layers: int) -> None:
         """Capture nothing yet; `forward` makes a step of the model's layers."""
-        self._forward = forward
-        self._layers = [*range(layers), FINAL]
-        self._graphs: OrderedDict[Key, _Graph | None] = OrderedDict()
-        self._counts: dict[Key, int] = {}
+        self._forward, self._layers = forward, [*range(layers), FINAL]
+        self._graphs: dict[Key, _Graph | None] = {}
+        self._counts: Counter[Key] = Counter()
         self._pool: Any = None  # Any: torch's handle of a memory pool
 
     def step(self, reading: Reading, layers: Sequence[int]) -> Pass | None:
@@ -61,44 +56,33 @@ class Captured:
         other numbers.
         """
         key = _key(reading)
-        if key not in self._graphs:
-            self._consider(key, reading)
+        self._counts[key] += 1
+        if key not in self._graphs and self._counts[key] >= WARM:
+            self._let_go(key)
+            self._graphs[key] = self._captured(reading)
         graph = self._graphs.get(key)
-        if graph is None:
-            return None
-        self._graphs.move_to_end(key)
-        return graph.replay(reading, layers)
+        return graph.replay(reading, layers) if graph else None
 
-    def _consider(self, key: Key, reading: Reading) -> None:
-        count = self._counts[key] = self._counts.get(key, 0) + 1
-        if count < WARM:
-            return
-        self._drop(key)
+    def _let_go(self, key: Key) -> None:
+        """Of graphs over a KV cache that is gone, and where there are too many of the first one."""
+        self._graphs = {other: graph for other, graph in self._graphs.items() if other[0] == key[0]}
+        self._counts = Counter({other: count for other, count in self._counts.items() if other[0] == key[0]})
+        if len(self._graphs) >= MOST:
+            first = next(iter(self._graphs))
+            del self._graphs[first], self._counts[first]
+
+    def _captured(self, reading: Reading) -> _Graph | None:
         try:
             graph = self._capture(reading)
-            self._graphs[key] = graph if self._agrees(graph, reading) else None
+            found, expected = graph.replay(reading, ()).logits, self._forward(reading, ()).logits
         except Exception:  # whatever cannot be captured (a host's look at a number, memory) is computed as ever
             torch.cuda.synchronize(reading.inputs.device)
-            self._graphs[key] = None
-
-    def _drop(self, key: Key) -> None:
-        """Let go of graphs over a KV cache that is gone, and of the one that was used longest ago."""
-        for other in [other for other in self._graphs if other[0] != key[0]]:
-            del self._graphs[other]
-        self._counts = {other: count for other, count in self._counts.items() if other[0] == key[0]}
-        while len(self._graphs) >= MOST:
-            self._graphs.popitem(last=False)
+            return None
+        return graph if (found - expected).abs().max() <= TOLERANCE * expected.abs().max() else None
 
     def _capture(self, reading: Reading) -> _Graph:
-        static = Reading(
-            reading.inputs.clone(),
-            reading.positions.clone(),
-            reading.columns.clone(),
-            reading.span.clone(),
-            reading.window,
-            reading.plain,
-        )
-        device = reading.inputs.device
+        copies = {name: getattr(reading, name).clone() for name in ("inputs", "positions", "columns", "span")}
+        static, device = replace(reading, **copies), reading.inputs.device
         side = torch.cuda.Stream(device)
         side.wait_stream(torch.cuda.current_stream(device))
         with torch.cuda.stream(side):
@@ -110,10 +94,6 @@ class Captured:
             made = self._forward(static, self._layers)
         self._pool = graph.pool()
         return _Graph(graph, static, made)
-
-    def _agrees(self, graph: _Graph, reading: Reading) -> bool:
-        found, expected = graph.replay(reading, ()).logits, self._forward(reading, ()).logits
-        return bool((found - expected).abs().max() <= TOLERANCE * expected.abs().max())
 
 
 def _key(reading: Reading) -> Key:

@@ -7,21 +7,23 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
+import transformers
 from safetensors import SafetensorError
 from transformers import (
     AutoConfig,
     AutoModelForCausalLM,
     AutoTokenizer,
+    PreTrainedConfig,
     PreTrainedModel,
     PreTrainedTokenizerBase,
     PreTrainedTokenizerFast,
 )
+from transformers.quantizers.auto import AutoHfQuantizer
 from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
 
 from sottovoce.errors import ModelError, choose
-from sottovoce.models.huggingface.devices import Place, device_map, on_cpu, placed
-from sottovoce.models.huggingface.quantised import check_computes, is_quantised
+from sottovoce.models.huggingface.devices import Place, device_map, entry, on_cpu, placed
 
 BUNDLED = "bundled"
 BUNDLED_FOLDER = Path(__file__).parents[1] / "bundled"
@@ -40,7 +42,7 @@ def read(name: str, where: str, dtype: Dtype, place: Place) -> tuple[PreTrainedM
     try:
         tokenizer = _tokenizer(where)
         config = AutoConfig.from_pretrained(where, trust_remote_code=False)
-        quantised = is_quantised(name, config)
+        quantised = _is_quantised(name, config)
         loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: with its report, a pair that the types do not know
             where,
             config=config,
@@ -58,7 +60,7 @@ def read(name: str, where: str, dtype: Dtype, place: Place) -> tuple[PreTrainedM
     _check_complete(name, tokenizer, sorted(report["missing_keys"]))
     model = placed(model, place)
     if quantised:
-        check_computes(name, model)
+        _check_computes(name, model)
     return model, tokenizer
 
 
@@ -124,3 +126,40 @@ def _quiet() -> None:
     transformers_logging.disable_progress_bar()
     for library in ("huggingface_hub", "accelerate"):
         logging.getLogger(library).setLevel(logging.ERROR)
+
+
+def _is_quantised(name: str, config: PreTrainedConfig) -> bool:
+    """Whether a checkpoint is quantised. What would be unpacked at the first pass is unpacked as it is read.
+
+    Raises:
+        ModelError: quantised in a way that transformers does not know.
+    """
+    found: dict[str, Any] | None = getattr(config, "quantization_config", None)  # Any: JSON, as the checkpoint has it
+    if not found:
+        return False
+    if not AutoHfQuantizer.supports_quant_method(found):
+        raise ModelError(
+            f"model {name!r} is quantised as {found.get('quant_method')!r}, "
+            f"which transformers {transformers.__version__} cannot read; use another version of the model"
+        )
+    if found.get("quant_method") == "compressed-tensors":
+        found["dequantize"] = True  # else its first pass unpacks the weights, and puts bars on the terminal
+    return True
+
+
+def _check_computes(name: str, model: PreTrainedModel) -> None:
+    """Run one token through a quantised model, since some kinds find only then that they cannot compute here.
+
+    Raises:
+        ModelError: they cannot.
+    """
+    ids = torch.zeros(1, 1, dtype=torch.long, device=entry(model.get_input_embeddings()))
+    try:
+        with torch.no_grad():
+            model(input_ids=ids)
+    except Exception as error:  # whatever a package of kernels breaks on
+        first = str(error).strip().split("\n")[0]
+        raise ModelError(
+            f"model {name!r} is quantised and cannot compute in {model.dtype} on {ids.device}: {first}; "
+            "leave the dtype to the checkpoint (auto), or choose another device"
+        ) from error

@@ -15,10 +15,9 @@ from transformers import DynamicCache, PreTrainedModel
 
 from sottovoce.errors import ModelError
 from sottovoce.models.huggingface.attention import Attention
-from sottovoce.models.huggingface.cache import CacheView, Kind, kinds_of
 from sottovoce.models.huggingface.captured import Captured
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked, read_before
-from sottovoce.models.huggingface.passes import FINAL, Pass, Reading
+from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pass, Reading, kinds_of
 from sottovoce.models.huggingface.table import Table
 
 SMALL = 20_000_000  # parameters: below, one thread is faster than two
@@ -88,12 +87,7 @@ class Network:
         embedded: torch.Tensor = self.embedding(ids)
         return embedded
 
-    def forward(
-        self,
-        reading: Reading,
-        layers: Sequence[int] = (),
-        edits: Mapping[int, Change] | None = None,
-    ) -> Pass:
+    def forward(self, reading: Reading, layers: Sequence[int] = (), edits: Mapping[int, Change] | None = None) -> Pass:
         """Read, and give the states of `layers`; FINAL among them is the last one's after the final norm.
 
         `edits` change what decoder layers put out; they come before the states are taken.

@@ -57,7 +57,7 @@ class Table:
         return nn.functional.normalize(self.rows.float(), dim=-1).to(self.rows.dtype)
 
     def mean(self, weights: torch.Tensor) -> torch.Tensor:
-        """Average the rows under weights (b, V) -> (b, E), in the table's dtype (CIPHER)."""
+        """Average the rows under weights (b, V) -> (b, E), in the table's dtype."""
         return weights.to(self.rows.device, self.rows.dtype) @ self.rows
 
     def nearest(self, rows: torch.Tensor) -> torch.Tensor:

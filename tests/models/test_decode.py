@@ -31,6 +31,8 @@ from tests.support import (
 EVERYTHING = Record(layers=(0, 1), stats=True, top=3)
 MEAN = Feed("mean")
 
+Matrix = torch.Tensor
+
 
 def hooks(model: nn.Module) -> int:
     return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
@@ -338,6 +340,23 @@ def test_a_sure_token_keeps_its_id_where_rows_are_equal() -> None:
 
     assert loaded.table.nearest(loaded.table.rows[[largest]]).tolist() == [twin]
     assert loaded.engine.run(request(max_new=6, feed=MEAN)).ids == said
+
+
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_one_weight_keeps_its_token_and_several_feed_the_nearest_to_their_mean(others: int) -> None:
+    """A mask that allows several tokens of weight 1 was read as one-hot: its first token was fed back."""
+    loaded, allowed = tiny_loaded(), (200, 7, 90)[: others + 1]
+
+    def mask(_logits: Matrix, p: Matrix) -> Matrix:
+        weights = torch.zeros_like(p)
+        weights[:, list(allowed)] = 1.0
+        return weights
+
+    reply = loaded.engine.run(request(max_new=1, feed=Feed("mean", mask)))
+    mean = loaded.table.rows[list(allowed)].sum(0)
+
+    assert close(reply.rows[loaded.table.key][0], mean)
+    assert reply.ids == (int(loaded.table.nearest(mean[None])) if others else 200,)
 
 
 # Ends

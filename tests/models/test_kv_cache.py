@@ -7,7 +7,7 @@ import torch
 from transformers import DynamicCache
 
 from sottovoce.models.engine.kv_cache import KVCache
-from sottovoce.models.huggingface.cache import CacheView, Kind, kinds_of
+from sottovoce.models.huggingface.passes import CacheView, Kind, kinds_of
 from tests.models.support import POSITION
 from tests.support import noise, tiny_loaded
 

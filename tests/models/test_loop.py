@@ -184,6 +184,25 @@ def test_prompts_of_all_lengths_are_read_together_as_each_alone() -> None:
         assert same_reply(found.result(LIMIT), expected)
 
 
+def test_edits_of_prompts_of_unequal_length_that_are_read_together_act_each_at_its_own_positions() -> None:
+    """Shorter prompts are padded before their beginning: an edit that counts from there hits a wrong column."""
+    loaded = fresh(reuse=False)
+    asked = [
+        request((words(n, seed=n),), 1, edits=(edit(0, at, 2, seed=n), edit(1, at + 1, 1)), record=EVERYTHING)
+        for n, at in ((4, 0), (9, 7), (17, 3), (30, 28), (30, 0))
+    ]
+    with busy(loaded.engine):
+        submitted = [loaded.engine.submit(each) for each in asked]
+    found = [each.result(LIMIT) for each in submitted]
+
+    assert loaded.engine.statistics.passes == 1 + 1
+    for reply, each in zip(found, asked, strict=True):
+        whole = plain(loaded, each)
+        assert close(reply.states[0][0], whole.hidden_states[1][0, -1])
+        assert reply.stats is not None
+        assert close(reply.stats.top_logprobs[0], whole.logits[0, -1].log_softmax(-1)[reply.stats.top_ids[0]])
+
+
 # What a failure leaves
 
 

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import gc
 import random
+from pathlib import Path
 
 import pytest
 import torch
 
 from sottovoce.errors import EngineError
 from sottovoce.models import Feed, Record, Request, Sampling
-from sottovoce.models.engine.memory import amount, default_budget, free_memory, out_of_memory
-from sottovoce.models.huggingface.cache import Kind
-from tests.models.support import LIMIT, busy, fresh, slots, words
+from sottovoce.models.engine.cache_manager import CacheManager
+from sottovoce.models.engine.memory import (
+    LIMITS,
+    amount,
+    default_budget,
+    free_memory,
+    hold,
+    left_in_container,
+    out_of_memory,
+)
+from sottovoce.models.huggingface.passes import Kind
+from tests.models.support import LIMIT, busy, fresh, living, slots, words
 from tests.support import edit, request, rows, same_reply
 
 EVERYTHING = Record((0, 1), stats=True, top=3)
@@ -131,6 +142,58 @@ def test_a_model_on_two_devices_may_fill_the_one_that_has_least_room() -> None:
 
     assert 0 < alone < free_memory(CPU)
     assert default_budget([kind, kind]) == pytest.approx(alone, rel=0.1)  # others use memory meanwhile
+
+
+class Engines:
+    """What an engine holds, as others see it."""
+
+    def __init__(self, share: float) -> None:
+        self.promised = int(share * free_memory(CPU))
+        hold(self)
+
+    def may_take(self, device: torch.device) -> int:
+        return self.promised if device == CPU else 0
+
+
+def test_a_second_engine_counts_on_what_the_first_one_may_not_take() -> None:
+    gc.collect()  # engines that other tests forgot
+    kind = Kind(((0, 0),), 2, 8, torch.float32, CPU)
+    before = default_budget([kind])
+
+    half = Engines(0.5)
+    second = default_budget([kind])
+    whole = Engines(2.0)
+    third = default_budget([kind])
+    del half, whole
+    gc.collect()
+
+    assert second < 0.8 * before
+    assert 0 < third < second  # what is promised to others may be more than there is
+    assert default_budget([kind]) == pytest.approx(before, rel=0.1)
+
+
+def test_the_budget_of_an_engine_is_less_where_another_one_runs() -> None:
+    gc.collect()
+    first, second = fresh(), fresh()
+    budgets = []
+    for loaded in (first, second):
+        loaded.engine.run(request())
+        (manager,) = [each for each in living(CacheManager) if each.kv.kinds is loaded.network.kinds]
+        budgets.append(manager.budget)
+
+    assert budgets[1] < 0.95 * budgets[0]
+
+
+@pytest.mark.parametrize(("limit", "used"), LIMITS)
+def test_the_limit_of_a_container_is_kept(limit: str, used: str, tmp_path: Path) -> None:
+    (tmp_path / limit).parent.mkdir(exist_ok=True)
+    (tmp_path / used).write_text("1000\n")
+    (tmp_path / limit).write_text("max\n")
+    unlimited = left_in_container(tmp_path)
+    (tmp_path / limit).write_text("5000\n")
+
+    assert min(unlimited) > 10**15
+    assert left_in_container(tmp_path) == [4000]
 
 
 @pytest.mark.parametrize(
