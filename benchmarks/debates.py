@@ -12,10 +12,8 @@ from functools import partial
 from statistics import median
 from typing import Any
 
-from benchmarks.asked import Asked
 from benchmarks.loaded_models import with_engine
-from benchmarks.tables import Table, times
-from benchmarks.timing import Run, interleaved
+from benchmarks.measuring import Asked, Run, Table, interleaved, times
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate

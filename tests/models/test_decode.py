@@ -113,7 +113,7 @@ def test_tokens_beyond_the_tokenizer_are_never_said() -> None:
 # Batches
 
 
-def company() -> list[Request]:
+def mixed() -> list[Request]:
     """Requests that differ in protocol, sampling, length, layers and edits; all are safe from chaos."""
     long = "You know: Mia has 3 apples. Another agent answered: 22 pears. " * 3
     return [
@@ -131,9 +131,9 @@ def company() -> list[Request]:
 def test_a_batch_gives_each_request_what_it_gets_alone() -> None:
     loaded = tiny_loaded()
 
-    alone = [loaded.engine.run(asked) for asked in company()]
+    alone = [loaded.engine.run(asked) for asked in mixed()]
     engine = loaded.engine.twin()
-    together = engine.run_all(company())
+    together = engine.run_all(mixed())
 
     assert engine.statistics.widest >= len(alone) - 1  # one of them ends with its first token
     for found, expected in zip(together, alone, strict=True):
@@ -143,7 +143,7 @@ def test_a_batch_gives_each_request_what_it_gets_alone() -> None:
 def test_the_order_of_a_batch_does_not_matter() -> None:
     engine = tiny_loaded().engine
 
-    forwards, backwards = engine.run_all(company()), engine.run_all(company()[::-1])
+    forwards, backwards = engine.run_all(mixed()), engine.run_all(mixed()[::-1])
 
     assert [reply.ids for reply in forwards] == [reply.ids for reply in backwards[::-1]]
 
@@ -160,7 +160,7 @@ def test_padding_before_a_prompt_changes_nothing() -> None:
 def test_the_same_request_twice_gives_the_same_reply_to_the_bit() -> None:
     engine = tiny_loaded().engine.twin(reuse=False)
 
-    for asked in company():
+    for asked in mixed():
         first, again = engine.run(asked), engine.run(asked)
         assert first.ids == again.ids
         assert all(torch.equal(first.states[layer], again.states[layer]) for layer in first.states)

@@ -1,4 +1,4 @@
-"""exact=True on the bundled model: equal bits whatever the company, whenever it comes, whatever was read before."""
+"""exact=True on the bundled model: equal bits whatever the neighbours, whenever it comes, whatever was read before."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def equal(found: Reply, expected: Reply) -> bool:
     return (found.ids, found.finish) == (expected.ids, expected.finish) and all(torch.equal(*pair) for pair in pairs)
 
 
-def in_company(engine: Engine, seed: int) -> list[Reply]:
+def beside_others(engine: Engine, seed: int) -> list[Reply]:
     """All requests in random order, with pauses in which some finish before others come."""
     chance = random.Random(seed)
     order = chance.sample(range(REQUESTS), REQUESTS)
@@ -93,10 +93,10 @@ def in_company(engine: Engine, seed: int) -> list[Reply]:
 
 @pytest.mark.parametrize("reuse", [False, True], ids=["recomputed", "reused"])
 @pytest.mark.parametrize("seed", [1, 2])
-def test_replies_have_equal_bits_whatever_the_company(seed: int, reuse: bool) -> None:
+def test_replies_have_equal_bits_whatever_else_runs(seed: int, reuse: bool) -> None:
     engine = load().engine.twin(exact=True, reuse=reuse)
 
-    found = in_company(engine, seed)
+    found = beside_others(engine, seed)
 
     assert engine.statistics.widest > 4
     assert (engine.statistics.reused > 0) == reuse

@@ -92,7 +92,7 @@ def test_rows_count_as_they_enter_a_model_of_less_precision() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_a_row_has_one_digest_in_any_company(dtype: torch.dtype) -> None:
+def test_a_row_has_one_digest_in_any_batch(dtype: torch.dtype) -> None:
     rows = noise(5, 7).to(dtype)
 
     assert row_digests(rows) == [digest for row in rows for digest in row_digests(row[None])]

@@ -309,12 +309,12 @@ def test_prefixes_are_given_up_before_any_row_begins_anew() -> None:
 
 
 @pytest.mark.parametrize("queries", ["prompts", "steps"])
-def test_a_pass_that_breaks_in_company_is_made_by_each_alone(queries: str) -> None:
+def test_a_pass_that_breaks_in_a_batch_is_made_by_each_alone(queries: str) -> None:
     loaded = fresh()
     asked = [request((words(n + 2, seed=n),), 5, record=EVERYTHING) for n in range(5)]
     alone = [loaded.engine.twin(reuse=False).run(each) for each in asked]
 
-    error = ZeroDivisionError("in company")
+    error = ZeroDivisionError("in a batch")
     handle = breaking(loaded, no_room(error, prompts=queries == "prompts", steps=queries == "steps", most=1))
     with busy(loaded.engine):
         submitted = [loaded.engine.submit(each) for each in asked]
@@ -387,7 +387,7 @@ def test_rows_that_begin_anew_alone_keep_the_budget() -> None:
     def look(_logits: Matrix, p: Matrix) -> Matrix:
         held.append(sum(tensor.nbytes for each in living(KVCache) for tensor in each.tensors))
         if len(p) > 1:
-            raise ZeroDivisionError("in company")
+            raise ZeroDivisionError("in a batch")
         return p
 
     before = sum(tensor.nbytes for each in living(KVCache) for tensor in each.tensors)

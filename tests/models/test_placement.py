@@ -140,7 +140,7 @@ def test_payloads_have_the_dtype_that_the_model_computes_in(dtype: Dtype, folder
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_is_near_float32_and_near_itself_in_company(dtype: Dtype, folder: Path) -> None:
+def test_half_precision_is_near_float32_and_near_itself_in_a_batch(dtype: Dtype, folder: Path) -> None:
     loaded, whole = load(folder, device="cpu", dtype=dtype), load(folder, device="cpu")
     asked = [replace(each, stop=Stop(1)) for each in MIXED]  # of two near tokens either may win
     noise = 8 * torch.finfo(loaded.dtype).eps  # of the largest state: some roundings in two layers

@@ -38,7 +38,7 @@ def failing(_logits: Matrix, _p: Matrix) -> Matrix:
 
 
 def drawn(chance: random.Random) -> Request:
-    """Any request that says the same in any company: means are fed back for two steps at most."""
+    """Any request that says the same in any batch: means are fed back for two steps at most."""
     prompt: tuple[Piece, ...] = (words(chance.choice([8, 20, 60]), seed=chance.randrange(5)),)
     prompt += (words(chance.randint(1, 40), seed=chance.randrange(20)),) if chance.random() < 0.7 else ()
     prompt += (rows(chance.randint(1, 9), seed=chance.randrange(5)), Ids((7,))) if chance.random() < 0.2 else ()
