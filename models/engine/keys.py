@@ -7,14 +7,13 @@ act on it. Contents are digested, not names: no two different prompts can pass f
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cache
 from hashlib import blake2b
 
 import torch
 
 from sottovoce.models.engine.request import Ids, Request
 
-DIGEST = 16  # bytes of a block's digest
+DIGEST = 16  # bytes
 
 
 def position_keys(request: Request, dtype: torch.dtype) -> list[bytes]:
@@ -40,22 +39,9 @@ def row_keys(rows: torch.Tensor) -> list[bytes]:
 
 
 def row_digests(rows: torch.Tensor) -> list[bytes]:
-    """128 bits of each row (n, w): two sums of its 16-bit words under fixed random odd factors, modulo 2^64.
-
-    A cryptographic digest of each row in turn would cost more than reading a short prompt does.
-    """
-    if not len(rows):
-        return []
-    words = rows.detach().contiguous().view(torch.int16).long()  # (n, words)
-    sums = [(words * lane.to(words.device)).sum(-1) for lane in _factors(words.shape[-1])]
-    return [pair.tobytes() for pair in torch.stack(sums, -1).cpu().numpy()]
-
-
-@cache
-def _factors(n: int) -> tuple[torch.Tensor, torch.Tensor]:
-    generator = torch.Generator().manual_seed(0)
-    first, second = (torch.randint(-(2**63), 2**63 - 1, (n,), generator=generator) | 1 for _ in range(2))
-    return first, second
+    """128 bits of each row (n, w)."""
+    words = rows.detach().cpu().contiguous().view(torch.int16).numpy()  # numpy has no bfloat16
+    return [blake2b(row.tobytes(), digest_size=DIGEST).digest() for row in words]
 
 
 def chain(keys: Sequence[bytes], size: int, before: Sequence[bytes] = ()) -> list[bytes]:

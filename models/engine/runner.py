@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 import torch
+from torch import nn
 
 from sottovoce.models.engine.decode import choose
 from sottovoce.models.engine.kv_cache import KVCache
@@ -77,29 +78,23 @@ class Runner:
 class Shape(Enum):
     """How many queries a step has, and how many columns it looks at."""
 
-    FREE = "free"
-    """As many as there are."""
-    EXACT = "exact"
-    """A query in every slot, and whole rounds of columns: sums come in one order whatever the batch."""
-    STEPPED = "stepped"
-    """Powers of two: few shapes, so that each can be captured."""
+    FREE = "as many as there are"
+    EXACT = "a query in every slot, whole rounds of columns: sums come in one order whatever the batch"
+    STEPPED = "powers of two: few shapes, so that each can be captured"
 
     def of(self, sequences: int, columns: int, cache: KVCache) -> tuple[int, int]:
         """Queries and columns of a step of so many sequences, of which the longest needs so many columns."""
         if self is Shape.EXACT:
             return cache.slots, whole_rounds(columns)
         if self is Shape.STEPPED:
-            return min(_power(sequences), cache.slots), min(max(_power(columns), SHORTEST), cache.columns)
+            queries, wide = (1 << (n - 1).bit_length() for n in (sequences, columns))
+            return min(queries, cache.slots), min(max(wide, SHORTEST), cache.columns)
         return sequences, columns
 
 
 def whole_rounds(columns: int) -> int:
     """The next multiple of a round."""
     return -(-columns // ROUND) * ROUND
-
-
-def _power(n: int) -> int:
-    return 1 << (n - 1).bit_length()
 
 
 def prompts(network: Network, cache: KVCache, batch: Batch, *, exact: bool) -> Reading:
@@ -129,25 +124,15 @@ def _prompt_inputs(network: Network, sequences: list[Sequence], read: list[range
     if all(isinstance(piece, Ids) for each in sequences for piece in each.request.prompt):
         taken = [each.prompt_ids[at.start : at.stop] for each, at in zip(sequences, read, strict=True)]
         return upload([[0] * (n - len(ids)) + list(ids) for ids in taken], network.device)
-    table = network.table.rows
-    inputs = torch.zeros(len(sequences), n, table.shape[1], dtype=table.dtype, device=network.device)
-    for into, each, at in zip(inputs, sequences, read, strict=True):
-        _embed(network, each, at.start, into[n - len(at) :])
-    return inputs
+    latent = [_embedded(network, each)[at.start : at.stop] for each, at in zip(sequences, read, strict=True)]
+    return torch.stack([nn.functional.pad(rows, (0, 0, n - len(rows), 0)) for rows in latent])
 
 
-def _embed(network: Network, sequence: Sequence, start: int, into: torch.Tensor) -> None:
-    """Fill `into` (n, E) with the prompt's positions from `start` on."""
-    at, end = 0, start + len(into)
-    for piece in sequence.request.prompt:
-        a, b = max(start - at, 0), min(end - at, len(piece))  # the part of the piece that is read
-        if a < b:
-            target = into[at + a - start : at + b - start]
-            if isinstance(piece, Ids):
-                target.copy_(network.embed(upload(piece.ids[a:b], into.device)))
-            else:
-                target.copy_(piece.rows[a:b])
-        at += len(piece)
+def _embedded(network: Network, sequence: Sequence) -> torch.Tensor:
+    """A prompt as embeddings (n, E)."""
+    table, pieces = network.table.rows, sequence.request.prompt
+    found = [network.embed(upload(p.ids, table.device)) if isinstance(p, Ids) else p.rows.to(table) for p in pieces]
+    return torch.cat([rows.to(table) for rows in found])
 
 
 def step(network: Network, cache: KVCache, sequences: list[Sequence], shape: Shape) -> Reading:

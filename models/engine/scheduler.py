@@ -21,6 +21,7 @@ from sottovoce.models.huggingface.network import Network
 
 CHUNK = 1024  # positions of prompts that are read between two steps
 UNWATCHED = 4  # times as many while no sequence decodes, so that none waits for its next step
+WORTH = 8  # positions: for fewer that two prompts share, none waits
 CALM = 256  # passes after memory ran out until twice as many sequences are tried
 
 
@@ -132,7 +133,7 @@ class Scheduler:
         prefixes = self.caches.prefixes
         known = prefixes.known(job.blocks)
         shared = list(takewhile(coming.__contains__, job.blocks[known:]))
-        if not shared or not prefixes.budget or self._network.hooked:
+        if len(shared) * prefixes.block < WORTH or not prefixes.budget or self._network.hooked:
             return False
         soon = coming[shared[0]] <= CHUNK
         return soon or 2 * len(shared) * prefixes.block >= job.request.length - known * prefixes.block
