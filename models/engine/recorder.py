@@ -41,7 +41,8 @@ class _Series:
     def first(self, n: int) -> _Tensors:
         """Of the first n positions; nothing where there are none."""
         self.settle()
-        return tuple(torch.cat(each)[:n] for each in zip(*self._parts, strict=True)) if n else ()
+        self._parts = [tuple(map(torch.cat, zip(*self._parts, strict=True)))]  # in their place: no second copy stays
+        return tuple(each[:n] for each in self._parts[0]) if n else ()
 
 
 class Recorder:

@@ -92,7 +92,7 @@ def beside_others(engine: Engine, seed: int) -> list[Reply]:
 
 
 @pytest.mark.parametrize("reuse", [False, True], ids=["recomputed", "reused"])
-@pytest.mark.parametrize("seed", [1, 2])
+@pytest.mark.parametrize("seed", [1, pytest.param(2, marks=pytest.mark.slow)])
 def test_replies_have_equal_bits_whatever_else_runs(seed: int, reuse: bool) -> None:
     engine = load().engine.twin(exact=True, reuse=reuse)
 
