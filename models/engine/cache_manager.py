@@ -38,7 +38,6 @@ class CacheManager:
     """Keys and values: those of sequences in their slots, and the prefixes that they leave behind."""
 
     def __init__(self, network: Network, limits: Limits) -> None:
-        """Start with no slot."""
         self.limits, self._own_table = limits, network.table.key
         self.kv = KVCache(network.kinds)
         self.budget = default_budget(network.kinds) if limits.memory is None else limits.memory

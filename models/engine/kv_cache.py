@@ -17,7 +17,6 @@ class KVCache:
     """The tensors; it knows slots and columns, not whose they are."""
 
     def __init__(self, kinds: abc.Sequence[Kind]) -> None:
-        """Start with no slot."""
         self.kinds = tuple(kinds)
         self.slots = self.columns = 0
         self.tensors: Pages = ()

@@ -58,7 +58,6 @@ class Sequence:
     """A request that was admitted."""
 
     def __init__(self, job: Job, detokenizers: Detokenizers, last_layer: int) -> None:
-        """Start empty."""
         self.job, self.request, self.length = job, job.request, job.request.length
         self.filled = self.reused = 0
         """Columns of its slot in use, and how many of the prompt's came from the prefix cache."""

@@ -126,7 +126,6 @@ class Hooks:
     """The hooks that others put on a model, on any of its parts, or on all modules of the process."""
 
     def __init__(self, model: nn.Module) -> None:
-        """Remember where hooks would be found."""
         own = [hooks for module in model.modules() for hooks in (module._forward_hooks, module._forward_pre_hooks)]
         every: Any = nn.modules.module  # Any: torch types none of its own
         self._kept = [*own, every._global_forward_hooks, every._global_forward_pre_hooks]

@@ -117,7 +117,8 @@ class Network:
     @property
     def hooked(self) -> bool:
         """True while somebody else's hooks are on the model: what it reads meanwhile serves nobody afterwards."""
-        return bool(self._hooks)
+        with self._lock:  # or ours, of another engine's pass, would be taken for somebody else's
+            return bool(self._hooks)
 
     def forget(self) -> None:
         """Note that weights or parts of the model were changed: nothing that was made of them holds any longer."""

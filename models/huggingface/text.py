@@ -42,7 +42,6 @@ class TextStream:
     """The text of a reply that grows: its beginning is not decoded again at every token."""
 
     def __init__(self, detokenizer: Detokenizer) -> None:
-        """Start with no tokens."""
         self._detokenizer = detokenizer
         self._head, self._done = "", 0
         """The text of the first tokens, and how many these are."""
