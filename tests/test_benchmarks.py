@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from benchmarks.__main__ import SECTIONS, main
-from benchmarks.measuring import Asked, Times
 from benchmarks.loaded_models import loaded_of
+from benchmarks.measuring import Asked, Times
 from sottovoce.models import LoadedModel
 
 
