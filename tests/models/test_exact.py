@@ -14,7 +14,7 @@ from sottovoce.models import Edit, Engine, Feed, Ids, Record, Reply, Request, Ro
 from sottovoce.models.engine.request import Piece
 from tests.support import noise
 
-REQUESTS, LAYERS = 24, (2, 3)
+REQUESTS, LAYERS = 16, (2, 3)
 
 
 def ids(chance: random.Random, n: int) -> Ids:

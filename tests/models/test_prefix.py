@@ -316,7 +316,7 @@ def test_a_closed_engine_has_forgotten_what_it_read(loaded: LoadedModel) -> None
 
 
 @pytest.mark.parametrize("positions", [0, 60, 200])
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_interleaved_conversations_stay_right_within_a_small_budget(seed: int, positions: int) -> None:
     """Rounds of five conversations in random order and batches, longer than what the budget leaves for prefixes."""
     chance, budget = random.Random(seed), slots(320, rows=3) + positions * POSITION
