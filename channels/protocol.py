@@ -18,9 +18,7 @@ from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import PayloadError, UsageError
 from sottovoce.form import Form
-from sottovoce.models import Edit, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop
-from sottovoce.models.chat import ChatTurn
-from sottovoce.models.request import Piece
+from sottovoce.models import ChatTurn, Edit, Ids, LoadedModel, Piece, Record, Reply, Request, Sampling, Stop
 
 TOP = 5  # most probable tokens kept per position
 Load = Callable[[PayloadRef], Payload]

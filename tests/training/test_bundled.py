@@ -6,7 +6,7 @@ import pytest
 from safetensors import safe_open
 from transformers import AutoTokenizer
 
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.training.publish import changed
 
 
