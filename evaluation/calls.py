@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
@@ -19,6 +19,8 @@ from sottovoce.errors import UsageError
 from sottovoce.nodes.settings import Settings, validated
 
 Carries = Literal["question", "full", "viewpoint", "summary", "vote"]
+Create = Callable[..., Any]  # Any: `create(settings, models=...)` returns an uncompiled graph
+Acts = tuple[str, ...]
 Key = tuple[int, int, str, str]
 """Round, turn, agent and act: where a call's reply stands, whatever the attempt."""
 MOST_CALLS = 300  # half a minute, where each hears all
@@ -63,7 +65,7 @@ class Unrolled(NamedTuple):
 class NeverAgreeing(ScriptedChatModel):
     """States a value of its own in each answer, in the form that was asked for, and leaves all else open."""
 
-    answers: tuple[str, ...]
+    answers: Acts
     """The acts that hold answers."""
     undecided: frozenset[str] = frozenset()
     """Agents that have no answer either."""
@@ -80,15 +82,10 @@ class NeverAgreeing(ScriptedChatModel):
         return json.dumps({name: value if "answer" in name else "0.5" for name in schema["properties"]})
 
 
-def unroll(
-    create: Callable[..., Any],  # Any: an uncompiled graph
-    settings: Settings,
-    answers: tuple[str, ...] = ("answer", "revise"),
-    **question: Any,  # Any: fields of a Question
-) -> Unrolled:
+def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revise"), **question: Any) -> Unrolled:
     """The calls that a scheme's `create`, or `partial(create_discussion, rule)`, makes with these settings.
 
-    No model is loaded. `answers` are the acts that hold answers; fields of the question (documents, wordings,
+    No model is loaded. `answers` are the acts that hold answers; fields of the `question` (documents, wordings,
     starting_views) may tell agents apart.
 
     Raises:
@@ -96,53 +93,47 @@ def unroll(
     """
     values = settings.model_dump(include=settings.model_fields_set - settings.of_models())
 
-    def hold(undecided: frozenset[str] = frozenset(), seed: int = 0) -> tuple[list[Asked], Any]:  # Any: a state
-        model = NeverAgreeing(answers=answers, undecided=undecided)
+    def hold(undecided: Iterable[str] = (), seed: int = 0) -> tuple[NeverAgreeing, Any]:  # Any: a state
+        model = NeverAgreeing(answers=answers, undecided=frozenset(undecided))
         graph = create(validated(type(settings), {**values, "seed": settings.seed + seed}), models=model).compile()
         config = {"recursion_limit": 10**6, "max_concurrency": 1}
-        state = graph.invoke({**QUESTION, **question}, config, output_keys=["board", "decision"])
-        return model.asked, state
+        return model, graph.invoke({**QUESTION, **question}, config, output_keys=["board", "decision"])
 
-    every, state = hold()
-    board, decision, names = state["board"], state["decision"], settings.names()
-    speakers = _speakers(board)
-    end = _settled_until(speakers, lambda *other: _speakers(hold(*other)[1]["board"]))
-    places = [Place(**each.place) for each in every]
-    stated = {str(FIRST_VALUE + i): place[1:5] for i, place in enumerate(places, 1)}
-    asked = {at[1:5]: each for at, each in zip(places, every, strict=True) if at.round < end and not at.attempt}
-    told = {each.place[1:5]: each.source for each in board if each.agent in names and each.round < end}  # a dummy's
+    model, state = hold()
+    board, speakers, names = state["board"], _speakers(state["board"]), settings.names()
+    end = _settled_until(speakers, (_speakers(hold(speakers[-1], seed)[1]["board"]) for seed in range(1, 4)))
+    asked = {Place(**each.place)[1:5]: each for each in model.asked if each.round < end and not each.place["attempt"]}
+    told = {each.place[1:5]: each.source for each in board if each.round < end and each.agent in names}  # a dummy's
     told |= {key: _told(each, names) for key, each in asked.items()}
     calls = {key: Call(key[2], key[0], told[key], key[1]) for each in board if (key := each.place[1:5]) in told}
-    last = {call.agent: call for call in calls.values()}
-    deciding = {decision.get("by"), *(vote["agent"] for vote in decision["votes"] if vote["counts"])}
-    deciding = deciding if end == len(speakers) else {*speakers[end - 1]}
+    stated = {value: each.place[1:5] for each in board for value in VALUE.findall(each.text)}
     edges = [Edge(None, call, "question") for call in calls.values()]
-    edges += [Edge(calls[one], calls[other], carries) for one, other, carries in _edges(asked, stated, answers)]
+    for one, other, carries in _edges(asked, stated, answers):
+        edges += [Edge(calls[one], calls[other], carries)] if one in calls else []
+    votes, by = state["decision"]["votes"], state["decision"].get("by")
+    deciding = {by, *(vote["agent"] for vote in votes if vote["counts"])} if end == len(speakers) else speakers[end - 1]
+    last = {call.agent: call for call in calls.values()}
     edges += [Edge(call, None, "vote") for name, call in last.items() if name in deciding]
     left_out = "" if end == len(speakers) else f"all from round {end + 1} on: who speaks there depends on the answers"
     others = tuple(name for name in last if name not in settings.speakers())
     return Unrolled(tuple(calls.values()), tuple(edges), others, left_out)
 
 
-def _settled_until(speakers: list[set[str]], other: Callable[[frozenset[str], int], list[set[str]]]) -> int:
-    """Before which round the same agents speak whatever the answers are and the lots say.
-
-    Looked at where fewer speak at last than at first: in the other runs those have no answer.
-    """
-    for seed in (1, 2, 3) if speakers[-1] < speakers[0] else ():
-        for round, (one, two) in enumerate(zip(speakers, other(frozenset(speakers[-1]), seed), strict=False)):
-            if one != two:
-                return round
-    return len(speakers)
-
-
 def _speakers(board: list[Message]) -> list[set[str]]:
     return [{each.agent for each in board if each.round == round} for round in range(board[-1].round + 1)]
 
 
-def _edges(
-    asked: Mapping[Key, Asked], stated: Mapping[str, Key], answers: tuple[str, ...]
-) -> Iterator[tuple[Key, Key, Carries]]:
+def _settled_until(speakers: list[set[str]], other_runs: Iterable[list[set[str]]]) -> int:
+    """Before which round the same agents speak, whatever the answers are and the lots say.
+
+    Looked at where fewer speak at last than at first: in other runs those had no answer, and lots fell otherwise.
+    """
+    runs = other_runs if speakers[-1] < speakers[0] else ()
+    differ = ([one != other for one, other in zip(speakers, run, strict=False)] for run in runs)
+    return next((each.index(True) for each in differ if True in each), len(speakers))
+
+
+def _edges(asked: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> Iterator[tuple[Key, Key, Carries]]:
     """Who hears whom: messages of others, and their answers in a prompt's words; what was read before adds nothing."""
     read = defaultdict[str, set[tuple[Key, Carries]]](set)
     for hearer, each in asked.items():
@@ -158,13 +149,10 @@ def _edges(
 
 def _told(asked: Asked, names: list[str]) -> str:
     """The act and each line of a prompt once, without what depends on who said it; their order is left out."""
+    turns = ("".join(part if isinstance(part, str) else "<said>" for part in turn.parts) for turn in asked.turns)
     either = "|".join(name.replace("_", "[_ ]") for name in names)  # prompts write "debater 3"
-    lines = set[str]()
-    for turn in asked.turns:
-        text = "".join(part if isinstance(part, str) else "<said>" for part in turn.parts)
-        lines |= {f"{turn.role}: {line}" for line in VALUE.sub("<said>", text).split("\n")}
-
-    def named(found: re.Match[str]) -> str:
-        return "<you>" if found[0].replace(" ", "_") == asked.agent else "<another>"
-
-    return "\n".join([asked.act, *sorted({re.sub(rf"\b(?:{either})\b", named, line) for line in lines})])
+    lines = (
+        re.sub(rf"\b(?:{either})\b", lambda found: "<you>" if found[0] == asked.agent else "<another>", line)
+        for line in set(VALUE.sub("<said>", "\n".join(turns)).split("\n"))
+    )
+    return "\n".join([asked.act, *sorted(set(lines))])

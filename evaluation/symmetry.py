@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import lru_cache
 from math import factorial
@@ -19,7 +19,7 @@ from math import factorial
 from pydantic import BaseModel, ConfigDict, Field
 
 from sottovoce.evaluation.calls import Call, Unrolled, unroll
-from sottovoce.evaluation.printable import counted, one_line
+from sottovoce.evaluation.printable import counted
 from sottovoce.graphs import scheme
 from sottovoce.nodes.settings import Settings
 
@@ -125,7 +125,7 @@ def _coloured(related: Related, fixed: list[int]) -> list[int]:
         colours = finer
 
 
-def spoken_by(settings: Settings, others: Iterable[str] = ()) -> dict[str, str]:
+def spoken_by(settings: Settings, agents: Sequence[str] = ()) -> dict[str, str]:
     """Each agent's model: at another temperature it is another one (another distribution of replies).
 
     As `RunContext` has it for local models, without loading any; who has none of its own takes the first agent's.
@@ -134,7 +134,7 @@ def spoken_by(settings: Settings, others: Iterable[str] = ()) -> dict[str, str]:
 
     names, speakers, own = settings.names(), settings.speakers(), settings.default_temperature
     channel, spoken = PROTOCOLS[settings.protocol](), dict[str, str]()
-    for name in (*names, *others):
+    for name in agents or names:
         model_of, spread = name if name in names else names[0], settings.discusses and name in speakers
         share = channel.temperature(speakers.index(name), len(speakers), 1.0) if spread else 1.0
         if settings.temperature:
@@ -161,8 +161,7 @@ def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:
     found, owners = scheme(name), settings.owners() if looked.private else None
     documents = {owner: [f"document {number}"] for number, owner in enumerate(owners or [], 1)}
     unrolled = unroll(found.create, settings, found.answers, documents=documents)
-    spoken = spoken_by(settings, unrolled.others)
-    models = {agent: spoken[agent] for agent in (*unrolled.agents(), *unrolled.others)}
+    models = spoken_by(settings, [*unrolled.agents(), *unrolled.others])
     bare = symmetry(unrolled, models, labelled=False)
     groups = {"mechanism": symmetry(unrolled), "labelled": symmetry(unrolled, models), "bare": bare}
     if looked.as_json:
@@ -174,19 +173,17 @@ def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:
 
 def lines(unrolled: Unrolled, mechanism: Symmetry, labelled: Symmetry, bare: Symmetry) -> list[str]:
     """Order, orbits, generators and what breaks the symmetry, a line each, and what it comes to otherwise."""
-    agents = len(unrolled.agents())
-    generators = ", ".join("".join(f"({' '.join(cycle)})" for cycle in cycles) for cycles in labelled.generators)
-    orbits = ", ".join(f"{{{', '.join(orbit)}}}" for orbit in labelled.orbits)
-    others = f"{', '.join(unrolled.others)}: kept in place, for the permutations are of agents alone"
+    agents, others = len(unrolled.agents()), ", ".join(unrolled.others)
+    cycles = ["".join(f"({' '.join(cycle)})" for cycle in generator) for generator in labelled.generators]
     rows = {
         "order": f"{labelled.order:,} of {counted(factorial(agents), 'permutation')}",
-        "orbits": one_line(orbits),
-        "generators": one_line(generators) or "none",
+        "orbits": ", ".join(f"{{{', '.join(orbit)}}}" for orbit in labelled.orbits),
+        "generators": ", ".join(cycles) or "none",
         "broken by": ", ".join(f"{cause} ({CAUSES[cause]})" for cause in labelled.broken_by) or "nothing",
         "without models": f"{mechanism.order:,}: of the mechanism alone, whoever speaks",
         "bare edges": f"{bare.order:,}: counting that one is heard, not what of it",
-        "others": others if unrolled.others else "",
+        "others": others and f"{others}: kept in place, for the permutations are of agents alone",
         "left out": unrolled.left_out,
     }
-    told = [f"{name:15}{text}" for name, text in rows.items() if text]
-    return [f"{counted(agents, 'agent')}, {counted(len(unrolled.calls), 'call')}", *told]
+    first = f"{counted(agents, 'agent')}, {counted(len(unrolled.calls), 'call')}"
+    return [first, *(f"{name:15}{text}" for name, text in rows.items() if text)]

@@ -39,7 +39,7 @@ def of(name: str, question: Mapping[str, Any] | None = None, **values: Any) -> C
     def made() -> Cast:
         found, settings = scheme(name), scheme(name).settings(**values)
         unrolled = unroll(found.create, settings, found.answers, **(question or {}))
-        return unrolled, spoken_by(settings, unrolled.others)
+        return unrolled, spoken_by(settings, [*unrolled.agents(), *unrolled.others])
 
     return made
 
@@ -116,7 +116,7 @@ def samples(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 ABC = ["a", "b", "c"]
 DOUBT = ["be bold", "doubt", "doubt", "doubt"]
 ROLES = ["debater", "debater", "expert", "dummy", "dummy"]
-FIRST = {"secretary": False, "representative": "first"}
+FIRST: dict[str, Any] = {"secretary": False, "representative": "first"}
 ORDERS: list[Case] = [
     ("debate of 3", of("debate", agents=3), 6, ()),
     ("debate of 6", of("debate", agents=6), 720, ()),
@@ -306,7 +306,7 @@ def test_agents_count_as_one_model_where_the_graph_asks_them_at_one_temperature(
     settings, loaded = kind.model_validate({"protocol": protocol}), assemble("tiny", tiny_model(), tiny_tokenizer())
     model = HookedChatModel(protocol=protocol, preloaded=loaded, store=PayloadStore(tmp_path))
     run = RunContext(settings, dict.fromkeys([*settings.names(), "summariser"], model), Prompts(None))
-    spoken = spoken_by(settings, ["summariser"])
+    spoken = spoken_by(settings, [*settings.names(), "summariser"])
 
     for one, other in permutations(spoken, 2):
         assert (spoken[one] == spoken[other]) == (run.temperature(one) == run.temperature(other))
