@@ -15,7 +15,7 @@ import torch
 from sottovoce.channels.message import Heard
 from sottovoce.channels.options import CipherOptions, CriterionAt, Partial
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import TOP, Prompt, Protocol, Speech, payload_ids
+from sottovoce.channels.protocol import Prompt, Protocol, Speech, payload_ids
 from sottovoce.errors import ProtocolError
 from sottovoce.models import Edit, Feed, LoadedModel, Record, Reply, Request, Rows, Stop, Table
 from sottovoce.models.family import layers_read_ids
@@ -103,9 +103,13 @@ class Cipher(Protocol):
             edits=prompt.edits,
             feed=Feed("mean", self._weigh(), _others(loaded, speech)),
             sampling=sampling,
-            record=Record(stats=True, top=TOP, sparse=SPARSE),
+            record=self.keeps(loaded),
             form=speech.form,
         )
+
+    def keeps(self, loaded: LoadedModel) -> Record:
+        """The sparse distribution too."""
+        return replace(super().keeps(loaded), sparse=SPARSE)
 
     def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """The rows in every receiver's space, and the sparse distribution."""

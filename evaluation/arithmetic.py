@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sottovoce.nodes.state import Question
+from sottovoce.nodes.question import Document, Question
 
 Split = Literal["train", "held_out", "any"]
 Shape = tuple[str, ...]
@@ -121,7 +121,9 @@ def split_knowledge(
         values = dict(zip(names, expression.operands, strict=True))
         answer = _answer(expression)
         answer["solution"] = f"{listed(values)}; {answer['solution']}"
-        documents = {agent: [f"{name} = {values[name]}." for name in own] for agent, own in deal(rng, names, agents)}
+        documents: dict[str, list[Document]] = {
+            agent: [f"{name} = {values[name]}." for name in own] for agent, own in deal(rng, names, agents)
+        }
         question = f"What is {expression.text(names)}?"
         made.append(Question(id=f"split/{seed}/{i}", question=question, documents=documents, **answer))
     return made

@@ -21,7 +21,7 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from sottovoce.evaluation.calls import Call, Unrolled, unroll
-from sottovoce.evaluation.printable import counted, one_line
+from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.graphs import scheme
 from sottovoce.nodes.settings import Settings
 

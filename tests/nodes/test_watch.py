@@ -228,7 +228,9 @@ def test_a_watched_run_that_was_stopped_goes_on_as_if_unbroken(node: str) -> Non
 async def test_a_watched_discussion_is_the_same_without_blocking() -> None:
     expected, _ = held("mad", Once("negative", 0, "again"))
     found = scheme("mad")
-    graph = found.create(found.settings(rounds=2), models=model_of("mad"), watch=Once("negative", 0, "again")).compile()
+    graph = found.create(
+        found.settings(**SCRIPTS["mad"][0]), models=model_of("mad"), watch=Once("negative", 0, "again")
+    ).compile()
 
     state = await graph.ainvoke(QUESTION, output_keys=KEYS)
 

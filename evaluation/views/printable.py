@@ -8,15 +8,14 @@ BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f"  # r
 UNSAFE = {"Cc", "Cs", "Zl", "Zp"}  # controls, lone surrogates, line and paragraph separators
 
 
-def printable(text: str) -> str:
+def harmless(text: str) -> str:
     """A text that cannot move a cursor: control characters as escapes; line breaks stay, tabs are spaces."""
-    text = text.replace("\r\n", "\n").expandtabs(4)
-    return "".join(letter if _harmless(letter) else _escape(letter) for letter in text)
+    return "".join(map(_letter, text.replace("\r\n", "\n").expandtabs(4)))
 
 
 def one_line(text: str) -> str:
-    """A text on one line."""
-    return printable(" ".join(text.split("\n")))
+    """A harmless text on one line."""
+    return harmless(" ".join(text.split("\n")))
 
 
 def counted(n: int, noun: str) -> str:
@@ -32,9 +31,7 @@ def size(n: int) -> str:
     return f"{n} B"
 
 
-def _harmless(letter: str) -> bool:
-    return letter == "\n" or (unicodedata.category(letter) not in UNSAFE and letter not in BIDI)
-
-
-def _escape(letter: str) -> str:
+def _letter(letter: str) -> str:
+    if letter == "\n" or (unicodedata.category(letter) not in UNSAFE and letter not in BIDI):
+        return letter
     return f"\\x{ord(letter):02x}" if ord(letter) < 256 else f"\\u{ord(letter):04x}"

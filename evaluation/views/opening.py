@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
-from sottovoce.evaluation.printable import counted, one_line
-from sottovoce.evaluation.record import Run
-from sottovoce.nodes.state import JSON
+from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.graphs import scheme
+from sottovoce.nodes.question import passage_of, shown
 from sottovoce.prompts.kinds import lettered
 
 SHORT = 80  # characters of a text that agents read in full
@@ -16,12 +17,13 @@ def setting(run: Run) -> str:
     """The run in one line: scheme, protocol, models, seed."""
     settings = run.settings
     models = ", ".join(dict.fromkeys(settings["model"]))
-    return f"{run.scheme.replace('_', '-')} · {settings['protocol']} · {models} · seed {settings['seed']}"
+    return f"{scheme(run.scheme).command} · {settings['protocol']} · {models} · seed {settings['seed']}"
 
 
 def manner(run: Run) -> str | None:
     """How the scheme is held, in its papers' words; None where rounds and agents show it."""
-    return MANNERS[run.scheme](run.settings) if run.scheme in MANNERS else None
+    told = scheme(run.scheme).manner
+    return told(run.chosen()) if told else None
 
 
 def facts(run: Run) -> list[str]:
@@ -29,44 +31,16 @@ def facts(run: Run) -> list[str]:
     return [one_line(line) for line in (*_task(run), *_by_agent(run), *_documents(run), *_groups(run))]
 
 
-def _mad(settings: JSON) -> str:
-    held = f"{counted(settings['agents'], 'debater')}, at most {counted(settings['rounds'], 'round')}"
-    seen = "" if settings["judge_sees"] == "all" else f" · the judge sees the {settings['judge_sees']} round"
-    return f"{held} · level of disagreement {settings['disagreement']}{seen}"
-
-
-def _reconcile(settings: JSON) -> str:
-    held = f"{counted(settings['agents'], 'agent')}, at most {counted(settings['rounds'], 'round')} of discussion"
-    return f"{held} · {settings['vote']} vote"
-
-
-def _cmd(settings: JSON) -> str:
-    held = f"{counted(settings['agents'], 'agent')}, {counted(settings['rounds'], 'round')}"
-    if settings["secretary"]:
-        return f"{held} · at a tie a secretary decides"
-    return f"{held} on each level · at a tie each group sends {SENT[settings['representative']]}"
-
-
-SENT = {
-    "tied": "its first agent with a tied answer",
-    "first": "its first agent",
-    "random": "an agent by lot",
-}
-"""Whom a group of CMD sends to the next level."""
-
-MANNERS: dict[str, Callable[[JSON], str]] = {"mad": _mad, "reconcile": _reconcile, "cmd": _cmd}
-
-
 def _task(run: Run) -> Iterator[str]:
     """What belongs to the question, as far as the prompt components let agents read it."""
     question, settings = run.question, run.settings
     if question.get("choices"):
         yield f"choices: {', '.join(lettered(question['choices']))}"
-    if question.get("description") and settings.get("question_description", True):
+    if question.get("description") and settings["question_description"]:
         yield f"task: {_short(question['description'])}"
-    if question.get("answer_description") and settings.get("answer_description", True):
+    if question.get("answer_description") and settings["answer_description"]:
         yield f"form of the answer: {_short(question['answer_description'])}"
-    if question.get("demonstrations") and settings.get("demonstrations", True):
+    if question.get("demonstrations") and settings["demonstrations"]:
         yield f"demonstrations: {counted(len(question['demonstrations']), 'worked example')}"
 
 
@@ -77,11 +51,14 @@ def _by_agent(run: Run) -> Iterator[str]:
         yield f"starting view of {agent}: {text}"
 
 
-def _documents(run: Run) -> list[str]:
+def _documents(run: Run) -> Iterator[str]:
     given = run.question.get("documents") or []
-    if isinstance(given, dict):
-        return [f"document for {agent}: {' '.join(texts)}" for agent, texts in given.items() if texts]
-    return [f"document for all: {text}" for text in given]
+    if not isinstance(given, dict):
+        yield from (f"document for all: {shown(passage_of(document))}" for document in given)
+        return
+    for agent, documents in given.items():
+        if documents:
+            yield f"document for {agent}: {' '.join(shown(passage_of(document)) for document in documents)}"
 
 
 def _groups(run: Run) -> list[str]:

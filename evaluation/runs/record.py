@@ -7,7 +7,6 @@ Payloads lie beside it under `RUN/payloads`, so that a run's folder holds all of
 from __future__ import annotations
 
 import json
-import os
 import platform
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -17,20 +16,21 @@ from typing import Any, Literal
 from pydantic import BaseModel, Field, ValidationError, field_serializer
 
 import sottovoce
+from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
-from sottovoce.errors import RecordError, UsageError
-from sottovoce.nodes.state import JSON, Decision, Question, Vote
+from sottovoce.errors import RecordError
+from sottovoce.evaluation.runs.files import FILE, write
+from sottovoce.graphs import scheme
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.state import JSON, Decision, Vote
 
 FORMAT = "sottovoce.run"
-VERSION = 1
-FILE = "run.json"
-PAYLOADS = "payloads"
-ASIDE = ("summarise", "list_candidates")
-"""Acts that state no answer of the agent's own."""
+VERSION = 2
 LIBRARIES = ("torch", "transformers", "langgraph")
 
 
-class Speaker(BaseModel):
+class ModelOf(BaseModel):
     """The model behind an agent, told apart from others by its weights."""
 
     model: str
@@ -40,8 +40,8 @@ class Speaker(BaseModel):
     """`LoadedModel.vocabulary_key`"""
 
 
-class Usage(BaseModel):
-    """What the run cost."""
+class Cost(BaseModel):
+    """What the calls of a run took."""
 
     calls: int = 0
     tokens_in: int = 0
@@ -51,16 +51,28 @@ class Usage(BaseModel):
 class Level(BaseModel):
     """Who discusses with whom, until groups send representatives to the next level (CMD)."""
 
+    level: int
+    """0-based."""
+    epoch: int
     round: int
-    """0-based: the first on this level."""
+    """The first on this level."""
     groups: list[list[str]]
 
 
 class Count(BaseModel):
     """The votes of a round that was counted."""
 
+    epoch: int
     round: int
     votes: list[Vote]
+
+
+class Reset(BaseModel):
+    """The discussion was taken back, which began the next epoch."""
+
+    cut: list[int]
+    """The round and turn from which on nothing is heard that was said before."""
+    why: str = ""
 
 
 class Run(BaseModel):
@@ -77,17 +89,18 @@ class Run(BaseModel):
     origin: str | None = None
     """Where the question is from; None where a person asked it."""
     versions: dict[str, str] = Field(default_factory=lambda: versions())
-    models: dict[str, Speaker] = {}
+    models: dict[str, ModelOf] = {}
     """By agent; hosted models have no entry."""
     messages: list[Message] = []
-    """In the board's order; where an agent was asked again, both attempts."""
+    """All that the board held, in its order: earlier attempts and what was withdrawn too."""
+    resets: list[Reset] = []
     levels: list[Level] = []
-    """The first holds all agents, in order; [] in records that are older than levels."""
+    """Of schemes with groups."""
     counts: list[Count] = []
     """Of schemes that vote after a round."""
     notes: list[str] = []
     decision: Decision | None = None
-    usage: Usage = Usage()
+    cost: Cost = Cost()
     started: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     seconds: float = 0.0
 
@@ -100,14 +113,24 @@ class Run(BaseModel):
         """The record as it is saved and printed."""
         return self.model_dump_json(indent=2) + "\n"
 
-    def said(self, agent: str, round: int | None = None) -> Message | None:
-        """An agent's last message, of a round or of all, that states an answer; of several attempts the latest."""
-        spoken = [
-            message
-            for message in self.messages
-            if message.agent == agent and message.act not in ASIDE and round in (None, message.round)
-        ]
-        return spoken[-1] if spoken else None
+    def chosen(self) -> Settings:
+        """The settings as the scheme's own kind, unchecked: a run is shown whatever this program knows of them."""
+        return scheme(self.scheme).settings.model_construct(**self.settings)
+
+    def withdrew(self, message: Message) -> bool:
+        """Whether a reset withdrew a message: each later one leaves what was said before its cut."""
+        return any(message.time >= tuple(reset.cut) for reset in self.resets[message.epoch :])
+
+    def said(self, agent: str) -> Message | None:
+        """An agent's last message that states an answer; of several attempts the last."""
+        answers = scheme(self.scheme).answers
+        spoken = [each for each in self.messages if each.agent == agent and each.act in answers]
+        return next((message for message in reversed(spoken) if not self.withdrew(message)), None)
+
+
+def ordered(messages: list[Message]) -> list[Message]:
+    """Messages in the board's order; of two at one place the later."""
+    return Board(list[Message]).from_checkpoint(messages).get()
 
 
 def versions() -> dict[str, str]:
@@ -116,70 +139,17 @@ def versions() -> dict[str, str]:
     return ours | {name: version(name) for name in LIBRARIES}
 
 
-def check_free(folder: Path) -> None:
-    """Refuse a folder that a run cannot be saved in, before it starts.
-
-    Raises:
-        UsageError: it holds a run already, or no folder can be made there.
-    """
-    if (folder / FILE).exists():
-        raise UsageError(f"{str(folder)!r} holds a run already; choose another folder for --save")
-    check_writable(folder / FILE, "--save", make=True)
-
-
-def check_writable(file: Path, option: str, *, make: bool = False) -> None:
-    """Refuse a file that could not be written; `make` allows for folders that do not exist yet.
-
-    Raises:
-        UsageError: it is a folder, its folder does not exist, or must not be written to.
-    """
-    folder = file.parent
-    while make and not folder.exists() and folder != folder.parent:
-        folder = folder.parent
-    if file.is_dir():
-        raise UsageError(f"{option} {str(file)!r} is a folder; give a file")
-    if not folder.is_dir():
-        raise UsageError(f"{option} {str(file)!r} cannot be written: {str(folder)!r} is no folder")
-    if not os.access(file if file.exists() else folder, os.W_OK):
-        raise UsageError(f"{option} {str(file)!r} cannot be written: no permission")
-
-
 def save(run: Run, folder: Path) -> None:
     """Write the record, making its folder."""
     folder.mkdir(parents=True, exist_ok=True)
     write(folder / FILE, run.to_json())
 
 
-def discard(folder: Path) -> None:
-    """Take back the record of a run that never began, and its folder if nothing else is in it."""
-    (folder / FILE).unlink(missing_ok=True)
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()
-
-
-def write(path: Path, text: str) -> None:
-    """Write a file, whole or not at all.
-
-    Raises:
-        RecordError: the file system refused, e.g. because it is full.
-    """
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
-    special = path.exists() and not path.is_file()  # /dev/stdout, a pipe: nothing to put another file in the place of
-    try:
-        (path if special else unfinished).write_text(text, encoding="utf-8", errors="backslashreplace")
-        if not special:
-            os.replace(unfinished, path)
-    except OSError as error:
-        raise RecordError(f"{str(path)!r} cannot be written: {error.strerror}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
 def load_run(folder: Path | str) -> Run:
     """Read a saved run; `PayloadStore(folder / "payloads")` has its tensors.
 
     Raises:
-        RecordError: there is no run, it is damaged, or it was written by a newer version.
+        RecordError: there is no run, it is damaged, or it was written by another version.
     """
     path = Path(folder) / FILE
     try:
@@ -192,7 +162,10 @@ def load_run(folder: Path | str) -> Run:
     if found != FORMAT:
         raise RecordError(f"{str(path)!r} is no run: its format is {found!r}; expected {FORMAT!r}")
     if data.get("version") != VERSION:
-        raise RecordError(f"run {str(path)!r} has version {data.get('version')!r}; this program reads {VERSION}")
+        raise RecordError(
+            f"run {str(path)!r} has version {data.get('version')!r} of the format; expected {VERSION}: "
+            "ask its question again, or read it with the sottovoce that its field 'versions' names"
+        )
     try:
         return Run.model_validate(data)
     except ValidationError as error:

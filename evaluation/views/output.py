@@ -14,14 +14,15 @@ from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from sottovoce.evaluation.runs.files import check_free, check_writable, write
+from sottovoce.evaluation.runs.question import QuestionOptions, question_of
 from sottovoce.nodes.settings import Settings
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from sottovoce.evaluation.question import Asked
-    from sottovoce.evaluation.record import Run
-    from sottovoce.evaluation.run import Watch
+    from sottovoce.evaluation.runs.record import Run
+    from sottovoce.evaluation.runs.running import Observer
 
 
 class Output(BaseModel):
@@ -35,51 +36,42 @@ class Output(BaseModel):
     quiet: bool = Field(default=False, description="print the decision alone")
 
 
-def show(scheme: str, settings: Settings, asked: Asked, output: Output) -> None:
-    """Run a scheme on what was asked, and show it as wanted.
+def show(scheme: str, settings: Settings, options: QuestionOptions, output: Output) -> None:
+    """Run a scheme on a question, and show it as wanted.
 
     Raises:
         UsageError: the request cannot be met; found before any agent speaks.
         SottovoceError: the run failed.
     """
-    console = _console()
-    live = console.is_terminal and not output.as_json and not output.quiet
-    with console.status("loading") if live else nullcontext():
-        from sottovoce.evaluation.question import question_of
-
-        question, origin = question_of(asked, settings)
-        _check(output)
-        # Late: torch takes seconds, and what is wrong with the request is told before.
-        from sottovoce.evaluation.run import Task, discuss, payloads
-    task = Task(scheme, settings, question, origin)
-    with payloads(output.save) as store:
-        with _watching(console, settings) if live else nullcontext() as watch:
-            run = discuss(task, store, folder=output.save, watch=watch)
-        _print(console, run, output, live=live)
-        if output.markdown is not None:
-            _write(run, output.markdown)
-
-
-@contextmanager
-def _watching(console: Console, settings: Settings) -> Iterator[Watch]:
-    from sottovoce.evaluation.live import LiveTranscript
-
-    with LiveTranscript(console, f"loading {', '.join(dict.fromkeys(settings.model))}") as transcript:
-        yield transcript.watch
-
-
-def _check(output: Output) -> None:
-    """What could not be written at the end is refused at the beginning."""
-    from sottovoce.evaluation.record import check_free, check_writable
-
+    question, origin = question_of(options, settings)
     if output.save is not None:
         check_free(output.save)
     if output.markdown is not None:
         check_writable(output.markdown, "--markdown")
+    console = _console()
+    live = console.is_terminal and not output.as_json and not output.quiet
+    with console.status("loading") if live else nullcontext():
+        # Late: torch takes seconds, and what is wrong with the request is told before.
+        from sottovoce.evaluation.runs.running import Task, hold, payloads
+        from sottovoce.evaluation.views.markdown import markdown
+    with payloads(output.save) as store:
+        with _observing(console, settings) if live else nullcontext() as observe:
+            run = hold(Task(scheme, settings, question, origin), store, folder=output.save, observe=observe)
+        _print(console, run, output, live=live)
+        if output.markdown is not None:
+            write(output.markdown, markdown(run))
+
+
+@contextmanager
+def _observing(console: Console, settings: Settings) -> Iterator[Observer]:
+    from sottovoce.evaluation.views.live import LiveTranscript
+
+    with LiveTranscript(console, f"loading {', '.join(dict.fromkeys(settings.model))}") as transcript:
+        yield transcript.observe
 
 
 def _print(console: Console, run: Run, output: Output, *, live: bool) -> None:
-    from sottovoce.evaluation import transcript
+    from sottovoce.evaluation.views import transcript
 
     if output.as_json:
         sys.stdout.write(run.to_json())
@@ -89,13 +81,6 @@ def _print(console: Console, run: Run, output: Output, *, live: bool) -> None:
         console.print(transcript.ending(console, run))
     else:
         transcript.print_run(console, run)
-
-
-def _write(run: Run, path: Path) -> None:
-    from sottovoce.evaluation.markdown import markdown
-    from sottovoce.evaluation.record import write
-
-    write(path, markdown(run))
 
 
 def _console() -> Console:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from sottovoce.channels.board import latest
-from sottovoce.channels.message import Message
+from sottovoce.channels.message import Message, latest
 from sottovoce.errors import PayloadError
-from sottovoce.evaluation.printable import counted, one_line, size
-from sottovoce.evaluation.record import Run
+from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.views.printable import counted, one_line, size
 
 SOURCES = {"hosted": "hosted model"}  # others are called what they are
 
@@ -72,15 +71,21 @@ def last_attempts(messages: Sequence[Message]) -> list[Message]:
 
 def cost(run: Run) -> str:
     """What the run took."""
-    usage = run.usage
-    read, written = counted(usage.tokens_in, "token"), counted(usage.tokens_out, "token")
-    return f"{counted(usage.calls, 'call')}, {read} read, {written} written, {run.seconds:.1f} s"
+    took = run.cost
+    read, written = counted(took.tokens_in, "token"), counted(took.tokens_out, "token")
+    return f"{counted(took.calls, 'call')}, {read} read, {written} written, {run.seconds:.1f} s"
+
+
+def undecided(run: Run) -> str:
+    """How a run ended without a decision."""
+    return f"none: the run is {run.status}" + (f" ({one_line(run.error)})" if run.error else "")
 
 
 def _with_notes_before(message: Message, messages: Sequence[Message]) -> Message:
-    before = [each for each in messages if each.key[:3] == message.key[:3] and each.attempt < message.attempt]
-    notes = "; ".join(note for each in before for note in each.notes)
-    return replace(message, notes=(f"first attempt: {notes}", *message.notes)) if notes else message
+    here = [each for each in messages if each.place[:-1] == message.place[:-1] and each.attempt < message.attempt]
+    notes = "; ".join(note for each in here for note in each.notes)
+    which = "first attempt" if message.attempt == 1 else "earlier attempts"
+    return replace(message, notes=(f"{which}: {notes}", *message.notes)) if notes else message
 
 
 def _pieces(text: str, spans: list[tuple[int, int]], entropies: list[float]) -> Iterator[Shade]:

@@ -1,4 +1,4 @@
-"""Run a scheme on a question, and keep the record of it while it goes on.
+"""Hold a discussion on a question, and keep the record of it while it goes on.
 
 The graph runs on an event loop, so that a stop (Ctrl-C) cancels what the agents' models are at,
 instead of waiting for it.
@@ -15,18 +15,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sottovoce.agents.hosted import failure
-from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, RecordError, SottovoceError, UsageError
-from sottovoce.evaluation.events import Counted, Decided, Event, Graph, Opened, Regrouped, Spoke, events
-from sottovoce.evaluation.record import PAYLOADS, Count, Level, Run, Speaker, discard, save
+from sottovoce.evaluation.runs.events import Decided, Event, Opened, Spoke, events
+from sottovoce.evaluation.runs.files import PAYLOADS, discard
+from sottovoce.evaluation.runs.record import Count, Level, ModelOf, Reset, Run, ordered, save
 from sottovoce.graphs import scheme
-from sottovoce.nodes.company import Models
+from sottovoce.nodes.context import Models
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.state import Question
+from sottovoce.nodes.watch import Watch
 
-Watch = Callable[[Run, Event], None]
+Observer = Callable[[Run, Event], None]
 """Is shown each event, after the record took it."""
 
 
@@ -41,6 +42,8 @@ class Task:
     """What is to be said of the question's origin; None where a person asked it."""
     models: Models = None
     """Chat models that play the agents; None makes those that the settings name."""
+    watch: Watch | None = None
+    """Looks at what an agent says before it is published."""
 
 
 @contextmanager
@@ -53,32 +56,32 @@ def payloads(folder: Path | None) -> Iterator[PayloadStore]:
         yield PayloadStore(temporary)
 
 
-def discuss(task: Task, store: PayloadStore, *, folder: Path | None = None, watch: Watch | None = None) -> Run:
-    """Run a task to its end and return its record; `folder` keeps it there while it grows.
+def hold(task: Task, store: PayloadStore, *, folder: Path | None = None, observe: Observer | None = None) -> Run:
+    """Run a task to its end and return its record; `folder` keeps it there at every step.
 
     Raises:
         SottovoceError: the run failed; the record in `folder` says why, unless nothing was said yet.
         KeyboardInterrupt: it was stopped.
         Exception: whatever else ended it, recorded too: a hosted model's provider has errors of its own.
     """
-    run = Run(scheme=task.scheme, settings=task.settings.model_dump(mode="json"), question=task.question)
-    run.origin = task.origin
-    graph = scheme(task.scheme).create(task.settings, models=task.models, store=store).compile()
-    asyncio.run(_follow(graph, run, folder, watch or (lambda run, event: None)))
+    settings = task.settings.model_dump(mode="json")
+    run = Run(scheme=task.scheme, settings=settings, question=task.question, origin=task.origin)
+    asyncio.run(_hold(task, run, store, folder, observe or (lambda run, event: None)))
     return run
 
 
-async def _follow(graph: Graph, run: Run, folder: Path | None, watch: Watch) -> None:
+async def _hold(task: Task, run: Run, store: PayloadStore, folder: Path | None, observe: Observer) -> None:
+    graph = scheme(task.scheme).create(task.settings, models=task.models, store=store, watch=task.watch).compile()
     began = time.monotonic()
     try:
-        async with aclosing(events(graph, run.question)) as following:
+        async with aclosing(events(graph, run.question, task.settings.names())) as following:
             async for event in following:
                 run.seconds = round(time.monotonic() - began, 3)
                 if _take(run, event) and folder is not None:
                     save(run, folder)
-                watch(run, event)
+                observe(run, event)
     except BaseException as error:
-        _fail(run, error)
+        _end(run, error)
         if folder is not None:
             with suppress(RecordError):  # the disk may be full: the first error counts
                 _leave(run, error, folder)
@@ -88,17 +91,19 @@ async def _follow(graph: Graph, run: Run, folder: Path | None, watch: Watch) -> 
 def _take(run: Run, event: Event) -> bool:
     """Enter an event into the record; tells whether it changed."""
     match event:
-        case Opened(notes, settings, groups):
-            run.notes, run.settings, run.levels = list(notes), settings, [Level(round=0, groups=groups)]
-        case Spoke(_, message):
-            run.messages = Board(list[Message]).from_checkpoint([*run.messages, message]).get()
-            _account(run, message)
-        case Counted(round, votes):
-            run.counts = [*run.counts, Count(round=round, votes=votes)]
-        case Regrouped(_, round, groups):
-            run.levels = [*run.levels, Level(round=round, groups=groups)]
-        case Decided(decision):
-            run.decision, run.status = decision, "done"
+        case Opened():
+            run.settings, run.notes = event.settings, event.notes
+        case Spoke():
+            run.messages = ordered([*run.messages, event.message])
+            _account(run, event.message)
+        case Count():
+            run.counts = [*run.counts, event]
+        case Level():
+            run.levels = [*run.levels, event]
+        case Reset():
+            run.resets = [*run.resets, event]
+        case Decided():
+            run.decision, run.status = event.decision, "done"
         case _:
             return False
     return True
@@ -107,18 +112,18 @@ def _take(run: Run, event: Event) -> bool:
 def _account(run: Run, message: Message) -> None:
     """What the message cost, and whose model made it."""
     if message.source in ("model", "hosted"):
-        run.usage.calls += 1
-        run.usage.tokens_in += int(message.stats.get("tokens_in", 0))
-        run.usage.tokens_out += int(message.stats.get("tokens_out", 0))
+        run.cost.calls += 1
+        run.cost.tokens_in += int(message.stats.get("tokens_in", 0))
+        run.cost.tokens_out += int(message.stats.get("tokens_out", 0))
     if message.payload is not None and message.agent not in run.models:
         with suppress(PayloadError):
             label = message.payload.load().label
-            run.models[message.agent] = Speaker(model=label.model, weights=label.weights, vocabulary=label.vocabulary)
-            agents = [each.agent for each in run.messages]  # the board's order, not that of time
-            run.models = {agent: run.models[agent] for agent in dict.fromkeys(agents) if agent in run.models}
+            run.models[message.agent] = ModelOf(model=label.model, weights=label.weights, vocabulary=label.vocabulary)
+            agents = dict.fromkeys(each.agent for each in run.messages)  # the board's order, not that of time
+            run.models = {agent: run.models[agent] for agent in agents if agent in run.models}
 
 
-def _fail(run: Run, error: BaseException) -> None:
+def _end(run: Run, error: BaseException) -> None:
     if isinstance(error, (asyncio.CancelledError, KeyboardInterrupt)):
         run.status = "stopped"
     else:

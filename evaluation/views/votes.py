@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sottovoce.evaluation.printable import one_line
-from sottovoce.evaluation.record import Run
-from sottovoce.nodes.state import Decision, Question, Vote
+from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.views.printable import one_line
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.state import Decision, Vote
 from sottovoce.nodes.tally import Viewpoint, abstaining, viewpoints
 
 RAW = 80  # characters of an unreadable answer's end
@@ -14,7 +15,7 @@ RAW = 80  # characters of an unreadable answer's end
 
 def count(round: int, votes: Sequence[Vote], question: Question) -> list[str]:
     """The votes of a round by answer: in one line, or a line for each answer where votes have weights."""
-    found = sorted(viewpoints(votes, question), key=lambda view: (-view.weight, view.seat))
+    found = sorted(viewpoints(votes, question), key=lambda view: (-view.weight, view.order))
     weighed = any("weight" in cast for cast in votes)
     held = [_held(view, weighed=weighed) for view in found]
     if silent := abstaining(votes):
@@ -51,8 +52,8 @@ def vote(run: Run, cast: Vote) -> str:
     """One agent's vote at the end: what was read and how sure, or that it abstained and what it said."""
     if cast["answer"] is not None:
         return cast["answer"] + _sureness(cast) + ("" if cast["counts"] else " (does not count)")
-    message = run.said(cast["agent"], max(message.round for message in run.messages))
-    raw = one_line(message.text.strip()) if message else ""
+    message = run.said(cast["agent"])
+    raw = one_line(message.whole.strip()) if message else ""
     return f"abstains; nothing could be read from: {raw if len(raw) <= RAW else '… ' + raw[-RAW:]}"
 
 

@@ -1,6 +1,6 @@
 import pytest
 
-from sottovoce.training.statistics import mcnemar, wilson
+from sottovoce.training.measure import mcnemar, wilson
 
 
 def test_wilsons_interval_is_the_textbooks() -> None:

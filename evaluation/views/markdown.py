@@ -6,10 +6,10 @@ import re
 from collections.abc import Iterable
 
 from sottovoce.channels.message import Message
-from sottovoce.evaluation import describe, opening, parts, votes
-from sottovoce.evaluation.parts import Part
-from sottovoce.evaluation.printable import one_line, printable
-from sottovoce.evaluation.record import Run
+from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.views import describe, opening, parts, votes
+from sottovoce.evaluation.views.parts import Part
+from sottovoce.evaluation.views.printable import harmless, one_line
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # what Markdown would take for its own
 
@@ -24,7 +24,7 @@ def fenced(text: str) -> str:
     """A text between fences longer than any run of backticks in it."""
     longest = max((len(run) for run in re.findall(r"`+", text)), default=0)
     fence = "`" * max(3, longest + 1)
-    return f"{fence}text\n{printable(text)}\n{fence}"
+    return f"{fence}text\n{harmless(text)}\n{fence}"
 
 
 def escaped(text: str) -> str:
@@ -44,13 +44,13 @@ def _part(part: Part) -> list[str]:
 
 
 def _message(message: Message) -> str:
-    return f"### {escaped(describe.speaker(message))}\n\n{fenced(message.text)}\n\n{escaped(describe.footer(message))}"
+    return f"### {escaped(describe.speaker(message))}\n\n{fenced(message.whole)}\n\n{escaped(describe.footer(message))}"
 
 
 def _ending(run: Run) -> list[str]:
     decision, verdict = run.decision, votes.verdict(run)
     if decision is None:
-        return ["## Decision", escaped(f"none: the run is {run.status}" + (f" ({run.error})" if run.error else ""))]
+        return ["## Decision", escaped(describe.undecided(run))]
     return [
         "## Decision",
         f"**{escaped(votes.answer(decision))}** {escaped(votes.why(decision))}",

@@ -16,15 +16,20 @@ from rich.table import Table
 from rich.text import Text
 
 from sottovoce.channels.message import Message
-from sottovoce.evaluation import describe, parts, votes
-from sottovoce.evaluation import opening as words
-from sottovoce.evaluation.parts import Part
-from sottovoce.evaluation.printable import one_line, printable
-from sottovoce.evaluation.record import Run
+from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.views import describe, parts, votes
+from sottovoce.evaluation.views.opening import facts, manner, setting
+from sottovoce.evaluation.views.parts import Part
+from sottovoce.evaluation.views.printable import harmless, one_line
 
 NARROWEST = 36  # columns of a panel
-LEVELS = ((0.2, ""), (0.7, "black on #fff2b3"), (1.4, "black on #ffd166"), (float("inf"), "black on #f4893b"))
-"""Uncertainty in nats up to a level, and how it is shaded."""
+SHADES = (
+    ("sure", 0.2, ""),
+    ("fairly sure", 0.7, "black on #fff2b3"),
+    ("unsure", 1.4, "black on #ffd166"),
+    ("very unsure", float("inf"), "black on #f4893b"),
+)
+"""Uncertainty in words, up to how many nats, and how it is shaded."""
 
 
 def print_run(console: Console, run: Run) -> None:
@@ -37,14 +42,11 @@ def print_run(console: Console, run: Run) -> None:
 
 def opening(run: Run) -> RenderableType:
     """What is discussed, by whom, and what is to be known before."""
-    lines = [Text(words.setting(run), style="dim"), Text(printable(run.question["question"]), style="bold")]
-    if manner := words.manner(run):
-        lines.insert(1, Text(manner, style="dim"))
-    if run.origin:
-        lines.append(Text(f"({run.origin})", style="dim"))
-    lines += [Text(line, style="dim") for line in words.facts(run)]
-    lines += [Text(f"note: {one_line(note)}", style="yellow") for note in run.notes]
-    return Group(*lines)
+    held = [line for line in (setting(run), manner(run)) if line]
+    known = [*([f"({run.origin})"] if run.origin else []), *facts(run)]
+    notes = [Text(f"note: {one_line(note)}", style="yellow") for note in run.notes]
+    question = Text(harmless(run.question["question"]), style="bold")
+    return Group(*_dim(held), question, *_dim(known), *notes)
 
 
 def part(console: Console, shown: Part, panels: Sequence[Panel] | None = None) -> RenderableType:
@@ -52,7 +54,7 @@ def part(console: Console, shown: Part, panels: Sequence[Panel] | None = None) -
     lines: list[RenderableType] = [headline(shown.heading)]
     if shown.messages:
         lines.append(side_by_side(console, panels or [panel(each) for each in shown.messages]))
-    return Group(*lines, *(Text(line) for line in shown.lines))
+    return Group(*lines, *map(Text, shown.lines))
 
 
 def headline(heading: str) -> Rule:
@@ -62,20 +64,20 @@ def headline(heading: str) -> Rule:
 
 def side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:
     """Panels in as many columns as the terminal has room for; one below the other where it is no terminal."""
-    columns, width = layout(console, len(panels))
+    columns, width = columns_of(console, len(panels))
     grid = Table.grid()
     for _ in range(columns):
         grid.add_column(width=width, overflow="fold")
     for at in range(0, len(panels), columns):
-        together = panels[at : at + columns]
-        height = max(len(console.render_lines(each, console.options.update(width=width))) for each in together)
-        for each in together:
+        row = panels[at : at + columns]
+        height = max(len(console.render_lines(each, console.options.update(width=width))) for each in row)
+        for each in row:
             each.height = height
-        grid.add_row(*together)
+        grid.add_row(*row)
     return grid
 
 
-def layout(console: Console, panels: int) -> tuple[int, int]:
+def columns_of(console: Console, panels: int) -> tuple[int, int]:
     """How many columns there are for so many panels, and how wide each is."""
     room = console.width // NARROWEST if console.is_terminal else 1
     columns = max(1, min(panels, room))
@@ -84,43 +86,38 @@ def layout(console: Console, panels: int) -> tuple[int, int]:
 
 def panel(message: Message) -> Panel:
     """A finished message, shaded by uncertainty, over what it carried."""
-    return framed(describe.speaker(message), shaded(message), describe.footer(message))
+    return titled(describe.speaker(message), shaded(message), describe.footer(message))
 
 
-def framed(title: str, text: Text, footer: str) -> Panel:
+def titled(title: str, text: Text, footer: str = "") -> Panel:
     """A text under a speaker's name."""
-    body = Group(text, Text(footer, style="dim")) if footer else text
+    body = Group(text, *_dim([footer])) if footer else text
     return Panel(body, title=Text(title), title_align="left", box=box.ROUNDED, border_style="dim")
 
 
 def shaded(message: Message) -> Text:
-    """A message's text, each token on the colour of its uncertainty."""
-    text = Text(overflow="fold")
+    """A message's text after its given beginning, each token on the colour of its uncertainty."""
+    text = Text(overflow="fold").append(harmless(message.begun), style="dim")
     for piece, entropy in describe.shades(message):
-        text.append(printable(piece), style=shade(entropy))
+        text.append(harmless(piece), style=shade(entropy))
     return text
 
 
 def shade(entropy: float | None) -> str:
     """The style of a token."""
-    return (
-        "" if entropy is None else next(style for limit, style in LEVELS if entropy < limit or limit == LEVELS[-1][0])
-    )
+    return "" if entropy is None else next((style for _, limit, style in SHADES if entropy < limit), SHADES[-1][-1])
 
 
 def legend() -> Text:
     """What the shades mean."""
-    text = Text.assemble(("shaded by entropy (nats): ", "dim"))
-    lower = ""
-    for word, (limit, style) in zip(("sure", "fairly sure", "unsure", "very unsure"), LEVELS, strict=True):
-        text.append(", " if lower else "", style="dim").append(f"{word}{lower}", style=style or "dim")
-        lower = f" {limit:g}+"
-    return text
+    limits = ["", *(f" {limit:g}+" for _, limit, _ in SHADES[:-1])]
+    words = [Text(word + limit, style=style or "dim") for (word, _, style), limit in zip(SHADES, limits, strict=True)]
+    return Text.assemble(("shaded by entropy (nats): ", "dim"), Text(", ").join(words))
 
 
 def ending(console: Console, run: Run) -> RenderableType:
     """The decision and what it took, with a legend where tokens were shaded."""
-    lines: list[RenderableType] = [headline("Decision"), decision(run), Text(describe.cost(run), style="dim")]
+    lines: list[RenderableType] = [headline("Decision"), decision(run), *_dim([describe.cost(run)])]
     if console.color_system is not None and not console.no_color and any(message.payload for message in run.messages):
         lines.append(legend())
     return Group(*lines)
@@ -130,9 +127,12 @@ def decision(run: Run) -> RenderableType:
     """The decision, why, and each agent's vote; or how the run ended without one."""
     made, verdict = run.decision, votes.verdict(run)
     if made is None:
-        return Text(f"none: the run is {run.status}" + (f" ({one_line(run.error)})" if run.error else ""))
-    lines = [Text.assemble((votes.answer(made), "bold"), f"  {votes.why(made)}")]
-    lines += [Text(line, style="dim") for line in votes.support(run, made)]
+        return Text(describe.undecided(run))
+    lines = [Text.assemble((votes.answer(made), "bold"), f"  {votes.why(made)}"), *_dim(votes.support(run, made))]
     if verdict:
         lines.append(Text(verdict, style="green" if made["score"] == 1 else "red"))
     return Group(*lines)
+
+
+def _dim(lines: Sequence[str]) -> list[Text]:
+    return [Text(line, style="dim") for line in lines]

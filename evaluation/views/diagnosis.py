@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce.evaluation.printable import printable
+from sottovoce.evaluation.views.printable import harmless
 
 MARKS = {True: ("ok", "green"), False: ("fails", "bold red"), None: ("", "")}
 FAILED = 1
@@ -23,6 +23,6 @@ def examine(name: str, dtype: str, device: str) -> int:
     table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
     for finding in findings:
         mark, style = MARKS[finding.ok]
-        table.add_row(finding.check, Text(mark, style), Text(printable(finding.detail)))
+        table.add_row(finding.check, Text(mark, style), Text(harmless(finding.detail)))
     Console().print(table)
     return FAILED if any(finding.ok is False for finding in findings) else 0

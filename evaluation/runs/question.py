@@ -1,0 +1,165 @@
+"""The question of a run: the one that was asked, or a held-out sample of the bundled set.
+
+Nothing here imports torch or langgraph: the command line reads `QuestionOptions` to print its help.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+import string
+from typing import Any, cast
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from sottovoce.errors import UsageError, choose
+from sottovoce.evaluation.arithmetic import questions, split_knowledge
+from sottovoce.graphs import schemes
+from sottovoce.nodes.question import Question, check_question
+from sottovoce.nodes.settings import Settings
+from sottovoce.prompts.kinds import KindName
+
+SAMPLES = ("arithmetic", "split")
+DECOYS = 3  # solutions of other samples, for dummy debaters
+NUMBERED = re.compile(r"[^\W\d]+_\d+")
+"""What looks like an agent's name: agent_1."""
+ALIKE = 0.8  # of difflib's ratio: agnet_1 is near agent_1, and relative is not near negative
+
+
+class QuestionOptions(BaseModel):
+    """What a run is asked, as a person can say it on a command line; its fields are those of `Question`."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, title="Question")
+
+    question: str | None = Field(
+        default=None,
+        description="what to discuss; a held-out sample of the bundled set if none",
+        json_schema_extra={"positional": True},
+    )
+    documents: list[str] = Field(
+        default=[], alias="document", description="a text that all agents read, or NAME=TEXT for one of them"
+    )
+    kind: KindName = Field(default="number", description="form of the answer")
+    choices: list[str] = Field(default=[], alias="choice", description="an option to choose from")
+    target: str | None = Field(default=None, description="the right answer; no agent reads it")
+    solution: str | None = Field(default=None, description="the right answer with its working: what an expert says")
+    decoys: list[str] = Field(
+        default=[], alias="decoy", description="a solution of another question: what a dummy says"
+    )
+    description: str | None = Field(
+        default=None, alias="task_description", description="what questions of the task are like, told before it"
+    )
+    answer_description: str | None = Field(
+        default=None,
+        alias="task_answer",
+        description="how the answer is to be given, in the place of the kind's own request",
+    )
+    demonstrations: list[str] = Field(
+        default=[],
+        alias="task_demonstration",
+        description="a worked example: question, steps and answer as one text",
+    )
+    wordings: list[str] = Field(
+        default=[], alias="wording", description="NAME=TEXT: the question in other words, for one agent"
+    )
+    starting_views: list[str] = Field(
+        default=[], alias="starting_view", description="NAME=TEXT: the view that an agent starts from"
+    )
+    hints: list[str] = Field(default=[], alias="hint", description="what a secretary is to mind (cmd)")
+    sample: str | None = Field(
+        default=None, description="instead of a question: arithmetic, split (private documents), or e.g. split/3"
+    )
+
+
+def question_of(options: QuestionOptions, settings: Settings) -> tuple[Question, str | None]:
+    """The question, and what is to be said of its origin (None where a person asked it).
+
+    Raises:
+        UsageError: an empty question, an unknown sample, documents for agents that do not exist.
+    """
+    _check_options(options, settings)
+    if options.question is None:
+        question, origin = _sample(options.sample or SAMPLES[0], settings)
+    else:
+        question, origin = _given(options, settings), None
+    check_question(question, settings.owners(), settings.needs(), settings.names())
+    return question, origin
+
+
+def _check_options(options: QuestionOptions, settings: Settings) -> None:
+    """Refuse what would be ignored: a sample brings its own documents, kind and target."""
+    if options.hints and not settings.others():
+        raise UsageError("--hint is for a secretary, and there is none; drop it, or use cmd with its secretary")
+    if options.question is not None and options.sample is not None:
+        raise UsageError("a question and --sample were given; give one of them")
+    given = sorted(options.model_dump(include=options.model_fields_set - {"question", "sample"}, by_alias=True))
+    if options.question is None and given:
+        option = given[0].replace("_", "-")
+        raise UsageError(f"--{option} belongs to a question, and none was given; give one, or drop it")
+
+
+def _given(options: QuestionOptions, settings: Settings) -> Question:
+    given: dict[str, Any] = {name: value for name, value in options if value}  # Any: the fields' own types
+    texts = {name: _by_agent(given[name], name) for name in ("wordings", "starting_views") if name in given}
+    if options.documents:
+        given["documents"] = _documents(options.documents, settings)
+    return cast(Question, {**given, **texts, "kind": options.kind, "question": options.question})
+
+
+def _by_agent(given: list[str], field: str) -> dict[str, str]:
+    """One text an agent; whether there is such an agent is checked with the question."""
+    texts: dict[str, str] = {}
+    option = f"--{field.removesuffix('s').replace('_', '-')}"
+    for text in given:
+        name, _, words = text.partition("=")
+        if not words.strip():
+            raise UsageError(f"{option} is {text!r}; expected NAME=TEXT, e.g. agent_1=TEXT")
+        if name in texts:
+            raise UsageError(f"{option} was given twice for {name!r}; give each agent one")
+        texts[name] = words
+    return texts
+
+
+def _documents(given: list[str], settings: Settings) -> list[str] | dict[str, list[str]]:
+    """Shared ones as a list; where any is private, each agent's own list, with the shared ones among them."""
+    owned = [_owned(text, settings) for text in given]
+    owners = [owner for owner, _ in owned if owner]
+    if settings.owners() is None or not owners:
+        return [text for _, text in owned]
+    names = dict.fromkeys([*settings.names(), *owners])
+    return {name: [text for owner, text in owned if owner in ("", name)] for name in names}
+
+
+def _owned(given: str, settings: Settings) -> tuple[str, str]:
+    """A document and whose it is: "" is everybody's. Names that other schemes give are checked with the question.
+
+    Raises:
+        UsageError: it is for somebody who looks like an agent, and no scheme has such an agent.
+    """
+    name, sign, text = given.partition("=")
+    agents = [*settings.names(), *(agent for each in schemes() for agent in each.settings().names())]
+    if not sign or name[-1:].isspace():
+        return "", given
+    if _unnumbered(name) in map(_unnumbered, agents):
+        return name, text
+    if NUMBERED.fullmatch(name) or difflib.get_close_matches(name.lower(), agents, cutoff=ALIKE):
+        unknown = choose("agent among the documents:", name, settings.names())
+        raise UsageError(f"{unknown}; where a text begins so, put a space before the sign")
+    return "", given
+
+
+def _unnumbered(name: str) -> str:
+    return name.rstrip(string.digits)
+
+
+def _sample(name: str, settings: Settings) -> tuple[Question, str]:
+    kind, _, number = name.partition("/")
+    if kind not in SAMPLES:
+        raise UsageError(choose("sample", kind, SAMPLES))
+    if number and not number.isdecimal():
+        raise UsageError(f"sample {name!r} has the number {number!r}; expected e.g. {kind}/3")
+    n, seed = 1 + DECOYS, int(number or 0)
+    made = questions(n, seed) if kind == "arithmetic" else split_knowledge(n, settings.speakers(), seed)
+    first, *others = made
+    decoys = [other["solution"] for other in others]
+    return {**first, "decoys": decoys}, f"held-out sample {kind}/{seed} of the bundled set"
