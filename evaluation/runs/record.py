@@ -22,7 +22,7 @@ from sottovoce.errors import RecordError
 from sottovoce.evaluation.runs.files import FILE, write
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import Settings, first_wrong
+from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import JSON, Decision, Vote
 
 FORMAT = "sottovoce.run"
@@ -166,6 +166,8 @@ def load_run(folder: Path | str) -> Run:
     except OSError as error:
         raise RecordError(f"{str(folder)!r} holds no run: {path.name} cannot be read ({error.strerror})") from error
     except ValidationError as error:
-        raise RecordError(f"run {str(path)!r} is damaged: {first_wrong(error, 'it')}") from error
+        first = error.errors()[0]
+        where = ".".join(map(str, first["loc"]))
+        raise RecordError(f"run {str(path)!r} is damaged: {where}: {first['msg']}") from error
     except ValueError as error:
         raise RecordError(f"run {str(path)!r} is damaged: {error}") from error
