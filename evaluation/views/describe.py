@@ -9,7 +9,7 @@ from sottovoce.channels.message import Message, latest
 from sottovoce.errors import PayloadError
 from sottovoce.evaluation.runs.record import Run
 from sottovoce.evaluation.views.printable import counted, one_line
-from sottovoce.models.memory import amount
+from sottovoce.models.engine.memory import amount
 
 SOURCES = {"hosted": "hosted model"}  # others are called what they are
 
