@@ -92,7 +92,7 @@ def sample(task: str, row: Row, n: int) -> list[Question]:
         made = questions(n, SEED, top=row.top)
     else:
         scheme = row.scheme if row.scheme in ("mad", "reconcile", "cmd") else "debate"
-        made = split_knowledge(n, speakers(scheme, row.settings), SEED)
+        made = split_knowledge(n, speakers(scheme, **row.settings), SEED)
     return [_changed(question, row.change) for question in made]
 
 
@@ -105,18 +105,17 @@ def _changed(question: Question, change: str) -> Question:
     return question
 
 
-async def measure(task: str, row: Row, n: int, model: str = "bundled") -> Result:
-    """Which questions were answered rightly; with split knowledge also, whether all values were looked up.
+def measure(key: str, n: int, model: str = "bundled") -> Result:
+    """Which questions of a row (`task/name`) were answered rightly, and for which all values were looked up.
 
     Looked up: the first agent's last message states every value of the question rightly.
     """
-    asked = sample(task, row, n)
-    if row.scheme == "echo":
-        ends = _echo(asked, model)
-    else:
-        ends = await run(row.scheme, {"model": [model], **row.settings}, asked, AT_ONCE)
+    task, name = key.split("/")
+    row = TASKS[task][name]
+    asked, settings = sample(task, row, n), {"model": [model], **row.settings}
+    ends = _echo(asked, model) if row.scheme == "echo" else asyncio.run(run(row.scheme, settings, asked, AT_ONCE))
     ended = list(zip(asked, ends, strict=True))
-    right = [kinds.same(answer, question["target"], "number") for question, (answer, _) in ended]
+    right = [kinds.right(answer, question) for question, (answer, _) in ended]
     return {"right": right, "looked_up": [_states_all(question, text) for question, (_, text) in ended]}
 
 
@@ -214,17 +213,12 @@ def command(
     print(f"\n{tables(saved)}")
 
 
-def _row(key: str, n: int, model: str) -> Result:
-    task, name = key.split("/")
-    return asyncio.run(measure(task, TASKS[task][name], n, model))
-
-
 if __name__ == "__main__":
     command(
         "measure",
         "Measure the bundled model on held-out questions: 15 to 60 seconds for a row of 500 on a CPU. "
         "p values compare with the rows `single` and `echo` and are blank until those are measured too.",
         [f"{task}/{name}" for task, rows in TASKS.items() for name in rows],
-        _row,
+        measure,
         tables,
     )

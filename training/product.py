@@ -18,7 +18,7 @@ from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
 from sottovoce.nodes.question import Document, Question, passages_of, shown
 from sottovoce.nodes.say import unreadable
-from sottovoce.nodes.settings import COMPONENTS, MAD, Order
+from sottovoce.nodes.settings import COMPONENTS, Order
 from sottovoce.nodes.settings.cmd import SECRETARY, grouped
 from sottovoce.nodes.state import heard
 from sottovoce.nodes.tally import ballot
@@ -81,11 +81,6 @@ def in_words(view: View, turns: Sequence[Turn] = ()) -> Place:
     choices = view.question.get("choices")
     asked = turns or view.independent()
     return Place(asked, view.form(), lambda text: kinds.read(text, view.kind, choices), unreadable(view.question))
-
-
-def mad_sides(n: int) -> list[str]:
-    """The names of MAD's n debaters."""
-    return MAD(agents=n).speakers()
 
 
 def mad_debater(view: View, order: Sequence[str], said: Sequence[Said], disagreement: int) -> Place:
@@ -169,7 +164,7 @@ def _others(spoken: Mapping[str, Message], view: View) -> list[Message]:
     return [message for name, message in spoken.items() if name != view.agent]
 
 
-def speakers(name: str, settings: Mapping[str, Any]) -> list[str]:  # Any: settings of the scheme
+def speakers(name: str, **settings: Any) -> list[str]:  # Any: settings of the scheme
     """Who discusses in a scheme."""
     return scheme(name).settings(**settings).speakers()
 

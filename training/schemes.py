@@ -81,7 +81,7 @@ def candidates(problem: Problem, texts: Sequence[str]) -> str:
 
 def _in_turn(rng: random.Random, source: Source) -> Talk:
     n, rounds = rng.choices((2, 3), (0.8, 0.2))[0], rng.choices((1, 2, 3), (0.55, 0.3, 0.15))[0]
-    return source.talk(rng, product.mad_sides, n, rounds, in_turn=True)
+    return source.talk(rng, lambda n: product.speakers("mad", agents=n), n, rounds, in_turn=True)
 
 
 def _agreed(problem: Problem, spoken: Said) -> str | None:
