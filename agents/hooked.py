@@ -23,7 +23,7 @@ from pydantic import Field, model_validator
 
 from sottovoce.agents import spoken
 from sottovoce.agents.convert import to_turns
-from sottovoce.agents.streaming import AsyncStream, Stream
+from sottovoce.agents.streaming import Stream
 from sottovoce.channels.registry import create
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
@@ -148,8 +148,8 @@ class HookedChatModel(BaseChatModel):
             kwargs.get("begun", ""),
             Form(**kwargs["form"]) if kwargs.get("form") else None,
         )
-        turns, speaking = to_turns(messages), self._spoken(**kwargs)
-        return self.channel.answer(speaking, turns, self.loaded, lambda ref: ref.load(self.store), speech)
+        prompt = self.channel.hear(to_turns(messages), self.loaded, lambda ref: ref.load(self.store))
+        return self._spoken(**kwargs).speak(prompt.begun(speech.begun, self.loaded), self.loaded, speech)
 
     def _spoken(self, **kwargs: Any) -> Protocol:
         """The protocol a reply is spoken by: the model's own, or words."""
@@ -183,8 +183,8 @@ class HookedChatModel(BaseChatModel):
     ) -> ChatResult:
         # Files and the tokenizer would block the event loop.
         request = await asyncio.to_thread(self.request, messages, stop, **kwargs)
-        with AsyncStream(self.loaded.engine, request, self.timeout) as stream:
-            return spoken.result(await asyncio.to_thread(self._message, await stream.reply(), **kwargs))
+        with Stream(self.loaded.engine, request, self.timeout) as stream:
+            return spoken.result(await asyncio.to_thread(self._message, await stream.areply(), **kwargs))
 
     def _stream(
         self,
@@ -210,14 +210,14 @@ class HookedChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         request = await asyncio.to_thread(self.request, messages, stop, **kwargs)
-        with AsyncStream(self.loaded.engine, request, self.timeout, in_pieces=True) as stream:
+        with Stream(self.loaded.engine, request, self.timeout, in_pieces=True) as stream:
             shown = ""
-            async for piece in stream.pieces():
+            async for piece in stream.apieces():
                 shown, chunk = shown + piece, spoken.chunk(piece)
                 if run_manager:
                     await run_manager.on_llm_new_token(piece, chunk=chunk)
                 yield chunk
-            message = await asyncio.to_thread(self._message, await stream.reply(), **kwargs)
+            message = await asyncio.to_thread(self._message, await stream.areply(), **kwargs)
             yield spoken.last_chunk(message, shown)
 
     def _message(self, reply: Reply, **kwargs: Any) -> AIMessage:

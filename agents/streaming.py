@@ -3,54 +3,38 @@
 from __future__ import annotations
 
 import asyncio
-import queue
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sottovoce.errors import EngineError
 
 if TYPE_CHECKING:
     from sottovoce.models import Engine, Reply, Request
 
-Put = Callable[[str | None], None]
-"""Takes the text so far whenever it grew, and None at the end."""
-
-
-class Clock:
-    """How long a caller will wait; None waits for ever."""
-
-    def __init__(self, timeout: float | None) -> None:
-        """Start now; `timeout` in seconds."""
-        self._timeout = timeout
-        self._end = None if timeout is None else time.monotonic() + timeout
-
-    def left(self, future: Future[Reply]) -> float | None:
-        """Seconds left; a finished reply is read out, however late it is.
-
-        Raises:
-            TimeoutError: none are left.
-        """
-        if self._end is None or future.done():
-            return None
-        left = self._end - time.monotonic()
-        if left <= 0:
-            raise TimeoutError
-        return left
-
-    def late(self) -> EngineError:
-        """The one line about a reply that did not come in time."""
-        return EngineError(f"no reply within {self._timeout} s; raise `timeout` or lower `max_tokens`")
+Result = TypeVar("Result")
+Coming = Future[tuple[str | None, Any]]  # Any: the `Coming` after it
+"""The text so far whenever it grew, and None at the end; with it what comes next."""
 
 
 class Stream:
     """A running request; leaving the block cancels what still runs."""
 
     def __init__(self, engine: Engine, request: Request, timeout: float | None, *, in_pieces: bool = False) -> None:
-        """Submit the request; only `in_pieces` has pieces. Errors: see `Engine.submit`."""
-        self._texts: queue.SimpleQueue[str | None] = queue.SimpleQueue()
-        self._clock, self._future = Clock(timeout), _submitted(engine, request, self._texts.put if in_pieces else None)
+        """Submit the request. Errors: see `Engine.submit`.
+
+        Args:
+            engine: Runs it.
+            request: What to run.
+            timeout: Seconds after which it is given up; None waits for ever.
+            in_pieces: Whether its text is wanted while it grows.
+        """
+        self._timeout = timeout
+        self._end = None if timeout is None else time.monotonic() + timeout
+        self._first = self._next = _coming()
+        self._future = engine.submit(request, self._grew if in_pieces else None)
+        self._future.add_done_callback(lambda _: self._grew(None))
 
     def __enter__(self) -> Stream:
         return self
@@ -60,78 +44,60 @@ class Stream:
 
     def pieces(self) -> Iterator[str]:
         """What is new, each time the text grew."""
-        shown = 0
-        while (text := self._next()) is not None:
+        (text, after), shown = self._awaited(self._first), 0
+        while text is not None:
             if len(text) > shown:  # a request that is tried again repeats itself
                 yield text[shown:]
                 shown = len(text)
+            text, after = self._awaited(after)
 
-    def reply(self) -> Reply:
-        """Wait for the whole reply."""
-        try:
-            return self._future.result(self._clock.left(self._future))
-        except TimeoutError as error:
-            raise self._clock.late() from error
-
-    def _next(self) -> str | None:
-        try:
-            return self._texts.get(timeout=self._clock.left(self._future))
-        except (queue.Empty, TimeoutError) as error:
-            raise self._clock.late() from error
-
-
-class AsyncStream:
-    """`Stream` without blocking the event loop."""
-
-    def __init__(self, engine: Engine, request: Request, timeout: float | None, *, in_pieces: bool = False) -> None:
-        """Submit the request; only `in_pieces` has pieces. Errors: see `Engine.submit`."""
-        self._texts: asyncio.Queue[str | None] = asyncio.Queue()
-        loop, put = asyncio.get_running_loop(), self._texts.put_nowait
-        self._clock = Clock(timeout)
-
-        def soon(text: str | None) -> None:
-            _call_soon(loop, put, text)
-
-        self._future = _submitted(engine, request, soon if in_pieces else None)
-
-    def __enter__(self) -> AsyncStream:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._future.cancel()
-
-    async def pieces(self) -> AsyncIterator[str]:
-        """What is new, each time the text grew."""
-        shown = 0
-        while (text := await self._next()) is not None:
+    async def apieces(self) -> AsyncIterator[str]:
+        """`pieces` without blocking the event loop."""
+        (text, after), shown = await self._aawaited(self._first), 0
+        while text is not None:
             if len(text) > shown:
                 yield text[shown:]
                 shown = len(text)
+            text, after = await self._aawaited(after)
 
-    async def reply(self) -> Reply:
+    def reply(self) -> Reply:
         """Wait for the whole reply."""
+        return self._awaited(self._future)
+
+    async def areply(self) -> Reply:
+        """`reply` without blocking the event loop."""
+        return await self._aawaited(self._future)
+
+    def _grew(self, text: str | None) -> None:
+        now, self._next = self._next, _coming()
+        now.set_result((text, self._next))
+
+    def _awaited(self, future: Future[Result]) -> Result:
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(self._future), self._clock.left(self._future))
+            return future.result(self._left())
         except TimeoutError as error:
-            raise self._clock.late() from error
+            raise self._late() from error
 
-    async def _next(self) -> str | None:
+    async def _aawaited(self, future: Future[Result]) -> Result:
         try:
-            left = self._clock.left(self._future)  # first: a coroutine that is made must be awaited
-            return await asyncio.wait_for(self._texts.get(), left)
+            left = self._left()  # first: a coroutine that is made must be awaited
+            return await asyncio.wait_for(asyncio.wrap_future(future), left)
         except TimeoutError as error:
-            raise self._clock.late() from error
+            raise self._late() from error
+
+    def _left(self) -> float | None:
+        """Seconds left; a finished reply is read out, however late it is."""
+        if self._end is None or self._future.done():
+            return None
+        if (left := self._end - time.monotonic()) <= 0:
+            raise TimeoutError
+        return left
+
+    def _late(self) -> EngineError:
+        return EngineError(f"no reply within {self._timeout} s; raise `timeout` or lower `max_tokens`")
 
 
-def _submitted(engine: Engine, request: Request, put: Put | None) -> Future[Reply]:
-    future = engine.submit(request, put)
-    if put is not None:
-        future.add_done_callback(lambda _: put(None))
+def _coming() -> Coming:
+    future: Coming = Future()
+    future.set_running_or_notify_cancel()  # who stops waiting for it must not cancel it
     return future
-
-
-def _call_soon(loop: asyncio.AbstractEventLoop, put: Put, text: str | None) -> None:
-    try:
-        loop.call_soon_threadsafe(put, text)
-    except RuntimeError:  # the loop was closed: nobody listens any more
-        return

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sottovoce.nodes.state import Question
+from sottovoce.nodes.question import Document, Question
 
 Split = Literal["train", "held_out", "any"]
 Shape = tuple[str, ...]
@@ -29,7 +29,6 @@ SHORT: tuple[Shape, ...] = (("+",), ("-",), ("*",), ("+", "*"), ("-", "*"), ("*"
 SPLIT: tuple[Shape, ...] = (("+",), ("-",), ("+", "-"), ("+", "+"), ("-", "+"), ("+", "*"), ("*", "+"), ("*", "-"))
 TOP = 700
 """Largest number of held-out questions: the bundled model gets about three in four of them right."""
-UNKNOWN = "The answer is unknown."
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,8 @@ class Expression:
         while operators:
             at = operators.index("*") if "*" in operators else 0
             left, op, right = numbers[at], operators.pop(at), numbers.pop(at + 1)
-            numbers[at] = apply(left, op, right) + (slip[1] if slip[0] == len(steps) else 0)
+            result = {"+": left + right, "-": left - right, "*": left * right}[op]
+            numbers[at] = result + (slip[1] if slip[0] == len(steps) else 0)
             steps.append((left, op, right, numbers[at]))
         return steps
 
@@ -65,11 +65,6 @@ class Expression:
         """Whether the hash of the expression keeps it out of training: one in ten."""
         digest = hashlib.sha256(self.text().replace(" ", "").encode()).digest()
         return int.from_bytes(digest[:4], "big") % 10 == 0
-
-
-def apply(left: int, operator: str, right: int) -> int:
-    """One step."""
-    return {"+": left + right, "-": left - right, "*": left * right}[operator]
 
 
 def solution(steps: Sequence[Step]) -> str:
@@ -121,7 +116,9 @@ def split_knowledge(
         values = dict(zip(names, expression.operands, strict=True))
         answer = _answer(expression)
         answer["solution"] = f"{listed(values)}; {answer['solution']}"
-        documents = {agent: [f"{name} = {values[name]}." for name in own] for agent, own in deal(rng, names, agents)}
+        documents: dict[str, list[Document]] = {
+            agent: [f"{name} = {values[name]}." for name in own] for agent, own in deal(rng, names, agents)
+        }
         question = f"What is {expression.text(names)}?"
         made.append(Question(id=f"split/{seed}/{i}", question=question, documents=documents, **answer))
     return made

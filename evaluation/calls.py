@@ -1,119 +1,158 @@
-"""Discussions unrolled: every model call of a fixed number of rounds, and what each hears (CMD, Appendix A).
+"""Every model call of a discussion and what it hears (CMD, arXiv 2402.18272, Appendix A), read from a scripted run.
 
-Early stops are left out, and so are edges that only carry an agent's own history: its memory goes
-without saying, and with it all that it read before. Who sums up, moderates, judges or is the
-secretary is an agent too, of its own name, and one of the staff.
+The graph itself is run by agents that never agree, so that all rounds are held and a tie goes to whoever is asked at
+one; the prompts say who hears what. Edges that only carry an agent's own history are left out: its memory goes
+without saying, and with it all that it read before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import chain, pairwise
-from typing import Any, Literal
+import json
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Literal, NamedTuple
 
-Carries = Literal["question", "full", "viewpoint", "summary", "evidence", "vote"]
+from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.channels.message import Heard, Message, Place
+from sottovoce.errors import UsageError
+from sottovoce.nodes.settings import Settings, validated
+
+Carries = Literal["question", "full", "viewpoint", "summary", "vote"]
+Create = Callable[..., Any]  # Any: `create(settings, models=...)` returns an uncompiled graph
+Acts = tuple[str, ...]
+Key = tuple[int, int, str, str]
+"""Round, turn, agent and act: where a call's reply stands, whatever the attempt."""
+MOST_CALLS = 300  # half a minute, where each hears all
+QUESTION = {"question": "How many?", "solution": "The answer is 1.", "decoys": ["The answer is 2."]}
+FIRST_VALUE = 813_000_000_000
+VALUE = re.compile(r"\b813\d{9}\b")
 
 
-@dataclass(frozen=True)
-class Call:
-    """One model call, an inference node: who is asked, in which round (0-based), with which prompt."""
+class Call(NamedTuple):
+    """One model call, an inference node."""
 
     agent: str
     round: int
     prompt: str
+    """What it is told, whoever said it."""
+    turn: int = 0
 
 
-@dataclass(frozen=True)
-class Edge:
-    """What one call says is part of what another reads."""
+class Edge(NamedTuple):
+    """What one call says is part of what another reads; None is the question (source x) or the decision (sink y)."""
 
     speaker: Call | None
-    """None is the question, the source x."""
     hearer: Call | None
-    """None is the decision, the sink y."""
     carries: Carries
 
 
-@dataclass(frozen=True)
-class Unrolled:
-    """The calls of a discussion and the edges between them."""
+class Unrolled(NamedTuple):
+    """The calls of a discussion, in order of time, and the edges between them."""
 
     calls: tuple[Call, ...]
     edges: tuple[Edge, ...]
-    staff: tuple[str, ...] = ()
-    """Agents with an office: they do not discuss, and nobody takes their place."""
+    others: tuple[str, ...] = ()
+    """Who is called and does not discuss, each named by its role: nobody takes its place."""
     left_out: str = ""
     """What a reader must know of calls that are made and are not here."""
 
     def agents(self) -> list[str]:
-        """Who is called, in the order of their first calls."""
-        return list(dict.fromkeys(call.agent for call in self.calls))
-
-    def told(self, texts: Mapping[str, str]) -> Unrolled:
-        """The same where the prompts of each agent also hold what it alone is told."""
-
-        def fuller(call: Call | None) -> Any:  # Any: None stays None
-            text = texts.get(call.agent) if call else None
-            return replace(call, prompt=f"{call.prompt}; {text}") if call and text else call
-
-        edges = tuple(Edge(fuller(edge.speaker), fuller(edge.hearer), edge.carries) for edge in self.edges)
-        return replace(self, calls=tuple(map(fuller, self.calls)), edges=edges)
+        """Who discusses, in the order of their first calls."""
+        return [name for name in dict.fromkeys(call.agent for call in self.calls) if name not in self.others]
 
 
-def framed(edges: Iterable[Edge], calls: Iterable[Call], deciding: Iterable[Call]) -> Unrolled:
-    """With the question before every call and the decision after the last; further calls are those that hear."""
-    heard = list(edges)
-    ends = [call for edge in heard for call in (edge.speaker, edge.hearer) if call]
-    every = tuple(dict.fromkeys([*calls, *ends]))
-    asked = [Edge(None, call, "question") for call in every]
-    return Unrolled(every, (*asked, *heard, *(Edge(call, None, "vote") for call in deciding)))
+class NeverAgreeing(ScriptedChatModel):
+    """States a value of its own in each answer, in the form that was asked for, and leaves all else open."""
+
+    answers: Acts
+    """The acts that hold answers."""
+    undecided: frozenset[str] = frozenset()
+    """Agents that have no answer either."""
+
+    def _next(self, agent: str) -> str:
+        if len(self._asked) > MOST_CALLS:
+            raise UsageError(f"the discussion has more than {MOST_CALLS} calls, too many; give fewer agents or rounds")
+        asked = self._asked[-1]
+        states = asked.act in self.answers and agent not in self.undecided
+        value = str(FIRST_VALUE + len(self._asked)) if states else "unknown"
+        if not (schema := (asked.options.get("form") or {}).get("schema")):
+            return f"The answer is {value}."
+        # A confidence is enough for any other field.
+        return json.dumps({name: value if "answer" in name else "0.5" for name in schema["properties"]})
 
 
-def named(n: int) -> list[str]:
-    """agent_1 .. agent_n."""
-    return [f"agent_{i + 1}" for i in range(n)]
+def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revise"), **question: Any) -> Unrolled:
+    """The calls that a scheme's `create`, or `partial(create_discussion, rule)`, makes with these settings.
+
+    No model is loaded. `answers` are the acts that hold answers; fields of the `question` (documents, wordings,
+    starting_views) may tell agents apart.
+
+    Raises:
+        UsageError: the discussion is too large.
+    """
+    values = settings.model_dump(include=settings.model_fields_set - settings.of_models())
+
+    def hold(undecided: Iterable[str] = (), seed: int = 0) -> tuple[NeverAgreeing, Any]:  # Any: a state
+        model = NeverAgreeing(answers=answers, undecided=frozenset(undecided))
+        graph = create(validated(type(settings), {**values, "seed": settings.seed + seed}), models=model).compile()
+        config = {"recursion_limit": 10**6, "max_concurrency": 1}
+        return model, graph.invoke({**QUESTION, **question}, config, output_keys=["board", "decision"])
+
+    model, state = hold()
+    board, speakers, names = state["board"], _speakers(state["board"]), settings.names()
+    end = _settled_until(speakers, (_speakers(hold(speakers[-1], seed)[1]["board"]) for seed in range(1, 4)))
+    asked = {Place(**each.place)[1:5]: each for each in model.asked if each.round < end and not each.place["attempt"]}
+    told = {each.place[1:5]: each.source for each in board if each.round < end and each.agent in names}  # a dummy's
+    told |= {key: _told(each, names) for key, each in asked.items()}
+    calls = {key: Call(key[2], key[0], told[key], key[1]) for each in board if (key := each.place[1:5]) in told}
+    stated = {value: each.place[1:5] for each in board for value in VALUE.findall(each.text)}
+    edges = [Edge(None, call, "question") for call in calls.values()]
+    for one, other, carries in _edges(asked, stated, answers):
+        edges += [Edge(calls[one], calls[other], carries)] if one in calls else []
+    votes, by = state["decision"]["votes"], state["decision"].get("by")
+    deciding = {by, *(vote["agent"] for vote in votes if vote["counts"])} if end == len(speakers) else speakers[end - 1]
+    last = {call.agent: call for call in calls.values()}
+    edges += [Edge(call, None, "vote") for name, call in last.items() if name in deciding]
+    left_out = "" if end == len(speakers) else f"all from round {end + 1} on: who speaks there depends on the answers"
+    others = tuple(name for name in last if name not in settings.speakers())
+    return Unrolled(tuple(calls.values()), tuple(edges), others, left_out)
 
 
-def hears_others(speakers: Iterable[Call], hearer: Call, carries: Carries = "full") -> list[Edge]:
-    """What a call hears of the calls of other agents."""
-    return [Edge(speaker, hearer, carries) for speaker in speakers if speaker.agent != hearer.agent]
+def _speakers(board: list[Message]) -> list[set[str]]:
+    return [{each.agent for each in board if each.round == round} for round in range(board[-1].round + 1)]
 
 
-def hears_all_others(before: Sequence[Call], now: Sequence[Call], carries: Carries = "full") -> list[Edge]:
-    """Every call of a round hears the other agents' calls of the round before."""
-    return [edge for hearer in now for edge in hears_others(before, hearer, carries)]
+def _settled_until(speakers: list[set[str]], other_runs: Iterable[list[set[str]]]) -> int:
+    """Before which round the same agents speak, whatever the answers are and the lots say.
+
+    Looked at where fewer speak at last than at first: in other runs those had no answer, and lots fell otherwise.
+    """
+    runs = other_runs if speakers[-1] < speakers[0] else ()
+    differ = ([one != other for one, other in zip(speakers, run, strict=False)] for run in runs)
+    return next((each.index(True) for each in differ if True in each), len(speakers))
 
 
-def hears_in_groups(groups: Sequence[Sequence[str]], before: Sequence[Call], now: Sequence[Call]) -> list[Edge]:
-    """Full answers within a group, viewpoints between groups; of agents in no group nothing (CMD, section 3.2)."""
-    group = {name: number for number, names in enumerate(groups) for name in names}
-    speaking = [call for call in before if call.agent in group]
-
-    def carries(speaker: Call, hearer: Call) -> Carries:
-        return "full" if group[speaker.agent] == group[hearer.agent] else "viewpoint"
-
-    return [edge for hearer in now for one in speaking for edge in hears_others([one], hearer, carries(one, hearer))]
-
-
-# Schemes as their papers have them, until their graphs are there
-
-
-def madra(agents: int = 2, rounds: int = 3) -> Unrolled:
-    """MADRA: simultaneous talk in round 1, orderly talk after it; each selects its evidence (arXiv 2312.04854)."""
-    talks = [[Call(name, r, "talk") for name in named(agents)] for r in range(rounds)]
-    edges = [Edge(Call(call.agent, r, "select"), call, "evidence") for r, row in enumerate(talks) for call in row]
-    for before, now in pairwise(talks):
-        for seat, call in enumerate(now):
-            edges += hears_others([*before, *now[:seat]], call)
-    judges, summarizer = [Call("judge", r, "judge") for r in range(rounds)], Call("summarizer", rounds, "summarize")
-    edges += [edge for row, judge in zip(talks, judges, strict=True) for edge in hears_others(row, judge)]
-    edges += hears_others(talks[-1], summarizer)
-    return replace(framed(edges, chain.from_iterable(talks), [summarizer]), staff=("judge", "summarizer"))
+def _edges(asked: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> Iterator[tuple[Key, Key, Carries]]:
+    """Who hears whom: messages of others, and their answers in a prompt's words; what was read before adds nothing."""
+    read = defaultdict[str, set[tuple[Key, Carries]]](set)
+    for hearer, each in asked.items():
+        parts = [part for turn in each.turns for part in turn.parts]
+        values = VALUE.findall("\n".join(part for part in parts if isinstance(part, str)))
+        heard: dict[Key, Carries] = {stated[value]: "viewpoint" for value in values if value in stated}
+        for message in (part.message for part in parts if isinstance(part, Heard)):
+            heard[message.place[1:5]] = "full" if message.act in answers else "summary"
+        new = {(key, carries) for key, carries in heard.items() if key[2] != each.agent} - read[each.agent]
+        read[each.agent] |= new
+        yield from ((speaker, hearer, carries) for speaker, carries in new)
 
 
-def in_turn(agents: int, turns: int) -> Unrolled:
-    """One speaks after another and hears all that was said: ReAct relay (one turn each), WhoDunit's round robin."""
-    names = named(agents)
-    calls = [Call(names[turn % agents], turn, "step") for turn in range(turns)]
-    return framed([edge for i, call in enumerate(calls) for edge in hears_others(calls[:i], call)], calls, calls[-1:])
+def _told(asked: Asked, names: list[str]) -> str:
+    """The act and each line of a prompt once, without what depends on who said it; their order is left out."""
+    turns = ("".join(part if isinstance(part, str) else "<said>" for part in turn.parts) for turn in asked.turns)
+    either = "|".join(name.replace("_", "[_ ]") for name in names)  # prompts write "debater 3"
+    lines = (
+        re.sub(rf"\b(?:{either})\b", lambda found: "<you>" if found[0] == asked.agent else "<another>", line)
+        for line in set(VALUE.sub("<said>", "\n".join(turns)).split("\n"))
+    )
+    return "\n".join([asked.act, *sorted(set(lines))])

@@ -2,51 +2,120 @@
 
 A training file is walked in its order: the model answers alone by ReConcile's first prompt; where that is
 wrong it is asked again, with the explanation; where that is right, the question is a convincing sample.
+One line of the file: {"question": "What is 14 + 3 * 5?", "target": "29", "explanation": "3 * 5 = 15; 14 + 15 = 29."}
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import textwrap
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from pathlib import Path
 from typing import cast
 
-from langchain_core.messages import AIMessage
-
 from sottovoce.agents.ask import Ask
+from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Turn
-from sottovoce.errors import SottovoceError, UsageError
-from sottovoce.evaluation.training_file import sample_of
-from sottovoce.nodes.act import Act, Steps, Update, node
+from sottovoce.errors import SottovoceError, UsageError, choose
+from sottovoce.nodes.act import node
+from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.reconcile import answer_turns, form, stated
-from sottovoce.nodes.samples import Sample
+from sottovoce.nodes.samples import Sample, Samples
 from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import Single
-from sottovoce.nodes.stage import Stage
-from sottovoce.nodes.state import Discussion, Question
+from sottovoce.nodes.settings import Single, validated
+from sottovoce.nodes.state import Discussion, Update
 from sottovoce.nodes.views import View
 from sottovoce.prompts import kinds
 
 WINDOW = 8  # questions that are asked side by side: they fill a batch, and at most seven are asked in vain
+FIELDS = ("question", "target", "explanation", "solution", "kind", "choices", "id")
+EXPECTED = f"expected an object a line, with the fields: {', '.join(FIELDS)}"
+NEEDS = {"target": "a right answer is to be reached", "solution": "an explanation (or solution) is to convince"}
+
+
+def read_training(path: Path) -> list[Question]:
+    """The questions of a file of JSON Lines; their `solution` is the explanation. Empty lines are skipped.
+
+    Raises:
+        UsageError: the file cannot be read or holds no question, or a line, which is named, is none.
+    """
+    name = f"training file {str(path)!r}"
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{name} is not UTF-8: {error.reason} at byte {error.start}") from error
+    # Not splitlines: a text may hold U+2028, at which that would split too.
+    lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
+    if not lines:
+        raise UsageError(f"{name} is empty; {EXPECTED}")
+    return [_read_line(line, f"line {number} of {name}") for number, line in lines]
+
+
+def _read_line(line: str, name: str) -> Question:
+    """A question that can be asked, answered rightly and kept as a sample."""
+    try:
+        data = json.loads(line)
+        if not isinstance(data, dict):
+            raise UsageError(f"found {type(data).__name__}; {EXPECTED}")
+        if unknown := next((field for field in data if field not in FIELDS), None):
+            raise UsageError(choose("field", unknown, FIELDS))
+        given = {name: value for name, value in data.items() if value is not None}
+        question = cast(Question, {"solution" if name == "explanation" else name: given[name] for name in given})
+        check_question(question, None, NEEDS)
+        target, kind = question["target"], question.get("kind", "number")
+        if not kinds.right(kinds.read_value(target, kind, question.get("choices")), question):
+            raise UsageError(
+                f"target is {target!r}; expected an answer that is read as it stands, of the kind {kind!r}"
+            )
+        _sample(question, None, target)
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name} is no JSON: {error}") from error
+    return question
+
+
+def _sample(question: Question, before: str | None, after: str) -> Sample:
+    """A question as a convincing sample; a UsageError where a text of it is empty or none."""
+    shown = {"question": question["question"], "kind": question.get("kind", "number")}
+    known = {"choices": question.get("choices", []), "explanation": question["solution"], "answer": question["target"]}
+    return validated(Sample, {**shown, **known, "before": before, "after": after})
 
 
 @dataclass
 class Walk:
     """How far it has come."""
 
+    run: RunContext[Single]
+    """Who is asked, and how."""
     asked: int = 0
     wrong: int = 0
     """Alone; an abstention is wrong."""
     samples: list[Sample] = field(default_factory=list)
 
+    @property
+    def text(self) -> str:
+        """The file of what was found, with who was convinced and how it was asked."""
+        run, ((agent, model),) = self.run, self.run.models.items()
+        return Samples(
+            model=str(getattr(model, "model", None) or model.get_name()),  # hosted ones have no common attribute
+            weights=model.loaded.weights_key if isinstance(model, HookedChatModel) else None,
+            temperature=run.temperature(agent),
+            settings=run.settings.model_dump(mode="json"),
+            samples=self.samples,
+        ).to_json()
+
 
 async def walk(
-    stage: Stage[Single],
+    contexts: Contexts[Single],
     questions: Sequence[Question],
     wanted: int,
-    watch: Callable[[Walk], None] = lambda walk: None,
+    progress: Callable[[Walk], None] = lambda walk: None,
     window: int = WINDOW,
 ) -> Walk:
     """Ask until `wanted` samples are found or all were asked; the result is that of asking one at a time.
@@ -55,18 +124,42 @@ async def walk(
         UsageError: there is no such model.
         SottovoceError: the model failed at a question, which is named.
     """
-    found, step = Walk(), node(convince(stage), "convince")
+    fixed = {"settings": contexts.defaults.model_dump(mode="json"), "round": 0}
+    found = Walk(contexts.of(cast(Discussion, fixed)))
+    step = node(contexts, convince, found.run.settings.names()[0], "convince")
     for start in range(0, len(questions), window):
         some = questions[start : start + window]
-        states = [cast(Discussion, {**question, "round": 0}) for question in some]
+        states = [cast(Discussion, {**question, **fixed}) for question in some]
         # What fails beyond the end of the walk is no failure.
         replies = await asyncio.gather(*(step.ainvoke(state) for state in states), return_exceptions=True)
         for question, reply in zip(some, replies, strict=True):
             _take(found, question, reply)
-            watch(found)
+            progress(found)
             if len(found.samples) == wanted:
                 return found
     return found
+
+
+async def convince(run: RunContext[Single], state: Discussion, agent: str) -> Update:
+    """Ask a question, and where the answer is wrong again, with the explanation. Updates: `before`, `after`."""
+    view = run.view(state, agent)
+    before = await _answered(run, state, Ask(agent, "answer", answer_turns(view), protocol="nl"), form(view))
+    if kinds.right(before, state):
+        return {"before": before}
+    again: Discussion = {**state, "round": 1}
+    after = await _answered(run, again, Ask(agent, "revise", convince_turns(view), protocol="nl"), form(view))
+    return {"before": before, "after": after}
+
+
+def convince_turns(view: View) -> tuple[Turn, ...]:
+    """The question again, and its explanation; no history, as in ReConcile's discussion."""
+    parts = view.prompts.render("reconcile/convince", explanation=view.question["solution"], form=form(view))
+    return (*view.system_turn(), Turn("user", (*view.asked(""), "\n", *parts)))
+
+
+async def _answered(run: RunContext[Single], state: Discussion, ask: Ask, form: str) -> str | None:
+    said = await say(run, state, ask, complain=lambda text: stated(text, state).complaint, form=form)
+    return stated(said[-1].text, state).answer
 
 
 def _take(found: Walk, question: Question, reply: Update | BaseException) -> None:
@@ -78,38 +171,4 @@ def _take(found: Walk, question: Question, reply: Update | BaseException) -> Non
     found.asked += 1
     found.wrong += "after" in reply
     if kinds.right(reply.get("after"), question):
-        found.samples.append(sample_of(question, reply["before"], reply["after"]))
-
-
-def convince(stage: Stage[Single]) -> Act:
-    """Ask a question, and where the answer is wrong again, with the explanation. Updates: `before`, `after`."""
-    (agent,) = stage.settings.names()
-
-    def act(state: Discussion) -> Steps:
-        view = stage.view(state, agent, agent)
-        before = yield from _answered(stage, state, view, answer_turns(view), "answer")
-        if kinds.right(before, state):
-            return {"before": before}
-        again: Discussion = {**state, "round": 1}
-        after = yield from _answered(stage, again, view, convince_turns(view), "revise")
-        return {"before": before, "after": after}
-
-    return act
-
-
-def convince_turns(view: View) -> list[Turn]:
-    """The question again, and its explanation; no history, as in ReConcile's discussion."""
-    parts = view.prompts.render("reconcile/convince", explanation=view.question["solution"], form=form(view))
-    return [*view.system_turn(), Turn("user", (*view.asked(""), "\n", *parts))]
-
-
-def _answered(
-    stage: Stage[Single], state: Discussion, view: View, turns: list[Turn], act: str
-) -> Generator[Ask, AIMessage, str | None]:
-    complain = partial(_complaint, state)
-    said = yield from say(stage, state, view.agent, turns, act, complain=complain, form=form(view), speaks="nl")
-    return stated(said[-1].text, state).answer
-
-
-def _complaint(question: Question, text: str) -> str:
-    return stated(text, question).complaint
+        found.samples.append(_sample(question, reply["before"], reply["after"]))

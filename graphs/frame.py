@@ -58,7 +58,7 @@ class Frame:
         self.graph: Graph = StateGraph(
             state, context_schema=scheme.settings, input_schema=question, output_schema=outcome
         )
-        self.graph.add_node("opening", opening(self.contexts, begin))
+        self.graph.add_node("opening", opening(self.contexts, begin, question))
         self.graph.add_node("next_round", next_round(self.contexts, watched=watch is not None))
         self.graph.add_node("decide", decide(self.contexts, rule))
         self.graph.add_edge(START, "opening")

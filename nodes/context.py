@@ -17,8 +17,10 @@ from typing import Any, Generic
 from langchain_core.language_models.chat_models import BaseChatModel
 from langgraph.runtime import get_runtime
 
+from sottovoce.agents.ask import is_hooked
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
+from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import OF_SAMPLING, AnySettings, Settings, validated
@@ -60,14 +62,15 @@ class RunContext(Generic[AnySettings]):
 
     def seed(self, state: Discussion, agent: str, act: str, attempt: int = 0) -> int:
         """The seed (63 bits) of everything that names a call: run, question and place; never a global generator's."""
-        return derived_seed(self.settings.seed, question_id(state), *moment(state), agent, act, attempt)
+        name = json.dumps([self.settings.seed, question_id(state), *moment(state), agent, act, attempt])
+        return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 1
 
     def temperature(self, agent: str) -> float | None:
         """The agent's temperature: as set, or as scheme and protocol have it; None leaves a hosted model its own."""
         settings, model, default = self.settings, self.model(agent), self.settings.default_temperature
-        names = settings.names()
+        agent = agent if agent in settings.names() else settings.names()[0]
         if settings.temperature:
-            return float(settings.of("temperature", agent if agent in names else names[0]))
+            return float(settings.of("temperature", agent))
         if not isinstance(model, HookedChatModel):
             return default
         if model.temperature is not None:
@@ -80,13 +83,9 @@ class RunContext(Generic[AnySettings]):
         return model.channel.temperature(speakers.index(agent), len(speakers), default) if spread else default
 
     def final_rule(self) -> str:
-        """The protocol's own way to decide."""
-        return next((model.channel.final_rule for model in _local(self.models)), "majority")
-
-
-def derived_seed(*name: int | str) -> int:
-    """A seed (63 bits) from everything that names a call."""
-    return int.from_bytes(hashlib.sha256(json.dumps(name).encode()).digest()[:8], "big") >> 1
+        """The protocol's own way to decide, where anybody hears by one."""
+        hears = any(map(is_hooked, self.models.values()))
+        return str(PROTOCOLS[self.settings.protocol].final_rule) if hears else "majority"
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableLambda
 from sottovoce.errors import UsageError
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.edges import check_edges
-from sottovoce.nodes.question import check_question
+from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.state import Discussion, Update, marked
 
 Begin = Callable[[RunContext[Any], Any], Update]  # Any: the settings and the state of every scheme
@@ -22,7 +22,9 @@ def nothing(run: RunContext[Any], state: Discussion) -> Update:
     return {}
 
 
-def opening(contexts: Contexts[Any], begin: Begin = nothing) -> RunnableLambda[Discussion, Update]:
+def opening(
+    contexts: Contexts[Any], begin: Begin = nothing, schema: type[Any] = Question
+) -> RunnableLambda[Discussion, Update]:
     """Check the question, and copy the run's settings from the runtime context into state.
 
     Everything that can be refused is refused here, before any model speaks.
@@ -32,7 +34,7 @@ def opening(contexts: Contexts[Any], begin: Begin = nothing) -> RunnableLambda[D
         if state.get("board"):
             raise UsageError("this thread holds a discussion already; ask each question in a thread of its own")
         settings = contexts.settings()
-        check_question(state, settings.owners(), settings.needs(), settings.names())
+        check_question(state, settings.owners(), settings.needs(), settings.names(), schema)
         first: Update = {"settings": settings.model_dump(mode="json"), "round": -1, "turn": 0}
         first |= {"epochs": [], "marks": [], "votes": []}
         opened: Any = {**state, **first}

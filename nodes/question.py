@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
-from typing import Any, NotRequired
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NotRequired, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -38,7 +38,7 @@ class Question(TypedDict):
     kind: NotRequired[kinds.KindName]
     """The form of the answer; number where absent."""
     choices: NotRequired[list[str]]
-    documents: NotRequired[list[Document] | dict[str, list[Document]]]
+    documents: NotRequired[Sequence[Document] | Mapping[str, Sequence[Document]]]
     """What agents know: a list for all of them, or private lists by agent name."""
     target: NotRequired[str]
     """The right answer, where it is known; no agent ever reads it."""
@@ -68,7 +68,7 @@ def question_id(question: Question) -> str:
 def passages_of(question: Question, agent: str | None) -> list[Passage]:
     """What `agent` knows; None asks for everybody's documents, each once, in agents' order."""
     documents = question.get("documents") or []
-    if isinstance(documents, dict):
+    if isinstance(documents, Mapping):
         owned = documents.values() if agent is None else [documents.get(agent, [])]
         return _once(passage for mine in owned for passage in map(passage_of, mine))
     return [passage_of(document) for document in documents]
@@ -90,10 +90,12 @@ def check_question(
     owners: list[str] | None,
     needs: Mapping[str, str] | None = None,
     agents: list[str] | None = None,
+    schema: type[Any] = Question,
 ) -> None:
     """Refuse a question that no agent could answer, before any model runs.
 
-    `owners`, `needs` and `agents` are `Settings.owners`, `.needs` and `.names`; None checks no names.
+    `owners`, `needs` and `agents` are `Settings.owners`, `.needs` and `.names`; None checks no names. `schema` is
+    `Question`, or what a scheme derives from it.
 
     Raises:
         UsageError: empty, of an unknown kind, with a field of the wrong type or missing, with a target that
@@ -101,7 +103,7 @@ def check_question(
     """
     if not str(question.get("question", "")).strip():
         raise UsageError("the question is empty; give a text to discuss")
-    _check_types(question)
+    _check_types(question, schema)
     kinds.KINDS[question.get("kind", "number")].check(question)
     if len(question.get("choices") or []) > kinds.MOST_CHOICES:
         found, most = len(question["choices"]), kinds.MOST_CHOICES
@@ -123,11 +125,11 @@ def _once(passages: Iterable[Passage]) -> list[Passage]:
     return found
 
 
-def _check_types(question: Question) -> None:
+def _check_types(question: Question, schema: type[Any]) -> None:
     """A question may come as JSON from anywhere, and a text in the place of a list would be read letter by letter."""
-    given: dict[str, Any] = {name: value for name, value in question.items() if name in Question.__annotations__}
+    given: dict[str, Any] = {name: value for name, value in question.items() if name in get_type_hints(schema)}
     try:
-        TypeAdapter(Question).validate_python(given, strict=True)
+        TypeAdapter(schema).validate_python(given, strict=True)
     except ValidationError as error:
         raise UsageError(first_wrong(error, "the question")) from error
     try:

@@ -86,6 +86,8 @@ def read_samples(path: Path | str) -> Samples:
         return Samples.model_validate(data)
     except ValidationError as error:
         raise UsageError(f"{name}: {_wrong(error)}") from error
+    except UsageError as error:  # of a kind that nobody knows
+        raise UsageError(f"{name}: {error}") from error
 
 
 def rendered(file: str, prompts: Prompts) -> list[str]:

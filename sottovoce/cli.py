@@ -11,41 +11,35 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from io import TextIOWrapper
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import typer
 from pydantic import BaseModel, ConfigDict, Field
 from typer.core import TyperGroup
 
 from sottovoce import __version__
+from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import SottovoceError, UsageError, choose
-from sottovoce.evaluation.convincing import Speaking, Wanted, show_convince
-from sottovoce.evaluation.output import Output, show
-from sottovoce.evaluation.printable import one_line
-from sottovoce.evaluation.question import Asked
+from sottovoce.evaluation.convincing import SampleOptions, SpeakingOptions, show_convince
+from sottovoce.evaluation.runs.question import QuestionOptions
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
-from sottovoce.graphs import SCHEMES
-from sottovoce.nodes.settings import CMD, MAD, Debate, ReConcile, SelfConsistency, Settings, Single
+from sottovoce.evaluation.views.output import Output, show
+from sottovoce.evaluation.views.printable import one_line
+from sottovoce.graphs import Scheme, schemes
+from sottovoce.nodes.settings import Settings
 from sottovoce.options import command
+from sottovoce.prompts.kinds import KINDS
 
-SETTINGS: dict[str, type[Settings]] = {
-    "debate": Debate,
-    "mad": MAD,
-    "reconcile": ReConcile,
-    "cmd": CMD,
-    "single": Single,
-    "self_consistency": SelfConsistency,
-}
-"""The settings of each scheme; a test holds them against the schemes' own."""
 REPEAT = "Options with ... may be given several times, e.g. one --temperature for each agent."
 FAILED = 1
-USAGE = 2
+MISUSED = 2
 STOPPED = 130  # the shells' code for Ctrl-C
+MARKS = {True: "ok", False: "fails", None: ""}
 CHATTY = ("torchao", "torch.utils._pytree")
 """Loggers that warn as transformers (5.23) imports torchao, whatever model is run."""
 
 
-class Group(TyperGroup):
+class Commands(TyperGroup):
     """Commands that are listed when an unknown one is asked for."""
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # Any: typer's own types are private
@@ -58,15 +52,15 @@ class Group(TyperGroup):
 
 app = typer.Typer(
     name="sottovoce",
-    cls=Group,
+    cls=Commands,
     help="Language-model agents that discuss in words and in what lies under the words.",
     add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-draw = typer.Typer(cls=Group, help="Draw a scheme's graph.")
+draw = typer.Typer(cls=Commands, help="Draw a scheme's graph.")
 app.add_typer(draw, name="draw")
-symmetry = typer.Typer(cls=Group, help="Tell which agents of a scheme could change places.")
+symmetry = typer.Typer(cls=Commands, help="Tell which agents of a scheme could change places.")
 app.add_typer(symmetry, name="symmetry")
 
 
@@ -93,36 +87,32 @@ class Drawing(BaseModel):
     format: Literal["mermaid", "ascii"] = Field(default="mermaid", description="of the drawing")
 
 
-def draw_graph(scheme: str, settings: Settings, drawing: Drawing) -> None:
+def draw_graph(scheme: Scheme, settings: Settings, drawing: Drawing) -> None:
     """Print the graph that a scheme has with these settings."""
-    from sottovoce import graphs
-
-    graph = graphs.scheme(scheme).create(settings).compile().get_graph()
+    graph = scheme.create(settings).compile().get_graph()
     typer.echo(graph.draw_mermaid() if drawing.format == "mermaid" else graph.draw_ascii())
 
 
-for _name, _settings in SETTINGS.items():
-    _help = (_settings.__doc__ or "").splitlines()[0]
-    _command = _name.replace("_", "-")
-    app.command(_command, help=_help, epilog=REPEAT)(command(partial(show, _name), _settings, Asked, Output))
-    draw.command(_command, help=_help, epilog=REPEAT)(command(partial(draw_graph, _name), _settings, Drawing))
-    symmetry.command(_command, help=_help, epilog=REPEAT)(command(partial(show_symmetry, _name), _settings, Looked))
+for each in schemes():
+    told: dict[str, Any] = {"name": each.command, "help": each.summary, "epilog": REPEAT}  # Any: as typer takes them
+    app.command(**told)(command(partial(show, each.name), each.settings, QuestionOptions, Output))
+    draw.command(**told)(command(partial(draw_graph, each), each.settings, Drawing))
+    symmetry.command(**told)(command(partial(show_symmetry, each.name), each.settings, Looked))
 
 
 app.command("convince", help="Find questions on which an explanation convinces a model: ReConcile's samples.")(
-    command(show_convince, Wanted, Speaking)
+    command(show_convince, SampleOptions, SpeakingOptions)
 )
 
 
 @app.command("list")
 def list_() -> None:
-    """List schemes, protocols and forms of answer."""
-    for name in SCHEMES:
-        typer.echo(f"{name.replace('_', '-'):18}{(SETTINGS[name].__doc__ or '').splitlines()[0]}")
-    typer.echo()
-    protocol, kind = Settings.model_fields["protocol"], Asked.model_fields["kind"]
-    typer.echo(f"{'--protocol':18}{', '.join(get_args(protocol.annotation))}: {protocol.description}")
-    typer.echo(f"{'--kind':18}{kind.description}")
+    """List schemes, protocols and forms of answer, also those that other packages bring."""
+    for scheme in schemes():
+        typer.echo(f"{scheme.command:18}{scheme.summary}")
+    carried, asked = Settings.model_fields["protocol"].description, QuestionOptions.model_fields["kind"].description
+    typer.echo(f"\n{'--protocol':18}{', '.join(PROTOCOLS.names())}: {carried}")
+    typer.echo(f"{'--kind':18}{', '.join(KINDS.names())}: {asked}")
 
 
 @app.command()
@@ -133,11 +123,16 @@ def doctor(
 ) -> int:
     """Look at a model: its layers, template, dtype and memory, and whether it computes as it should."""
     from sottovoce.agents.hosted import is_hosted
-    from sottovoce.evaluation.diagnosis import examine
+    from sottovoce.models.doctor import diagnose
 
     if is_hosted(model):
         raise UsageError(f"doctor examines local models only, and {model!r} is a hosted one")
-    return examine(model, dtype, device)
+    wanted: dict[str, Any] = {"dtype": dtype, "device": device}  # Any: read and refused by `load`
+    findings = diagnose(model, **wanted)
+    for finding in findings:
+        mark = typer.style(f"{MARKS[finding.ok]:7}", fg="green" if finding.ok else "red")
+        typer.echo(f"{finding.check:26}{mark}{one_line(finding.detail)}")
+    return FAILED if any(finding.ok is False for finding in findings) else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -153,7 +148,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except SottovoceError as error:
         return _complain(str(error), error.exit_code)
     except typer.TyperException as error:
-        return _complain(_misused(error), USAGE)
+        return _complain(_told(error), MISUSED)
     except KeyboardInterrupt:
         result = STOPPED
     except Exception as error:
@@ -174,7 +169,7 @@ def _foreseen(error: Exception) -> str | None:
     return failure(error)
 
 
-def _misused(error: typer.TyperException) -> str:
+def _told(error: typer.TyperException) -> str:
     """Typer's own message, and where the right use is described."""
     context = getattr(error, "ctx", None)
     see = f"; see {context.command_path} --help" if context else ""

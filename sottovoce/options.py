@@ -22,7 +22,14 @@ from sottovoce.sizes import Size
 
 FILE = "settings"
 FILE_HELP = "a YAML file of these options; the command line wins"
-METAVARS: dict[Any, str] = {int: "N", float: "X", bool: "on|off", Path: "PATH", Size: "SIZE"}  # Any: a type
+METAVARS: dict[Any, str] = {
+    int: "N",
+    float: "X",
+    bool: "on|off",
+    Path: "PATH",
+    Size: "SIZE",
+    dict: "NAME=VALUE",
+}  # Any: a type
 KEYWORD = inspect.Parameter.KEYWORD_ONLY
 Model = TypeVar("Model", bound=BaseModel)
 Given = dict[str, Any]  # Any: strings, lists of strings and flags, as they were typed
@@ -76,7 +83,7 @@ def from_file(path: Path, model: type[Settings]) -> Given:
     for name in found:
         if name not in fields:
             raise UsageError(f"{choose('setting', name, list(fields))} (settings file {str(path)!r})")
-    return {name: _listed(value) if _is_list(fields[name]) else value for name, value in found.items()}
+    return {name: _repeated(value) if _is_repeated(fields[name]) else value for name, value in found.items()}
 
 
 def _parameters(model: type[BaseModel]) -> list[inspect.Parameter]:
@@ -89,7 +96,7 @@ def _parameters(model: type[BaseModel]) -> list[inspect.Parameter]:
 
 
 def _parameter(name: str, info: FieldInfo, panel: str) -> inspect.Parameter:
-    kind: Any = list[str] if _is_list(info) else bool if _is_flag(info) else str  # Any: a type
+    kind: Any = list[str] if _is_repeated(info) else bool if _is_flag(info) else str  # Any: a type
     extra = info.json_schema_extra
     if isinstance(extra, dict) and extra.get("positional"):
         argument = typer.Argument(metavar=name.upper(), help=info.description, show_default=False)
@@ -112,11 +119,11 @@ def _name(field: str, info: FieldInfo) -> str:
 
 def _default(info: FieldInfo) -> str:
     """A default as it would be typed, where there is one."""
-    if info.default in (None, [], False):
+    if not info.default:
         return ""
     if info.default is True:
         return " (default: on)"
-    values = info.default if isinstance(info.default, list) else [info.default]
+    values = info.default if _is_repeated(info) else [info.default]
     return f" (default: {' '.join(map(str, values))})"
 
 
@@ -125,12 +132,21 @@ def _metavar(info: FieldInfo) -> str | None:
     if _is_flag(info):
         return None
     kind: Any = info.annotation  # Any: a type
-    if get_origin(kind) in (list, Union, UnionType):
+    if get_origin(kind) in (list, tuple, Union, UnionType):
         kind = next(each for each in get_args(kind) if each is not NoneType)
     if get_origin(kind) is Annotated and kind not in METAVARS:
         kind = get_args(kind)[0]
-    word = "|".join(get_args(kind)) if get_origin(kind) is Literal else METAVARS.get(kind, "TEXT")
-    return f"{word} ..." if _is_list(info) else word
+    choices = get_args(kind) if get_origin(kind) is Literal else _registered(info)
+    word = "|".join(choices) or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
+    return f"{word} ..." if _is_repeated(info) else word
+
+
+def _registered(info: FieldInfo) -> list[str]:
+    """The names that a field of a registry takes: its schema has them, those of other packages too."""
+    schema: dict[str, Any] = {}  # Any: JSON
+    if callable(info.json_schema_extra):
+        info.json_schema_extra(schema)
+    return [str(name) for name in schema.get("enum", [])]
 
 
 def _is_flag(info: FieldInfo) -> bool:
@@ -138,9 +154,10 @@ def _is_flag(info: FieldInfo) -> bool:
     return info.annotation is bool and info.default is False
 
 
-def _is_list(info: FieldInfo) -> bool:
-    return get_origin(info.annotation) is list
+def _is_repeated(info: FieldInfo) -> bool:
+    """Lists, and names with values."""
+    return get_origin(info.annotation) in (list, tuple, dict)
 
 
-def _listed(value: Any) -> list[Any]:  # Any: YAML as it comes
-    return value if isinstance(value, list) else [value]
+def _repeated(value: Any) -> Any:  # Any: YAML as it comes
+    return value if isinstance(value, (list, dict)) else [value]

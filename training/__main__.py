@@ -5,9 +5,9 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.training.publish import publish
-from sottovoce.training.train import Plan, Run
+from sottovoce.training.train import Run
 
 WORK = Path(__file__).parent / "work" / "bundled"
 
@@ -17,9 +17,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m sottovoce.training", description=__doc__)
     parser.add_argument("--work", type=Path, default=WORK, help="checkpoints and log; an unfinished run there goes on")
     parser.add_argument("--out", type=Path, default=BUNDLED_FOLDER, help="where the trained model is written")
-    parser.add_argument("--seed", type=int, default=Plan.seed)
     arguments = parser.parse_args()
-    run = Run(arguments.work, Plan(seed=arguments.seed))
+    run = Run(arguments.work)
     if run.resume():
         print(f"going on after {run.progress.tokens / 1e6:.2f} M tokens")
     run.train()

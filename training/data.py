@@ -1,169 +1,102 @@
-"""The stages' diets, and batches made from them: pure functions of (seed, stage, number)."""
+"""From chats to batches: their ids are exactly those that the product would feed to the model.
+
+Each message is a hole of the chat template that is filled with the ids of its own text. The loss
+stands on the ids of the messages that are lessons, and on the end-of-turn mark behind them.
+"""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import torch
 from torch import Tensor
 from torch.utils.data import Dataset
+from transformers import PreTrainedTokenizerBase
 
-from sottovoce.prompts.render import Prompts
-from sottovoce.training import copying, debates, problems
-from sottovoce.training.chats import Chat, Encoded, Encoder
-from sottovoce.training.roles import RoleSkill, makers
-from sottovoce.training.sources import Source
+from sottovoce.models import ChatTemplate, ChatTurn, Ids, LoadedModel, Request, Sampling, Stop
+from sottovoce.training.product import Place, Turn, spoken_turn
 
-OldSkill = Literal[
-    "repeat", "look_up", "single", "yes_no", "debate", "verify", "hard", "split", "split_single", "summary", "on_policy"
-]
-Skill = OldSkill | RoleSkill
-Diet = Mapping[Skill, float]
-
-DIETS: dict[str, Diet] = {
-    "copy": {"repeat": 0.45, "look_up": 0.55},
-    "basics": {
-        "repeat": 0.03,
-        "look_up": 0.05,
-        "single": 0.60,
-        "yes_no": 0.03,
-        "debate": 0.08,
-        "verify": 0.01,
-        "hard": 0.03,
-        "split": 0.10,
-        "split_single": 0.04,
-        "summary": 0.03,
-    },
-    "discussion": {
-        "repeat": 0.01,
-        "look_up": 0.03,
-        "single": 0.45,
-        "yes_no": 0.02,
-        "debate": 0.04,
-        "verify": 0.01,
-        "hard": 0.03,
-        "split": 0.07,
-        "split_single": 0.03,
-        "summary": 0.03,
-        "on_policy": 0.28,
-    },
-    "roles": {
-        "repeat": 0.01,
-        "look_up": 0.02,
-        "single": 0.55,
-        "debate": 0.03,
-        "verify": 0.01,
-        "hard": 0.02,
-        "split": 0.05,
-        "split_single": 0.02,
-        "summary": 0.02,
-        "on_policy": 0.03,
-        "compare": 0.25,
-        "claim": 0.04,
-        "label": 0.04,
-        "option": 0.05,
-        "dressed": 0.04,
-        "form_debate": 0.03,
-        "mad_debater": 0.03,
-        "mad_moderator": 0.05,
-        "mad_judge": 0.03,
-        "reconcile_first": 0.02,
-        "reconcile": 0.03,
-        "reconcile_convinced": 0.01,
-        "cmd_first": 0.01,
-        "cmd": 0.03,
-        "cmd_secretary": 0.01,
-        "repair": 0.02,
-    },
-}
-"""Shares of chats. Copying comes first and never leaves; single problems stay above 35 %."""
-
-BATCH = 2400
-"""Tokens of a batch, padding included."""
-CHUNK = 16
-"""Batches that are drawn together and sorted by length, so that little is padded."""
-JUMPS = 0.1
-"""Share of rows whose positions leap somewhere, as if the chat were longer."""
-LEAP = 1200
+BATCH = 2400  # tokens of a batch, padding included
+CHUNK = 16  # batches that are drawn together and sorted by length, so that little is padded
+JUMPS, LEAP = 0.1, 1200  # share of rows whose positions leap somewhere, as if the chat were longer, and how far at most
 
 
-class Cook:
-    """Makes chats of a diet."""
+@dataclass(frozen=True)
+class Chat:
+    """A place, and what is right to say there."""
 
-    def __init__(self, diet: Diet, talks: Sequence[debates.Talk] = (), prompts: Prompts | None = None) -> None:
-        """`talks` are debates between copies of the model itself; `prompts` the files in force, ours if None."""
-        self.diet, self.talks, self.prompts = diet, talks, prompts or Prompts()
-        self.tops = problems.HARDER if talks else problems.TOPS
-        self.makers: dict[str, Callable[[random.Random], Chat]] = {
-            "repeat": copying.repeat,
-            "look_up": copying.look_up,
-            "single": lambda rng: debates.alone(problems.plain(rng, self.tops), "agent_1", self.prompts),
-            "yes_no": lambda rng: debates.alone(problems.claim(rng), "agent_1", self.prompts),
-            "debate": self._debate,
-            "verify": self._verify,
-            "hard": self._hard,
-            "split": self._split,
-            "split_single": self._split_single,
-            "summary": self._summary,
-            "on_policy": self._on_policy,
-            **makers(Source(self.prompts, self.tops, talks)),
-        }
-
-    def chat(self, rng: random.Random) -> Chat:
-        """One chat."""
-        (skill,) = rng.choices(list(self.diet), list(self.diet.values()))
-        return self.makers[skill](rng)
-
-    def _debate(self, rng: random.Random) -> Chat:
-        agents = debates.names(agents_of(rng))
-        talk = debates.imagined(rng, problems.plain(rng, self.tops), agents, _rounds(rng), slips=0.4)
-        return debates.seen(rng, talk, rng.choice(agents), self.prompts)
-
-    def _verify(self, rng: random.Random) -> Chat:
-        agents = debates.names(1)
-        problem = rng.choice((problems.plain(rng, self.tops), problems.split(rng, debates.names(2))))
-        talk = debates.imagined(rng, problem, agents, _rounds(rng), slips=0.3)
-        return debates.in_history(talk, agents[0], self.prompts)
-
-    def _hard(self, rng: random.Random) -> Chat:
-        problem, agents = problems.hard(rng), debates.names(agents_of(rng))
-        if rng.random() < 0.2:
-            return debates.alone(problem, agents[0], self.prompts)
-        talk, me = debates.told_by_one(rng, problem, agents, min(_rounds(rng), 2))
-        return debates.seen(rng, talk, me, self.prompts)
-
-    def _split(self, rng: random.Random) -> Chat:
-        agents = debates.names(agents_of(rng))
-        talk = debates.imagined(rng, problems.split(rng, agents), agents, _rounds(rng), slips=0.15)
-        return debates.seen(rng, talk, rng.choice(agents), self.prompts)
-
-    def _split_single(self, rng: random.Random) -> Chat:
-        agents = debates.names(agents_of(rng))
-        return debates.alone(problems.split(rng, agents), rng.choice((None, None, rng.choice(agents))), self.prompts)
-
-    def _summary(self, rng: random.Random) -> Chat:
-        agents = debates.names(agents_of(rng))
-        problem = problems.plain(rng, self.tops) if rng.random() < 0.5 else problems.split(rng, agents)
-        talk = debates.imagined(rng, problem, agents, rng.choice((1, 1, 2)), slips=0.3)
-        make = rng.choice((debates.summed_up, debates.in_summaries))
-        return make(talk, rng.choice(agents), self.prompts)
-
-    def _on_policy(self, rng: random.Random) -> Chat:
-        talk = rng.choice(self.talks)
-        cut = debates.Talk(talk.problem, talk.said[: rng.randint(1, len(talk.said))], talk.agents)
-        return debates.seen(rng, cut, rng.choice(talk.agents), self.prompts)
+    place: Place
+    right: str
+    lessons: frozenset[int] = frozenset()
+    """Which of the own earlier messages (0-based) are right too."""
 
 
-def agents_of(rng: random.Random) -> int:
-    """How many agents a debate has."""
-    return rng.choices((2, 3, 4), (0.55, 0.35, 0.1))[0]
+@dataclass(frozen=True)
+class Encoded:
+    """Token ids, and for each whether it is learnt."""
+
+    ids: list[int]
+    learnt: list[bool]
 
 
-def _rounds(rng: random.Random) -> int:
-    return rng.choices((1, 2, 3), (0.5, 0.46, 0.04))[0]
+class Encoder:
+    """Turns chats into ids for one tokenizer."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
+        """Keep the template, and remember the ids of the wording that returns all the time."""
+        self.template = ChatTemplate(tokenizer)
+        self.end: int = tokenizer.eos_token_id
+        self.pad: int = tokenizer.pad_token_id
+
+    def prompt(self, turns: Sequence[Turn]) -> list[int]:
+        """The ids of a chat up to where the assistant speaks."""
+        return self._fill(turns, frozenset(), opened=True).ids
+
+    def __call__(self, chat: Chat) -> Encoded:
+        """The ids of a whole chat; what follows its last lesson is cut."""
+        turns = [*chat.place.turns, spoken_turn(chat.right)]
+        own = sum(turn.role == "assistant" for turn in turns)
+        encoded = self._fill(turns, chat.lessons | {own - 1}, opened=False)
+        last = len(encoded.ids) - encoded.learnt[::-1].index(True)
+        return Encoded(encoded.ids[:last], encoded.learnt[:last])
+
+    def _fill(self, turns: Sequence[Turn], lessons: frozenset[int], *, opened: bool) -> Encoded:
+        chat, holes, own = list[ChatTurn](), list[tuple[str, bool]](), 0
+        for turn in turns:
+            parts: list[str | int] = []
+            for part in turn.parts:
+                parts.append(part if isinstance(part, str) else len(holes))
+                if not isinstance(part, str):
+                    holes.append((part.text, turn.role == "assistant" and own in lessons))
+            chat.append(ChatTurn(turn.role, tuple(parts)))
+            own += turn.role == "assistant"
+        encoded, lesson = Encoded([], []), False
+        for piece in self.template.encode(chat, opened=opened):
+            if isinstance(piece, int):
+                text, lesson = holes[piece]
+                new = self.template.ids(text, plain=True)
+                encoded.learnt.extend([lesson] * len(new))
+            else:
+                new = piece
+                # Wording after an assistant's message begins with the end-of-turn mark.
+                encoded.learnt.extend([lesson and new[0] == self.end] + [False] * (len(new) - 1))
+                lesson = False
+            encoded.ids.extend(new)
+        return encoded
+
+
+def replies(
+    loaded: LoadedModel, chats: Sequence[Sequence[Turn]], longest: int, temperature: float, seeds: Sequence[int] = ()
+) -> list[str]:
+    """What a model says next in each chat, in at most `longest` tokens; greedy ones need no seeds."""
+    encoder, stop = Encoder(loaded.tokenizer), Stop(longest, loaded.stop_ids)
+    requests = [
+        Request((Ids(tuple(encoder.prompt(turns))),), stop, sampling=Sampling(temperature, seed=seed))
+        for turns, seed in zip(chats, seeds or [0] * len(chats), strict=True)
+    ]
+    return [str(loaded.tokenizer.decode(list(reply.ids))) for reply in loaded.engine.run_all(requests)]
 
 
 @dataclass(frozen=True)
@@ -176,26 +109,26 @@ class Batch:
     tokens: int
 
 
+@dataclass(frozen=True)
 class Chunks(Dataset[list[Batch]]):
-    """Chunk k of a stage: a few batches, the same ones whenever and wherever they are made."""
+    """Chunk k: a few batches, the same ones whenever and wherever they are made."""
 
-    def __init__(self, seed: int, stage: str, encoder: Encoder, talks: Sequence[debates.Talk] = ()) -> None:
-        """The stage's name picks its diet."""
-        self.key, self.encoder, self.cook = f"{seed}/{stage}", encoder, Cook(DIETS[stage], talks)
+    key: str
+    encoder: Encoder
+    chat: Callable[[random.Random], Chat]
 
     def __getitem__(self, k: int) -> list[Batch]:
         """Chunk k."""
         rng = random.Random(f"{self.key}/{k}")
         rows: list[Encoded] = []
         while sum(len(row.ids) for row in rows) < BATCH * CHUNK:
-            rows.append(self.encoder(self.cook.chat(rng)))
-        batches = [pad(rng, rows, self.encoder.pad) for rows in by_length(rows)]
+            rows.append(self.encoder(self.chat(rng)))
+        batches = [_padded(rng, group, self.encoder.pad) for group in _by_length(rows)]
         rng.shuffle(batches)
         return batches
 
 
-def by_length(rows: list[Encoded]) -> list[list[Encoded]]:
-    """Rows of similar length together, each group within the size of a batch."""
+def _by_length(rows: list[Encoded]) -> list[list[Encoded]]:
     groups: list[list[Encoded]] = []
     for row in sorted(rows, key=lambda row: len(row.ids)):
         if not groups or (len(groups[-1]) + 1) * len(row.ids) > BATCH:
@@ -204,8 +137,8 @@ def by_length(rows: list[Encoded]) -> list[list[Encoded]]:
     return groups
 
 
-def pad(rng: random.Random, rows: Sequence[Encoded], filler: int) -> Batch:
-    """One batch, padded on the right: with causal attention no mask is needed there."""
+def _padded(rng: random.Random, rows: Sequence[Encoded], filler: int) -> Batch:
+    """Padded on the right: with causal attention no mask is needed there."""
     width = max(len(row.ids) for row in rows)
     ids = torch.full((len(rows), width), filler)
     targets = torch.full((len(rows), width), -100)
@@ -213,23 +146,7 @@ def pad(rng: random.Random, rows: Sequence[Encoded], filler: int) -> Batch:
     for r, row in enumerate(rows):
         n = len(row.ids)
         ids[r, :n] = torch.tensor(row.ids)
-        learnt = torch.tensor(row.learnt[1:])
-        targets[r, : n - 1] = torch.where(learnt, ids[r, 1:n], targets[r, : n - 1])
+        targets[r, : n - 1] = torch.where(torch.tensor(row.learnt[1:]), ids[r, 1:n], -100)
         if rng.random() < JUMPS:
             positions[r, rng.randrange(n) :] += rng.randint(1, LEAP)
     return Batch(ids, positions, targets, sum(len(row.ids) for row in rows))
-
-
-def corpus(seed: int, n: int = 3000) -> list[str]:
-    """Texts for the tokenizer: prompts as they are rendered, and what is said in them."""
-    rng = random.Random(f"{seed}/tokenizer")
-    cook = Cook({skill: share for skill, share in DIETS["basics"].items() if skill != "repeat"})
-    turns = [turn for _ in range(n) for turn in cook.chat(rng).turns]
-    texts = [part if isinstance(part, str) else part.text for turn in turns for part in turn.parts]
-    return [*texts, *[f"{role}\n" for role in ("system", "user", "assistant")] * n, *wordings(cook.prompts)]
-
-
-def wordings(prompts: Prompts) -> list[str]:
-    """The lines that ask for the other forms of an answer."""
-    forms = [name for name in prompts.names() if name.startswith("answers/")]
-    return [str(part) for name in forms for part in prompts.render(name, steps=True)] * 20

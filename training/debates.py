@@ -1,26 +1,31 @@
-"""Debates to learn from: what was said in each round, and how one of the agents saw it."""
+"""Debates to learn from, imagined or between copies of the model, and how one of the agents saw them.
+
+Messages that the model really says differ from imagined ones: their slips are its own, and so is
+their rarity. Where all agents agree on the right answer little can be learnt, so most of those
+debates end after the first round.
+"""
 
 from __future__ import annotations
 
+import copy
 import random
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
-from sottovoce.channels.message import Message, Turn
-from sottovoce.evaluation.arithmetic import Expression
-from sottovoce.nodes.settings import Order
-from sottovoce.nodes.state import documents_of
-from sottovoce.nodes.views import View
-from sottovoce.prompts import kinds
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from sottovoce.models import assemble
 from sottovoce.prompts.render import Prompts
-from sottovoce.training.chats import Chat, Key, closing
+from sottovoce.training import problems, product
+from sottovoce.training.data import Chat, replies
 from sottovoce.training.problems import Problem
+from sottovoce.training.product import Order, Place, Said, Turn, View, documents_of, in_words, seen_by
 
-FRESH = 0.15
-"""Share of chats in the one-prompt-a-round shape."""
-REORDERED = 0.15
-"""Share of history chats that restate the own answer beside the others'."""
+FRESH, REORDERED = 0.15, 0.15
+"""Shares of chats in the one-prompt-a-round shape, and of others that restate the own answer beside the others'."""
+LONGEST = 100  # tokens of a reply of the model in training, drawn at temperature 1
+AGREED = 0.3  # share of its debates kept in which everybody is right at once
+SPLIT = 0.35  # share of split-knowledge problems in its debates
 
 
 @dataclass(frozen=True)
@@ -31,133 +36,106 @@ class Talk:
     said: list[dict[str, str]]
     agents: list[str]
 
-    @property
-    def agreed(self) -> bool:
-        """Whether everybody said just what is right in the last round, and there was more to say than 'unknown'."""
-        right = self.problem.reply(list(self.problem.facts))
-        return all(text == right for text in self.said[-1].values())
-
-    def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
-        """Plain JSON."""
-        return asdict(self)
-
-    @classmethod
-    def from_dict(cls, data: dict[str, Any]) -> Talk:  # Any: JSON as it comes
-        """Read what to_dict wrote."""
-        given = data["problem"]
-        operands, operators = (tuple(part) for part in given["expression"].values())
-        return cls(Problem(**{**given, "expression": Expression(operands, operators)}), data["said"], data["agents"])
-
-    def message(self, r: int, agent: str) -> Message:
-        """One of the messages."""
-        return Message(agent, r, "revise" if r else "answer", self.said[r][agent])
-
-    def others(self, r: int, me: str) -> list[Message]:
-        """What the others said in a round."""
-        return [self.message(r, agent) for agent in self.said[r] if agent != me]
-
 
 def names(n: int) -> list[str]:
     """The names of a debate's agents."""
     return [f"agent_{i + 1}" for i in range(n)]
 
 
-def alone(problem: Problem, me: str | None, prompts: Prompts) -> Chat:
-    """The question, answered by one agent, or by one that holds everybody's documents."""
-    return in_history(Talk(problem, [], []), me, prompts)
-
-
-def in_history(talk: Talk, me: str | None, prompts: Prompts, order: Order | None = None) -> Chat:
-    """The whole chat of one agent; its earlier answers are lessons too where they are right."""
-    view = View(prompts, talk.problem.question, me)
-    own = [talk.message(r, me) for r in range(len(talk.said)) if me is not None]
-    others = [talk.others(r, me) for r in range(len(talk.said)) if me is not None]
-    return _chat(talk, me, view.history(own, others, order), own, [[m.text for m in heard] for heard in others])
-
-
-def in_summaries(talk: Talk, me: str, prompts: Prompts) -> Chat:
-    """As in_history, where each round's answers of the others reach the agent as one summary."""
-    own = [talk.message(r, me) for r in range(len(talk.said))]
-    texts = [summary(talk, r, me) for r in range(len(talk.said))]
-    summaries = [Message("summary", r, "summarise", text) for r, text in enumerate(texts)]
-    turns = View(prompts, talk.problem.question, me).history_of_summaries(own, summaries)
-    return _chat(talk, me, turns, own, [[text] for text in texts])
-
-
-def fresh(talk: Talk, me: str, prompts: Prompts, order: Order | None = None) -> Chat:
-    """One prompt with what was said in the last round."""
-    r = len(talk.said) - 1
-    own, others = talk.message(r, me), talk.others(r, me)
-    turns = View(prompts, talk.problem.question, me).fresh(own, others, order)
-    return _chat(talk, me, turns, [], [[own.text, *(message.text for message in others)]])
-
-
-def summed_up(talk: Talk, me: str, prompts: Prompts) -> Chat:
-    """The others' answers of the last round, to be summed up."""
-    r = len(talk.said) - 1
-    turns = View(prompts, talk.problem.question, me).summarise(talk.others(r, me))
-    message = Message("summary", r, "summarise", summary(talk, r, me))
-    return Chat(closing(turns, message), frozenset({message.key}))
-
-
-def summary(talk: Talk, r: int, me: str) -> str:
-    """What the others' answers come to: the values they tell while nobody can answer, else their answers."""
-    texts = [message.text for message in talk.others(r, me)]
-    values = [kinds.read(text, "number") for text in texts]
-    told = [name for name in talk.problem.known(texts) if name.isalpha()]
-    if told and not any(values):
-        return "; ".join(f"{name} = {talk.problem.facts[name]}" for name in told) + "."
-    words = [value or "unknown" for value in values]
-    if len(words) == 1:
-        return f"The agent answers {words[0]}."
-    return f"The agents answer {', '.join(words[:-1])} and {words[-1]}."
+def some(rng: random.Random) -> list[str]:
+    """Two to four names."""
+    return names(rng.choices((2, 3, 4), (0.55, 0.35, 0.1))[0])
 
 
 def imagined(rng: random.Random, problem: Problem, agents: Sequence[str], rounds: int, slips: float) -> Talk:
     """A debate as it might run: in each round, each agent says what is right or slips."""
     said: list[dict[str, str]] = []
     for r in range(rounds):
-        spoken = {}
+        before, spoken = [text for earlier in said for text in earlier.values()], {}
         for agent in agents:
-            known = problem.known([*documents_of(problem.question, agent), *_all(said)])
+            known = problem.known([*documents_of(problem.question, agent), *before])
             slipped = rng.random() < (slips if r == 0 else slips / 2)
             spoken[agent] = problem.reply(known, problem.slip(rng) if slipped else (0, 0))
         said.append(spoken)
     return Talk(problem, said, list(agents))
 
 
-def told_by_one(rng: random.Random, problem: Problem, agents: Sequence[str], rounds: int) -> tuple[Talk, str]:
-    """A debate in which one agent alone can solve the problem, and an agent that can not."""
-    expert, me = rng.sample(list(agents), 2)
-    first = {agent: problem.reply(list(problem.facts) if agent == expert else []) for agent in agents}
-    later = dict.fromkeys(agents, problem.reply(list(problem.facts)))
-    return Talk(problem, [first, later][:rounds], list(agents)), me
+def played(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n: int, key: str) -> list[Talk]:
+    """About n debates between copies of a model, two rounds each; the same ones for the same weights and key."""
+    rng, prompts = random.Random(key), Prompts()
+    loaded = assemble("the model in training", copy.deepcopy(model), tokenizer)
+    talks = [opened(rng) for _ in range(n)]
+    for r in range(2):
+        asked = [turns(talk, agent, prompts) for talk in talks for agent in talk.agents]
+        seeds = [random.Random(f"{key}/{r}/{i}").getrandbits(62) for i in range(len(asked))]
+        said = iter(replies(loaded, asked, LONGEST, 1.0, seeds))
+        for talk in talks:
+            talk.said.append({agent: next(said) for agent in talk.agents})
+        talks = talks if r else [talk for talk in talks if not _agreed(talk) or rng.random() < AGREED]
+    loaded.engine.close()
+    return talks
+
+
+def opened(rng: random.Random) -> Talk:
+    """A debate in which nothing was said yet."""
+    agents = some(rng)
+    problem = problems.split(rng, agents) if rng.random() < SPLIT else problems.plain(rng, problems.HARDER)
+    return Talk(problem, [], agents)
+
+
+def turns(talk: Talk, agent: str, prompts: Prompts) -> Sequence[Turn]:
+    """What an agent reads before it speaks next."""
+    return product.history(seen_by(agent, talk.problem.question, prompts), talk.said)
+
+
+def _agreed(talk: Talk) -> bool:
+    """Whether everybody said just what is right in the last round, and there was more to say than 'unknown'."""
+    right = talk.problem.reply(list(talk.problem.facts))
+    return all(text == right for text in talk.said[-1].values())
+
+
+def next_of(problem: Problem, me: str | None, heard: Iterable[tuple[str, str]]) -> tuple[str, frozenset[int]]:
+    """What `me` should say after the statements (agent, text), and which of its own were right when it made them."""
+    context, own, right = documents_of(problem.question, me), 0, set[int]()
+    for agent, text in heard:
+        if agent == me:
+            right |= {own} if text == problem.reply(problem.known(context)) else set()
+            own += 1
+        context = [*context, text]
+    return problem.reply(problem.known(context)), frozenset(right)
+
+
+def alone(problem: Problem, view: View) -> Chat:
+    """The question, answered by one agent, or by one that holds everybody's documents."""
+    return Chat(in_words(view), problem.reply(problem.known(view.documents())))
+
+
+def in_history(talk: Talk, me: str, prompts: Prompts, order: Order | None = None, *, summed_up: bool = False) -> Chat:
+    """The whole chat of one agent, which the others' answers may reach as summaries."""
+    view = seen_by(me, talk.problem.question, prompts)
+    summaries = [summary(talk.problem, me, spoken) for spoken in talk.said] if summed_up else []
+    heard = [{"summary": text} for text in summaries] or talk.said
+    rounds = [{me: spoken[me], **others} for spoken, others in zip(talk.said, heard, strict=True)]
+    statements = [statement for spoken in rounds for statement in spoken.items()]
+    return Chat(Place(product.history(view, talk.said, order, summaries)), *next_of(talk.problem, me, statements))
 
 
 def seen(rng: random.Random, talk: Talk, me: str, prompts: Prompts) -> Chat:
     """The debate as `me` saw it, in one of the shapes that prompts have."""
     order: Order | None = rng.choice(("others_first", "own_first"))
     if rng.random() < FRESH and len(talk.said[-1]) > 1:
-        return fresh(talk, me, prompts, rng.choice((None, order)))
+        view, last = seen_by(me, talk.problem.question, prompts), talk.said[-1]
+        right, _ = next_of(talk.problem, me, last.items())
+        return Chat(Place(product.fresh(view, last, rng.choice((None, order)))), right)
     return in_history(talk, me, prompts, order if rng.random() < REORDERED else None)
 
 
-def _chat(
-    talk: Talk, me: str | None, turns: Sequence[Turn], own: Sequence[Message], heard: Sequence[Sequence[str]]
-) -> Chat:
-    """Close the chat with the right reply, and find which of the own earlier ones were right."""
-    context = documents_of(talk.problem.question, me)
-    lessons: set[Key] = set()
-    for message, texts in zip(own, heard, strict=False):
-        if message.text == talk.problem.reply(talk.problem.known(context)):
-            lessons.add(message.key)
-        context = [*context, message.text, *texts]
-    if not own:
-        context += [text for texts in heard for text in texts]
-    rounds = len(talk.said)
-    last = Message(me or "agent_1", rounds, "revise", talk.problem.reply(talk.problem.known(context)))
-    return Chat(closing(turns, last), frozenset(lessons | {last.key}))
-
-
-def _all(said: Sequence[dict[str, str]]) -> list[str]:
-    return [text for spoken in said for text in spoken.values()]
+def summary(problem: Problem, me: str, spoken: Said) -> str:
+    """What the others' answers come to: the values they tell while nobody can answer, else their answers."""
+    texts = [text for name, text in spoken.items() if name != me]
+    values = [problem.read(text) for text in texts]
+    told = [name for name in problem.known(texts) if name.isalpha()]
+    if told and not any(values):
+        return "; ".join(f"{name} = {problem.facts[name]}" for name in told) + "."
+    *words, last = [value or "unknown" for value in values]
+    return f"The agents answer {', '.join(words)} and {last}." if words else f"The agent answers {last}."

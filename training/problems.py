@@ -1,33 +1,33 @@
-"""Problems with everything that is known about them: what is right to say, and what a slip looks like."""
+"""Problems in all forms of an answer, with everything that is known about them: what is right to say, and slips."""
 
 from __future__ import annotations
 
+import json
 import random
 import re
 import string
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from sottovoce.evaluation.arithmetic import (
-    MIXED,
-    SHORT,
-    SPLIT,
-    UNKNOWN,
-    Expression,
-    Shape,
-    Split,
-    deal,
-    draw,
-    listed,
-    solution,
-)
-from sottovoce.nodes.state import Question
+from sottovoce.evaluation.arithmetic import MIXED, SHORT, SPLIT, Expression, Shape, Split, deal, draw, listed
+from sottovoce.prompts import kinds
+from sottovoce.training.product import Document, Question
 
-TOPS = (20, 99, 99, 99, 99, 300)
-"""Largest numbers, while the model learns to calculate."""
-HARDER = (99, 99, 300, 500, 500)
-"""Largest numbers of problems worth a debate: it gets a good part of them wrong."""
+Form = Literal["number", "yes_no", "label", "option"]
+FORMS: tuple[Form, ...] = ("number", "yes_no", "label", "option")
+TOPS = (20, 99, 99, 99, 99, 300)  # largest numbers, while the model learns to calculate
+HARDER = (99, 99, 300, 500, 500)  # largest numbers of problems worth a debate: it gets a good part of them wrong
 ALL: tuple[Shape, ...] = tuple(dict.fromkeys(MIXED + SHORT + SPLIT))
+UNKNOWN = "unknown"
+WORDINGS: dict[Form, tuple[str, ...]] = {
+    "number": ("What is {0}?",),
+    "yes_no": ("Is {0} equal to {1}?", "Is {0} equal to {1}?", "{0} = {1}: is this true?"),
+    "label": ("{0} = {1}: is this correct?", "{0} = {1}: is this correct?", "Correct, Incorrect or Unknown: {0} = {1}"),
+    "option": ("What is {0}?", "Which of these is {0}?"),
+}
+SAID = re.compile(r"(?P<working>.*?) ?(?:The answer is \(?(?P<stated>[\w-]+)\)?\.|\[(?P<label>\w+)\])", re.DOTALL)
+Slip = tuple[int, int]  # a step, and by how much its result is wrong
 
 
 @dataclass(frozen=True)
@@ -40,36 +40,94 @@ class Problem:
     """What must be told: values of letters, or a product that the model cannot work out."""
     claimed: int | None = None
     """The value that the question asks to confirm."""
+    compared: bool = True
+    """Whether the result is written beside the claim: attention does the rest."""
+
+    @property
+    def form(self) -> Form:
+        """The form of the answer."""
+        return self.question.get("kind", "number")  # type: ignore[return-value]  # never text
 
     def known(self, texts: Iterable[str]) -> list[str]:
         """The facts that stand in `texts` with their right values, in the question's order."""
         heard = "\n".join(texts)
-        return [
-            name for name, value in self.facts.items() if re.search(rf"(?<!\w){re.escape(name)} = {value}\b", heard)
-        ]
+        told = ((name, re.escape(f"{name} = {value}")) for name, value in self.facts.items())
+        return [name for name, fact in told if re.search(rf"(?<!\w){fact}\b", heard)]
 
-    def reply(self, known: Sequence[str], slip: tuple[int, int] = (0, 0)) -> str:
+    def reply(self, known: Sequence[str], slip: Slip = (0, 0)) -> str:
         """What someone says who knows these facts, with or without a slip in one step."""
+        return f"{self.working(known, slip)} {self.ending(known, slip)}"
+
+    def working(self, known: Sequence[str], slip: Slip = (0, 0)) -> str:
+        """The steps alone, or what is missing for them."""
         values = {name: self.facts[name] for name in known if name.isalpha()}
-        missing = [name for name in self.facts if name not in known]
-        if missing:
+        if missing := [name for name in self.facts if name not in known]:
             told = f"{listed(values)}. " if values else ""
-            return f"{told}I do not know {', '.join(missing)}. {UNKNOWN}"
-        told = f"{listed(values)}; " if values else ""
-        return told + self._solution(slip)
+            return f"{told}I do not know {', '.join(missing)}."
+        steps = self.expression.steps(slip)
+        said = [f"{left} {op} {right} = {result}" for left, op, right, result in steps]
+        return "; ".join([*([listed(values)] if values else []), *said, *self._comparisons(steps[-1][3])]) + "."
 
-    def _solution(self, slip: tuple[int, int]) -> str:
-        text = solution(self.expression.steps(slip))
-        if self.claimed is None:
-            return text
-        working, value = text.removesuffix(".").split(". The answer is ")
-        return f"{working}. The answer is {'yes' if int(value) == self.claimed else 'no'}."
+    def ending(self, known: Sequence[str], slip: Slip = (0, 0)) -> str:
+        """The answer in the words that its form asks for."""
+        stated = self.stated(known, slip)
+        if self.form == "label":
+            return f"[{stated}]"
+        return f"The answer is {f'({stated})' if self.form == 'option' and stated != UNKNOWN else stated}."
 
-    def slip(self, rng: random.Random) -> tuple[int, int]:
-        """One wrong step, near the right result as the slips of a small model are."""
-        step = rng.randrange(len(self.expression.operators))
-        by = rng.choice((1, -1, 2, -2, 10, -10, 9, -9, 20, 100, rng.randint(-60, 60) or 5))
-        return step, by
+    def stated(self, known: Sequence[str], slip: Slip = (0, 0)) -> str:
+        """The answer as it stands in a field of a form."""
+        if any(name not in known for name in self.facts):
+            return self.shown(None)
+        value = self.expression.steps(slip)[-1][3]
+        if self.form == "option":
+            return string.ascii_uppercase[self.question["choices"].index(str(value))]
+        if self.form == "number":
+            return str(value)
+        return {"yes_no": ("no", "yes"), "label": ("Incorrect", "Correct")}[self.form][value == self.claimed]
+
+    def slip(self, rng: random.Random) -> Slip:
+        """One wrong step, near the right result; it may end in a wrong claim, and must end in one of the choices."""
+        last, value = len(self.expression.operators) - 1, self.expression.value
+        wrong = [self.claimed] if self.claimed not in (None, value) else []
+        wrong += [int(choice) for choice in self.question.get("choices", []) if choice != str(value)]
+        if wrong and (self.form == "option" or rng.random() < 0.6):
+            return last, (rng.choice(wrong) or 0) - value
+        step = rng.randrange(last + 1)
+        return step, rng.choice((1, -1, 2, -2, 10, -10, 9, -9, 20, 100, rng.randint(-60, 60) or 5))
+
+    def shown(self, answer: str | None) -> str:
+        """A canonical answer as agents write it."""
+        answer = answer or UNKNOWN
+        return answer.capitalize() if self.form == "label" else answer
+
+    def read(self, text: str) -> str | None:
+        """What a statement answers, as the product reads it; a label `Unknown` tells nothing either."""
+        found = kinds.read(text, self.form, self.question.get("choices"))
+        return None if found == UNKNOWN else found
+
+    def parts(self, text: str) -> tuple[str, str] | None:
+        """Steps and stated answer of a reply; None where it does not end as replies do."""
+        found = SAID.fullmatch(text)
+        return found and (found["working"], found["stated"] or self.shown((found["label"] or "").lower()))
+
+    def _comparisons(self, value: int) -> list[str]:
+        """With the claim, or with the choices up to the right one."""
+        if self.claimed is not None:
+            return [equal(str(value), str(self.claimed))] if self.compared else []
+        offered = self.question.get("choices", [])
+        tried = zip(string.ascii_uppercase, offered[: offered.index(str(value)) + 1] if offered else [], strict=False)
+        return [f"({letter}) {equal(choice, str(value))}" for letter, choice in tried]
+
+
+def equal(left: str, right: str) -> str:
+    """A comparison in words: both sides stand next to each other, since a small model sees only so far ahead."""
+    return f"{left} = {right}? {'yes' if left == right else 'no'}"
+
+
+def near(rng: random.Random, value: int) -> int:
+    """Another number that a slip might have led to."""
+    return value + rng.choice((1, -1, 2, -2, 10, -10, 9, -9, 100, -100, rng.randint(-60, 60) or 5))
 
 
 def plain(rng: random.Random, tops: Sequence[int] = TOPS, part: Split = "train") -> Problem:
@@ -81,11 +139,11 @@ def plain(rng: random.Random, tops: Sequence[int] = TOPS, part: Split = "train")
 
 
 def claim(rng: random.Random) -> Problem:
-    """A value to be confirmed or denied."""
+    """A value to be confirmed or denied, as the first stages ask for it."""
     expression = draw(rng, MIXED, split="train")
     value = expression.value + rng.choice((0, rng.choice((1, -1, 2, 10, -10, 9))))
     question = Question(question=f"Is {expression.text()} equal to {value}?", kind="yes_no")
-    return Problem(expression, question, claimed=value)
+    return Problem(expression, question, claimed=value, compared=False)
 
 
 def hard(rng: random.Random) -> Problem:
@@ -105,7 +163,9 @@ def split(rng: random.Random, agents: Sequence[str], part: Split = "train") -> P
     expression = draw(rng, SPLIT, top=rng.choice((20, 20, 20, 50)), split=part)
     names = rng.sample(string.ascii_lowercase, len(expression.operands))
     facts = dict(zip(names, expression.operands, strict=True))
-    documents = {agent: [f"{name} = {facts[name]}." for name in own] for agent, own in deal(rng, names, agents)}
+    documents: dict[str, list[Document]] = {
+        agent: [f"{name} = {facts[name]}." for name in own] for agent, own in deal(rng, names, agents)
+    }
     told = [agent for agent in agents if documents[agent]]
     if rng.random() < 0.08:
         documents[rng.choice(told)].pop()
@@ -113,3 +173,47 @@ def split(rng: random.Random, agents: Sequence[str], part: Split = "train") -> P
         line = documents[told[0]][0]
         documents = {agent: [*lines, line] if line not in lines else lines for agent, lines in documents.items()}
     return Problem(expression, Question(question=f"What is {expression.text(names)}?", documents=documents), facts)
+
+
+def pose(rng: random.Random, problem: Problem, form: Form) -> Problem:
+    """The same expression, asked in another form."""
+    text, value = problem.question["question"].removeprefix("What is ").removesuffix("?"), problem.expression.value
+    claimed = None if form in ("number", "option") else rng.choice((value, near(rng, value)))
+    wording = rng.choice(WORDINGS[form]).format(text, claimed)
+    question: Question = {**problem.question, "question": wording, "kind": form}
+    if form == "option":
+        question["choices"] = _choices(rng, value)
+    return replace(problem, question=question, claimed=claimed)
+
+
+def _choices(rng: random.Random, value: int) -> list[str]:
+    """Three to five different numbers, near the right one or far from it."""
+    found, alike, n = {value}, rng.random() < 0.6, rng.choice((3, 4, 4, 5))
+    while len(found) < n:
+        found.add(near(rng, value) if alike else rng.randint(1, max(99, 2 * abs(value))))
+    return [str(number) for number in rng.sample(sorted(found), n)]
+
+
+def spoilt(rng: random.Random, text: str) -> str:
+    """What may stand in the place of a text that was wanted: a part of it, other signs, nothing."""
+    makers: list[Callable[[], str]] = [
+        *[lambda: text[: rng.randint(1, max(1, len(text) - 2))]] * 2,
+        *[lambda: " ".join(_fields(text).values()) or text.split(". ")[0]] * 2,  # an object without its signs
+        lambda: _without_a_field(rng, _fields(text)),
+        lambda: "".join(rng.choices(string.ascii_letters + ' {}",:.;', k=rng.randint(1, 30))),
+        lambda: rng.choice(("no idea", "I do not know.", "", "?", "I agree.", "{}", "unknown")),
+    ]
+    return rng.choice(makers)()
+
+
+def _fields(text: str) -> dict[str, str]:
+    try:
+        fields = json.loads(text)
+    except json.JSONDecodeError:
+        return {}
+    return fields if isinstance(fields, dict) else {}
+
+
+def _without_a_field(rng: random.Random, fields: dict[str, str]) -> str:
+    left_out = rng.choice(list(fields)) if fields else ""
+    return json.dumps({name: text for name, text in fields.items() if name != left_out}) if fields else ""

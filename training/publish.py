@@ -18,69 +18,54 @@ import transformers
 from transformers import GenerationConfig
 
 from sottovoce.channels.message import Part
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.prompts.render import BUILT_IN, Prompts
-from sottovoce.training.data import DIETS, Cook
+from sottovoce.training.skills import SKILLS
+from sottovoce.training.sources import Source
 from sottovoce.training.train import Run
 
-RECORD = "training.json"
-TEMPERATURE = 0.7
-CHATS = 100
-"""Of each skill, to see which prompt files it is made of."""
-
-
-class Noting(Prompts):
-    """The prompt files in force, and the names of those that were rendered."""
-
-    def __init__(self) -> None:
-        """None was rendered yet."""
-        super().__init__()
-        self.rendered: set[str] = set()
-
-    def render(self, name: str, **slots: Any) -> tuple[Part, ...]:  # Any: see Prompts.render
-        """As Prompts.render."""
-        self.rendered.add(name)
-        return super().render(name, **slots)
+CHATS = 100  # of each skill, to see which prompt files it is made of
 
 
 def publish(run: Run, folder: Path = BUNDLED_FOLDER) -> None:
     """Write everything but the model card; weights are rounded to bf16 on the way."""
     folder.mkdir(parents=True, exist_ok=True)
-    end, pad = run.encoder.end, run.encoder.pad
-    run.model.generation_config = GenerationConfig(
-        do_sample=True, temperature=TEMPERATURE, top_p=1.0, top_k=0, eos_token_id=end, pad_token_id=pad
-    )
+    ends = {"eos_token_id": run.encoder.end, "pad_token_id": run.encoder.pad}
+    run.model.generation_config = GenerationConfig(do_sample=True, temperature=0.7, top_p=1.0, top_k=0, **ends)
     copy.deepcopy(run.model).bfloat16().save_pretrained(folder)
     run.tokenizer.save_pretrained(folder)
-    (folder / RECORD).write_text(json.dumps(record(run), indent=2) + "\n", encoding="utf-8")
+    (folder / "training.json").write_text(json.dumps(record(run), indent=2) + "\n", encoding="utf-8")
 
 
 def record(run: Run) -> dict[str, object]:
     """How these weights came about: what a test compares with the prompt files, and a reader with the card."""
-    progress = run.progress
+    versions = {library.__name__: library.__version__ for library in (torch, transformers, tokenizers)}
     return {
         "prompts": learnt_from(),
         "plan": asdict(run.plan),
-        "steps": progress.steps,
-        "tokens": progress.tokens,
-        "minutes": round(progress.seconds / 60, 1),
+        "steps": run.progress.steps,
+        "tokens": run.progress.tokens,
+        "minutes": round(run.progress.seconds / 60, 1),
         "parameters": run.model.num_parameters(),
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-            "tokenizers": tokenizers.__version__,
-        },
+        "versions": {"python": platform.python_version(), **versions},
     }
 
 
+class _Noting(Prompts):
+    rendered: set[str]
+
+    def render(self, name: str, **slots: Any) -> tuple[Part, ...]:  # Any: see Prompts.render
+        self.rendered.add(name)
+        return super().render(name, **slots)
+
+
 def learnt_from() -> dict[str, str | None]:
-    """The prompt files that the diets show to the model, each with the sha256 of its text."""
-    prompts, rng = Noting(), random.Random("prompts")
-    cook = Cook({}, prompts=prompts)
-    for skill in sorted({skill for diet in DIETS.values() for skill in diet} - {"on_policy"}):  # as in debates
+    """The prompt files that the skills show to the model, each with the sha256 of its text."""
+    prompts, rng = _Noting(), random.Random("prompts")
+    prompts.rendered = set()
+    for skill in sorted(SKILLS.keys() - {"on_policy"}):  # whose prompts are those of the other debates
         for _ in range(CHATS):
-            cook.makers[skill](rng)
+            SKILLS[skill][0](rng, Source(prompts))
     return {name: digest(name) for name in sorted(prompts.rendered)}
 
 

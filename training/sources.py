@@ -1,25 +1,35 @@
-"""What roles talk about: problems in all forms, and what their agents say, imagined or on-policy."""
+"""What roles talk about: problems in all forms, their components, and what their agents say, imagined or on-policy."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sottovoce.evaluation.arithmetic import Split
-from sottovoce.nodes.state import documents_of
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import problems
 from sottovoce.training.debates import Talk
-from sottovoce.training.forms import FORMS, Form, Posed, pose, read
-from sottovoce.training.places import spoilt
-from sottovoce.training.problems import Problem
+from sottovoce.training.problems import FORMS, Form, Problem, pose, spoilt
+from sottovoce.training.product import COMPONENTS, Question, View, documents_of
 
 SHARES: dict[Form, float] = {"number": 0.46, "yes_no": 0.18, "label": 0.18, "option": 0.18}
-ON_POLICY = 0.3
-"""Share of discussions in which copies of the model really said what is heard."""
-FOLLOWS = 0.2
-"""Share of statements that repeat somebody's wrong one."""
+ON_POLICY = 0.3  # share of discussions in which copies of the model really said what is heard
+FOLLOWS = 0.2  # share of statements that repeat somebody's wrong one
+DESCRIPTIONS = (
+    "These are questions about sums and products.",
+    "Work out an expression. Products come before sums.",
+    "Each question has one right answer.",
+    "Letters stand for whole numbers.",
+    "The task: arithmetic in several steps.",
+)
+SYSTEMS = (
+    "You are a careful mathematician.",
+    "You are a helpful assistant.",
+    "Answer briefly.",
+    "You check each step twice.",
+    "You are agent 2 of a team.",
+)
 Naming = Callable[[int], list[str]]
 
 
@@ -28,15 +38,16 @@ class Source:
     """Where problems and talks come from; the same draw for the same random state."""
 
     prompts: Prompts
-    tops: Sequence[int]
+    tops: Sequence[int] = problems.TOPS
     talks: Sequence[Talk] = ()
+    """Debates between copies of the model itself."""
     part: Split = "train"
 
     def form(self, rng: random.Random) -> Form:
         """One of the forms."""
         return rng.choices(FORMS, [SHARES[form] for form in FORMS])[0]
 
-    def alone(self, rng: random.Random, form: Form, agents: Sequence[str] = ("agent_1", "agent_2")) -> Posed:
+    def alone(self, rng: random.Random, form: Form, agents: Sequence[str] = ("agent_1", "agent_2")) -> Problem:
         """A problem in this form; now and then with documents, which its agents share or not."""
         return pose(rng, self._problem(rng, agents), form)
 
@@ -50,6 +61,20 @@ class Source:
         agents = naming(n)
         return argued(rng, pose(rng, self._problem(rng, agents), self.form(rng)), agents, rounds, in_turn=in_turn)
 
+    def view(self, rng: random.Random, problem: Problem, me: str | None, share: float = 0.03) -> View:
+        """How `me` (None: who holds all documents) sees a problem, each prompt component in `share` of the chats."""
+        question: Question = {**problem.question}
+        if rng.random() < share:
+            question["description"] = rng.choice(DESCRIPTIONS)
+        if rng.random() < share:
+            question["demonstrations"] = [_demonstration(rng, problem)]
+        if rng.random() < share:
+            slip = problem.slip(rng) if rng.random() < 0.5 else (0, 0)
+            question["starting_views"] = {me or "agent_1": problem.ending(list(problem.facts), slip)}
+        off = {"answer_description"} if rng.random() < share else set[str]()
+        system = rng.choice(SYSTEMS) if rng.random() < share else ""
+        return View(self.prompts, question, me, system, me or "agent_1", frozenset(COMPONENTS) - off)
+
     def _problem(self, rng: random.Random, agents: Sequence[str]) -> Problem:
         kind = rng.random()
         if kind < 0.05 and self.part == "train":
@@ -57,17 +82,17 @@ class Source:
         return problems.split(rng, agents, self.part) if kind < 0.25 else problems.plain(rng, self.tops, self.part)
 
 
-def argued(rng: random.Random, problem: Posed, agents: Sequence[str], rounds: int, *, in_turn: bool) -> Talk:
+def argued(rng: random.Random, problem: Problem, agents: Sequence[str], rounds: int, *, in_turn: bool) -> Talk:
     """A discussion as it might run: agents are right, slip, follow a wrong answer, or say what nobody can read."""
     said: list[dict[str, str]] = []
     slips = rng.choice((0.15, 0.3, 0.5))
     expert = rng.choice(agents)
+    is_hard = any(not name.isalpha() for name in problem.facts)
     for r in range(rounds):
-        spoken: dict[str, str] = {}
-        before = [text for earlier in said for text in earlier.values()]
+        before, spoken = [text for earlier in said for text in earlier.values()], dict[str, str]()
         for agent in agents:
             heard = [*documents_of(problem.question, agent), *before, *(spoken.values() if in_turn else ())]
-            known = list(problem.facts) if agent == expert and _is_hard(problem) else problem.known(heard)
+            known = list(problem.facts) if agent == expert and is_hard else problem.known(heard)
             spoken[agent] = problem.reply(known, problem.slip(rng) if rng.random() < slips / (r + 1) else (0, 0))
             wrong = [text for text in heard if _is_wrong(problem, text)]
             if wrong and rng.random() < FOLLOWS:
@@ -80,25 +105,21 @@ def argued(rng: random.Random, problem: Posed, agents: Sequence[str], rounds: in
 
 def renamed(talk: Talk, naming: Naming, rounds: int) -> Talk:
     """A talk of the model with itself under other names of its agents."""
-    names = dict(zip(talk.agents, naming(len(talk.agents)), strict=True))
-    question = {**talk.problem.question}
+    new = dict(zip(talk.agents, naming(len(talk.agents)), strict=True))
+    question: Question = {**talk.problem.question}
     if isinstance(documents := question.get("documents"), dict):
-        question["documents"] = {names[agent]: lines for agent, lines in documents.items()}
-    problem = Posed(talk.problem.expression, question, talk.problem.facts)  # type: ignore[arg-type]  # a Question still
-    said = [{names[agent]: text for agent, text in spoken.items()} for spoken in talk.said[:rounds]]
-    return Talk(problem, said, list(names.values()))
+        question["documents"] = {new[agent]: lines for agent, lines in documents.items()}
+    said = [{new[agent]: text for agent, text in spoken.items()} for spoken in talk.said[:rounds]]
+    return Talk(replace(talk.problem, question=question), said, list(new.values()))
 
 
-def posed(talk: Talk) -> Posed:
-    """The problem of a talk that a source made."""
-    assert isinstance(talk.problem, Posed), "sources pose their problems"
-    return talk.problem
-
-
-def _is_wrong(problem: Posed, text: str) -> bool:
-    found = read(problem, text)
+def _is_wrong(problem: Problem, text: str) -> bool:
+    found = problem.read(text)
     return found is not None and found.lower() != problem.stated(list(problem.facts)).lower()
 
 
-def _is_hard(problem: Problem) -> bool:
-    return any(not name.isalpha() for name in problem.facts)
+def _demonstration(rng: random.Random, problem: Problem) -> str:
+    other = pose(rng, problems.plain(rng), problem.form)
+    choices = other.question.get("choices", [])
+    lines = [other.question["question"], *(f"({'ABCDE'[i]}) {choice}" for i, choice in enumerate(choices))]
+    return "\n".join([*lines, other.reply([])])

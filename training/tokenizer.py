@@ -14,8 +14,7 @@ from transformers import PreTrainedTokenizerFast
 
 START, END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
 SIZE = 640
-LONGEST = 32
-"""Characters of the longest token; longer ones would turn a whole prompt into one position."""
+LONGEST = 32  # characters of the longest token; longer ones would turn a whole prompt into one position
 # ChatML, without the default system prompt that other models' templates add.
 TEMPLATE = (
     "{% for message in messages %}"
@@ -56,7 +55,7 @@ def train(texts: Iterable[str], size: int = SIZE) -> PreTrainedTokenizerFast:
 
 
 def load(folder: Path) -> PreTrainedTokenizerFast:
-    """The tokenizer in `folder`."""
+    """The tokenizer in `folder`; `AutoTokenizer` would make a Qwen2 one of it, which merges otherwise."""
     tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
     assert isinstance(tokenizer, PreTrainedTokenizerFast)
     return tokenizer

@@ -11,25 +11,30 @@ from __future__ import annotations
 import json
 import math
 import time
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import torch
+from pydantic import TypeAdapter
+from safetensors import safe_open
+from safetensors.torch import save_file
 from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from sottovoce.training import checkpoint
+from sottovoce.prompts.render import Prompts
 from sottovoce.training import tokenizer as tokenizers
-from sottovoce.training.chats import Encoder
-from sottovoce.training.data import Batch, Chunks, corpus
-from sottovoce.training.debates import Talk
-from sottovoce.training.optimiser import optimisers
-from sottovoce.training.self_play import play
+from sottovoce.training.data import Batch, Chunks, Encoder
+from sottovoce.training.debates import Talk, played
+from sottovoce.training.problems import HARDER, TOPS
+from sottovoce.training.skills import chat, corpus
+from sottovoce.training.sources import Source
 
-LONGEST = 2048
-"""Positions of the model. Chats are shorter; rows whose positions leap teach it the distances."""
+LONGEST = 2048  # positions of the model. Chats are shorter; rows whose positions leap teach it the distances
+TALKS = TypeAdapter(list[Talk])
 
 
 @dataclass(frozen=True)
@@ -79,23 +84,6 @@ class Progress:
     seconds: float = 0.0
 
 
-def config(plan: Plan, vocabulary: int, end: int, pad: int) -> Qwen2Config:
-    """The model's shape."""
-    return Qwen2Config(
-        vocab_size=vocabulary,
-        hidden_size=plan.hidden,
-        intermediate_size=plan.mlp,
-        num_hidden_layers=plan.layers,
-        num_attention_heads=plan.heads,
-        num_key_value_heads=plan.heads,
-        max_position_embeddings=LONGEST,
-        tie_word_embeddings=True,
-        bos_token_id=None,
-        eos_token_id=end,
-        pad_token_id=pad,
-    )
-
-
 @dataclass
 class Run:
     """A training run in a folder: checkpoint, tokenizer, log."""
@@ -116,56 +104,76 @@ class Run:
         self.tokenizer = tokenizers.load(self.folder)
         self.encoder = Encoder(self.tokenizer)
         torch.manual_seed(self.plan.seed)
-        shape = config(self.plan, len(self.tokenizer), self.encoder.end, self.encoder.pad)
         self.device = "cuda" if torch.cuda.is_available() else "cpu"
+        shape = Qwen2Config(
+            vocab_size=len(self.tokenizer),
+            hidden_size=self.plan.hidden,
+            intermediate_size=self.plan.mlp,
+            num_hidden_layers=self.plan.layers,
+            num_attention_heads=self.plan.heads,
+            num_key_value_heads=self.plan.heads,
+            max_position_embeddings=LONGEST,
+            tie_word_embeddings=True,
+            bos_token_id=None,
+            eos_token_id=self.encoder.end,
+            pad_token_id=self.encoder.pad,
+        )
         with torch.device(self.device):
             self.model = Qwen2ForCausalLM(shape)
         self.optimisers = optimisers(self.model, self.plan.stages[0].lr)
 
-    @property
-    def checkpoint(self) -> Path:
-        """The last state, replaced as a whole."""
-        return self.folder / "checkpoint.safetensors"
-
-    def save(self, name: str = "") -> None:
-        """Write the state of the run, under a name of its own where it is to be kept."""
-        path = self.folder / f"{name}.safetensors" if name else self.checkpoint
-        checkpoint.save(path, self.model, self.optimisers, asdict(self.progress))
+    def save(self, name: str = "checkpoint") -> None:
+        """Replace the checkpoint as a whole, so that a killed run never finds half of one."""
+        tensors = {f"model/{name}": tensor.detach() for name, tensor in self.model.named_parameters()}
+        for i, optimiser in enumerate(self.optimisers):
+            for index, state in optimiser.state_dict()["state"].items():
+                tensors |= {f"{i}/{index}/{key}": tensor for key, tensor in state.items()}
+        new = self.folder / f"{name}.new"
+        save_file(tensors, new, {"progress": json.dumps(asdict(self.progress))})
+        new.replace(self.folder / f"{name}.safetensors")
 
     def resume(self) -> bool:
         """Go back to the last checkpoint, if there is one."""
-        if not self.checkpoint.exists():
+        path = self.folder / "checkpoint.safetensors"
+        if not path.exists():
             return False
-        self.progress = Progress(**checkpoint.load(self.checkpoint, self.model, self.optimisers))  # type: ignore[arg-type]
+        with safe_open(path, framework="pt") as file:
+            tensors = {name: file.get_tensor(name) for name in file.keys()}
+            self.progress = Progress(**json.loads(file.metadata()["progress"]))
+        with torch.no_grad():
+            for name, parameter in self.model.named_parameters():
+                parameter.copy_(tensors.pop(f"model/{name}"))
+        states = [defaultdict[int, dict[str, torch.Tensor]](dict) for _ in self.optimisers]
+        for key, tensor in tensors.items():
+            i, index, name = key.split("/")
+            states[int(i)][int(index)][name] = tensor
+        for optimiser, state in zip(self.optimisers, states, strict=True):
+            optimiser.load_state_dict({**optimiser.state_dict(), "state": dict(state)})
         return True
 
     def train(self) -> None:
         """Run the stages that are left."""
         while self.progress.stage < len(self.plan.stages):
             stage = self.plan.stages[self.progress.stage]
-            self._stage(stage)
+            for part, end in enumerate((stage.tokens // 2, stage.tokens)):
+                self._part(stage, part, end)
             self.progress.stage += 1
             self.progress.chunk = self.progress.stage_tokens = 0
             self.save()
             self.save(stage.name)
 
-    def _stage(self, stage: Stage) -> None:
-        half = stage.tokens // 2
-        for part, end in enumerate((half, stage.tokens)):
-            if self.progress.stage_tokens < end:
-                self._part(stage, part, end)
-
     def _part(self, stage: Stage, part: int, end: int) -> None:
         """Half a stage: what the model says to itself is renewed between the halves."""
-        talks = self._talks(stage, part)
-        saved = time.monotonic()
-        for batches in self._chunks(stage, talks):
-            begun, losses = time.monotonic(), 0.0
-            for batch in batches:
-                losses += self._step(stage, batch)
+        if self.progress.stage_tokens >= end:
+            return
+        chunks = chunks_of(self.plan.seed, stage.name, self.encoder, self._talks(stage, part))
+        ahead, saved = range(self.progress.chunk, 10**6), time.monotonic()
+        for batches in DataLoader(chunks, batch_size=None, sampler=ahead, num_workers=self.workers):
+            begun = time.monotonic()
+            loss = sum(self._step(stage, batch) for batch in batches) / len(batches)
             self.progress.chunk += 1
             self.progress.seconds += time.monotonic() - begun
-            self._log(stage, losses / len(batches))
+            self._log(stage, loss)
             if time.monotonic() - saved > self.every:
                 self.save()
                 saved = time.monotonic()
@@ -178,14 +186,9 @@ class Run:
             return []
         path = self.folder / (f"talks-{stage.talks_of}-1.json" if stage.talks_of else f"talks-{stage.name}-{part}.json")
         if stage.talks and not path.exists():
-            talks = play(self.model, self.encoder, stage.talks, f"{self.plan.seed}/{stage.name}/{part}")
-            path.write_text(json.dumps([talk.to_dict() for talk in talks]), encoding="utf-8")
-        return [Talk.from_dict(talk) for talk in json.loads(path.read_text(encoding="utf-8"))]
-
-    def _chunks(self, stage: Stage, talks: list[Talk]) -> Iterator[list[Batch]]:
-        chunks = Chunks(self.plan.seed, stage.name, self.encoder, talks)
-        ahead = DataLoader(chunks, batch_size=None, sampler=range(self.progress.chunk, 10**6), num_workers=self.workers)
-        yield from ahead
+            talks = played(self.model, self.tokenizer, stage.talks, f"{self.plan.seed}/{stage.name}/{part}")
+            path.write_bytes(TALKS.dump_json(talks))
+        return TALKS.validate_json(path.read_bytes())
 
     def _step(self, stage: Stage, batch: Batch) -> float:
         lr = self._lr(stage)
@@ -214,16 +217,30 @@ class Run:
     def _lr(self, stage: Stage) -> float:
         done = min(1.0, self.progress.stage_tokens / stage.tokens)
         cosine = stage.last_lr + (1 - stage.last_lr) * (1 + math.cos(math.pi * done)) / 2
-        warmth = (self.progress.stage_tokens + 1) / stage.warm_up if stage.warm_up else 1.0
-        return stage.lr * cosine * min(1.0, warmth, (self.progress.steps + 1) / self.plan.warm_up)
+        risen = (self.progress.stage_tokens + 1) / stage.warm_up if stage.warm_up else 1.0
+        return stage.lr * cosine * min(1.0, risen, (self.progress.steps + 1) / self.plan.warm_up)
 
     def _log(self, stage: Stage, loss: float) -> None:
         line = {**asdict(self.progress), "name": stage.name, "loss": round(loss, 4), "lr": round(self._lr(stage), 6)}
         with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
             log.write(json.dumps(line) + "\n")
-        rate = self.progress.tokens / max(self.progress.seconds, 1e-9)
-        print(
-            f"{stage.name:10} {self.progress.stage_tokens / stage.tokens:6.1%}  loss {loss:.4f}"
-            f"  {self.progress.tokens / 1e6:6.2f} M tokens  {rate:6.0f}/s",
-            flush=True,
-        )
+        done, tokens = self.progress.stage_tokens / stage.tokens, self.progress.tokens
+        rate = tokens / max(self.progress.seconds, 1e-9)
+        print(f"{stage.name:10} {done:6.1%}  loss {loss:.4f}  {tokens / 1e6:6.2f} M tokens  {rate:6.0f}/s", flush=True)
+
+
+def chunks_of(seed: int, stage: str, encoder: Encoder, talks: Sequence[Talk] = ()) -> Chunks:
+    """What a stage is fed; `talks` are debates between copies of the model itself."""
+    source = Source(Prompts(), HARDER if talks else TOPS, talks)
+    return Chunks(f"{seed}/{stage}", encoder, partial(chat, source=source, stage=stage))
+
+
+def optimisers(model: torch.nn.Module, lr: float) -> list[torch.optim.Optimizer]:
+    """Muon for the layers' matrices, AdamW for embeddings, norms and biases, so scaled that they share a rate.
+
+    Muon: Jordan et al., 2024. The factor 0.2 sqrt(longer side) is Liu et al.'s (2025, arXiv 2502.16982).
+    """
+    matrices = {name: p for name, p in model.named_parameters() if p.ndim == 2 and ".layers." in name}
+    rest = [p for name, p in model.named_parameters() if name not in matrices]
+    muon = torch.optim.Muon(matrices.values(), lr, weight_decay=0.1, adjust_lr_fn="match_rms_adamw")
+    return [muon, torch.optim.AdamW(rest, lr, betas=(0.9, 0.95), weight_decay=0.0)]

@@ -17,8 +17,8 @@ from langchain_core.messages.base import BaseMessage
 
 from sottovoce.agents.convert import in_words, to_messages, to_turns
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.channels.message import Heard, Message, PayloadRef, Role, Turn
-from sottovoce.channels.store import PayloadStore
+from sottovoce.channels.message import Heard, Message, Role, Turn
+from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.errors import ContextOverflow, EngineError, PayloadError, UsageError
 from sottovoce.models import Ids, LoadedModel, Rows, assemble, load
 from tests.chats import DEEPSEEK, QWEN_3, tokenizer_with
@@ -309,7 +309,7 @@ MESSAGE = Message(
 )
 
 
-@pytest.mark.parametrize("heard", [Heard(MESSAGE), Heard(MESSAGE, (0, 5), latest=False, own=True)])
+@pytest.mark.parametrize("heard", [Heard(MESSAGE), Heard(MESSAGE, ((0, 5),), latest=False, own=True)])
 def test_heard_messages_survive_the_trip_through_langchain_and_json(heard: Heard) -> None:
     turns = [
         Turn("system", ("Be brief.",)),
@@ -323,7 +323,7 @@ def test_heard_messages_survive_the_trip_through_langchain_and_json(heard: Heard
 
 
 def test_a_hosted_model_gets_each_turn_as_one_plain_text() -> None:
-    turns = [Turn("system", ("Be brief.",)), Turn("user", ("One said: ", Heard(MESSAGE, (0, 5)), " Now", " you."))]
+    turns = [Turn("system", ("Be brief.",)), Turn("user", ("One said: ", Heard(MESSAGE, ((0, 5),)), " Now", " you."))]
     assert in_words(turns) == [SystemMessage("Be brief."), HumanMessage("One said: It is Now you.")]
 
 

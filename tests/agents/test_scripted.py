@@ -3,35 +3,38 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from langchain_core.messages import HumanMessage
 
-from sottovoce.agents.ask import Ask, aask, ask, is_hooked
+from sottovoce.agents.ask import Ask, Call, is_hooked
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Heard, Message, Place, Turn
 from sottovoce.errors import UsageError
 
 HEARD = Heard(Message("agent_2", 0, "answer", "It is 22."))
 TURNS = (Turn("system", ("Be brief.",)), Turn("user", ("One said: ", HEARD, "\nNow you.")))
 
 
-def question(model: ScriptedChatModel, agent: str = "agent_1", **more: object) -> Ask:
-    return Ask(**{"agent": agent, "model": model, "turns": TURNS, "act": "revise", "round": 1, "seed": 5, **more})  # type: ignore[arg-type]
+def call(model: ScriptedChatModel, agent: str = "agent_1", **more: Any) -> Call:
+    return Call(
+        Ask(agent, "revise", TURNS, **more), model, Place(2, 1, 3, agent, "revise", 4), 5, more.get("temperature")
+    )
 
 
 def test_each_agent_has_its_own_queue() -> None:
     model = ScriptedChatModel({"agent_1": ["a", "b"], "agent_2": ["c"]})
-    said = [ask(question(model, agent), {}).text for agent in ("agent_1", "agent_2", "agent_1")]
+    said = [call(model, agent).invoke({}).text for agent in ("agent_1", "agent_2", "agent_1")]
     assert said == ["a", "c", "b"]
 
 
 def test_one_queue_serves_all_and_those_without_their_own() -> None:
     model = ScriptedChatModel(["a", "b"])
-    assert [model.invoke("?").text, ask(question(model, "agent_9"), {}).text] == ["a", "b"]
+    assert [model.invoke("?").text, call(model, "agent_9").invoke({}).text] == ["a", "b"]
     mixed = ScriptedChatModel({"agent_1": ["a"], "": ["b"]})
-    assert [ask(question(mixed, agent), {}).text for agent in ("agent_2", "agent_1")] == ["b", "a"]
+    assert [call(mixed, agent).invoke({}).text for agent in ("agent_2", "agent_1")] == ["b", "a"]
 
 
 @pytest.mark.parametrize(
@@ -43,24 +46,25 @@ def test_one_queue_serves_all_and_those_without_their_own() -> None:
 )
 def test_an_empty_queue_is_a_clear_error(replies: dict[str, list[str]], agent: str, expected: str) -> None:
     model = ScriptedChatModel(replies)
-    ask(question(model), {})
+    call(model).invoke({})
     with pytest.raises(UsageError, match=expected):
-        ask(question(model, agent), {})
+        call(model, agent).invoke({})
 
 
 async def test_it_records_who_was_asked_what_how_and_for_what() -> None:
     model = ScriptedChatModel(["a", "b"])
-    ask(question(model, temperature=0.3, speaks="nl"), {})
-    await aask(question(model), {})
+    call(model, temperature=0.3, protocol="nl").invoke({})
+    await call(model).ainvoke({})
     first, second = model.asked
     assert (first.agent, first.act, first.round, first.turns) == ("agent_1", "revise", 1, TURNS)
+    assert {**first.place} == {"epoch": 2, "round": 1, "turn": 3, "agent": "agent_1", "act": "revise", "attempt": 4}
     assert (first.options, second.options) == ({"temperature": 0.3, "speaks": "nl", "seed": 5}, {"seed": 5})
     assert first.text == "[system]\nBe brief.\n[user]\nOne said: It is 22.\nNow you."
 
 
 def test_it_plays_a_hosted_model_too_which_gets_words_and_no_option_but_its_temperature() -> None:
     model = ScriptedChatModel(["a"], hooked=False)
-    ask(question(model, temperature=0.3, speaks="nl"), {})
+    call(model, temperature=0.3, protocol="nl").invoke({})
     (asked,) = model.asked
     assert asked.turns == (Turn("system", ("Be brief.",)), Turn("user", ("One said: It is 22.\nNow you.",)))
     assert asked.options == {"temperature": 0.3}

@@ -11,15 +11,21 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
-from sottovoce.channels.board import Board, latest
-from sottovoce.channels.message import Message, PayloadRef, text_digest
+from sottovoce.channels.board import Board
+from sottovoce.channels.message import Message, latest
+from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.errors import BoardConflict
 
+AGENTS = ["agent_2", "agent_10", "Zoë", "agent_1"]
+"""In the order of the settings, which no alphabet has."""
 REF = PayloadRef("sde", "a" * 64, text_digest("22"), 7, 4096, hidden=32, dtype="float32", layers=(0, 2))
 
 
-def message(agent: str = "agent_1", round: int = 0, text: str = "22", attempt: int = 0, act: str = "answer") -> Message:
-    return Message(agent, round, act, text, attempt, REF, stats={"entropy": 0.5})
+def message(
+    agent: str = "agent_1", round: int = 0, text: str = "22", attempt: int = 0, act: str = "answer", turn: int = 0
+) -> Message:
+    order = AGENTS.index(agent) if agent in AGENTS else len(AGENTS)
+    return Message(agent, round, act, text, attempt, REF, turn=turn, order=order, stats={"entropy": 0.5})
 
 
 def board(*writes: Any) -> Board:  # Any: whatever a node may write
@@ -54,15 +60,38 @@ def test_a_new_message_is_a_change() -> None:
     assert board(message()).update([message("agent_2")]) is True
 
 
-@pytest.mark.parametrize(
-    "other", [message(text="23"), replace(message(), payload=None), replace(message(), notes=("in words",))]
-)
-def test_two_messages_under_one_key_are_an_error_that_names_both(other: Message) -> None:
+@pytest.mark.parametrize("other", [message(text="23"), replace(message(), source="human")])
+def test_two_messages_at_one_place_are_an_error_that_names_both(other: Message) -> None:
     with pytest.raises(
         BoardConflict,
-        match=r"two different messages of 'agent_1' for round 0, act 'answer', attempt 0: '22' and '2[23]'",
+        match=r"two different messages of 'agent_1' for epoch 0, round 0, turn 0, act 'answer', attempt 0: "
+        r"'22' and '2[23]'; raise `attempt` to replace one",
     ):
         board(message(), other)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        replace(message(), payload=replace(REF, sha256="b" * 64)),
+        replace(message(), payload=None),
+        replace(message(), stats={"entropy": 0.50001}),
+        replace(message(), notes=("cut at the token limit",)),
+    ],
+)
+def test_the_same_words_again_are_the_same_message_whatever_lies_under_them(again: Message) -> None:
+    """A step that is done again in another batch may differ in the last bits of its tensors."""
+    made = board(message())
+
+    assert made.update([again]) is False
+    assert made.get() == [message()]
+
+
+@pytest.mark.parametrize(
+    "elsewhere", [{"epoch": 1}, {"round": 1}, {"turn": 1}, {"agent": "agent_2"}, {"act": "revise"}, {"attempt": 1}]
+)
+def test_other_words_at_another_place_are_another_message(elsewhere: dict[str, Any]) -> None:
+    assert len(board(message(), replace(message(text="23"), **elsewhere)).get()) == 2
 
 
 def test_a_conflict_leaves_the_board_of_the_superstep_before() -> None:
@@ -74,25 +103,45 @@ def test_a_conflict_leaves_the_board_of_the_superstep_before() -> None:
     assert copied.get() == [message()]
 
 
-def test_messages_are_ordered_by_round_agent_act_and_attempt() -> None:
+def test_messages_are_ordered_by_epoch_round_turn_and_the_agents_place_in_the_settings() -> None:
     ordered = [
-        message("agent_2", 0),
-        message("agent_10", 0),
-        message("judge", 0),
-        message("agent_1", 1, act="answer"),
-        message("agent_1", 1, act="revise"),
-        message("agent_1", 1, act="revise", attempt=1),
+        *(message(agent, 0) for agent in [*AGENTS, "judge"]),  # who is not in the settings stands last
+        message("agent_1", 0, turn=1),
+        message("agent_2", 0, turn=2),
+        message("agent_2", 0, turn=10),
+        message("agent_10", 1),
         message("agent_1", 10),
+        replace(message("agent_2", 0), epoch=1),
+        replace(message("agent_1", 0), epoch=1),
     ]
 
     assert board(*reversed(ordered)).get() == ordered
     assert board(ordered[3:], ordered[:3]).get() == ordered
 
 
+def test_what_one_agent_says_in_one_turn_stands_as_it_came() -> None:
+    spoken = [
+        message(act="select"),
+        message(act="answer"),
+        message(act="answer", attempt=1),
+        message(act="a last word"),
+    ]
+
+    assert board(message("agent_2"), spoken).get() == [message("agent_2"), *spoken]
+    restored = Board(list[Message], "board").from_checkpoint(board(spoken).checkpoint())
+    assert restored.get() == spoken
+
+
+def test_an_agent_may_say_the_same_several_times_in_a_round_turn_by_turn() -> None:
+    again = [message(turn=turn, text="It is 22.") for turn in range(3)]
+
+    assert board(again).get() == latest(again) == again
+
+
 def test_readers_take_the_highest_attempt() -> None:
     first, again, other = message(), message(text="23", attempt=1), message("agent_2")
 
-    assert latest(board(again, other, first).get()) == [again, other]
+    assert latest(board(again, other, first).get()) == [other, again]
     assert latest([]) == []
 
 

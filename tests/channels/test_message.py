@@ -5,7 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from sottovoce.channels.message import Heard, Message, PayloadRef, Turn, text_digest, words
+from sottovoce.channels.message import Heard, Message, Place, Turn, latest, words
+from sottovoce.channels.payload import Span
+from sottovoce.channels.store import PayloadRef, text_digest
 
 TEXT = "The answer is 22 €."
 REF = PayloadRef("sde", "a" * 64, text_digest(TEXT), 7, 4096, hidden=32, dtype="float32", layers=(0, 2))
@@ -20,10 +22,13 @@ MESSAGE = Message(
     notes=("carried in words",),
     stats={"entropy": 0.5, "tokens": 7},
 )
+FULL = replace(MESSAGE, epoch=3, turn=4, order=5, begun="Thought: ", public="I pass.")
 BARE = Message("judge", 0, "answer", "")
 
 
-@pytest.mark.parametrize("message", [MESSAGE, BARE, replace(MESSAGE, payload=replace(REF, layers=(), hidden=None))])
+@pytest.mark.parametrize(
+    "message", [MESSAGE, FULL, BARE, replace(MESSAGE, payload=replace(REF, layers=(), hidden=None))]
+)
 def test_a_message_comes_back_from_json_as_it_was(message: Message) -> None:
     data = message.to_dict()
 
@@ -33,7 +38,13 @@ def test_a_message_comes_back_from_json_as_it_was(message: Message) -> None:
 
 
 @pytest.mark.parametrize(
-    "heard", [Heard(MESSAGE), Heard(BARE, (0, 0)), Heard(MESSAGE, (4, 10), latest=False, own=True)]
+    "heard",
+    [
+        Heard(MESSAGE),
+        Heard(BARE, ((0, 0),)),
+        Heard(MESSAGE, ((4, 10), (14, 16)), latest=False, own=True),
+        Heard(FULL, own=True),
+    ],
 )
 def test_a_heard_message_comes_back_from_json_as_it_was(heard: Heard) -> None:
     data = heard.to_dict()
@@ -61,16 +72,49 @@ def test_a_payload_counts_until_its_text_is_edited(message: Message, latent: boo
     assert (message.latent is not None) == latent
 
 
-@pytest.mark.parametrize(("span", "text"), [(None, TEXT), ((4, 10), "answer"), ((0, 0), ""), ((14, 99), "22 €.")])
-def test_a_heard_part_is_its_words(span: tuple[int, int] | None, text: str) -> None:
-    assert Heard(MESSAGE, span).text == text
+@pytest.mark.parametrize(
+    ("spans", "text"),
+    [
+        ((), TEXT),
+        (((4, 10),), "answer"),
+        (((0, 0),), ""),
+        (((14, 99),), "22 €."),
+        (((4, 10), (14, 16)), "answer22"),
+        (((14, 16), (4, 10)), "22answer"),
+    ],
+)
+def test_a_heard_part_is_its_words_span_by_span(spans: tuple[Span, ...], text: str) -> None:
+    assert Heard(MESSAGE, spans).text == text
+
+
+@pytest.mark.parametrize(
+    ("heard", "begun", "body"),
+    [
+        (Heard(FULL), "", "I pass."),
+        (Heard(FULL, own=True), "Thought: ", TEXT),
+        (Heard(FULL, ((4, 10),)), "", "answer"),
+        (Heard(replace(FULL, public=None)), "Thought: ", TEXT),
+        (Heard(replace(FULL, public="")), "", ""),  # nothing at all is meant for the others
+    ],
+)
+def test_others_hear_the_public_text_and_the_agent_itself_all_that_it_said(heard: Heard, begun: str, body: str) -> None:
+    assert (heard.begun, heard.body, heard.text) == (begun, body, begun + body)
 
 
 def test_a_turn_reads_as_its_words() -> None:
-    turn = Turn("user", ("One said: ", Heard(MESSAGE, (14, 16)), ".", Heard(BARE)))
+    turn = Turn("user", ("One said: ", Heard(MESSAGE, ((14, 16),)), ".", Heard(BARE)))
 
     assert turn.text == words(turn.parts) == "One said: 22."
 
 
-def test_a_message_stands_under_round_agent_act_and_attempt() -> None:
-    assert MESSAGE.key == (2, "agent_1", "revise", 1)
+def test_a_message_stands_where_it_was_said_by_whom_and_in_which_act_at_which_attempt() -> None:
+    assert MESSAGE.place == (0, 2, 0, "agent_1", "revise", 1)
+    assert FULL.place == Place(3, 2, 4, "agent_1", "revise", 1)
+    assert str(FULL.place) == "'agent_1' for epoch 3, round 2, turn 4, act 'revise', attempt 1"
+
+
+def test_of_each_place_the_highest_attempt_is_the_latest_however_they_come() -> None:
+    first, again = replace(MESSAGE, attempt=0), replace(MESSAGE, attempt=2)
+    elsewhere = [replace(first, turn=1), replace(first, epoch=1), replace(first, act="vote")]
+
+    assert latest([again, first, *elsewhere, MESSAGE]) == [again, *elsewhere]

@@ -7,8 +7,8 @@ import pytest
 import safetensors.torch
 import torch
 
-from sottovoce.channels.message import text_digest
-from sottovoce.channels.payload import METADATA, Label, Payload
+from sottovoce.channels.payload import FORMAT, METADATA, Label, Payload
+from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.errors import PayloadError
 from tests.support import noise
 
@@ -82,8 +82,8 @@ def saved(label: object) -> bytes:
         bytes(safetensors.torch.save({"ids": torch.arange(3)})),
         saved("no json"),
         saved([1, 2]),
-        saved({"format": 1}),
-        saved({"format": 1, "layers": [], "protocol": "nl", "text": "", "model": "", "weights": "", "more": 1}),
+        saved({"format": FORMAT}),
+        saved({"format": FORMAT, "layers": [], "protocol": "nl", "text": "", "model": "", "weights": "", "more": 1}),
     ],
 )
 def test_another_file_is_no_payload(data: bytes) -> None:
@@ -91,15 +91,16 @@ def test_another_file_is_no_payload(data: bytes) -> None:
         Payload.from_bytes(data)
 
 
-def test_a_later_format_is_refused_by_its_number() -> None:
-    with pytest.raises(PayloadError, match="payload has format 2; this version reads format 1"):
-        Payload.from_bytes(saved({"format": 2, "news": True}))
+@pytest.mark.parametrize("other", [FORMAT - 1, FORMAT + 1])
+def test_another_format_is_refused_by_its_number(other: int) -> None:
+    with pytest.raises(PayloadError, match=f"payload has format {other}; this version reads format {FORMAT}"):
+        Payload.from_bytes(saved({"format": other, "news": True}))
 
 
 def test_a_reference_tells_what_there_is_without_a_tensor() -> None:
     data = payload(torch.bfloat16).to_bytes()
 
-    ref = payload(torch.bfloat16).reference(data)
+    ref = PayloadRef.of(payload(torch.bfloat16), data)
 
     assert (ref.protocol, ref.tokens, ref.nbytes, ref.layers) == ("sde", 3, len(data), (0, 2))
     assert (ref.hidden, ref.dtype) == (8, "bfloat16")
@@ -109,6 +110,6 @@ def test_a_reference_tells_what_there_is_without_a_tensor() -> None:
 def test_a_payload_of_words_carries_no_width() -> None:
     words = Payload(replace(LABEL, protocol="nl", layers=()), {"ids": torch.arange(3)})
 
-    ref = words.reference(words.to_bytes())
+    ref = PayloadRef.of(words, words.to_bytes())
 
     assert (ref.hidden, ref.dtype, ref.layers) == (None, None, ())

@@ -18,12 +18,13 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import LoadedModel, assemble
-from sottovoce.nodes.company import Models
+from sottovoce.nodes.context import Models
 from sottovoce.nodes.settings import Debate
 from tests.support import tiny_model, tiny_tokenizer
 
 QUESTION = {"question": "What is 14 + 3 * 5 - 7?", "id": "q1"}
-KEYS = ["settings", "round", "board", "groups", "level", "votes", "notes", "decision"]
+KEYS = ["settings", "round", "board", "votes", "notes", "decision"]
+OF_CMD = ["groups", "level"]
 State = Any  # Any: a state as a graph returns it, typed by its keys
 Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
 
@@ -35,7 +36,8 @@ def debating(models: Models = None, *, store: PayloadStore | None = None, saver:
 
 def held(graph: Graph, config: Any = None, **question: Any) -> Any:  # Any: the state at the end
     """The state of a discussion after its end, held synchronously."""
-    return graph.invoke({**QUESTION, **question}, config, output_keys=KEYS)
+    keys = [*KEYS, *(key for key in OF_CMD if key in graph.channels)]
+    return graph.invoke({**QUESTION, **question}, config, output_keys=keys)
 
 
 def built(scheme_name: str, models: Models = None, *, store: PayloadStore | None = None, **settings: Any) -> Graph:

@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.errors import UsageError
-from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.graphs import NAMES, scheme
 from sottovoce.nodes.settings import COMPONENTS
 from tests.graphs.support import QUESTION, built, held
 
@@ -25,7 +25,7 @@ SHOWN = {
 }
 ALL_OFF = dict.fromkeys(COMPONENTS, False)
 SPEECH = '{"reasoning": "So.", "answer": 22, "confidence_level": 1, "debate_answer": 22}'
-STAFF = ("moderator", "judge", "secretary")
+OTHERS = ("moderator", "judge", "secretary")
 
 
 def first_prompts(name: str, question: dict[str, Any] | None = None, **settings: Any) -> dict[str, str]:
@@ -38,11 +38,11 @@ def first_prompts(name: str, question: dict[str, Any] | None = None, **settings:
     return {
         agent: "\n".join(turn.text for turn in asked.turns if turn.role == "user")
         for agent, asked in firsts.items()
-        if agent not in STAFF
+        if agent not in OTHERS
     }
 
 
-@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_component_of_the_task_is_in_every_first_prompt(name: str) -> None:
     for prompt in first_prompts(name, TASK).values():
         assert all(text in prompt for text in SHOWN.values())
@@ -50,13 +50,13 @@ def test_every_component_of_the_task_is_in_every_first_prompt(name: str) -> None
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
-@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_each_is_switched_off_by_itself(name: str, component: str) -> None:
     for prompt in first_prompts(name, TASK, **{component: False}).values():
         assert {each for each in COMPONENTS if SHOWN[each] in prompt} == set(COMPONENTS) - {component}
 
 
-@pytest.mark.parametrize("name", [name for name in SCHEMES if name not in ("mad", "reconcile")])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("mad", "reconcile")])
 def test_with_all_off_only_the_question_goes_in(name: str) -> None:
     assert set(first_prompts(name, TASK, **ALL_OFF).values()) == {QUESTION["question"]}
 
@@ -84,7 +84,7 @@ def test_a_task_s_own_form_stands_in_the_json_too() -> None:
     assert '"answer": "a \'whole\' number without unit"' in prompt
 
 
-@pytest.mark.parametrize("name", [name for name in SCHEMES if scheme(name).settings.discusses])
+@pytest.mark.parametrize("name", [name for name in NAMES if scheme(name).settings.discusses])
 def test_the_question_may_be_worded_for_one_agent(name: str) -> None:
     first, second = scheme(name).settings().speakers()[:2]
     prompts = first_prompts(name, {"wordings": {first: "Work out 14 + 3 * 5 - 7."}})
@@ -92,7 +92,7 @@ def test_the_question_may_be_worded_for_one_agent(name: str) -> None:
     assert QUESTION["question"] in prompts[second] and "Work out" not in prompts[second]
 
 
-@pytest.mark.parametrize("name", [name for name in SCHEMES if scheme(name).settings.discusses])
+@pytest.mark.parametrize("name", [name for name in NAMES if scheme(name).settings.discusses])
 def test_an_agent_may_be_given_a_view_to_start_from(name: str) -> None:
     first, second = scheme(name).settings().speakers()[:2]
     prompts = first_prompts(name, {"starting_views": {second: "It is 21."}})
@@ -108,17 +108,19 @@ def test_a_wording_for_nobody_is_refused(field: str) -> None:
         first_prompts("mad", {field: {"agent_1": "Hm."}})
 
 
-@pytest.mark.parametrize(("name", "staff"), [("mad", ["moderator", "judge"]), ("cmd", ["secretary"])])
-def test_staff_is_told_of_the_task_and_knows_shared_documents_and_its_own(name: str, staff: list[str]) -> None:
+@pytest.mark.parametrize(("name", "others"), [("mad", ["moderator", "judge"]), ("cmd", ["secretary"])])
+def test_who_does_not_discuss_is_told_of_the_task_and_knows_shared_documents_and_its_own(
+    name: str, others: list[str]
+) -> None:
     known = {agent: ["Everybody knows."] for agent in scheme(name).settings().names()}
-    known[staff[0]] = [*known[staff[0]], "Only I know."]
+    known[others[0]] = [*known[others[0]], "Only I know."]
     model = ScriptedChatModel({"": [f"Hm. The answer is {n}." for n in range(60)], "judge": ["22.", SPEECH]})
     held(built(name, model), **TASK, documents=known)
-    for asked in (asked for asked in model.asked if asked.agent in staff and asked.act != "list_candidates"):
+    for asked in (asked for asked in model.asked if asked.agent in others and asked.act != "list_candidates"):
         assert TASK["description"] in asked.text and "You know: Everybody knows." in asked.text
-        assert ("Only I know." in asked.text) == (asked.agent == staff[0])
-    assert {asked.agent for asked in model.asked} >= set(staff)
-    assert not [asked for asked in model.asked if "Only I know." in asked.text and asked.agent not in staff]
+        assert ("Only I know." in asked.text) == (asked.agent == others[0])
+    assert {asked.agent for asked in model.asked} >= set(others)
+    assert not [asked for asked in model.asked if "Only I know." in asked.text and asked.agent not in others]
 
 
 def test_components_of_a_wrong_type_are_refused() -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import sha256
 from typing import Any
 
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Heard
+from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import UsageError
-from sottovoce.nodes.stage import derived_seed
-from tests.graphs.support import board, calls, debating, heard, held, marked, script, texts
+from tests.graphs.support import board, calls, debating, heard, held, lonely, marked, script, texts
 
 NAMES = ["agent_1", "agent_2", "agent_3"]
 
@@ -110,16 +112,18 @@ def test_each_summarises_the_others_before_it_revises() -> None:
         asked = calls(model, name)
         assert [call.act for call in asked] == ["answer", "summarise", "revise", "summarise", "revise"]
         assert [heard(call) for call in asked[1::2]] == [[(other, r) for other in others] for r in (0, 1)]
-        assert heard(asked[4], -1) == [(name, 1)]
+        assert heard(asked[4], -1) == [(name, 2)]  # filed where it was said
         assert asked[4].turns[-1].parts[1].text == f"{name} says 3"  # type: ignore[union-attr]  # a heard message
     assert len(model.asked) == 3 * 3 + 3 * 2
     assert sorted({(message.round, message.act) for message in board(state)}) == [
         (0, "answer"),
-        (0, "summarise"),
         (1, "revise"),
         (1, "summarise"),
         (2, "revise"),
+        (2, "summarise"),
     ]
+    spoken = [message.act for message in board(state) if (message.agent, message.round) == ("agent_2", 2)]
+    assert spoken == ["summarise", "revise"]  # in one turn: as they came
 
 
 def test_a_revision_after_summaries_hears_no_other_agent_s_own_words() -> None:
@@ -135,9 +139,9 @@ def test_a_revision_after_summaries_hears_no_other_agent_s_own_words() -> None:
 
 
 def test_one_shared_summary_of_all_answers_reaches_everybody() -> None:
-    model = ScriptedChatModel({name: [f"{name} says {i}" for i in range(9)] for name in NAMES})
+    model = ScriptedChatModel({name: [f"{name} says {i}" for i in range(9)] for name in [*NAMES, "summariser"]})
     state = held(debating(model, agents=3, rounds=3, summarise="shared"))
-    summaries = calls(model, "agent_1", "summarise")
+    summaries = calls(model, "summariser", "summarise")
     assert [heard(asked) for asked in summaries] == [[(name, 0) for name in NAMES], [(name, 1) for name in NAMES]]
     assert len(model.asked) == 3 * 3 + 2
     assert [heard(calls(model, name)[-1], -1) for name in NAMES] == [[("summariser", 1)]] * 3
@@ -155,6 +159,12 @@ def test_summaries_are_spoken_in_words_and_answers_by_the_protocol() -> None:
         "summarise": "nl",
         "revise": None,
     }
+
+
+def test_a_shared_summary_has_the_temperature_of_the_agent_whose_model_makes_it(store: PayloadStore) -> None:
+    state = held(debating(lonely("cipher", store), rounds=2, summarise="shared"))
+    found = {message.agent: message.stats["temperature"] for message in board(state)}
+    assert found["summariser"] == found["agent_1"] != found["agent_2"]
 
 
 # Experts and dummies (CIPHER, section 5.4)
@@ -226,6 +236,7 @@ def test_a_plain_list_of_documents_is_for_all() -> None:
 @pytest.mark.parametrize("summarise", ["each", "shared"])
 def test_summaries_are_asked_for_without_documents(summarise: str) -> None:
     model = marked(3, 9)
+    model.replies["summariser"] = ["They differ."]
     held(debating(model, agents=3, rounds=2, summarise=summarise), documents={"agent_1": ["Mia has 3."]})
     assert not ["Mia" in asked.text for asked in model.asked if asked.act == "summarise" and "Mia" in asked.text]
 
@@ -288,7 +299,8 @@ def seeds(**more: Any) -> dict[tuple[str, int, str], int]:
 def test_every_call_has_a_seed_of_its_own() -> None:
     found = seeds()
     assert len(set(found.values())) == len(found) == 9
-    assert found["agent_2", 1, "revise"] == derived_seed(0, "q1", 1, "agent_2", "revise")
+    name = json.dumps([0, "q1", 0, 1, 0, "agent_2", "revise", 0])  # run, question, epoch, round, turn, ..., attempt
+    assert found["agent_2", 1, "revise"] == int.from_bytes(sha256(name.encode()).digest()[:8], "big") >> 1
 
 
 def test_the_same_run_has_the_same_seeds_another_run_or_question_others() -> None:
@@ -310,8 +322,8 @@ def test_if_the_deciding_agent_alone_speaks_last_there_are_n_times_r_minus_one_p
     agents: int, rounds: int
 ) -> None:
     model = marked(agents, rounds)
-    warmth = [0.9] * (agents - 1) + [0.1]
-    state = held(debating(model, agents=agents, rounds=rounds, temperature=warmth, last_round="deciding"))
+    temperatures = [0.9] * (agents - 1) + [0.1]
+    state = held(debating(model, agents=agents, rounds=rounds, temperature=temperatures, last_round="deciding"))
     assert len(model.asked) == agents * (rounds - 1) + 1
     assert [asked.agent for asked in model.asked if asked.round == rounds - 1] == [f"agent_{agents}"]
     assert state["decision"]["rule"] == "lowest_temperature"

@@ -8,29 +8,32 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 
 import sottovoce.graphs.discussion
+from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import UsageError
 from sottovoce.graphs.cmd import create_cmd
+from sottovoce.graphs.debate import SCHEME
 from sottovoce.graphs.discussion import create_discussion
-from sottovoce.graphs.frame import framed
-from sottovoce.nodes.act import Act, Steps, node
+from sottovoce.graphs.frame import Frame
 from sottovoce.nodes.cmd import answer_turns, discuss_turns
-from sottovoce.nodes.company import Company, Models
+from sottovoce.nodes.context import Models, RunContext
 from sottovoce.nodes.debate import average
+from sottovoce.nodes.opening import close_round
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, unreadable
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import CMD, Debate, MesSync
 from sottovoce.nodes.settings.cmd import grouped
-from sottovoce.nodes.state import Decision, Discussion, Question, Vote, said
+from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
 from sottovoce.nodes.tally import ballot, viewpoints
 from sottovoce.nodes.views import View
 from tests.graphs.support import (
@@ -63,8 +66,8 @@ class AllHearAll(DiscussionRule):
 
     rounds: int = 3
 
-    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
-        return [agent for agent in agents if agent != sender] or [sender]
+    def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> Iterable[str]:
+        return [agent for agent in agents if agent != message.agent] or [message.agent]
 
     def is_over(self, state: Discussion) -> bool:
         return state["round"] + 1 == self.rounds
@@ -73,10 +76,10 @@ class AllHearAll(DiscussionRule):
 class Ring(AllHearAll):
     """Each hears what its left neighbour said last, and that alone."""
 
-    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> list[str]:
-        return [agents[(agents.index(sender) + 1) % len(agents)]]
+    def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> list[str]:
+        return [agents[(agents.index(message.agent) + 1) % len(agents)]]
 
-    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> list[Turn]:
+    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> Sequence[Turn]:
         return view.fresh(own[-1], heard[-1]) if own else view.independent()
 
 
@@ -86,7 +89,7 @@ class Groups(AllHearAll):
 
     agents: int = 6
 
-    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> list[Turn]:
+    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> Sequence[Turn]:
         if not own:
             return answer_turns(view)
         messages = {message.agent: message for message in [*heard[-1], own[-1]]}
@@ -100,15 +103,15 @@ class Relay(DiscussionRule):
     def first_speakers(self, agents: Sequence[str]) -> Iterable[str]:
         return agents[:1]
 
-    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
-        return agents[depth : depth + 1]
+    def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> Iterable[str]:
+        return agents[message.round + 1 : message.round + 2]
 
 
 class Patient(AllHearAll):
     """agent_2 keeps what it is sent in round 1."""
 
-    def hold(self, agent: str, messages: Sequence[Message], depth: int) -> bool:
-        return agent == "agent_2" and depth == 1
+    def hold(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
+        return agent == "agent_2" and state["round"] == 0
 
 
 def discussing(rule: DiscussionRule, models: Models = None, *, saver: Any = None, **settings: Any) -> Graph:
@@ -167,27 +170,23 @@ def test_debate_as_a_rule_carries_what_the_debate_carries(protocol: str, store: 
 
 def ring_by_hand(rounds: int, model: ScriptedChatModel) -> Graph:
     """The ring as a graph of its own."""
-    company = Company(Debate, Debate(agents=len(NAMES), rounds=rounds), model)
 
-    def listen(agent: str, left: str) -> Act:
-        def act(state: Discussion) -> Steps:
-            stage, before = company.stage(state), state["round"] - 1
-            view = stage.view(state, agent, agent)
-            own, neighbour = said(state, agent, before), said(state, left, before)
-            turns = view.fresh(own, [neighbour]) if own and neighbour else view.independent()
-            return {"board": (yield from say(stage, state, agent, turns, "revise" if own else "answer"))}
+    async def listen(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
+        view, before = run.view(state, agent), state["round"] - 1
+        left = dict(zip(NAMES, [NAMES[-1], *NAMES], strict=False))[agent]
+        own, neighbour = (said(state, name, before, run.answers) for name in (agent, left))
+        turns = view.fresh(own, [neighbour]) if own and neighbour else view.independent()
+        return {"board": await say(run, state, Ask(agent, "revise" if own else "answer", turns))}
 
-        return act
+    def after(state: Discussion) -> Literal["decide", "next_round"]:
+        return "decide" if state["round"] + 1 == rounds else "next_round"
 
-    graph = framed(company)
-    graph.add_node("close_round", lambda state: {})
-    for agent, left in zip(NAMES, [NAMES[-1], *NAMES], strict=False):
-        graph.add_node(agent, node(listen(agent, left), agent))
-        graph.add_edge("next_round", agent)
-        graph.add_edge(agent, "close_round")
-    ends = {True: "decide", False: "next_round"}
-    graph.add_conditional_edges("close_round", lambda state: state["round"] + 1 == rounds, ends)  # type: ignore[arg-type]
-    return graph.compile()
+    frame = Frame(SCHEME, Debate(agents=len(NAMES), rounds=rounds), model)
+    frame.join("close_round", close_round, to=after)
+    for agent in NAMES:
+        frame.graph.add_edge("next_round", agent)
+        frame.act(agent, listen, to="close_round")
+    return frame.graph.compile()
 
 
 def test_a_ring_as_a_rule_agrees_with_a_ring_as_a_graph() -> None:
@@ -203,7 +202,9 @@ def test_cmd_as_a_rule_agrees_with_cmd_its_secretary_included(agents: int) -> No
     model, expected = (script({**said, "secretary": ["22"]}) for _ in range(2))
     if agents == 7:  # of three answers two are tied
         assert len({answers[-1] for answers in said.values()}) == 3
-    state = held(discussing(Groups(3, agents), model, agents=agents, secretary=True))
+    state = held(
+        discussing(Groups(3, agents), model, agents=agents, secretary=True, temperature=[0.25])
+    )  # as CMD has it
     cmd = create_cmd(CMD(agents=agents), models=expected).compile()
     assert same_run(state, held(cmd))
     assert asked(model) == asked(expected)
@@ -276,10 +277,10 @@ def test_what_was_held_stays_together_in_the_chat_of_later_rounds() -> None:
 
 def test_an_agent_can_wait_until_it_has_heard_enough() -> None:
     class Quorum(Relay):
-        def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
-            return {1: [agents[1], agents[2]], 2: [agents[2]]}.get(depth, [])
+        def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> Iterable[str]:
+            return {0: [agents[1], agents[2]], 1: [agents[2]]}.get(message.round, [])
 
-        def hold(self, agent: str, messages: Sequence[Message], depth: int) -> bool:
+        def hold(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
             return agent == "agent_3" and len(messages) < 2
 
     model = marked(3, 1)
@@ -290,7 +291,7 @@ def test_an_agent_can_wait_until_it_has_heard_enough() -> None:
 
 def test_what_is_held_and_followed_by_nothing_is_never_heard() -> None:
     class Deaf(AllHearAll):
-        def hold(self, agent: str, messages: Sequence[Message], depth: int) -> bool:
+        def hold(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
             return True
 
     model = marked(3, 1)
@@ -301,11 +302,11 @@ def test_what_is_held_and_followed_by_nothing_is_never_heard() -> None:
 class Chaired(Relay):
     """Where the relay has ended, the first is asked once more."""
 
-    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
-        return agents[:1] if sender == RULE else super().receivers(sender, depth, agents)
+    def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> Iterable[str]:
+        return agents[:1] if message.agent == RULE else super().receivers(message, state, agents)
 
-    def silence(self, depth: int) -> str:
-        return "Is that your last word?" if depth == 3 else ""
+    def silence(self, state: Discussion) -> str:
+        return "Is that your last word?" if state["round"] == 2 else ""
 
 
 def test_in_silence_the_rule_speaks_in_words_and_its_receivers_answer() -> None:
@@ -316,7 +317,7 @@ def test_in_silence_the_rule_speaks_in_words_and_its_receivers_answer() -> None:
     assert last.turns[-1].text.endswith("\nIs that your last word?")
     assert "Another agent" not in last.text
     (remark,) = (message for message in board(state) if message.agent == RULE)
-    assert (remark.key, remark.source) == ((2, RULE, "break_silence", 0), "rule")
+    assert (remark.place, remark.source) == ((0, 2, 0, RULE, "break_silence", 0), "rule")
     assert [vote["agent"] for vote in state["decision"]["votes"]] == NAMES
 
 
@@ -348,13 +349,13 @@ def test_a_rule_can_end_it_by_what_agents_answer() -> None:
 
 
 def test_a_rule_can_change_the_prompt_as_it_is_sent() -> None:
-    class Reloadeding(AllHearAll):
-        def modify(self, view: View, turns: list[Turn]) -> list[Turn]:
-            return [*turns, Turn("system", (f"LoadedModel the signs, {view.agent}.",))]
+    class Reminding(AllHearAll):
+        def modify(self, view: View, turns: Sequence[Turn]) -> list[Turn]:
+            return [*turns, Turn("system", (f"Mind the signs, {view.agent}.",))]
 
     model = marked(2, 2)
-    held(discussing(Reloadeding(2), model, agents=2))
-    assert all(call.turns[-1].text == f"LoadedModel the signs, {call.agent}." for call in model.asked)
+    held(discussing(Reminding(2), model, agents=2))
+    assert all(call.turns[-1].text == f"Mind the signs, {call.agent}." for call in model.asked)
 
 
 class Strict(AllHearAll):
@@ -515,10 +516,10 @@ class Misled(DiscussionRule):
 @dataclass
 class Astray(DiscussionRule):
     to: Any
-    depth: int = 1
+    round: int = 0
 
-    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
-        found: Iterable[str] = self.to if depth == self.depth else agents
+    def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> Iterable[str]:
+        found: Iterable[str] = self.to if message.round == self.round else agents
         return found
 
 
@@ -535,14 +536,6 @@ class Silent:
             Misled(),
             "unknown first speaker of the rule Misled: 'agent_9'; choose from: agent_1, agent_2, agent_3",
         ),
-        (
-            Astray(["agent_1", "agent_9"]),
-            "unknown receiver of 'agent_1' at depth 1 by the rule Astray: 'agent_9'; choose from: agent_1, ",
-        ),
-        (
-            Astray("agent_2"),
-            "receiver of 'agent_1' at depth 1 by the rule Astray: found 'agent_2'; expected a list of agents",
-        ),
         (AllHearAll, "the rule is the class AllHearAll; give an object of it"),
         (Silent(), "the rule Silent has no method receivers, hold, merge, modify, validate, silence, is_over, decide"),
     ],
@@ -553,18 +546,31 @@ def test_what_cannot_be_a_rule_is_refused_when_the_graph_is_made(rule: Any, expe
     assert expected in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_a_receiver_that_is_unknown_later_is_told_with_its_round() -> None:
-    with pytest.raises(UsageError, match="unknown receiver of 'agent_1' at depth 2 by the rule Astray: 'nobody'"):
-        held(discussing(Astray(["nobody"], 2), marked(3, 2)))
+@pytest.mark.parametrize(
+    ("to", "round", "expected"),
+    [
+        (["agent_1", "nobody"], 0, "unknown receiver of 'agent_1' after round 1 by the rule Astray: 'nobody'; choose "),
+        (
+            ["nobody"],
+            1,
+            "unknown receiver of 'agent_1' after round 2 by the rule Astray: 'nobody'; choose from: agent_",
+        ),
+        ("agent_2", 0, "receiver of 'agent_1' after round 1 by the rule Astray: found 'agent_2'; expected a list of "),
+    ],
+)
+def test_a_receiver_that_is_none_is_told_with_its_round(to: Any, round: int, expected: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        held(discussing(Astray(to, round), marked(3, 2)))
+    assert expected in str(refused.value) and "\n" not in str(refused.value)
 
 
 class Humming(Relay):
     """Speaks to nobody, for ever."""
 
-    def receivers(self, sender: str, depth: int, agents: Sequence[str]) -> Iterable[str]:
+    def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> Iterable[str]:
         return []
 
-    def silence(self, depth: int) -> str:
+    def silence(self, state: Discussion) -> str:
         return "Hm."
 
 

@@ -11,10 +11,11 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ProtocolError
-from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.graphs import NAMES, scheme
 from sottovoce.models import Rows
 from sottovoce.nodes import cmd, mad
-from sottovoce.nodes.state import Question, Vote, rounds_of
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.state import Vote, rounds_of
 from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import QUESTION, State, board, built, held, lonely
@@ -30,7 +31,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "self_consistency": {"samples": 2},
 }
 DISCUSSING = [name for name in SMALL if scheme(name).settings.discusses]
-STAFF = {"moderator", "judge", "secretary"}
+OTHERS = {"moderator", "judge", "secretary"}
+SPOKEN = ("answer", "revise", "moderate")
 
 
 @pytest.fixture(scope="module")
@@ -49,12 +51,12 @@ def check(state: State, protocol: str, scheme_name: str) -> None:
     assert decision["answer"] is not None or "could not be read" in decision["why"] or "no answer" in decision["why"]
     assert decision["score"] in (0.0, 1.0)
     for message in board(state):
-        spoken = "nl" if message.agent in STAFF or scheme_name == "self_consistency" else protocol
+        spoken = "nl" if message.agent in OTHERS or scheme_name == "self_consistency" else protocol
         assert message.payload is not None and message.payload.protocol == spoken
 
 
 def test_every_scheme_is_in_the_matrix() -> None:
-    assert set(SMALL) == set(SCHEMES)
+    assert set(SMALL) == set(NAMES)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -84,12 +86,12 @@ def test_two_models_of_one_vocabulary(name: str, protocol: str, pair: list[str],
 # Judge, moderator and secretary hear by the protocol
 
 
-def turns_of_staff(name: str, state: State) -> list[Turn]:
-    """What the staff of a discussion reads of its last round."""
-    rounds, asked = rounds_of(state), Question(question=QUESTION["question"])
+def turns_of_others(name: str, state: State) -> tuple[Turn, ...]:
+    """What moderator, judge or secretary read of the last round."""
+    rounds, asked = rounds_of(state, SPOKEN), Question(question=QUESTION["question"])
     view, order = View(Prompts(), asked, None), ["affirmative", "negative"]
     if name == "cmd":
-        spoke = [agent for agent in rounds[-1] if agent not in STAFF]
+        spoke = [agent for agent in rounds[-1] if agent not in OTHERS]
         # Whatever they said: a tie of them all.
         tied: list[Vote] = [{"agent": agent, "answer": str(i), "counts": True} for i, agent in enumerate(spoke)]
         return cmd.secretary_turns(view, rounds[-1], tied)
@@ -104,9 +106,9 @@ def test_a_latent_discussion_reaches_moderator_judge_and_secretary(
     model = lonely(protocol, store, temperature=1.0)
     found = "cmd" if name == "cmd" else "mad"
     state = held(built(found, model, **SMALL[found]))
-    request = model.request(to_messages(turns_of_staff(name, state)), speaks="nl")
+    request = model.request(to_messages(turns_of_others(name, state)), speaks="nl")
     rows = [piece for piece in request.prompt if isinstance(piece, Rows)]
-    speakers = {agent for agent in rounds_of(state)[-1] if agent not in STAFF}
+    speakers = {agent for agent in rounds_of(state, SPOKEN)[-1] if agent not in OTHERS}
     assert len(rows if protocol == "cipher" else request.edits) >= len(speakers)
     assert request.feed.kind == "token"  # it answers in words
 
@@ -124,8 +126,8 @@ def test_a_hosted_judge_reads_words_and_the_transcript_says_so(store: PayloadSto
     models = {"affirmative": local, "negative": local, "moderator": hosted, "judge": hosted}
     state = held(built("mad", models, **SMALL["mad"]))
     assert state["notes"] == [
-        f"{staff} hears {side} in words: one of them is a hosted model"
+        f"{role} hears {side} in words: one of them is a hosted model"
         for side in ("affirmative", "negative")
-        for staff in ("moderator", "judge")
+        for role in ("moderator", "judge")
     ]
-    assert {message.source for message in board(state) if message.agent in STAFF} == {"hosted"}
+    assert {message.source for message in board(state) if message.agent in OTHERS} == {"hosted"}

@@ -9,10 +9,9 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.graphs.frame import framed
-from sottovoce.nodes.act import node
-from sottovoce.nodes.company import Company
-from sottovoce.nodes.moderate import by_verdict, debate, moderate
+from sottovoce.graphs.frame import Frame
+from sottovoce.graphs.mad import SCHEME
+from sottovoce.nodes.mad import argue, by_verdict, moderate
 from sottovoce.nodes.settings import MAD
 from tests.graphs.support import InOrder, built, held, outcome
 
@@ -50,14 +49,12 @@ def prompts_of_mad(order: Sequence[str]) -> dict[tuple[str, int], str]:
     """What each is asked in one round of MAD whose debaters run in this order."""
     says = {name: [f"I am {name}. The answer is 2."] for name in order}
     model = ScriptedChatModel({**says, "moderator": ['{"debate_answer": "2"}']})
-    company = Company(MAD, MAD(), model)
-    graph = framed(company, by_verdict)
-    for name in order:
-        graph.add_node(name, node(debate(company, name), name))
-    graph.add_node("moderator", node(moderate(company), "moderator"))
-    for before, after in pairwise(["next_round", *order, "moderator", "decide"]):
-        graph.add_edge(before, after)
-    graph.compile().invoke({"question": "1 + 1?"})
+    frame = Frame(SCHEME, MAD(), model, rule=by_verdict)
+    frame.graph.add_edge("next_round", order[0])
+    for name, following in pairwise([*order, "moderator"]):
+        frame.act(name, argue, to=following)
+    frame.act("moderator", moderate, to="decide")
+    frame.graph.compile().invoke({"question": "1 + 1?"})
     return {(asked.agent, asked.round): asked.text for asked in model.asked}
 
 

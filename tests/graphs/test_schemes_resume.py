@@ -15,8 +15,8 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
 from sottovoce.models import LoadedModel, assemble
-from sottovoce.nodes.company import Models
-from tests.graphs.support import KEYS, QUESTION, Graph, held, lonely, outcome
+from sottovoce.nodes.context import Models
+from tests.graphs.support import KEYS, OF_CMD, QUESTION, Graph, held, lonely, outcome
 from tests.support import tiny_model, tiny_tokenizer
 
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -93,7 +93,7 @@ def test_an_edited_message_counts_as_edited(name: str) -> None:
 def test_representatives_go_on_after_a_stop_between_levels() -> None:
     said = {f"agent_{i}": [f"The answer is {20 + (i > 2)}."] * 3 for i in range(1, 5)}
     graph = graph_of("cmd", ScriptedChatModel(said), InMemorySaver(), secretary=False, rounds=1)
-    first = graph.invoke(QUESTION, THREAD, interrupt_after=["send_representatives"], output_keys=KEYS)
+    first = graph.invoke(QUESTION, THREAD, interrupt_after=["send_representatives"], output_keys=[*KEYS, *OF_CMD])
     assert (first["level"], first["groups"]) == (1, [["agent_1", "agent_3"]])
-    last = graph.invoke(None, THREAD, output_keys=KEYS)
+    last = graph.invoke(None, THREAD, output_keys=[*KEYS, *OF_CMD])
     assert last["decision"]["answer"] == "20" and last["level"] == 1

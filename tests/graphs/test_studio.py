@@ -18,7 +18,7 @@ import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
-from sottovoce.graphs import SCHEMES
+from sottovoce.graphs import NAMES
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
@@ -89,7 +89,7 @@ async def assistant_of(client: LangGraphClient, context: dict[str, Any]) -> str:
 
 async def test_all_schemes_are_served_with_a_description(client: LangGraphClient) -> None:
     found = await client.assistants.search()
-    assert {each["graph_id"] for each in found} == set(SCHEMES)
+    assert {each["graph_id"] for each in found} == set(NAMES)
     assert all(each["description"] for each in found)
 
 
@@ -101,7 +101,7 @@ async def test_an_assistant_s_settings_draw_its_agents(client: LangGraphClient, 
     assert roles["agent_3"] == "debater"
 
 
-@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("name", NAMES)
 async def test_the_form_shows_every_setting_with_its_description_and_choices(
     name: str, client: LangGraphClient
 ) -> None:

@@ -16,7 +16,7 @@ from syrupy.extensions.json import JSONSnapshotExtension
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.graphs import NAMES, scheme
 from sottovoce.nodes.settings import validated
 from tests.graphs.support import QUESTION, lonely
 
@@ -129,13 +129,13 @@ def reached(start: str, edges: dict[str, set[str]]) -> set[str]:
 
 
 def test_every_scheme_takes_a_question_and_returns_a_decision(as_json: SnapshotAssertion) -> None:
-    graphs = [built(name, {}) for name in SCHEMES]
+    graphs = [built(name, {}) for name in NAMES]
     schemas = [{"in": each.get_input_jsonschema(), "out": each.get_output_jsonschema()} for each in graphs]
     assert all(each == schemas[0] for each in schemas)
     assert schemas[0] == as_json
 
 
-@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_every_setting_of_a_scheme_is_described(name: str) -> None:
     fields = scheme(name).settings.model_fields
     assert not [field for field, info in fields.items() if not info.description]
@@ -143,5 +143,7 @@ def test_every_setting_of_a_scheme_is_described(name: str) -> None:
 
 def test_the_server_knows_the_schemes_that_we_list() -> None:
     served = json.loads((Path(__file__).resolve().parents[2] / "langgraph.json").read_text(encoding="utf-8"))["graphs"]
-    assert {name: graph["path"] for name, graph in served.items()} == SCHEMES
+    assert {name: graph["path"] for name, graph in served.items()} == {
+        name: f"sottovoce.graphs.{name}:make_graph" for name in NAMES
+    }
     assert all(graph["description"] for graph in served.values())

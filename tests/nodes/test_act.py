@@ -1,7 +1,8 @@
-"""An act is written once and driven twice, with and without an event loop."""
+"""An act is written once and run twice, with and without an event loop; it can await its model and nothing else."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from typing import Any, cast
 
@@ -9,34 +10,40 @@ import pytest
 
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Turn
-from sottovoce.nodes.act import Steps, message_of, node
-from sottovoce.nodes.state import Discussion
+from sottovoce.channels.message import Message, Turn
+from sottovoce.nodes.act import Act, node
+from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.say import say
+from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.state import Discussion, Update
 
-STATE = cast(Discussion, {"question": "?"})
+STATE = cast(
+    Discussion,
+    {"question": "?", "settings": Debate().model_dump(mode="json"), "round": 2, "turn": 0, "epochs": [], "board": []},
+)
+Run = RunContext[Debate]
 
 
-def asking(model: ScriptedChatModel, text: str, **more: Any) -> Ask:
-    fields = {"agent": "agent_1", "act": "answer", "round": 2, "seed": 1, **more}
-    return Ask(model=model, turns=(Turn("user", (text,)),), **fields)
+def ask(text: str, act: str = "answer") -> Ask:
+    return Ask("agent_1", act, (Turn("user", (text,)),))
 
 
-def chain(model: ScriptedChatModel) -> Any:
+async def chain(run: Run, state: Discussion, agent: str) -> Update:
     """An act that asks twice: the second question depends on the first reply."""
-
-    def act(state: Discussion) -> Steps:
-        first = message_of(question := asking(model, "one"), (yield question))
-        question = asking(model, f"two after {first.text}", act="revise")
-        return {"board": [first, message_of(question, (yield question))], "round": 3}
-
-    return node(act, "chain")
+    (first,) = await say(run, state, ask("one"))
+    (second,) = await say(run, state, ask(f"two after {first.text}", "revise"))
+    return {"board": [first, second], "round": 3}
 
 
-@pytest.mark.parametrize("driver", ["sync", "async"])
-async def test_an_act_may_ask_several_times_and_writes_plain_json(driver: str) -> None:
+def made(act: Act, model: ScriptedChatModel | None = None) -> Any:
+    return node(Contexts(Debate, Debate(), model or ScriptedChatModel(["a", "b"])), act, "agent_1", "node")
+
+
+@pytest.mark.parametrize("half", ["sync", "async"])
+async def test_an_act_may_ask_several_times_and_writes_plain_json(half: str) -> None:
     model = ScriptedChatModel(["a", "b"])
-    update = chain(model).invoke(STATE) if driver == "sync" else await chain(model).ainvoke(STATE)
-    assert [asked.turns[0].text for asked in model.asked] == ["one", "two after a"]
+    update = made(chain, model).invoke(STATE) if half == "sync" else await made(chain, model).ainvoke(STATE)
+    assert [each.turns[0].text for each in model.asked] == ["one", "two after a"]
     assert update["round"] == 3
     assert [(each["text"], each["act"], each["round"], each["source"]) for each in update["board"]] == [
         ("a", "answer", 2, "hosted"),
@@ -48,26 +55,55 @@ async def test_an_act_may_ask_several_times_and_writes_plain_json(driver: str) -
 async def test_an_act_s_own_work_is_done_off_the_event_loop() -> None:
     threads: list[threading.Thread] = []
 
-    def act(state: Discussion) -> Steps:
+    async def act(run: Run, state: Discussion, agent: str) -> Update:
         threads.append(threading.current_thread())
-        yield asking(ScriptedChatModel(["a"]), "one")
+        await say(run, state, ask("one"))
         threads.append(threading.current_thread())
         return {}
 
-    await node(act, "act").ainvoke(STATE)
+    await made(act).ainvoke(STATE)
     assert len(threads) == 2 and threading.main_thread() not in threads
 
 
 def test_an_act_that_asks_nothing_is_a_node_too() -> None:
-    def act(state: Discussion) -> Steps:
-        yield from ()
+    async def act(run: Run, state: Discussion, agent: str) -> Update:
         return {"round": 1}
 
-    assert node(act, "silent").invoke(STATE) == {"round": 1}
+    assert made(act).invoke(STATE) == {"round": 1}
+
+
+class Elsewhere:
+    """Something else that can be awaited, as a client of the web would be."""
+
+    def __await__(self) -> Any:
+        return (yield self)
+
+    def __repr__(self) -> str:
+        return "a page of the web"
+
+
+@pytest.mark.parametrize("half", ["sync", "async"])
+@pytest.mark.parametrize(("other", "named"), [(Elsewhere, "a page of the web"), (lambda: asyncio.sleep(0), "None")])
+async def test_an_act_that_awaits_anything_but_a_model_is_told_what_it_may_await(
+    half: str, other: Any, named: str
+) -> None:
+    async def act(run: Run, state: Discussion, agent: str) -> Update:
+        await other()
+        return {}
+
+    with pytest.raises(TypeError, match=f"^an act awaited {named}; it can await models alone"):
+        made(act).invoke(STATE) if half == "sync" else await made(act).ainvoke(STATE)
+
+
+class Cut(ScriptedChatModel):
+    """Stops at the limit of its tokens."""
+
+    def _generate(self, *args: Any, **kwargs: Any) -> Any:
+        result = super()._generate(*args, **kwargs)
+        result.generations[0].message.response_metadata = {"finish_reason": "length"}
+        return result
 
 
 def test_a_reply_cut_at_the_limit_is_noted() -> None:
-    question = asking(ScriptedChatModel(), "one")
-    reply = ScriptedChatModel(["a"]).invoke("?")
-    reply.response_metadata = {"finish_reason": "length"}
-    assert message_of(question, reply).notes == ("cut at the token limit",)
+    (message,) = made(chain, Cut(replies={"": ["a", "b"]})).invoke(STATE)["board"][:1]
+    assert Message.from_dict(message).notes == ("cut at the token limit",)

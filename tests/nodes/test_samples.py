@@ -10,11 +10,10 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.errors import UsageError
-from sottovoce.nodes.company import Company
-from sottovoce.nodes.reconcile import samples_for
+from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.reconcile import begin, samples_for
 from sottovoce.nodes.samples import Sample, Samples, read_samples
 from sottovoce.nodes.settings import ReConcile
-from sottovoce.nodes.stage import Stage
 from sottovoce.nodes.state import Discussion
 from tests.graphs.support import built, calls, held
 
@@ -105,53 +104,54 @@ def test_bytes_that_are_no_text_and_a_file_that_is_not_there_are_refused(tmp_pat
 # Who is shown them
 
 
-def stage(*convincing: str, **more: Any) -> Stage[ReConcile]:
+def run_with(*convincing: str, **more: Any) -> RunContext[ReConcile]:
     settings = ReConcile(convincing=list(convincing), **more)
-    company = Company(ReConcile, settings, ScriptedChatModel())
-    return company.stage(cast(Discussion, {"settings": settings.model_dump(mode="json")}))
+    contexts = Contexts(ReConcile, settings, ScriptedChatModel())
+    return contexts.of(cast(Discussion, {"settings": settings.model_dump(mode="json")}))
 
 
 def test_a_sample_is_shown_as_text_with_its_choices_lettered(tmp_path: Path) -> None:
     hostile = sample("x", question="{{ 7 * 7 }}", kind="option", choices=["red", "blue"], answer="B", after="B")
     (tmp_path / "s.json").write_text(Samples(model="m", samples=[hostile]).to_json())
 
-    (shown,) = samples_for(stage(str(tmp_path / "s.json")), "agent_1")
+    (shown,) = samples_for(run_with(str(tmp_path / "s.json")), "agent_1")
 
     assert shown == "{{ 7 * 7 }}\n(A) red\n(B) blue\nAn explanation that convinces: Because x.\nThe answer is B."
 
 
-def marks(stage: Stage[ReConcile], agent: str) -> list[str]:
-    return [shown.split("?")[0].removeprefix("Ask ") for shown in samples_for(stage, agent)]
+def marks(run: RunContext[ReConcile], agent: str) -> list[str]:
+    return [shown.split("?")[0].removeprefix("Ask ") for shown in samples_for(run, agent)]
 
 
 def test_an_agent_is_shown_the_samples_of_the_others_in_their_order(tmp_path: Path) -> None:
-    found = stage(file(tmp_path, "a", "a2"), file(tmp_path, "b"), file(tmp_path, "c"))
+    found = run_with(file(tmp_path, "a", "a2"), file(tmp_path, "b"), file(tmp_path, "c"))
 
     assert [marks(found, name) for name in NAMES] == [["b", "c"], ["a", "a2", "c"], ["a", "a2", "b"]]
 
 
 def test_one_file_for_all_is_shown_once(tmp_path: Path) -> None:
-    found = stage(file(tmp_path, "a", "b"))
+    found = run_with(file(tmp_path, "a", "b"))
 
     assert [marks(found, name) for name in NAMES] == [["a", "b"]] * 3
 
 
 def test_a_sample_that_two_files_share_is_shown_once(tmp_path: Path) -> None:
-    found = stage(file(tmp_path, "a"), file(tmp_path, "b", "x"), file(tmp_path, "c", "x"))
+    found = run_with(file(tmp_path, "a"), file(tmp_path, "b", "x"), file(tmp_path, "c", "x"))
 
     assert [marks(found, name) for name in NAMES] == [["b", "x", "c"], ["a", "c", "x"], ["a", "b", "x"]]
 
 
 def test_without_a_file_nothing_is_shown() -> None:
-    assert [samples_for(stage(), name) for name in NAMES] == [[], [], []]
+    assert [samples_for(run_with(), name) for name in NAMES] == [[], [], []]
 
 
-def test_files_are_read_once_a_stage(tmp_path: Path) -> None:
-    found = stage(file(tmp_path, "a"))
+def test_files_are_read_once_a_run_at_its_beginning(tmp_path: Path) -> None:
+    found = run_with(file(tmp_path, "a"))
+    begin(found, cast(Discussion, {}))
 
     (tmp_path / "a.json").unlink()
 
-    assert marks(found, "agent_1") == ["a"]
+    assert marks(found, "agent_1") == marks(found, "agent_2") == ["a"]
 
 
 # In a discussion

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sottovoce.errors import UsageError
-from sottovoce.models.memory import amount
+from sottovoce.models.engine.memory import amount
 from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single, validated
 
 
@@ -16,7 +16,7 @@ from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single, 
     [
         (Debate, {"rounds": 0}, "rounds is 0: expected greater than or equal to 1"),
         (Debate, {"agents": 0}, "agents is 0: expected greater than or equal to 1"),
-        (Debate, {"protocol": "cypher"}, "protocol is 'cypher': expected 'nl', 'cipher', 'sde' or 'hidden'"),
+        (Debate, {"protocol": "cypher"}, "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
         (Debate, {"temperature": [-0.1]}, "temperature.0 is -0.1: expected greater than or equal to 0"),
         (Debate, {"round": 3}, "round is 3: Extra inputs are not permitted"),
         (Debate, {"model": []}, "no model was given"),
@@ -31,9 +31,9 @@ from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single, 
         (Debate, {"last_round": "deciding", "rule": "average"}, "the rule 'average' looks at all agents"),
         (SelfConsistency, {"samples": 0}, "samples is 0: expected greater than or equal to 1"),
         (Single, {"rounds": 2}, "rounds is 2: Extra inputs are not permitted"),
-        (Single, {"memory": "4 gigs"}, "memory is '4 gigs': expected bytes, or a size like '4GB' or '500MB'"),
-        (Single, {"memory": "-4GB"}, "memory is '-4GB': expected bytes, or a size like '4GB' or '500MB'"),
-        (Single, {"memory": "0 GB"}, "memory is 0: expected greater than 0"),
+        (Single, {"memory": ["4 gigs"]}, "memory.0 is '4 gigs': expected bytes, or a size like '4GB' or '500MB'"),
+        (Single, {"memory": ["-4GB"]}, "memory.0 is '-4GB': expected bytes, or a size like '4GB' or '500MB'"),
+        (Single, {"memory": ["0 GB"]}, "memory.0 is 0: expected greater than 0"),
         (Single, {"thinking": "maybe"}, "thinking is 'maybe': expected a valid boolean"),
         (Single, {"layers": [-1]}, "layers.0 is -1: expected greater than or equal to 0"),
     ],
@@ -54,8 +54,8 @@ def test_one_value_is_for_all_and_none_for_nobody() -> None:
 
 
 def test_only_options_that_were_set_reach_the_protocol() -> None:
-    assert Debate(protocol="sde").protocol_options() == {}
-    assert Debate(protocol="sde", layers=[2, 1], compat="reference").protocol_options() == {
+    assert Debate(protocol="sde").options("agent_1") == {}
+    assert Debate(protocol="sde", layers=(2, 1), compat="reference").options("agent_1") == {
         "compat": "reference",
         "layers": (2, 1),
     }
@@ -82,7 +82,7 @@ def test_settings_survive_a_trip_through_json(settings: Settings) -> None:
     ],
 )
 def test_memory_is_read_as_a_person_writes_it_and_as_we_print_it(written: Any, nbytes: int) -> None:
-    assert Debate(memory=written).memory == nbytes
+    assert Debate(memory=[written]).memory == [nbytes]
 
 
 def test_settings_cannot_be_changed_once_made() -> None:

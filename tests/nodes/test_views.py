@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.channels.message import Heard, Message, Part, Turn
-from sottovoce.nodes.state import Question
+from sottovoce.nodes.question import Document, Question
 from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
 
@@ -39,7 +39,7 @@ def wording(turn: Turn) -> list[str]:
 
 
 def test_at_first_an_agent_sees_the_question_alone() -> None:
-    assert view().independent() == [Turn("user", (f"What is 14 + 3?\n{FORM}",))]
+    assert view().independent() == (Turn("user", (f"What is 14 + 3?\n{FORM}",)),)
 
 
 def test_a_system_prompt_stands_before_every_shape() -> None:
@@ -66,7 +66,7 @@ DOCUMENTS: list[tuple[object, str | None, list[str]]] = [
 
 @pytest.mark.parametrize(("documents", "agent", "known"), DOCUMENTS)
 def test_an_agent_knows_its_own_documents_and_a_single_one_knows_all(
-    documents: list[str], agent: str | None, known: list[str]
+    documents: list[Document], agent: str | None, known: list[str]
 ) -> None:
     (turn,) = view({**QUESTION, "documents": documents}, agent).independent()
 

@@ -15,8 +15,8 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.graphs.single import create_single
+from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.settings import validated
-from sottovoce.nodes.state import Question, check_question
 from sottovoce.nodes.views import View
 from sottovoce.prompts.kinds import KINDS, named, placeholder, read, read_field, read_value, same
 from sottovoce.prompts.render import Prompts
@@ -58,11 +58,11 @@ def test_a_discussion_is_held_in_it() -> None:
 
 
 def test_the_command_line_takes_it() -> None:
-    from sottovoce.evaluation.question import Asked
+    from sottovoce.evaluation.runs.question import QuestionOptions
 
-    assert validated(Asked, {"kind": "roman"}).kind == "roman"
+    assert validated(QuestionOptions, {"kind": "roman"}).kind == "roman"
     with pytest.raises(UsageError, match=r"^unknown kind of answer 'greek'; choose from: label, .*, roman, text, "):
-        validated(Asked, {"kind": "greek"})
+        validated(QuestionOptions, {"kind": "greek"})
 
 
 def test_a_name_is_given_once() -> None:
@@ -153,7 +153,9 @@ def test_a_number_s_target_is_a_plain_number_and_another_kind_s_need_not_be() ->
 
 
 def test_a_form_is_one_thing() -> None:
-    with pytest.raises(UsageError, match=r"^a form has nothing; give one of schema, choices, pattern$"):
+    with pytest.raises(
+        UsageError, match=r"^the form of a reply was given as nothing; expected one of schema, choices, pattern$"
+    ):
         Form()
-    with pytest.raises(UsageError, match=r"^a form has choices and pattern; give one of"):
+    with pytest.raises(UsageError, match=r"^the form of a reply was given as choices and pattern; expected one of"):
         Form(choices=("a",), pattern="b")

@@ -4,14 +4,15 @@ from pathlib import Path
 import pytest
 
 from sottovoce.evaluation.arithmetic import MIXED, Expression, draw, questions, split_knowledge
-from sottovoce.models.load import BUNDLED_FOLDER
-from sottovoce.nodes.state import documents_of
-from sottovoce.nodes.views import View
+from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, tokenizer
-from sottovoce.training.chats import Encoder
-from sottovoce.training.data import DIETS, Chunks, Cook, corpus
+from sottovoce.training.data import Encoder
+from sottovoce.training.problems import Problem
+from sottovoce.training.product import documents_of, seen_by
+from sottovoce.training.skills import DIETS, SKILLS, chat, corpus
+from sottovoce.training.sources import Source
 
 AGENTS = ["agent_1", "agent_2"]
 
@@ -63,13 +64,13 @@ def test_who_lacks_a_value_abstains_and_who_has_all_answers() -> None:
 
 
 def test_a_slip_is_carried_on_and_gives_a_wrong_answer() -> None:
-    problem = problems.Problem(Expression((14, 3, 5), ("+", "*")), {"question": "What is 14 + 3 * 5?"})
+    problem = Problem(Expression((14, 3, 5), ("+", "*")), {"question": "What is 14 + 3 * 5?"})
     assert problem.reply([], slip=(0, 2)) == "3 * 5 = 17; 14 + 17 = 31. The answer is 31."
     assert problem.reply([]) == "3 * 5 = 15; 14 + 15 = 29. The answer is 29."
 
 
 def test_values_in_a_talk_are_known_only_once_they_were_heard() -> None:
-    problem = problems.Problem(
+    problem = Problem(
         draw(random.Random(0), (("+",),)),
         {"question": "What is a + b?", "documents": {"agent_1": ["a = 1."], "agent_2": ["b = 2."]}},
         {"a": 1, "b": 2},
@@ -79,29 +80,18 @@ def test_values_in_a_talk_are_known_only_once_they_were_heard() -> None:
     assert talk.said[1]["agent_1"].startswith("a = 1; b = 2; ")
 
 
-@pytest.mark.parametrize("stage", ["copy", "basics", "roles"])
-def test_a_chunk_is_the_same_whenever_it_is_made(stage: str, encoder: Encoder) -> None:
-    problem = problems.plain(random.Random(0))
-    talks = [debates.imagined(random.Random(0), problem, AGENTS, 2, 0.5)] if stage == "roles" else []
-    first, again = (Chunks(0, stage, encoder, talks)[3] for _ in range(2))
-    assert all(
-        left.ids.equal(right.ids) and left.targets.equal(right.targets)
-        for left, right in zip(first, again, strict=True)
-    )
-
-
 def test_only_right_replies_and_their_end_marks_are_learnt(encoder: Encoder) -> None:
-    cook, rng = Cook(DIETS["basics"]), random.Random(0)
+    source, rng = Source(Prompts()), random.Random(0)
     for _ in range(100):
-        chat = cook.chat(rng)
-        encoded = encoder(chat)
+        made = chat(rng, source, "basics")
+        encoded = encoder(made)
         ends = [i for i, token in enumerate(encoded.ids) if token == encoder.end and encoded.learnt[i]]
-        assert len(ends) == len(chat.lessons)
+        assert len(ends) == len(made.lessons) + 1
         assert encoded.learnt[-1]
 
 
-def test_every_skill_of_every_stage_can_be_made() -> None:
-    assert {skill for diet in DIETS.values() for skill in diet} == set(Cook({}).makers)
+def test_every_skill_belongs_to_a_stage() -> None:
+    assert {skill for diet in DIETS.values() for skill in diet} == set(SKILLS)
 
 
 def test_the_tokenizer_that_ships_is_what_a_new_run_would_begin_with(tmp_path: Path) -> None:
@@ -112,10 +102,10 @@ def test_the_tokenizer_that_ships_is_what_a_new_run_would_begin_with(tmp_path: P
 
 def test_a_chat_has_the_ids_of_its_prompt_and_then_of_its_reply(encoder: Encoder) -> None:
     problem = problems.plain(random.Random(0))
-    chat = debates.alone(problem, "agent_1", Prompts())
-    prompt = encoder.prompt(View(Prompts(), problem.question, "agent_1").independent())
+    made = debates.alone(problem, seen_by("agent_1", problem.question, Prompts()))
+    prompt = encoder.prompt(seen_by("agent_1", problem.question, Prompts()).independent())
     reply = list(encoder.template.ids(problem.reply([])))
-    assert encoder(chat).ids == [*prompt, *reply, encoder.end]
+    assert encoder(made).ids == [*prompt, *reply, encoder.end]
 
 
 def test_single_problems_stay_above_a_third() -> None:

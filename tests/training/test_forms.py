@@ -3,20 +3,20 @@ import random
 import pytest
 
 from sottovoce.evaluation.arithmetic import Expression
-from sottovoce.nodes.state import Question
 from sottovoce.prompts import kinds
 from sottovoce.training import problems
-from sottovoce.training.confidence import confidence
-from sottovoce.training.forms import FORMS, Form, Posed, parts, pose, read
+from sottovoce.training.problems import FORMS, Form, Problem, pose
+from sottovoce.training.product import Question
+from sottovoce.training.schemes import confidence
 
 EXPRESSION = Expression((14, 3, 5), ("+", "*"))
 
 
-def posed(form: Form, *, claimed: int | None = None, choices: list[str] | None = None) -> Posed:
+def posed(form: Form, *, claimed: int | None = None, choices: list[str] | None = None) -> Problem:
     question = Question(question="What is 14 + 3 * 5?", kind=form)
     if choices:
         question["choices"] = choices
-    return Posed(EXPRESSION, question, claimed=claimed)
+    return Problem(EXPRESSION, question, claimed=claimed)
 
 
 @pytest.mark.parametrize(
@@ -31,9 +31,9 @@ def posed(form: Form, *, claimed: int | None = None, choices: list[str] | None =
         ),
     ],
 )
-def test_each_form_has_its_own_ending(problem: Posed, reply: str) -> None:
+def test_each_form_has_its_own_ending(problem: Problem, reply: str) -> None:
     assert problem.reply([]) == reply
-    assert parts(reply, problem.form) == (problem.working([]), problem.stated([]))
+    assert problem.parts(reply) == (problem.working([]), problem.stated([]))
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -52,8 +52,8 @@ def test_who_lacks_a_value_gives_no_answer_in_any_form(form: Form) -> None:
     rng = random.Random(form)
     problem = pose(rng, problems.split(rng, ["agent_1", "agent_2"]), form)
     assert problem.stated([]) == ("Unknown" if form == "label" else "unknown")
-    assert read(problem, problem.reply([])) is None
-    assert read(problem, problem.reply(list(problem.facts))) is not None
+    assert problem.read(problem.reply([])) is None
+    assert problem.read(problem.reply(list(problem.facts))) is not None
 
 
 @pytest.mark.parametrize("form", ["yes_no", "label"])
@@ -72,9 +72,9 @@ def test_a_slip_ends_in_one_of_the_choices() -> None:
 
 
 def test_confidence_falls_with_the_numbers_and_with_dissent_and_is_low_where_nothing_is_known() -> None:
-    small, large = (Posed(Expression((top, 3), ("+",)), Question(question="?")) for top in (20, 600))
+    small, large = (Problem(Expression((top, 3), ("+",)), Question(question="?")) for top in (20, 600))
     assert float(confidence(small, [])) > float(confidence(large, []))
     agreed, alone, opposed = (float(confidence(large, [], others)) for others in (["603"], [], ["604"]))
     assert agreed > alone > opposed
     split = problems.split(random.Random(0), ["agent_1", "agent_2"])
-    assert confidence(Posed(split.expression, split.question, split.facts), []) == "0.1"
+    assert confidence(split, []) == "0.1"

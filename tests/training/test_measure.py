@@ -1,6 +1,6 @@
 import pytest
 
-from sottovoce.training.measure import TASKS, Result, measure, sample, table
+from sottovoce.training.measure import TASKS, measure, sample, tables
 
 ROWS = [(task, name) for task, rows in TASKS.items() for name in rows]
 
@@ -22,14 +22,13 @@ def test_a_withheld_document_is_the_other_agents() -> None:
 
 
 @pytest.mark.parametrize(("name", "right"), [("nl-greedy", [True] * 3), ("echo", [False] * 3), ("mute", [False] * 3)])
-async def test_the_bundled_model_needs_the_others_message_for_split_knowledge(name: str, right: list[bool]) -> None:
-    result = await measure("split", TASKS["split"][name], 3)
-    assert result.right == result.looked_up == right
+def test_the_bundled_model_needs_the_others_message_for_split_knowledge(name: str, right: list[bool]) -> None:
+    assert measure(f"split/{name}", 3) == {"right": right, "looked_up": right}
 
 
 def test_the_table_shows_what_was_measured_with_its_tests() -> None:
-    results = {"single": Result([True, False] * 50, [False] * 100), "nl": Result([True] * 100, [False] * 100)}
-    text = table("arithmetic", results)
+    shares = {"single": [True, False] * 50, "nl": [True] * 100}
+    text = tables({f"arithmetic/{name}": {"right": right, "looked_up": []} for name, right in shares.items()})
     assert "| single, greedy | 50.0% | 40.4% to 59.6% |" in text
     assert "| debate, words, T = 0.7 | 100.0% | 96.3% to 100.0% |  | < 0.001 |  | `arithmetic/nl` |" in text
     assert "CIPHER" not in text

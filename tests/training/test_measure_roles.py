@@ -1,22 +1,24 @@
 import pytest
 
-from sottovoce.training.measure_roles import ROWS, Result, ask, read, table
+from sottovoce.training.measure import Result
+from sottovoce.training.measure_roles import ROWS, ask, read, tables
 
 
 @pytest.mark.parametrize("name", ROWS)
 def test_what_is_right_counts_as_readable_and_right(name: str) -> None:
     places = ask(name, 20)
     result = read(places, [place.right for place in places])
-    assert result.readable == result.right == [True] * 20
+    assert result["readable"] == result["right"] == [True] * 20
 
 
 def test_a_text_that_breaks_off_is_neither_readable_nor_right() -> None:
     places = ask("moderator", 20)
     result = read(places, [place.right[:40] for place in places])
-    assert result.readable == result.right == [False] * 20
+    assert result["readable"] == result["right"] == [False] * 20
 
 
 def test_the_table_tells_how_sure_right_and_wrong_answers_are() -> None:
-    result = Result([True] * 4, [True, True, False, False], [1.0, 0.9, 0.5, None])
+    right, sure = [True, True, False, False], [1.0, 0.9, 0.5, None]
+    result: Result = {"readable": [True] * 4, "right": right, "sure": sure}
     line = "| ReConcile, first answer | 100.0% | 50.0% | 15.0% to 85.0% | 0.95, 0.50 | `reconcile-first` |"
-    assert table({"reconcile-first": result}).splitlines()[-1] == line
+    assert tables({"reconcile-first": result}).splitlines()[-1] == line

@@ -1,14 +1,12 @@
-import random
 from pathlib import Path
 
 import pytest
 import torch
 
-from sottovoce.training import self_play, tokenizer
-from sottovoce.training.data import corpus
-from sottovoce.training.optimiser import orthogonal
+from sottovoce.training import debates, tokenizer
 from sottovoce.training.publish import publish
-from sottovoce.training.train import Plan, Run, Stage
+from sottovoce.training.skills import corpus
+from sottovoce.training.train import TALKS, Plan, Run, Stage
 
 TINY = Plan(hidden=32, layers=2, heads=2, mlp=64, warm_up=5, stages=(Stage("copy", 90_000, 5e-3, 0.1),))
 
@@ -76,18 +74,10 @@ def test_a_stage_learns_again_from_the_last_talks_of_another(words: Path, tmp_pa
 
 def test_self_play_is_the_same_for_the_same_weights_and_key(words: Path, tmp_path: Path) -> None:
     run = tiny(Run, words, tmp_path / "run")
-    first, again = (self_play.play(run.model, run.encoder, 4, "key") for _ in range(2))
+    first, again = (debates.played(run.model, run.tokenizer, 4, "key") for _ in range(2))
     assert first == again
     assert all(set(said) == set(talk.agents) for talk in first for said in talk.said)
-    assert [talk.from_dict(talk.to_dict()) for talk in first] == first
-
-
-def test_a_reply_does_not_depend_on_what_runs_beside_it(words: Path, tmp_path: Path) -> None:
-    run = tiny(Run, words, tmp_path / "run")
-    prompts = [random.Random(i).choices(range(3, 300), k=5 + 4 * i) for i in range(4)]
-    together = self_play.reply(run.model, prompts, run.encoder.end, "key", temperature=0.0)
-    apart = [self_play.reply(run.model, [prompt], run.encoder.end, "key", temperature=0.0)[0] for prompt in prompts]
-    assert together == apart
+    assert TALKS.validate_json(TALKS.dump_json(first)) == first
 
 
 def test_what_is_published_is_what_was_trained(words: Path, tmp_path: Path) -> None:
@@ -100,9 +90,3 @@ def test_what_is_published_is_what_was_trained(words: Path, tmp_path: Path) -> N
     assert loaded.sampling.temperature == 0.7
     for left, right in zip(run.model.parameters(), loaded.model.parameters(), strict=True):
         assert torch.equal(left.bfloat16().float(), right)
-
-
-@pytest.mark.parametrize("shape", [(3, 16, 16), (2, 48, 16), (2, 16, 48)])
-def test_muon_makes_matrices_nearly_orthogonal(shape: tuple[int, int, int]) -> None:
-    values = torch.linalg.svdvals(orthogonal(torch.randn(shape, generator=torch.Generator().manual_seed(0))))
-    assert 0.3 < values.min() and values.max() < 1.3

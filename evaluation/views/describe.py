@@ -1,0 +1,94 @@
+"""A message in words: who made it, what it carried, what is to be known of it. Views and Markdown share them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from sottovoce.channels.message import Message, latest
+from sottovoce.errors import PayloadError
+from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.models.engine.memory import amount
+
+SOURCES = {"hosted": "hosted model"}  # others are called what they are
+
+Shade = tuple[str, float | None]
+"""A piece of text, and the entropy (nats) of the distribution it was drawn from, where known."""
+
+
+def shades(message: Message) -> Iterator[Shade]:
+    """A message's text in pieces, one a token, each with the uncertainty it was spoken with.
+
+    One piece without an entropy where there is no payload, or the text was edited since. Tokens may share a
+    character; each character is given once, to the first of them.
+    """
+    at = 0
+    try:
+        payload = message.latent.load() if message.latent else None
+    except PayloadError:  # a moved run; its words can still be read
+        payload = None
+    if payload is not None and "entropy" in payload.tensors:
+        for (start, end), entropy in zip(payload.spans, payload.tensors["entropy"].tolist(), strict=True):
+            yield message.text[at:start], None
+            yield message.text[max(at, start) : end], entropy
+            at = max(at, end)
+    yield message.text[at:], None
+
+
+def speaker(message: Message) -> str:
+    """Who says it: agent, act where it is a summary, and source where it is no local model."""
+    agent = one_line(message.agent)
+    name = f"{agent} sums up" if message.act == "summarise" else agent
+    return name if message.source == "model" else f"{name} ({SOURCES.get(message.source, message.source)})"
+
+
+def carried(message: Message) -> str:
+    """Kind and size of what the message carried besides its words: "cipher: 57 rows x 128, float32, 74 kB"."""
+    ref = message.payload
+    if ref is None or ref.hidden is None:
+        return "words"
+    if ref.layers:
+        layers = f"{counted(len(ref.layers), 'layer')} ({', '.join(map(str, ref.layers))})"
+        shape = f"{counted(ref.tokens, 'token')} × {layers} × {ref.hidden}"
+    else:
+        shape = f"{counted(ref.tokens, 'row')} × {ref.hidden}"
+    edited = "" if message.latent else "; edited since, heard in words"
+    return f"{ref.protocol}: {shape}, {ref.dtype}, {amount(ref.nbytes)}{edited}"
+
+
+def footer(message: Message) -> str:
+    """What stands under a message: what it carried, how it was spoken, and what to know of it."""
+    stats = message.stats
+    facts = [carried(message)]
+    if "temperature" in stats:
+        facts.append(f"temperature {stats['temperature']:.4g}")
+    if "tokens_out" in stats:
+        facts.append(counted(int(stats["tokens_out"]), "token"))
+    if "mean_entropy" in stats:
+        facts.append(f"entropy {stats['mean_entropy']:.2f} nats")
+    return " · ".join([*facts, *map(one_line, message.notes)])
+
+
+def last_attempts(messages: Sequence[Message]) -> list[Message]:
+    """Of each act the latest attempt, in the board's order, with the notes of the attempt before it."""
+    return [_with_notes_before(message, messages) for message in latest(messages)]
+
+
+def cost(run: Run) -> str:
+    """What the run took."""
+    took = run.cost
+    read, written = counted(took.tokens_in, "token"), counted(took.tokens_out, "token")
+    return f"{counted(took.calls, 'call')}, {read} read, {written} written, {run.seconds:.1f} s"
+
+
+def undecided(run: Run) -> str:
+    """How a run ended without a decision."""
+    return f"none: the run is {run.status}" + (f" ({one_line(run.error)})" if run.error else "")
+
+
+def _with_notes_before(message: Message, messages: Sequence[Message]) -> Message:
+    here = [each for each in messages if each.place[:-1] == message.place[:-1] and each.attempt < message.attempt]
+    notes = "; ".join(note for each in here for note in each.notes)
+    which = "first attempt" if message.attempt == 1 else "earlier attempts"
+    return replace(message, notes=(f"{which}: {notes}", *message.notes)) if notes else message

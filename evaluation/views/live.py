@@ -1,0 +1,99 @@
+"""The transcript while it streams: what is over is printed for good, the rest stays in motion."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.panel import Panel
+from rich.spinner import Spinner
+from rich.text import Text
+
+from sottovoce.channels.message import Message, Place
+from sottovoce.evaluation.runs.events import Event, Opened, Speaking, Spoke
+from sottovoce.evaluation.runs.record import Run, ordered
+from sottovoce.evaluation.views import describe, transcript
+from sottovoce.evaluation.views.parts import Part, of_run
+from sottovoce.evaluation.views.printable import harmless
+
+PER_SECOND = 8  # redraws
+AROUND = 8  # lines of the terminal that are not a panel's text
+
+
+class LiveTranscript:
+    """Observes a run on a terminal; a context manager, since the cursor must come back whatever happens."""
+
+    def __init__(self, console: Console, waiting: str) -> None:
+        """`waiting` is shown until the agents begin."""
+        self._console, self._waiting = console, Spinner("dots", Text(waiting, style="dim"))
+        self._run: Run | None = None
+        self._speaking: dict[tuple[object, ...], Message] = {}
+        self._panels: dict[Place, Panel] = {}
+        self._printed = 0  # parts
+        self._live = Live(get_renderable=self._now, console=console, refresh_per_second=PER_SECOND, transient=True)
+
+    def __enter__(self) -> LiveTranscript:
+        self._live.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._speaking = {}
+        self._print(all_of_it=True)
+        self._live.stop()
+
+    def observe(self, run: Run, event: Event) -> None:
+        """Take in an event; a part is printed when one begins before which all is over."""
+        self._run = run
+        match event:
+            case Opened():
+                self._console.print(transcript.opening(run))
+            case Speaking(message):
+                begins = message.place[:-1] not in self._speaking
+                self._speaking = {**self._speaking, message.place[:-1]: message}
+                if not begins:
+                    return
+            case Spoke(message):
+                self._speaking = {at: each for at, each in self._speaking.items() if at != message.place[:-1]}
+        self._print(all_of_it=run.decision is not None)
+
+    def _parts(self) -> list[Part]:
+        """All there is, with what is being said."""
+        if self._run is None:
+            return []
+        messages = ordered([*self._run.messages, *self._speaking.values()])
+        return list(of_run(self._run.model_copy(update={"messages": messages})))
+
+    def _print(self, *, all_of_it: bool) -> None:
+        parts, begin = self._parts(), self._printed
+        opens = [number for number, part in enumerate(parts) if part.opens]
+        self._printed = max(begin, len(parts) if all_of_it else max(opens, default=0))
+        for part in parts[begin : self._printed]:
+            self._console.print(self._shown(part))
+
+    def _now(self) -> RenderableType:
+        """What is in motion. Called from rich's thread too: it reads each attribute once."""
+        moving = self._parts()[self._printed :]
+        return Group(*map(self._shown, moving)) if moving else self._waiting
+
+    def _shown(self, part: Part) -> RenderableType:
+        width = transcript.width_of(self._console, len(part.messages))
+        return transcript.part(self._console, part, [self._panel(each, width) for each in part.messages])
+
+    def _panel(self, message: Message, width: int) -> Panel:
+        """A finished message's is made once: tokens are shaded by what the payload holds."""
+        speaking = self._speaking.get(message.place[:-1])
+        if speaking is not None and speaking.place == message.place:
+            return self._unfinished(message, width)
+        if message.place not in self._panels:
+            self._panels[message.place] = transcript.panel(message)
+        return self._panels[message.place]
+
+    def _unfinished(self, message: Message, width: int) -> Panel:
+        """The end of a long text, so that what is new stays in sight."""
+        lines = Text(harmless(message.text)).wrap(self._console, width - 4)
+        again = ", asked again" if message.attempt else ""
+        shown = Text("\n").join(lines[-max(self._console.height - AROUND, 3) :])
+        return transcript.titled(f"{describe.speaker(message)}{again} …", shown)

@@ -1,0 +1,29 @@
+"""Texts and numbers for a reader; texts of models are data that must not reach a terminal as commands."""
+
+from __future__ import annotations
+
+import unicodedata
+
+BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f"  # reorder what stands around them
+UNSAFE = {"Cc", "Cs", "Zl", "Zp"}  # controls, lone surrogates, line and paragraph separators
+
+
+def harmless(text: str) -> str:
+    """A text that cannot move a cursor: control characters as escapes; line breaks stay, tabs are spaces."""
+    return "".join(map(_letter, text.replace("\r\n", "\n").expandtabs(4)))
+
+
+def one_line(text: str) -> str:
+    """A harmless text on one line."""
+    return harmless(" ".join(text.split("\n")))
+
+
+def counted(n: int, noun: str) -> str:
+    """A number with its noun: "1 row", "2 rows"."""
+    return f"{n} {noun}" if n == 1 else f"{n:,} {noun}s"
+
+
+def _letter(letter: str) -> str:
+    if letter == "\n" or (unicodedata.category(letter) not in UNSAFE and letter not in BIDI):
+        return letter
+    return f"\\x{ord(letter):02x}" if ord(letter) < 256 else f"\\u{ord(letter):04x}"

@@ -1,0 +1,80 @@
+"""Votes and decisions in words: who holds which answer, how sure, what tied, who decided."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.views.printable import one_line
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.state import Decision, Vote
+from sottovoce.nodes.tally import Viewpoint, abstaining, viewpoints
+
+RAW = 80  # characters of an unreadable answer's end
+
+
+def count(round: int, votes: Sequence[Vote], question: Question) -> list[str]:
+    """The votes of a round by answer: in one line, or a line for each answer where votes have weights."""
+    found = sorted(viewpoints(votes, question), key=lambda view: (-view.weight, view.order))
+    weighed = any("weight" in cast for cast in votes)
+    held = [_held(view, weighed=weighed) for view in found]
+    if silent := abstaining(votes):
+        held.append(f"{'abstains' if len(silent) == 1 else 'abstain'}: {', '.join(silent)}")
+    head = f"Vote after round {round + 1}:"
+    lines = [head, *(f"  {line}" for line in held)] if weighed else [f"{head} {', '.join(held)}"]
+    return list(map(one_line, lines))
+
+
+def answer(decision: Decision) -> str:
+    """What was decided."""
+    return "no answer" if decision["answer"] is None else one_line(decision["answer"])
+
+
+def why(decision: Decision) -> str:
+    """The rule that decided, and what it saw."""
+    return f"by {decision['rule']}: {one_line(decision['why'])}"
+
+
+def support(run: Run, decision: Decision) -> list[str]:
+    """What stands under a decision, one line each: answers that tied, what another rule says, each agent's vote."""
+    lines = []
+    if "tied" in decision:
+        decider = f"the {decision['by']}" if "by" in decision else "the first to speak"
+        lines.append(f"tied: {' and '.join(decision['tied'])}; decided by {decider}")
+    for rule, other in decision.get("beside", {}).items():
+        if other != decision["answer"]:
+            lines.append(f"by {rule} it would be {'no answer' if other is None else other}")
+    lines += [f"{cast['agent']}: {vote(run, cast)}" for cast in decision["votes"]]
+    return list(map(one_line, lines))
+
+
+def vote(run: Run, cast: Vote) -> str:
+    """One agent's vote at the end: what was read and how sure, or that it abstained and what it said."""
+    if cast["answer"] is not None:
+        return cast["answer"] + _sureness(cast) + ("" if cast["counts"] else " (does not count)")
+    message = run.said(cast["agent"])
+    raw = one_line(message.whole.strip()) if message else ""
+    return f"abstains; nothing could be read from: {raw if len(raw) <= RAW else '… ' + raw[-RAW:]}"
+
+
+def verdict(run: Run) -> str | None:
+    """How good the decision was, where the right answer is known."""
+    target, decision = run.question.get("target"), run.decision
+    if decision is None or decision["score"] is None or target is None:
+        return None
+    if decision["rule"] == "average":
+        return f"score {decision['score']:.2f}: share of agents that say {one_line(target)}"
+    return f"{'right' if decision['score'] == 1 else 'wrong'}: the answer is {one_line(target)}"
+
+
+def _held(view: Viewpoint, *, weighed: bool) -> str:
+    """An answer and its holders: "22 ×2 (agent_1, agent_3)"."""
+    holders = ", ".join(f"{cast['agent']}{_sureness(cast)}" for cast in view.votes)
+    answer = f"{view.answer} ×{len(view.votes)}"
+    return f"{answer}, weight {view.weight:g}: {holders}" if weighed else f"{answer} ({holders})"
+
+
+def _sureness(cast: Vote) -> str:
+    named = [f"{name} {cast[name]:g}" for name in ("confidence", "weight") if name in cast]
+    named += [cast["note"]] if "note" in cast else []
+    return f" ({', '.join(named)})" if named else ""

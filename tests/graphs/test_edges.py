@@ -1,0 +1,280 @@
+"""Debates between models of different kinds: which edges carry what, what is refused, what is noted."""
+
+from __future__ import annotations
+
+import copy
+from functools import cache
+from typing import Any
+
+import pytest
+from langgraph.graph.state import CompiledStateGraph
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import ContextOverflow, ModelError, ProtocolError, UsageError
+from sottovoce.models import LoadedModel, Request, Rows, assemble
+from sottovoce.nodes.context import Contexts
+from sottovoce.nodes.settings import Debate
+from tests.graphs.support import board, calls, debating, held
+from tests.support import tiny_model, tiny_tokenizer
+
+
+@cache
+def loaded(name: str, **config: Any) -> LoadedModel:
+    """Models that differ in weights (`config` in shape), over one vocabulary; greedy, they never say nothing."""
+    model = tiny_model(seed=len(name), max_position_embeddings=4096, **config)
+    model.get_output_embeddings().weight.data[[0, 2]] = 0  # its end-of-sequence ids, never the largest logit
+    return assemble(name, model, tiny_tokenizer())
+
+
+@cache
+def stranger() -> LoadedModel:
+    """A model with a vocabulary of its own."""
+    tokenizer = copy.deepcopy(tiny_tokenizer())
+    tokenizer.add_tokens(["zebra"])
+    return assemble("stranger", tiny_model(seed=9, vocab_size=400, max_position_embeddings=4096), tokenizer)
+
+
+class Recording(HookedChatModel):
+    """Keeps the requests that it made."""
+
+    requests: list[Any] = []  # noqa: RUF012  # a pydantic field, copied for each model
+
+    def request(self, *args: Any, **kwargs: Any) -> Request:
+        request = super().request(*args, **kwargs)
+        self.requests.append(request)
+        return request
+
+    def rows(self) -> list[tuple[int, int]]:
+        """Shapes of the latent pieces that it heard."""
+        pieces = [piece for each in self.requests for piece in each.prompt if isinstance(piece, Rows)]
+        return [(len(piece), piece.rows.shape[-1]) for piece in pieces]
+
+    def edits(self) -> int:
+        """How many changes of hidden states it heard."""
+        return sum(len(each.edits) for each in self.requests)
+
+
+def agents(protocol: str, store: PayloadStore, *loaded_models: LoadedModel, **options: Any) -> dict[str, Recording]:
+    greedy: Any = {"protocol": protocol, "store": store, "temperature": 0.0, "max_tokens": 5, "options": options}
+    return {f"agent_{i + 1}": Recording(preloaded=loaded, **greedy) for i, loaded in enumerate(loaded_models)}
+
+
+# Hosted models
+
+
+@pytest.mark.parametrize("protocol", ["cipher", "sde"])
+def test_edges_of_a_hosted_model_go_in_words_and_the_run_says_so(protocol: str, store: PayloadStore) -> None:
+    local = agents(protocol, store, loaded("a"), loaded("a"))
+    hosted = ScriptedChatModel(["The answer is 22."] * 3, hooked=False)
+    state = held(debating({**local, "agent_3": hosted}, agents=3, rounds=2))
+    assert state["notes"] == [
+        "agent_3 hears agent_1 in words: one of them is a hosted model",
+        "agent_3 hears agent_2 in words: one of them is a hosted model",
+        "agent_1 hears agent_3 in words: one of them is a hosted model",
+        "agent_2 hears agent_3 in words: one of them is a hosted model",
+    ]
+    said = {(message.round, message.agent): message for message in board(state)}
+    assert [said[0, name].source for name in ("agent_1", "agent_2", "agent_3")] == ["model", "model", "hosted"]
+    assert said[0, "agent_3"].payload is None
+    (turn,) = calls(hosted, "agent_3")[1].turns[-1].parts
+    assert isinstance(turn, str) and said[0, "agent_1"].text in turn and said[0, "agent_2"].text in turn
+    latent = local["agent_1"].rows() if protocol == "cipher" else range(local["agent_1"].edits())
+    assert len(latent) == (2 if protocol == "cipher" else 1)  # the other's message; cipher reads its own rows too
+
+
+def test_a_hosted_model_beside_one_that_speaks_in_words_needs_no_note(store: PayloadStore) -> None:
+    hosted = ScriptedChatModel(["The answer is 22."], hooked=False)
+    state = held(debating({**agents("nl", store, loaded("a")), "agent_2": hosted}, rounds=1))
+    assert state["notes"] == []
+
+
+def test_under_a_latent_protocol_the_warmest_hosted_model_never_decides(store: PayloadStore) -> None:
+    hosted = ScriptedChatModel(["The answer is 22."], hooked=False)
+    state = held(debating({"agent_1": hosted, "agent_2": agents("cipher", store, loaded("a"))["agent_1"]}, rounds=1))
+    assert state["decision"]["why"].startswith("agent_2 has the lowest temperature")
+
+
+# Two models
+
+
+def test_sde_between_two_models_is_refused_by_name_before_anybody_speaks(store: PayloadStore) -> None:
+    models = agents("sde", store, loaded("a"), loaded("bb"))
+    with pytest.raises(ProtocolError, match="sde needs one model on both sides, but 'a' and 'bb' have different"):
+        held(debating(models, rounds=2))
+    assert not models["agent_1"].requests
+
+
+def test_sde_between_two_models_may_fall_back_to_words_edge_by_edge(store: PayloadStore) -> None:
+    models = agents("sde", store, loaded("a"), loaded("bb"), loaded("a"))
+    state = held(debating(models, agents=3, rounds=2, fallback="nl"))
+    assert [note.split(":")[0] for note in state["notes"]] == [
+        "agent_2 hears agent_1 in words",
+        "agent_1 hears agent_2 in words",
+        "agent_3 hears agent_2 in words",
+        "agent_2 hears agent_3 in words",
+    ]
+    assert [model.edits() for model in models.values()] == [1, 0, 1]
+
+
+def test_sde_between_models_of_equal_shape_may_be_allowed_and_is_noted(store: PayloadStore) -> None:
+    models = agents("sde", store, loaded("a"), loaded("bb"), allow_other_weights=True)
+    state = held(debating(models, rounds=2))
+    assert [model.edits() for model in models.values()] == [1, 1]
+    assert state["notes"] == [
+        "agent_2 hears agent_1 by sde between other weights, which is outside the paper",
+        "agent_1 hears agent_2 by sde between other weights, which is outside the paper",
+    ]
+
+
+def test_cipher_between_models_of_one_vocabulary_carries_rows_in_the_hearer_s_table(store: PayloadStore) -> None:
+    models = agents("cipher", store, loaded("a"), loaded("wide", hidden_size=64))
+    state = held(debating(models, rounds=2))
+    assert state["notes"] == []
+    first, second = (message for message in board(state) if message.round == 0)
+    assert first.payload and second.payload
+    for name, heard_from, own in (("agent_1", second, first), ("agent_2", first, second)):
+        table = models[name].loaded.table
+        assert heard_from.payload is not None and own.payload is not None
+        sent = heard_from.payload.load(store).rows(table.key)
+        assert sent is not None and sent.shape == (heard_from.payload.tokens, table.width)
+        pieces = [piece for piece in models[name].requests[1].prompt if isinstance(piece, Rows)]
+        assert [tuple(piece.rows.shape) for piece in pieces] == [
+            (own.payload.tokens, table.width),
+            (heard_from.payload.tokens, table.width),
+        ]
+        assert pieces[1].rows.equal(sent)
+
+
+def test_cipher_across_vocabularies_is_refused_by_name_or_goes_in_words(store: PayloadStore) -> None:
+    models = agents("cipher", store, loaded("a"), stranger())
+    with pytest.raises(ProtocolError, match=r"cipher needs one vocabulary, but 'a' .* and 'stranger' .*--fallback nl"):
+        held(debating(models, rounds=2))
+    assert not models["agent_1"].requests
+    state = held(debating(models, rounds=2, fallback="nl"))
+    assert len(state["notes"]) == 2
+    assert [len(model.rows()) for model in models.values()] == [1, 1]  # each its own message alone
+
+
+def test_agents_that_speak_by_different_protocols_are_noted(store: PayloadStore) -> None:
+    models = {
+        "agent_1": agents("cipher", store, loaded("a"))["agent_1"],
+        "agent_2": agents("sde", store, loaded("a"))["agent_1"],
+    }
+    state = held(debating(models, rounds=2))
+    assert [note.split(":")[0] for note in state["notes"]] == [
+        "agent_2 hears agent_1 in words",
+        "agent_1 hears agent_2 in words",
+    ]
+
+
+# Models named by the settings
+
+
+def test_cipher_s_agents_speak_at_parts_of_the_model_s_default_temperature(folder: str, store: PayloadStore) -> None:
+    graph = debating(protocol="cipher", model=[folder], agents=4, rounds=2, max_tokens=3, store=store)
+    state = held(graph)
+    found = {(message.round, message.agent): message.stats["temperature"] for message in board(state)}
+    assert [found[r, f"agent_{i}"] for r in (0, 1) for i in (1, 2, 3, 4)] == [0.25, 0.5, 0.75, 1.0] * 2
+    assert state["decision"]["why"].startswith("agent_1 has the lowest temperature")
+
+
+@pytest.mark.parametrize("protocol", ["nl", "sde", "hidden"])
+def test_the_other_protocols_take_the_model_s_default(protocol: Any, folder: str, store: PayloadStore) -> None:
+    state = held(debating(protocol=protocol, model=[folder], rounds=1, max_tokens=3, store=store))
+    assert [message.stats["temperature"] for message in board(state)] == [1.0, 1.0]
+    assert state["decision"]["rule"] == "majority"
+
+
+def test_a_temperature_that_was_set_goes_before_the_protocol_s(folder: str, store: PayloadStore) -> None:
+    graph = debating(protocol="cipher", model=[folder], temperature=[0.9, 0.2], rounds=1, max_tokens=3, store=store)
+    state = held(graph)
+    assert [message.stats["temperature"] for message in board(state)] == [0.9, 0.2]
+    assert state["decision"]["why"].startswith("agent_2")
+
+
+@pytest.mark.parametrize(
+    ("settings", "error", "expected"),
+    [
+        ({"model": ["no/such/place/at/all"]}, ModelError, "unknown model 'no/such/place/at/all'"),
+        ({"layers": [7]}, UsageError, "layer 7 is out of range"),
+        ({"protocol": "cipher", "layers": [1]}, UsageError, "protocol 'cipher' has no option 'layers'"),
+        ({"protocol": "cipher", "threshold": 0.5}, UsageError, "threshold but no criterion"),
+        ({"prompts": "/no/such/pack"}, UsageError, "prompt pack '/no/such/pack' is no folder"),
+    ],
+)
+def test_settings_that_no_model_can_follow_are_refused(
+    settings: dict[str, Any], error: type[Exception], expected: str, folder: str, store: PayloadStore
+) -> None:
+    with pytest.raises(error, match=expected):
+        held(debating(store=store, **{"protocol": "sde", "model": [folder], "max_tokens": 3, **settings}))
+    assert not store.root.exists()
+
+
+def test_given_models_and_a_protocol_that_is_not_theirs_contradict_each_other(store: PayloadStore) -> None:
+    with pytest.raises(UsageError, match="protocol"):
+        held(debating(agents("sde", store, loaded("a"), loaded("a")), protocol="cipher", rounds=1))
+
+
+def test_the_state_names_the_protocol_that_is_spoken(store: PayloadStore) -> None:
+    state = held(debating(agents("sde", store, loaded("a"), loaded("a")), rounds=1))
+    assert state["settings"]["protocol"] == "sde"
+
+
+async def test_tokens_stream_out_of_the_graph_with_their_agent(folder: str, store: PayloadStore) -> None:
+    graph: CompiledStateGraph[Any, Any, Any, Any] = debating(
+        protocol="cipher", model=[folder], rounds=2, max_tokens=5, store=store
+    )
+    streamed: dict[tuple[str, int], str] = {}
+    written: dict[tuple[str, int], str] = {}
+    item: Any  # Any: the stream's items have no type of their own
+    async for kind, item in graph.astream({"question": "What is 1 + 1?"}, stream_mode=["messages", "updates"]):
+        if kind == "messages":
+            key = item[1]["agent"], item[1]["round"]
+            streamed[key] = streamed.get(key, "") + item[0].text
+        else:
+            messages = [message for update in item.values() for message in (update or {}).get("board", [])]
+            written |= {(message["agent"], message["round"]): message["text"] for message in messages}
+    assert len(written) == 4
+    assert streamed == written
+
+
+def test_given_models_keep_their_payloads_in_the_run_s_store(store: PayloadStore) -> None:
+    model = HookedChatModel(preloaded=loaded("a"), protocol="sde", max_tokens=6)
+    (first, *_) = board(held(debating(model, store=store, rounds=1)))
+    assert first.payload and store.get(first.payload.sha256) is not None
+
+
+def test_a_context_that_does_not_fit_is_one_line(store: PayloadStore) -> None:
+    graph = debating(ScriptedChatModel(["1"] * 9), rounds=1)
+    with pytest.raises(UsageError, match=r"^rounds is 0: expected greater than or equal to 1$"):
+        graph.invoke({"question": "2 + 2?"}, context={"rounds": 0})
+
+
+def test_settings_that_make_a_model_are_refused_beside_given_ones() -> None:
+    with pytest.raises(
+        UsageError, match="the setting 'max_tokens' is the models' own, and this graph was given models"
+    ):
+        held(debating(ScriptedChatModel(["1"] * 9), max_tokens=6))
+
+
+def test_options_of_engine_and_template_reach_every_agent(folder: str) -> None:
+    settings = Debate(model=[folder], agents=3, exact=True, memory=[64_000_000], thinking=False)
+    run = Contexts(Debate, settings).of({"settings": settings.model_dump(mode="json")})  # type: ignore[typeddict-item]  # no more is read
+    for model in run.models.values():
+        assert isinstance(model, HookedChatModel)
+        assert (model.exact, model.memory, model.thinking) == (True, 64_000_000, False)
+
+
+def test_choices_are_lettered_for_whoever_reads_them() -> None:
+    model = ScriptedChatModel(["The answer is (B)."] * 2)
+    state = held(debating(model, rounds=1), kind="option", choices=["red", "(B) blue"])
+    assert "(A) red\n(B) blue\n" in model.asked[0].text
+    assert state["decision"]["answer"] == "B"
+
+
+def test_a_prompt_that_is_too_long_names_the_agent_whose_it_was(store: PayloadStore) -> None:
+    model = HookedChatModel(preloaded=loaded("a"), max_tokens=100_000, store=store)
+    with pytest.raises(ContextOverflow, match=r"^agent_[12]: the prompt has \d+ tokens and the reply may take 100000"):
+        held(debating(model, store=store, rounds=1))

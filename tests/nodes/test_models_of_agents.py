@@ -1,0 +1,84 @@
+"""Each agent's model, device, dtype, memory and protocol options come from settings: no Python is needed."""
+
+from __future__ import annotations
+
+import pytest
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.errors import UsageError
+from sottovoce.nodes.context import made_from
+from sottovoce.nodes.settings import CMD, MAD, Debate, Settings
+
+
+def hooked(settings: Settings) -> dict[str, HookedChatModel]:
+    """Everybody's model as the settings make it; nothing is loaded."""
+    made = {name: made_from(settings, name) for name in settings.names()}
+    return {name: model for name, model in made.items() if isinstance(model, HookedChatModel)}
+
+
+def test_three_models_on_two_devices_need_no_python() -> None:
+    settings = Debate(
+        agents=3,
+        model=["one", "two", "three"],
+        device=["cuda:0", "cuda:0", "cuda:1"],
+        dtype=["bfloat16"],
+        memory=["20GB", "10GB", 40_000_000_000],  # type: ignore[list-item]  # as a file has them
+    )
+    found = [(each.model, each.device, each.dtype, each.memory) for each in hooked(settings).values()]
+    assert found == [
+        ("one", "cuda:0", "bfloat16", 20_000_000_000),
+        ("two", "cuda:0", "bfloat16", 10_000_000_000),
+        ("three", "cuda:1", "bfloat16", 40_000_000_000),
+    ]
+
+
+def test_one_value_goes_to_all_and_none_leaves_the_default() -> None:
+    for each in hooked(Debate(device=["cpu"])).values():
+        assert (each.device, each.dtype, each.memory) == ("cpu", "auto", None)
+
+
+def test_those_who_do_not_discuss_take_the_first_agent_s() -> None:
+    models = hooked(MAD(model=["one", "two"], device=["cpu", "mps"]))
+    assert [(each.model, each.device) for each in models.values()] == [
+        ("one", "cpu"),
+        ("two", "mps"),
+        ("one", "cpu"),
+        ("one", "cpu"),
+    ]
+
+
+def test_options_of_the_protocol_may_be_one_agent_s_own() -> None:
+    settings = Debate(protocol="sde", layers=[3], option={"agent_2.layers": [1, 2], "inject": "all"})  # type: ignore[arg-type]
+    first, second = (model.channel.options for model in hooked(settings).values())
+    assert (first.layers, first.inject) == ((3,), "all")  # type: ignore[attr-defined]
+    assert (second.layers, second.inject) == ((1, 2), "all")  # type: ignore[attr-defined]
+
+
+def test_options_may_come_as_a_command_line_has_them() -> None:
+    settings = Debate.model_validate({"protocol": "cipher", "option": ["partial=max", "agent_1.threshold=0.5"]})
+    assert settings.option == {"partial": "max", "agent_1.threshold": 0.5}
+    assert settings.options("agent_1") == {"partial": "max", "threshold": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("values", "line"),
+    [
+        ({"device": ["cpu", "cpu", "cpu"]}, "device has 3 values for 2 agents; give one for all, or one each"),
+        ({"memory": ["20 parsecs"]}, "memory.0 is '20 parsecs'"),
+        ({"dtype": ["int3"]}, "dtype.0 is 'int3': expected"),
+        (
+            {"option": {"agent_7.layers": [1]}},
+            "unknown agent among the options: 'agent_7'; choose from: agent_1, agent_2",
+        ),
+        ({"protocol": "cypher"}, "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
+    ],
+)
+def test_what_does_not_fit_is_one_line(values: dict[str, object], line: str) -> None:
+    with pytest.raises(UsageError) as error:
+        Debate.model_validate(values)
+    assert str(error.value).startswith(line) and "\n" not in str(error.value)
+
+
+def test_an_option_that_the_protocol_does_not_have_is_refused() -> None:
+    with pytest.raises(UsageError, match="protocol 'nl' has no option 'layers'; it has: compat"):
+        _ = hooked(CMD(layers=[2]))["agent_1"].channel  # type: ignore[arg-type]

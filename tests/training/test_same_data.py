@@ -1,0 +1,75 @@
+"""The data of a run are the same for the same seed: digests of what each skill, stage and row gave at first."""
+
+import hashlib
+import json
+import random
+from pathlib import Path
+
+import pytest
+
+from sottovoce.models import BUNDLED_FOLDER
+from sottovoce.prompts.render import Prompts
+from sottovoce.training import debates, problems, tokenizer
+from sottovoce.training.data import Encoder
+from sottovoce.training.debates import Talk
+from sottovoce.training.measure import TASKS, sample
+from sottovoce.training.measure_roles import ROWS, ask
+from sottovoce.training.skills import DIETS, SKILLS
+from sottovoce.training.sources import Source
+from sottovoce.training.train import chunks_of
+
+DIGESTS: dict[str, str] = json.loads((Path(__file__).parent / "digests.json").read_text(encoding="utf-8"))
+MADE = 20
+"""Chats, questions or places of each digest."""
+
+
+def digest(data: object) -> str:
+    return hashlib.sha256(json.dumps(data).encode()).hexdigest()[:16]
+
+
+@pytest.fixture(scope="module")
+def encoder() -> Encoder:
+    return Encoder(tokenizer.load(BUNDLED_FOLDER))
+
+
+@pytest.fixture(scope="module")
+def talks() -> list[Talk]:
+    rng = random.Random(0)
+    asked = [problems.plain(rng), problems.split(rng, debates.names(3))]
+    return [debates.imagined(rng, problem, debates.names(3), 2, 0.4) for problem in asked]
+
+
+@pytest.mark.parametrize("skill", SKILLS)
+def test_a_skill_makes_the_same_chats(skill: str, encoder: Encoder, talks: list[Talk]) -> None:
+    rng, source = random.Random(skill), Source(Prompts(), problems.HARDER, talks)
+    encoded = [encoder(SKILLS[skill][0](rng, source)) for _ in range(MADE)]
+    assert digest([[chat.ids, chat.learnt] for chat in encoded]) == DIGESTS[f"skill/{skill}"]
+
+
+@pytest.mark.parametrize("stage", DIETS)
+def test_a_stage_makes_the_same_batches(stage: str, encoder: Encoder, talks: list[Talk]) -> None:
+    chunk = chunks_of(0, stage, encoder, talks if stage in ("discussion", "roles") else [])[0]
+    batches = [[b.ids.tolist(), b.positions.tolist(), b.targets.tolist(), b.tokens] for b in chunk]
+    assert digest(batches) == DIGESTS[f"stage/{stage}"]
+
+
+def test_self_play_asks_the_same(encoder: Encoder) -> None:
+    rng, prompts = random.Random("play"), Prompts()
+    opened = [debates.opened(rng) for _ in range(100)]
+    asked = [[encoder.prompt(debates.turns(talk, agent, prompts)) for agent in talk.agents] for talk in opened]
+    assert digest(asked) == DIGESTS["self_play"]
+
+
+def test_rows_of_whole_discussions_ask_the_same_questions() -> None:
+    rows = {f"measure/{task}/{name}": (task, row) for task, rows in TASKS.items() for name, row in rows.items()}
+    expected = {name: digest for name, digest in DIGESTS.items() if name.startswith("measure/")}
+    assert {name: digest(sample(task, row, MADE)) for name, (task, row) in rows.items()} == expected
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_rows_of_single_replies_have_the_same_places(name: str) -> None:
+    asked = [
+        [[(turn.role, turn.text) for turn in chat.place.turns], chat.right, chat.place.form, len(chat.lessons)]
+        for chat in ask(name, MADE)
+    ]
+    assert digest(asked) == DIGESTS[f"measure_roles/{name}"]
