@@ -38,26 +38,16 @@ class Speaking:
 
 
 @dataclass(frozen=True)
-class Spoke:
-    """A message is finished, and on the board."""
-
-    message: Message
-
-
-@dataclass(frozen=True)
-class Withdrawn(Spoke):
-    """A message is on the board for the record alone: a watch held it back, and its last note says why."""
-
-
-@dataclass(frozen=True)
 class Decided:
     """The discussion ended."""
 
     decision: Decision
 
 
-Event = Opened | Speaking | Spoke | Count | Level | Reset | Decided
-"""Votes that were counted, groups that were made and resets are events as they are recorded."""
+Event = Opened | Speaking | Message | Count | Level | Reset | Decided
+"""What is on the board, votes that were counted, groups that were made and resets are events as they are recorded.
+
+A message that a watch held back comes too, for the record alone: its last note begins with WITHDRAWN."""
 
 
 class _Now:
@@ -107,10 +97,9 @@ def _events(update: Update, now: _Now) -> Iterator[Event]:
         yield Reset(cut=update["epochs"][-1], why=now.why)
     elif "votes" in update:
         yield Count(epoch=now.epoch, round=now.round, votes=update["votes"])
-    held_back = any(entry and "next" in entry for entry in update.get("pending", {}).values())
     for message in map(Message.from_dict, update.get("board", [])):
-        if held_back:
+        if message.notes and message.notes[-1].startswith(WITHDRAWN):
             now.why = message.notes[-1].removeprefix(WITHDRAWN)
-        yield Withdrawn(message) if held_back else Spoke(message)
+        yield message
     if "decision" in update:
         yield Decided(update["decision"])

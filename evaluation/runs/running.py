@@ -18,7 +18,7 @@ from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, RecordError, SottovoceError, UsageError
-from sottovoce.evaluation.runs.events import Decided, Event, Opened, Spoke, events
+from sottovoce.evaluation.runs.events import Decided, Event, Opened, events
 from sottovoce.evaluation.runs.files import PAYLOADS
 from sottovoce.evaluation.runs.record import Count, Level, ModelOf, Reset, Run, ordered, save
 from sottovoce.graphs import scheme
@@ -97,9 +97,9 @@ def _take(run: Run, event: Event) -> bool:
     match event:
         case Opened():
             run.settings, run.notes = event.settings, event.notes
-        case Spoke():
-            run.messages = ordered([*run.messages, event.message])
-            _account(run, event.message)
+        case Message():
+            run.messages = ordered([*run.messages, event])
+            _account(run, event)
         case Count():
             run.counts = [*run.counts, event]
         case Level():

@@ -11,10 +11,10 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from sottovoce.channels.message import Message, Place
-from sottovoce.evaluation.runs.events import Event, Opened, Speaking, Spoke
+from sottovoce.evaluation.runs.events import Event, Opened, Speaking
 from sottovoce.evaluation.runs.record import Run, ordered
 from sottovoce.evaluation.views import describe, transcript
-from sottovoce.evaluation.views.parts import Part, of_run
+from sottovoce.evaluation.views.parts import Part, of_run, opening
 from sottovoce.evaluation.views.printable import harmless
 
 PER_SECOND = 8  # redraws
@@ -49,13 +49,13 @@ class LiveTranscript:
         self._run = run
         match event:
             case Opened():
-                self._console.print(transcript.opening(run))
+                self._console.print(transcript.part(self._console, opening(run)))
             case Speaking(message):
                 begins = message.place[:-1] not in self._speaking
                 self._speaking = {**self._speaking, message.place[:-1]: message}
                 if not begins:
                     return
-            case Spoke(message):
+            case Message() as message:
                 self._speaking = {at: each for at, each in self._speaking.items() if at != message.place[:-1]}
         self._print(all_of_it=run.decision is not None)
 

@@ -64,12 +64,12 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, output: Outp
 
 
 def _print(console: Console, run: Run, output: Output, *, live: bool) -> None:
-    from sottovoce.evaluation.views import transcript
+    from sottovoce.evaluation.views import parts, transcript
 
     if output.as_json:
         sys.stdout.write(run.to_json())
     elif output.quiet:
-        console.print(transcript.decision(run))
+        console.print(*transcript.lines(parts.ending(run)), sep="\n")
     elif live:
         console.print(transcript.ending(console, run))
     else:
