@@ -122,6 +122,5 @@ def _account(run: Run, message: Message) -> None:
     if message.payload is not None and message.agent not in run.models:
         with suppress(PayloadError):
             label = message.payload.load().label
-            run.models[message.agent] = ModelOf(model=label.model, weights=label.weights, vocabulary=label.vocabulary)
-            agents = dict.fromkeys(each.agent for each in run.messages)  # the board's order, not that of time
-            run.models = {agent: run.models[agent] for agent in agents if agent in run.models}
+            made = ModelOf(model=label.model, weights=label.weights, vocabulary=label.vocabulary)
+            run.models = dict(sorted({**run.models, message.agent: made}.items()))  # whoever was the first to speak

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple
@@ -57,14 +57,13 @@ def ending(run: Run) -> Part:
     """The decision, why, each agent's vote and what it took; or how the run ended without one."""
     made, cost, verdict = run.decision, run.cost, votes.verdict(run)
     if made is None:
-        return Part(
-            "Decision", lines=(Line(f"none: the run is {run.status}" + (f" ({run.error})" if run.error else "")),)
-        )
-    why = Line(f"by {made['rule']}: {one_line(made['why'])}", answer=votes.answer(made["answer"]))
+        why = f" ({one_line(run.error)})" if run.error else ""
+        return Part("Decision", lines=(Line(f"none: the run is {run.status}{why}"),))
+    decided = Line(f"by {made['rule']}: {one_line(made['why'])}", answer=votes.answer(made["answer"]))
     judged = [Line(verdict, "right" if made["score"] == 1 else "wrong")] if verdict else []
     tokens = f"{counted(cost.tokens_in, 'token')} read, {counted(cost.tokens_out, 'token')} written"
     took = f"{counted(cost.calls, 'call')}, {tokens}, {run.seconds:.1f} s"
-    return Part("Decision", lines=(why, *_asides(votes.support(run, made)), *judged, Line(took, "aside")))
+    return Part("Decision", lines=(decided, *_asides(votes.support(run, made)), *judged, Line(took, "aside")))
 
 
 def of_run(run: Run) -> Iterator[Part]:
@@ -109,13 +108,8 @@ def _reset(reset: Reset) -> Part:
     return Part(f"Taken back to round {reset.cut[0] + 1}", lines=(Line(one_line(reset.why)),) if reset.why else ())
 
 
-def facts(run: Run) -> list[str]:
-    """What agents read besides the question, and their groups; one line each."""
-    return [one_line(line) for line in (*_task(run), *_by_agent(run), *_documents(run), *_groups(run))]
-
-
-def _task(run: Run) -> Iterator[str]:
-    """What belongs to the question, as far as the prompt components let agents read it."""
+def facts(run: Run) -> Iterator[str]:
+    """What agents read besides the question, as far as the prompt components let them, and their groups."""
     question, settings = run.question, run.settings
     if question.get("choices"):
         yield f"choices: {', '.join(lettered(question['choices']))}"
@@ -125,29 +119,15 @@ def _task(run: Run) -> Iterator[str]:
         yield f"form of the answer: {_short(question['answer_description'])}"
     if question.get("demonstrations") and settings["demonstrations"]:
         yield f"demonstrations: {counted(len(question['demonstrations']), 'worked example')}"
-
-
-def _by_agent(run: Run) -> Iterator[str]:
-    for agent, text in run.question.get("wordings", {}).items():
-        yield f"question for {agent}: {text}"
-    for agent, text in run.question.get("starting_views", {}).items():
-        yield f"starting view of {agent}: {text}"
-
-
-def _documents(run: Run) -> Iterator[str]:
-    given = run.question.get("documents") or []
-    if not isinstance(given, dict):
-        yield from (f"document for all: {shown(passage_of(document))}" for document in given)
-        return
-    for agent, documents in given.items():
-        if documents:
-            yield f"document for {agent}: {' '.join(shown(passage_of(document)) for document in documents)}"
-
-
-def _groups(run: Run) -> list[str]:
-    groups = run.levels[0].groups if run.levels else []
-    named = [f"group {number}: {', '.join(group)}" for number, group in enumerate(groups, 1)]
-    return named if len(groups) > 1 else []
+    yield from (f"question for {agent}: {text}" for agent, text in question.get("wordings", {}).items())
+    yield from (f"starting view of {agent}: {text}" for agent, text in question.get("starting_views", {}).items())
+    documents = question.get("documents") or []
+    owned = documents.items() if isinstance(documents, dict) else [("all", [document]) for document in documents]
+    for agent, known in owned:
+        if known:
+            yield f"document for {agent}: {' '.join(shown(passage_of(document)) for document in known)}"
+    if run.levels and len(run.levels[0].groups) > 1:
+        yield from (f"group {number}: {', '.join(group)}" for number, group in enumerate(run.levels[0].groups, 1))
 
 
 def _short(text: str) -> str:
@@ -155,5 +135,5 @@ def _short(text: str) -> str:
     return line if len(line) <= SHORT else line[:SHORT] + " …"
 
 
-def _asides(lines: Sequence[str]) -> list[Line]:
-    return [Line(line, "aside") for line in lines]
+def _asides(lines: Iterable[str]) -> list[Line]:
+    return [Line(one_line(line), "aside") for line in lines]

@@ -57,10 +57,9 @@ def part(console: Console, shown: Part, panels: Sequence[Panel] | None = None) -
 
 def lines(shown: Part) -> list[Text]:
     """The lines of a part."""
-    return [
-        Text.assemble((f"{line.answer}  " if line.answer else "", "bold"), (harmless(line.text), STYLES[line.style]))
-        for line in shown.lines
-    ]
+    answers = [Text(f"{line.answer}  " if line.answer else "", "bold") for line in shown.lines]
+    texts = [Text(harmless(line.text), STYLES.get(line.style, "")) for line in shown.lines]
+    return [answer + text for answer, text in zip(answers, texts, strict=True)]
 
 
 def ending(console: Console, run: Run) -> RenderableType:

@@ -40,7 +40,7 @@ def support(run: Run, decision: Decision) -> list[str]:
         if other != decision["answer"]:
             lines.append(f"by {rule} it would be {answer(other)}")
     lines += [f"{cast['agent']}: {vote(run, cast)}" for cast in decision["votes"]]
-    return list(map(one_line, lines))
+    return lines
 
 
 def vote(run: Run, cast: Vote) -> str:

@@ -58,7 +58,7 @@ ASKED_OTHERWISE: Question = {
 def test_what_agents_read_besides_the_question_is_told(tmp_path: Path) -> None:
     run = held({"agent_1": ["(A)"], "agent_2": ["(A)"]}, tmp_path, question=ASKED_OTHERWISE)
 
-    assert facts(run) == [
+    assert [*facts(run)] == [
         "choices: (A) 22, (B) 23",
         "task: Sums. " + "Long. " * 12 + "Lo …",
         "form of the answer: a letter",
