@@ -17,9 +17,7 @@ from sottovoce.channels.options import CipherOptions, CriterionAt, Partial
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Prompt, Protocol, Speech, payload_ids
 from sottovoce.errors import ProtocolError
-from sottovoce.models import Edit, Feed, LoadedModel, Record, Reply, Request, Rows, Stop, Table
-from sottovoce.models.family import layers_read_ids
-from sottovoce.models.request import Piece
+from sottovoce.models import Edit, Feed, LoadedModel, Piece, Record, Reply, Request, Rows, Stop, Table, layers_read_ids
 
 SPARSE = 16  # largest weights kept per position: the storable, approximate form
 THRESHOLDS = {"entropy": 1.869, "max": 0.8}  # of CIPHER's experiments; nats and probability

@@ -18,9 +18,7 @@ from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import PayloadError, UsageError
 from sottovoce.form import Form
-from sottovoce.models import Edit, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop
-from sottovoce.models.chat import ChatTurn
-from sottovoce.models.request import Piece
+from sottovoce.models import ChatTurn, Edit, Ids, LoadedModel, Piece, Record, Reply, Request, Sampling, Stop
 
 TOP = 5  # most probable tokens kept per position
 Load = Callable[[PayloadRef], Payload]
@@ -28,7 +26,7 @@ Load = Callable[[PayloadRef], Payload]
 
 @dataclass(frozen=True)
 class Compat:
-    """Where the papers and their published code differ (the README of this folder has the table)."""
+    """Where the papers and their published code differ (docs/protocols/index.md has the table)."""
 
     cold_is_one_hot: bool
     """CIPHER at T = 0: the one-hot argmax, or softmax(logits)."""

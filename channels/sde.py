@@ -18,9 +18,7 @@ from sottovoce.channels.options import StateOptions
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Protocol, payload_ids
 from sottovoce.errors import ProtocolError
-from sottovoce.models import Edit, LoadedModel, Record, Reply
-from sottovoce.models.family import streams
-from sottovoce.models.request import Piece
+from sottovoce.models import Edit, LoadedModel, Piece, Record, Reply, streams
 
 
 class SDE(Protocol):

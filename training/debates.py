@@ -19,7 +19,7 @@ from sottovoce.prompts.render import Prompts
 from sottovoce.training import problems, product
 from sottovoce.training.data import Chat, replies
 from sottovoce.training.problems import Problem
-from sottovoce.training.product import Order, Place, Said, Turn, documents_of, seen_by
+from sottovoce.training.product import Order, Place, Said, Turn, View, documents_of, in_words, seen_by
 
 FRESH, REORDERED = 0.15, 0.15
 """Shares of chats in the one-prompt-a-round shape, and of others that restate the own answer beside the others'."""
@@ -105,9 +105,9 @@ def next_of(problem: Problem, me: str | None, heard: Iterable[tuple[str, str]]) 
     return problem.reply(problem.known(context)), frozenset(right)
 
 
-def alone(problem: Problem, me: str | None, prompts: Prompts) -> Chat:
+def alone(problem: Problem, view: View) -> Chat:
     """The question, answered by one agent, or by one that holds everybody's documents."""
-    return Chat(Place(seen_by(me, problem.question, prompts).independent()), *next_of(problem, me, []))
+    return Chat(in_words(view), problem.reply(problem.known(view.documents())))
 
 
 def in_history(talk: Talk, me: str, prompts: Prompts, order: Order | None = None, *, summed_up: bool = False) -> Chat:

@@ -50,17 +50,11 @@ def _debate(title: str, change: Literal["", "mute", "withheld"] = "", **settings
 
 
 def _schemes(cmd_agents: int) -> dict[str, Row]:
-    # Three replies that never end, as long as a reply may be by default, would not fit the model's context.
-    schemes: dict[str, tuple[str, dict[str, Any]]] = {  # Any: settings of the scheme
-        "mad": ("MAD, two sides", {}),
-        "reconcile": ("ReConcile of three", {"max_tokens": 256}),
-        "cmd": (f"CMD of {cmd_agents}", {"agents": cmd_agents}),
-    }
-    protocols = {"": ("words", {}), "-cipher": ("CIPHER", {"protocol": "cipher"}), "-sde": ("SDE", {"protocol": "sde"})}
     return {
-        name + suffix: Row(f"{title}, {protocol}", name, {**settings, **spoken})
-        for name, (title, settings) in schemes.items()
-        for suffix, (protocol, spoken) in protocols.items()
+        "mad": Row("MAD, two sides, words", "mad"),
+        # Three replies that never end, as long as a reply may be by default, would not fit the model's context.
+        "reconcile": Row("ReConcile of three, words", "reconcile", {"max_tokens": 256}),
+        "cmd": Row(f"CMD of {cmd_agents}, words", "cmd", {"agents": cmd_agents}),
     }
 
 
@@ -70,7 +64,6 @@ DEBATES = {
     "cipher": _debate("debate, CIPHER", protocol="cipher"),
     "sde": _debate("debate, SDE", protocol="sde"),
     "hidden": _debate("debate, hidden states", protocol="hidden"),
-    "three": _debate("debate of three, words, T = 0.7", agents=3),
     "echo": Row("control: own message handed back, T = 0.7", "echo"),
     "mute": _debate("control: the other's message empty, T = 0.7", "mute", role=["debater", "dummy"]),
 }
@@ -81,8 +74,8 @@ TASKS: dict[str, dict[str, Row]] = {
         "majority5": Row("self-consistency, 5 samples", "self_consistency", {"samples": 5}),
         **DEBATES,
         **_schemes(cmd_agents=6),
+        "mad-cipher": Row("MAD, two sides, CIPHER", "mad", {"protocol": "cipher"}),
         "easy": Row("single, greedy, numbers to 99", "single", {"temperature": [0.0]}, top=99),
-        "verify": _debate("control: one agent checks itself, T = 0.7", agents=1),
     },
     "split": {
         "single": Row("single with all documents, greedy", "single", {"temperature": [0.0]}),
@@ -98,8 +91,8 @@ def sample(task: str, row: Row, n: int) -> list[Question]:
     if task == "arithmetic":
         made = questions(n, SEED, top=row.top)
     else:
-        scheme = "debate" if row.scheme == "echo" else row.scheme
-        made = split_knowledge(n, speakers(scheme, row.settings), SEED)
+        scheme = row.scheme if row.scheme in ("mad", "reconcile", "cmd") else "debate"
+        made = split_knowledge(n, speakers(scheme, **row.settings), SEED)
     return [_changed(question, row.change) for question in made]
 
 
@@ -112,18 +105,17 @@ def _changed(question: Question, change: str) -> Question:
     return question
 
 
-async def measure(task: str, row: Row, n: int, model: str = "bundled") -> Result:
-    """Which questions were answered rightly; with split knowledge also, whether all values were looked up.
+def measure(key: str, n: int, model: str = "bundled") -> Result:
+    """Which questions of a row (`task/name`) were answered rightly, and for which all values were looked up.
 
     Looked up: the first agent's last message states every value of the question rightly.
     """
-    asked = sample(task, row, n)
-    if row.scheme == "echo":
-        ends = _echo(asked, model)
-    else:
-        ends = await run(row.scheme, {"model": [model], **row.settings}, asked, AT_ONCE)
+    task, name = key.split("/")
+    row = TASKS[task][name]
+    asked, settings = sample(task, row, n), {"model": [model], **row.settings}
+    ends = _echo(asked, model) if row.scheme == "echo" else asyncio.run(run(row.scheme, settings, asked, AT_ONCE))
     ended = list(zip(asked, ends, strict=True))
-    right = [kinds.same(answer, question["target"], "number") for question, (answer, _) in ended]
+    right = [kinds.right(answer, question) for question, (answer, _) in ended]
     return {"right": right, "looked_up": [_states_all(question, text) for question, (_, text) in ended]}
 
 
@@ -221,17 +213,12 @@ def command(
     print(f"\n{tables(saved)}")
 
 
-def _row(key: str, n: int, model: str) -> Result:
-    task, name = key.split("/")
-    return asyncio.run(measure(task, TASKS[task][name], n, model))
-
-
 if __name__ == "__main__":
     command(
         "measure",
         "Measure the bundled model on held-out questions: 15 to 60 seconds for a row of 500 on a CPU. "
         "p values compare with the rows `single` and `echo` and are blank until those are measured too.",
         [f"{task}/{name}" for task, rows in TASKS.items() for name in rows],
-        _row,
+        measure,
         tables,
     )

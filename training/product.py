@@ -16,9 +16,9 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.evaluation.walk import convince_turns
 from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
-from sottovoce.nodes.question import Question, passages_of, shown
+from sottovoce.nodes.question import Document, Question, passages_of, shown
 from sottovoce.nodes.say import unreadable
-from sottovoce.nodes.settings import COMPONENTS, MAD, Order
+from sottovoce.nodes.settings import COMPONENTS, Order
 from sottovoce.nodes.settings.cmd import SECRETARY, grouped
 from sottovoce.nodes.state import heard
 from sottovoce.nodes.tally import ballot
@@ -26,19 +26,7 @@ from sottovoce.nodes.views import View
 from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
 
-__all__ = [
-    "COMPONENTS",
-    "SECRETARY",
-    "Order",
-    "Place",
-    "Question",
-    "Said",
-    "Turn",
-    "View",
-    "documents_of",
-    "grouped",
-    "seen_by",
-]
+__all__ = ["COMPONENTS", "SECRETARY", "Document", "Order", "Question", "Turn", "View", "grouped"]
 
 Said = Mapping[str, str]  # what each agent said in a round, in order
 
@@ -68,39 +56,31 @@ def seen_by(agent: str | None, question: Question, prompts: Prompts) -> View:
 
 def history(
     view: View, said: Sequence[Said], order: Order | None = None, summaries: Sequence[str] = ()
-) -> tuple[Turn, ...]:
+) -> Sequence[Turn]:
     """The whole chat of one agent, who hears the others or `summaries` of them."""
     rounds = _messages(said)
     own = [spoken[view.agent] for spoken in rounds]
     if summaries:
-        told = [Message("summary", r, "summarise", text) for r, text in enumerate(summaries)]
-        return view.history_of_summaries(own, told)
+        return view.history_of_summaries(own, [Message("summary", 0, "summarise", text) for text in summaries])
     return view.history(own, [_others(spoken, view) for spoken in rounds], order)
 
 
-def fresh(view: View, spoken: Said, order: Order | None = None) -> tuple[Turn, ...]:
+def fresh(view: View, spoken: Said, order: Order | None = None) -> Sequence[Turn]:
     """One prompt with what was said in the last round."""
     (messages,) = _messages([spoken])
     return view.fresh(messages[view.agent], _others(messages, view), order)
 
 
-def summarise(view: View, spoken: Said) -> tuple[Turn, ...]:
+def summarise(view: View, spoken: Said) -> Sequence[Turn]:
     """The others' answers of the last round, to be summed up."""
     return view.summarise(_others(_messages([spoken])[0], view))
 
 
 def in_words(view: View, turns: Sequence[Turn] = ()) -> Place:
     """Where a reply is read as words; without `turns`, the question alone."""
-    question = view.question
-    kind, choices = question.get("kind", "number"), question.get("choices")
-    return Place(
-        turns or view.independent(), view.form(), lambda text: kinds.read(text, kind, choices), unreadable(question)
-    )
-
-
-def mad_sides(n: int) -> list[str]:
-    """The names of MAD's n debaters."""
-    return MAD(agents=n).speakers()
+    choices = view.question.get("choices")
+    asked = turns or view.independent()
+    return Place(asked, view.form(), lambda text: kinds.read(text, view.kind, choices), unreadable(view.question))
 
 
 def mad_debater(view: View, order: Sequence[str], said: Sequence[Said], disagreement: int) -> Place:
@@ -110,8 +90,7 @@ def mad_debater(view: View, order: Sequence[str], said: Sequence[Said], disagree
 
 def mad_moderator(view: View, order: Sequence[str], said: Sequence[Said], verdicts: Sequence[str]) -> Place:
     """The moderator's verdict after its own earlier ones."""
-    own = [{"moderator": Message("moderator", r, "moderate", text)} for r, text in enumerate(verdicts)]
-    rounds = [{**spoken, **verdict} for spoken, verdict in zip(_messages(said), [*own, {}], strict=True)]
+    rounds = _messages([{**spoken, "moderator": own} for spoken, own in zip(said, [*verdicts, ""], strict=True)])
     return _in_form(view, mad.moderator_turns(view, order, rounds), mad.verdict_form(view, order), mad.verdict)
 
 
@@ -148,7 +127,7 @@ def reconcile_json(reasoning: str, answer: str, confidence: str) -> str:
     return json.dumps({"reasoning": reasoning, reconcile.ANSWER: answer, reconcile.CONFIDENCE: confidence})
 
 
-def cmd_place(view: View, spoken: Said | None = None, groups: Sequence[Sequence[str]] = ()) -> Place:
+def cmd_place(view: View, spoken: Said | None = None, groups: cmd.Groups = ()) -> Place:
     """CMD's first answer, or another after a round in groups; without groups its secretary's."""
     if spoken is None:
         return in_words(view, cmd.answer_turns(view))
@@ -173,23 +152,21 @@ def spoken_turn(said: str) -> Turn:
 def _in_form(
     view: View, turns: Sequence[Turn], form: str, read: Callable[[str, Question], mad.Verdict | reconcile.Stated]
 ) -> Place:
-    question = view.question
-    return Place(turns, form, lambda text: read(text, question).answer, lambda text: read(text, question).complaint)
+    task = view.question
+    return Place(turns, form, lambda text: read(text, task).answer, lambda text: read(text, task).complaint)
 
 
 def _messages(said: Sequence[Said]) -> list[dict[str, Message]]:
-    acts = ["answer", *["revise"] * len(said)]
-    return [{name: Message(name, r, acts[r], text) for name, text in said[r].items()} for r in range(len(said))]
+    return [{name: Message(name, r, "say", text) for name, text in spoken.items()} for r, spoken in enumerate(said)]
 
 
 def _others(spoken: Mapping[str, Message], view: View) -> list[Message]:
     return [message for name, message in spoken.items() if name != view.agent]
 
 
-def speakers(name: str, settings: Mapping[str, Any]) -> list[str]:  # Any: settings of the scheme
-    """Who discusses in a scheme; a debate's agents where nobody does."""
-    asked = scheme(name).settings(**settings)
-    return list((asked if asked.discusses else scheme("debate").settings()).speakers())
+def speakers(name: str, **settings: Any) -> list[str]:  # Any: settings of the scheme
+    """Who discusses in a scheme."""
+    return scheme(name).settings(**settings).speakers()
 
 
 async def run(
@@ -200,6 +177,6 @@ async def run(
     with tempfile.TemporaryDirectory() as folder:
         graph = found.create(found.settings(**settings), store=PayloadStore(folder)).compile()
         ends = await graph.abatch(list(questions), {"max_concurrency": at_once}, output_keys=["decision", "board"])
-    spoken = [heard(end) for end in ends]
-    last = [[each.text for each in said if each.agent == said[0].agent][-1] for said in spoken]
-    return [(end["decision"]["answer"], words) for end, words in zip(ends, last, strict=True)]
+    said = [heard(end) for end in ends]
+    words = [[message.text for message in spoken if message.agent == spoken[0].agent][-1] for spoken in said]
+    return [(end["decision"]["answer"], last) for end, last in zip(ends, words, strict=True)]

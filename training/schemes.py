@@ -81,7 +81,7 @@ def candidates(problem: Problem, texts: Sequence[str]) -> str:
 
 def _in_turn(rng: random.Random, source: Source) -> Talk:
     n, rounds = rng.choices((2, 3), (0.8, 0.2))[0], rng.choices((1, 2, 3), (0.55, 0.3, 0.15))[0]
-    return source.talk(rng, product.mad_sides, n, rounds, in_turn=True)
+    return source.talk(rng, lambda n: product.speakers("mad", agents=n), n, rounds, in_turn=True)
 
 
 def _agreed(problem: Problem, spoken: Said) -> str | None:
@@ -92,8 +92,9 @@ def _agreed(problem: Problem, spoken: Said) -> str | None:
 
 def reconcile_first(rng: random.Random, source: Source) -> Chat:
     """The first answer."""
-    problem, view, known = _alone(rng, source)
-    return Chat(product.reconcile_place(view, None, _samples(rng, problem.form, source.prompts)), sure(problem, known))
+    problem, view = _alone(rng, source)
+    place = product.reconcile_place(view, None, _samples(rng, problem.form, source.prompts))
+    return Chat(place, sure(problem, problem.known(view.documents())))
 
 
 def reconcile(rng: random.Random, source: Source) -> Chat:
@@ -166,8 +167,8 @@ def _sample(problem: Problem, prompts: Prompts) -> str:
 
 def cmd_first(rng: random.Random, source: Source) -> Chat:
     """The first answer."""
-    problem, view, known = _alone(rng, source)
-    return Chat(product.cmd_place(view), problem.reply(known))
+    problem, view = _alone(rng, source)
+    return Chat(product.cmd_place(view), problem.reply(problem.known(view.documents())))
 
 
 def cmd(rng: random.Random, source: Source) -> Chat:
@@ -189,7 +190,7 @@ def cmd_secretary(rng: random.Random, source: Source) -> Chat:
     talk = source.talk(rng, names, rng.choice((2, 3, 4, 6, 6)), rng.choice((1, 1, 2)))
     question: Question = {**talk.problem.question}
     if "documents" in question and rng.random() < 0.5:
-        question["documents"] = documents_of(talk.problem.question, None)  # everybody holds them
+        question["documents"] = [*documents_of(question, None)]  # everybody holds them
     if rng.random() < 0.1:
         question["hints"] = [rng.choice(HINTS)]
     problem = replace(talk.problem, question=question)
@@ -200,17 +201,16 @@ def cmd_secretary(rng: random.Random, source: Source) -> Chat:
 
 
 def _by_lot(rng: random.Random, agents: Sequence[str]) -> list[list[str]]:
-    left, groups = list(agents), list[list[str]]()
-    while left:
-        size = rng.randint(1, 3)
-        groups, left = [*groups, left[:size]], left[size:]
+    groups, at = list[list[str]](), 0
+    while at < len(agents):
+        groups.append(list(agents[at : at + rng.randint(1, 3)]))
+        at += len(groups[-1])
     return groups
 
 
-def _alone(rng: random.Random, source: Source) -> tuple[Problem, View, list[str]]:
+def _alone(rng: random.Random, source: Source) -> tuple[Problem, View]:
     problem = source.alone(rng, source.form(rng))
-    view = source.view(rng, problem, "agent_1")
-    return problem, view, problem.known(view.documents())
+    return problem, source.view(rng, problem, "agent_1")
 
 
 _MAKERS = (

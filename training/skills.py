@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import random
 import string
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
 
@@ -35,21 +35,19 @@ def _repeat(rng: random.Random, source: Source) -> Chat:
 def _look_up(rng: random.Random, source: Source) -> Chat:
     """Values scattered over several lines, and some of them asked for in another order."""
     values = {name: rng.randint(1, 99) for name in rng.sample(string.ascii_lowercase, rng.randint(2, 10))}
-    lines = _lines(rng, values) + [_noise(rng) for _ in range(rng.choice((0, 0, 1, 3)))]
+    lines = [*_lines(rng, values)] + [_noise(rng) for _ in range(rng.choice((0, 0, 1, 3)))]
     rng.shuffle(lines)
     asked = rng.sample(list(values), rng.randint(1, len(values)))
     turn = Turn("user", ("\n".join([*lines, ", ".join(asked)]),))
     return Chat(Place([turn]), listed({name: values[name] for name in asked}) + ".")
 
 
-def _lines(rng: random.Random, values: dict[str, int]) -> list[str]:
-    lines, left = list[str](), list(values.items())
+def _lines(rng: random.Random, values: dict[str, int]) -> Iterator[str]:
+    left = list(values.items())
     while left:
         size = rng.choice((1, 1, 2, 3))
-        taken, left = left[:size], left[size:]
-        lead = "You know: " if size == 1 and rng.random() < 0.5 else ""
-        lines.append(f"{lead}{listed(dict(taken))}.")
-    return lines
+        yield f"{'You know: ' if size == 1 and rng.random() < 0.5 else ''}{listed(dict(left[:size]))}."
+        del left[:size]
 
 
 def _noise(rng: random.Random) -> str:
@@ -77,7 +75,7 @@ def _hard(rng: random.Random, source: Source) -> Chat:
     """A debate in which one agent alone can tell the answer, seen by one that can not."""
     problem, agents = problems.hard(rng), some(rng)
     if rng.random() < 0.2:
-        return debates.alone(problem, agents[0], source.prompts)
+        return _told(problem, agents[0], source)
     rounds, (expert, me) = min(_rounds(rng), 2), rng.sample(agents, 2)
     right = problem.reply(list(problem.facts))
     first = {agent: right if agent == expert else problem.reply([]) for agent in agents}
@@ -91,7 +89,7 @@ def _split(rng: random.Random, source: Source) -> Chat:
 
 def _split_single(rng: random.Random, source: Source) -> Chat:
     agents = some(rng)
-    return debates.alone(problems.split(rng, agents), rng.choice((None, None, rng.choice(agents))), source.prompts)
+    return _told(problems.split(rng, agents), rng.choice((None, None, rng.choice(agents))), source)
 
 
 def _summary(rng: random.Random, source: Source) -> Chat:
@@ -136,8 +134,11 @@ def alone(rng: random.Random, source: Source, form: Form, share: float = 0.03) -
     """The question in this form, for one agent or for one that holds everybody's documents."""
     me = rng.choice((None, None, *names(2)))
     problem = source.alone(rng, form)
-    view = source.view(rng, problem, me, share)
-    return Chat(in_words(view), problem.reply(problem.known(view.documents())))
+    return debates.alone(problem, source.view(rng, problem, me, share))
+
+
+def _told(problem: Problem, me: str | None, source: Source) -> Chat:
+    return debates.alone(problem, seen_by(me, problem.question, source.prompts))
 
 
 def _compare(rng: random.Random, source: Source) -> Chat:
@@ -194,11 +195,8 @@ STAGES = ("copy", "basics", "discussion", "roles")
 SKILLS: dict[str, tuple[Maker, tuple[float, float, float, float]]] = {
     "repeat": (_repeat, (0.45, 0.03, 0.01, 0.01)),
     "look_up": (_look_up, (0.55, 0.05, 0.03, 0.02)),
-    "single": (
-        lambda rng, source: debates.alone(plain(rng, source.tops), "agent_1", source.prompts),
-        (0, 0.60, 0.45, 0.55),
-    ),
-    "yes_no": (lambda rng, source: debates.alone(problems.claim(rng), "agent_1", source.prompts), (0, 0.03, 0.02, 0)),
+    "single": (lambda rng, source: _told(plain(rng, source.tops), "agent_1", source), (0, 0.60, 0.45, 0.55)),
+    "yes_no": (lambda rng, source: _told(problems.claim(rng), "agent_1", source), (0, 0.03, 0.02, 0)),
     "debate": (_debate, (0, 0.08, 0.04, 0.03)),
     "verify": (_verify, (0, 0.01, 0.01, 0.01)),
     "hard": (_hard, (0, 0.03, 0.03, 0.02)),

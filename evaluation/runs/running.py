@@ -18,8 +18,8 @@ from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, RecordError, SottovoceError, UsageError
-from sottovoce.evaluation.runs.events import Decided, Event, Opened, Spoke, events
-from sottovoce.evaluation.runs.files import PAYLOADS, discard
+from sottovoce.evaluation.runs.events import Decided, Event, Opened, events
+from sottovoce.evaluation.runs.files import PAYLOADS
 from sottovoce.evaluation.runs.record import Count, Level, ModelOf, Reset, Run, ordered, save
 from sottovoce.graphs import scheme
 from sottovoce.nodes.context import Models
@@ -77,14 +77,18 @@ async def _hold(task: Task, run: Run, store: PayloadStore, folder: Path | None, 
         async with aclosing(events(graph, run.question, task.settings.names())) as following:
             async for event in following:
                 run.seconds = round(time.monotonic() - began, 3)
-                if _take(run, event) and folder is not None:
+                if _take(run, event) and run.messages and folder is not None:
                     save(run, folder)
                 observe(run, event)
     except BaseException as error:
-        _end(run, error)
-        if folder is not None:
+        run.status = "stopped" if isinstance(error, (asyncio.CancelledError, KeyboardInterrupt)) else "failed"
+        if run.status == "failed":
+            own = str(error) if isinstance(error, SottovoceError) else failure(error)
+            run.error = own or f"{type(error).__name__}: {error}"
+        # What was refused before anything was said leaves nothing, so that it can be corrected and run again.
+        if folder is not None and (run.messages or not isinstance(error, UsageError)):
             with suppress(RecordError):  # the disk may be full: the first error counts
-                _leave(run, error, folder)
+                save(run, folder)
         raise
 
 
@@ -93,9 +97,9 @@ def _take(run: Run, event: Event) -> bool:
     match event:
         case Opened():
             run.settings, run.notes = event.settings, event.notes
-        case Spoke():
-            run.messages = ordered([*run.messages, event.message])
-            _account(run, event.message)
+        case Message():
+            run.messages = ordered([*run.messages, event])
+            _account(run, event)
         case Count():
             run.counts = [*run.counts, event]
         case Level():
@@ -118,23 +122,5 @@ def _account(run: Run, message: Message) -> None:
     if message.payload is not None and message.agent not in run.models:
         with suppress(PayloadError):
             label = message.payload.load().label
-            run.models[message.agent] = ModelOf(model=label.model, weights=label.weights, vocabulary=label.vocabulary)
-            agents = dict.fromkeys(each.agent for each in run.messages)  # the board's order, not that of time
-            run.models = {agent: run.models[agent] for agent in agents if agent in run.models}
-
-
-def _end(run: Run, error: BaseException) -> None:
-    if isinstance(error, (asyncio.CancelledError, KeyboardInterrupt)):
-        run.status = "stopped"
-    else:
-        run.status = "failed"
-        own = str(error) if isinstance(error, SottovoceError) else failure(error)
-        run.error = own or f"{type(error).__name__}: {error}"
-
-
-def _leave(run: Run, error: BaseException, folder: Path) -> None:
-    """A run that was refused before anything was said leaves nothing, so that it can be corrected and run again."""
-    if isinstance(error, UsageError) and not run.messages:
-        discard(folder)
-    else:
-        save(run, folder)
+            made = ModelOf(model=label.model, weights=label.weights, vocabulary=label.vocabulary)
+            run.models = dict(sorted({**run.models, message.agent: made}.items()))  # whoever was the first to speak

@@ -7,22 +7,14 @@ to print its help.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sottovoce.evaluation.runs.files import check_free, check_writable, write
 from sottovoce.evaluation.runs.question import QuestionOptions, question_of
 from sottovoce.nodes.settings import Settings
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from sottovoce.evaluation.runs.record import Run
-    from sottovoce.evaluation.runs.running import Observer
 
 
 class Output(BaseModel):
@@ -48,43 +40,29 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, output: Outp
         check_free(output.save)
     if output.markdown is not None:
         check_writable(output.markdown, "--markdown")
-    console = _console()
+    from rich.console import Console
+
+    # Texts of models are data: nothing in them is markup, an emoji's name or worth a colour.
+    console = Console(markup=False, emoji=False, highlight=False)
     live = console.is_terminal and not output.as_json and not output.quiet
     with console.status("loading") if live else nullcontext():
         # Late: torch takes seconds, and what is wrong with the request is told before.
         from sottovoce.evaluation.runs.running import Task, hold, payloads
+        from sottovoce.evaluation.views import parts, transcript
+        from sottovoce.evaluation.views.live import LiveTranscript
         from sottovoce.evaluation.views.markdown import markdown
+    view = LiveTranscript(console, f"loading {', '.join(dict.fromkeys(settings.model))}") if live else None
     with payloads(output.save) as store:
-        with _observing(console, settings) if live else nullcontext() as observe:
-            run = hold(Task(scheme, settings, question, origin), store, folder=output.save, observe=observe)
-        _print(console, run, output, live=live)
+        with view or nullcontext():
+            task = Task(scheme, settings, question, origin)
+            run = hold(task, store, folder=output.save, observe=view.observe if view else None)
+        if output.as_json:
+            sys.stdout.write(run.to_json())
+        elif output.quiet:
+            console.print(*transcript.lines(parts.ending(run))[:-1], sep="\n")  # without what it cost
+        elif live:
+            console.print(transcript.ending(console, run))
+        else:
+            transcript.print_run(console, run)
         if output.markdown is not None:
             write(output.markdown, markdown(run))
-
-
-@contextmanager
-def _observing(console: Console, settings: Settings) -> Iterator[Observer]:
-    from sottovoce.evaluation.views.live import LiveTranscript
-
-    with LiveTranscript(console, f"loading {', '.join(dict.fromkeys(settings.model))}") as transcript:
-        yield transcript.observe
-
-
-def _print(console: Console, run: Run, output: Output, *, live: bool) -> None:
-    from sottovoce.evaluation.views import transcript
-
-    if output.as_json:
-        sys.stdout.write(run.to_json())
-    elif output.quiet:
-        console.print(transcript.decision(run))
-    elif live:
-        console.print(transcript.ending(console, run))
-    else:
-        transcript.print_run(console, run)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    # Texts of models are data: nothing in them is markup, an emoji's name or worth a colour.
-    return Console(markup=False, emoji=False, highlight=False)

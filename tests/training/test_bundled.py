@@ -4,9 +4,9 @@ import json
 
 import pytest
 from safetensors import safe_open
-from transformers import AutoTokenizer
 
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import BUNDLED_FOLDER
+from sottovoce.training import tokenizer
 from sottovoce.training.publish import changed
 
 
@@ -35,8 +35,8 @@ def test_the_weights_are_small_and_in_bf16() -> None:
 
 
 def test_every_digit_and_every_letter_that_names_a_value_is_a_token() -> None:
-    tokenizer = AutoTokenizer.from_pretrained(BUNDLED_FOLDER)
-    tokens = [str(tokenizer.decode([i])) for i in tokenizer("x = 4107; 12 * 30 = 360. I do not know y, z.").input_ids]
+    words = tokenizer.load(BUNDLED_FOLDER)
+    tokens = [str(words.decode([i])) for i in words("x = 4107; 12 * 30 = 360. I do not know y, z.").input_ids]
     assert "".join(tokens) == "x = 4107; 12 * 30 = 360. I do not know y, z."
     assert [token for token in tokens if any(c.isdigit() for c in token)] == list("41071230360")
     assert {"x", "y", "z"} <= set(tokens)
@@ -44,14 +44,12 @@ def test_every_digit_and_every_letter_that_names_a_value_is_a_token() -> None:
 
 @pytest.mark.parametrize("text", ["What's 3÷4? naïve – 日本 🙂\r\n\tend", "<|im_start|>", "ÿ\x00"])
 def test_the_tokenizer_can_write_any_text(text: str) -> None:
-    tokenizer = AutoTokenizer.from_pretrained(BUNDLED_FOLDER)
-    ids = tokenizer(text, add_special_tokens=False, split_special_tokens=True).input_ids
-    assert tokenizer.decode(ids) == text
+    words = tokenizer.load(BUNDLED_FOLDER)
+    ids = words(text, add_special_tokens=False, split_special_tokens=True).input_ids
+    assert words.decode(ids) == text
 
 
 def test_the_template_adds_no_system_prompt() -> None:
-    tokenizer = AutoTokenizer.from_pretrained(BUNDLED_FOLDER)
-    chat = tokenizer.apply_chat_template(
-        [{"role": "user", "content": "Hi"}], tokenize=False, add_generation_prompt=True
-    )
+    words = tokenizer.load(BUNDLED_FOLDER)
+    chat = words.apply_chat_template([{"role": "user", "content": "Hi"}], tokenize=False, add_generation_prompt=True)
     assert chat == "<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.evaluation.arithmetic import MIXED, Expression, draw, questions, split_knowledge
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, tokenizer
@@ -102,7 +102,7 @@ def test_the_tokenizer_that_ships_is_what_a_new_run_would_begin_with(tmp_path: P
 
 def test_a_chat_has_the_ids_of_its_prompt_and_then_of_its_reply(encoder: Encoder) -> None:
     problem = problems.plain(random.Random(0))
-    made = debates.alone(problem, "agent_1", Prompts())
+    made = debates.alone(problem, seen_by("agent_1", problem.question, Prompts()))
     prompt = encoder.prompt(seen_by("agent_1", problem.question, Prompts()).independent())
     reply = list(encoder.template.ids(problem.reply([])))
     assert encoder(made).ids == [*prompt, *reply, encoder.end]

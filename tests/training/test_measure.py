@@ -22,9 +22,8 @@ def test_a_withheld_document_is_the_other_agents() -> None:
 
 
 @pytest.mark.parametrize(("name", "right"), [("nl-greedy", [True] * 3), ("echo", [False] * 3), ("mute", [False] * 3)])
-async def test_the_bundled_model_needs_the_others_message_for_split_knowledge(name: str, right: list[bool]) -> None:
-    result = await measure("split", TASKS["split"][name], 3)
-    assert result == {"right": right, "looked_up": right}
+def test_the_bundled_model_needs_the_others_message_for_split_knowledge(name: str, right: list[bool]) -> None:
+    assert measure(f"split/{name}", 3) == {"right": right, "looked_up": right}
 
 
 def test_the_table_shows_what_was_measured_with_its_tests() -> None:

@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.nodes import mad
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, product, schemes, skills, tokenizer
@@ -94,7 +94,7 @@ def test_a_debater_learns_only_from_its_own_right_statements(source: Source) -> 
 def test_a_talk_of_the_model_with_itself_moves_to_other_names() -> None:
     problem = problems.split(random.Random(1), debates.names(2))
     talk = debates.imagined(random.Random(1), problem, debates.names(2), 2, 0.0)
-    moved = renamed(talk, product.mad_sides, 1)
+    moved = renamed(talk, lambda n: ["affirmative", "negative"][:n], 1)
     assert moved.agents == ["affirmative", "negative"]
     assert moved.said == [dict(zip(moved.agents, talk.said[0].values(), strict=True))]
     documents = moved.problem.question["documents"]

@@ -1,0 +1,113 @@
+"""What README and pages say is so: links lead somewhere, code runs, and what is shown is what the program shows."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[1]
+README = ROOT / "README.md"
+PAGES = sorted((ROOT / "docs").rglob("*.md"))
+WRITTEN = [README, ROOT / "CONTRIBUTING.md", *PAGES, *sorted(ROOT.glob("*/README.md"))]
+MADE_BY_THE_BUILD = {ROOT / "docs" / "reference" / f"{folder.parent.name}.md" for folder in ROOT.glob("*/__init__.py")}
+MADE = re.compile(r"<!-- made: .*?<!-- end -->", re.DOTALL)
+FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+LINK = re.compile(r"\]\((?!\w+:)([^)#]*)(#[^)]*)?\)")
+MOST_WORDS = 1500
+
+
+def named(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def code_of(page: Path) -> str:
+    """The Python of a page, one block after another; what is shown of other files is tested there."""
+    blocks = FENCED.findall(MADE.sub("", page.read_text(encoding="utf-8")))
+    return "\n\n".join(block for language, block in blocks if language == "python")
+
+
+def ran(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    """A process whose payloads go to a folder of the test's own."""
+    own = {**os.environ, "SOTTOVOCE_STORE": str(folder), "PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, *command], capture_output=True, check=False, text=True, cwd=ROOT, env=own)
+
+
+def test_readme_is_read_in_five_minutes() -> None:
+    prose = re.sub(r"^    .*$", "", FENCED.sub("", README.read_text(encoding="utf-8")), flags=re.MULTILINE)
+
+    assert len(prose.split()) <= MOST_WORDS
+
+
+@pytest.mark.parametrize("page", WRITTEN, ids=named)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    text = FENCED.sub("", page.read_text(encoding="utf-8"))
+    targets = {target for target, _ in LINK.findall(text) if target}
+
+    lost = {target for target in targets if not (page.parent / target).exists()}
+
+    assert {target for target in lost if (page.parent / target).resolve() not in MADE_BY_THE_BUILD} == set()
+
+
+def test_the_code_of_readme_runs(tmp_path: Path) -> None:
+    done = ran(tmp_path, "-c", code_of(README))
+
+    assert done.returncode == 0, done.stderr
+    assert "22" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", [page for page in PAGES if code_of(page)], ids=named)
+def test_the_code_of_a_page_runs(page: Path, tmp_path: Path) -> None:
+    path = tmp_path / "page.py"
+    path.write_text(code_of(page), encoding="utf-8")
+
+    done = ran(tmp_path, str(path))
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_make_debate_shows_what_readme_shows() -> None:
+    debate = re.search(r"^debate: .*\n\t\$\(BIN\)/python cli.py (.*)$", (ROOT / "Makefile").read_text(), re.MULTILINE)
+
+    assert debate is not None
+    assert f"made: run {debate[1]} -->" in README.read_text(encoding="utf-8")
+
+
+def test_drawings_options_and_code_are_those_of_the_program(tmp_path: Path) -> None:
+    done = ran(tmp_path, "docs/generate.py", "--check", "draw", "options", "code")
+
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_transcripts_are_what_the_commands_print(tmp_path: Path) -> None:
+    done = ran(tmp_path, "docs/generate.py", "--check", "run", "walk")
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_every_scheme_and_protocol_has_a_page() -> None:
+    from sottovoce.channels.registry import PROTOCOLS
+    from sottovoce.graphs import NAMES
+
+    drawn = "".join(page.read_text(encoding="utf-8") for page in PAGES if page.parent.name == "schemes")
+
+    assert [name for name in NAMES if f"made: draw {name}" not in drawn] == []
+    assert {path.stem for path in PAGES if path.parent.name == "protocols"} == {"index", *PROTOCOLS.names()}
+
+
+@pytest.mark.slow
+def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs")
+    quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(tmp_path)]
+
+    done = subprocess.run(command, capture_output=True, check=False, text=True, cwd=ROOT, env=quiet)
+
+    assert (done.returncode, done.stdout + done.stderr) == (0, "")
+    assert (tmp_path / "reference" / "graphs.html").exists()
