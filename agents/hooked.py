@@ -148,8 +148,8 @@ class HookedChatModel(BaseChatModel):
             kwargs.get("begun", ""),
             Form(**kwargs["form"]) if kwargs.get("form") else None,
         )
-        turns, speaking = to_turns(messages), self._spoken(**kwargs)
-        return self.channel.answer(speaking, turns, self.loaded, lambda ref: ref.load(self.store), speech)
+        prompt = self.channel.hear(to_turns(messages), self.loaded, lambda ref: ref.load(self.store))
+        return self._spoken(**kwargs).speak(prompt.begun(speech.begun, self.loaded), self.loaded, speech)
 
     def _spoken(self, **kwargs: Any) -> Protocol:
         """The protocol a reply is spoken by: the model's own, or words."""

@@ -10,14 +10,12 @@ from importlib.metadata import version
 
 import torch
 
-from benchmarks import debates, decoding, memory, reuse, slots, starting, threads
-from benchmarks.asked import Asked
+from benchmarks import debates, decoding, memory, reuse, slots, starting
 from benchmarks.loaded_models import BUNDLED, SHAPES, loaded_of
-from benchmarks.tables import Table
+from benchmarks.measuring import Asked, Table
 
 SECTIONS: Mapping[str, Callable[[Asked], Iterable[Table]]] = {
     "decoding": decoding.tables,
-    "threads": threads.tables,
     "slots": slots.tables,
     "reuse": reuse.tables,
     "memory": memory.tables,

@@ -5,17 +5,14 @@ from __future__ import annotations
 import asyncio
 import os
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import partial
 from statistics import median
 from typing import Any
 
-from benchmarks.asked import Asked
 from benchmarks.loaded_models import with_engine
-from benchmarks.tables import Table, times
-from benchmarks.timing import Run, interleaved
+from benchmarks.measuring import Asked, Run, Table, interleaved, times
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
@@ -31,33 +28,12 @@ SETTINGS = Debate(agents=2, rounds=2)
 PROTOCOLS = ("nl", "cipher", "sde", "hidden")
 
 
-@dataclass(frozen=True, eq=False)
-class Debates:
-    """The same debates, held in two ways."""
-
-    graph: Any  # Any: a compiled graph, whose input type is its full state
-    questions: Sequence[dict[str, str]]
-
-    def together(self) -> None:
-        """All at once: their requests share the engine's steps."""
-        asyncio.run(self.graph.abatch(self.questions, {"recursion_limit": STEPS}))
-
-    def in_turn(self) -> None:
-        """One after another."""
-
-        async def hold() -> None:
-            for question in self.questions:
-                await self.graph.ainvoke(question)
-
-        asyncio.run(hold())
-
-
 @contextmanager
-def debates(loaded: LoadedModel, n: int, protocol: str = "nl", settings: Debate = SETTINGS) -> Iterator[Debates]:
-    """Debates of one model with itself, their payloads in a folder of their own."""
+def debating(loaded: LoadedModel, protocol: str = "nl", settings: Debate = SETTINGS) -> Iterator[Any]:
+    """A graph (Any: its input type is its full state) of one model with itself, payloads in a folder of their own."""
     with tempfile.TemporaryDirectory() as folder:
         model = HookedChatModel(preloaded=loaded, protocol=protocol, max_tokens=TOKENS, store=PayloadStore(folder))
-        yield Debates(create_debate(settings, models=model).compile(), questions(n))
+        yield create_debate(settings, models=model).compile()
 
 
 def questions(n: int) -> list[dict[str, str]]:
@@ -99,8 +75,8 @@ def growth(asked: Asked) -> Iterator[Table]:
 
 def payload(loaded: LoadedModel, protocol: str) -> tuple[float, float]:
     """The middle bytes of a payload of one debate, and the middle tokens of its message."""
-    with debates(loaded, 1, protocol) as held:
-        state = held.graph.invoke(held.questions[0], output_keys=["board"])
+    with debating(loaded, protocol) as graph:
+        state = graph.invoke(questions(1)[0], output_keys=["board"])
         refs = [message.payload for message in state["board"]]
         return median(ref.nbytes for ref in refs), median(ref.tokens for ref in refs)
 
@@ -124,6 +100,11 @@ def _each(asked: Asked, n: int, settings: Debate = SETTINGS) -> float:
 def _hold(loaded: LoadedModel, n: int, threads: int, settings: Debate = SETTINGS, *, together: bool = True) -> None:
     """On an engine that read nothing before, which reuses as ever: a repeat must not find its prompts read."""
     fresh = with_engine(loaded, threads=threads)
-    with debates(fresh, n, settings=settings) as held:
-        held.together() if together else held.in_turn()
+
+    async def in_turn(graph: Any) -> None:  # Any: see debating
+        for question in questions(n):
+            await graph.ainvoke(question)
+
+    with debating(fresh, settings=settings) as graph:
+        asyncio.run(graph.abatch(questions(n), {"recursion_limit": STEPS}) if together else in_turn(graph))
     fresh.engine.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -11,7 +10,7 @@ from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
 from sottovoce.models import Engine, LoadedModel, assemble, load
-from sottovoce.models.network import Network
+from sottovoce.models.huggingface.network import Network
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHATML = (
@@ -19,31 +18,23 @@ CHATML = (
     "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
 )
 BUNDLED = "bundled"
-SHAPES: Mapping[str, Mapping[str, Any]] = {  # Any: keyword arguments of a configuration
-    "tiny": {
-        "vocab_size": 640,
-        "hidden_size": 32,
-        "intermediate_size": 64,
-        "num_hidden_layers": 6,
-        "num_attention_heads": 2,
-        "num_key_value_heads": 1,
-    },
-    "7b": {  # Qwen2.5-7B
-        "vocab_size": 152064,
-        "hidden_size": 3584,
-        "intermediate_size": 18944,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 28,
-        "num_key_value_heads": 4,
-    },
-}
+SIZES = (
+    "vocab_size",
+    "hidden_size",
+    "intermediate_size",
+    "num_hidden_layers",
+    "num_attention_heads",
+    "num_key_value_heads",
+)
+SHAPES = {"tiny": (640, 32, 64, 6, 2, 1), "7b": (152064, 3584, 18944, 28, 28, 4)}  # 7b: Qwen2.5-7B
 
 
 def loaded_of(shape: str, device: str) -> LoadedModel:
     """The bundled model, or random weights in a shape: bfloat16 on an accelerator, float32 on a CPU."""
     if shape == BUNDLED:
         return load(device=device)
-    config = Qwen2Config(**SHAPES[shape], max_position_embeddings=4096, eos_token_id=2, pad_token_id=0)
+    sizes: dict[str, Any] = dict(zip(SIZES, SHAPES[shape], strict=True))  # Any: as the configuration takes them
+    config = Qwen2Config(max_position_embeddings=4096, eos_token_id=2, pad_token_id=0, **sizes)
     before = torch.get_default_dtype()
     torch.set_default_dtype(torch.float32 if device == "cpu" else torch.bfloat16)
     try:

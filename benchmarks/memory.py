@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
-from benchmarks.asked import Asked
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
 from benchmarks.decoding import KEPT, requests, sde
-from benchmarks.live import LiveBytes
 from benchmarks.loaded_models import with_engine
-from benchmarks.tables import Table
-from sottovoce.models import LoadedModel, Reply, Request
-from sottovoce.models.batch import Batch
-from sottovoce.models.row import Job
-from sottovoce.models.tally import Tally
+from benchmarks.measuring import Asked, Table
+from sottovoce.models import LoadedModel, Reply, Request, Statistics
+from sottovoce.models.engine.loop import Loop
+from sottovoce.models.engine.sequence import Job
 
 ROWS, NEW = 8, 256
 WARM = 3
@@ -51,18 +54,58 @@ def _states(loaded: LoadedModel, requests: Sequence[Request]) -> int:
 def _peaks(loaded: LoadedModel, requests: Sequence[Request]) -> tuple[int, int]:
     """Bytes of live tensors at their peaks, up to the first step and from there to the last reply.
 
-    The batch takes its turns in this thread, where operations can be watched.
+    The loop takes its steps in this thread, where operations can be watched.
     """
     detokenizers = {special: loaded.detokenizer(special=special) for special in (False, True)}
-    tally = Tally()
-    batch = Batch(loaded.network, detokenizers, loaded.engine.limits, tally)
+    statistics = Statistics()
+    loop = Loop(loaded.network, detokenizers, loaded.engine.limits, statistics)
     replies: list[Reply] = []
-    batch.waiting.extend(Job(request, lambda row: replies.append(row.reply())) for request in requests)
+    for request in requests:
+        loop.scheduler.take(Job(request, lambda ended: replies.append(ended.reply())))
     with LiveBytes() as live:
-        while batch.busy and not tally.steps:
-            batch.turn()
+        while loop.scheduler.busy and not statistics.steps:
+            loop.step()
         reading, live.peak = live.peak, live.now
-        while batch.busy:
-            batch.turn()
+        while loop.scheduler.busy:
+            loop.step()
     assert len(replies) == len(requests), "every request has its reply"
     return reading, live.peak
+
+
+class LiveBytes(TorchDispatchMode):
+    """Counts what operations of this thread make, until it is freed; torch's own counters know a GPU alone."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
+        self.now = self.peak = 0
+        self._seen: dict[weakref.ref[torch.UntypedStorage], int] = {}
+
+    def __torch_dispatch__(
+        self,
+        func: Callable[..., Any],  # Any: an operator, its arguments and what it gives
+        types: Any,
+        args: tuple[Any, ...] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Run the operator and count what it made."""
+        made = func(*args, **(kwargs or {}))
+        given = {_storage(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
+        for leaf in tree_leaves(made):
+            if isinstance(leaf, torch.Tensor) and _storage(leaf) not in given:
+                self._count(leaf.untyped_storage())
+        return made
+
+    def _count(self, storage: torch.UntypedStorage) -> None:
+        ref = weakref.ref(storage, self._freed)
+        if ref not in self._seen:
+            self._seen[ref] = storage.nbytes()
+            self.now += storage.nbytes()
+            self.peak = max(self.peak, self.now)
+
+    def _freed(self, ref: weakref.ref[torch.UntypedStorage]) -> None:
+        self.now -= self._seen.pop(ref)
+
+
+def _storage(tensor: torch.Tensor) -> int:
+    cdata: int = tensor.untyped_storage()._cdata
+    return cdata

@@ -6,20 +6,20 @@ import asyncio
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from langchain_core.messages import BaseMessage
 from pydantic import PrivateAttr
 
-from benchmarks.asked import Asked
 from benchmarks.debates import questions
-from benchmarks.ideal import Watched, possible
 from benchmarks.loaded_models import with_engine
-from benchmarks.tables import Table, percent
+from benchmarks.measuring import Asked, Table, percent
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
-from sottovoce.models import Request
+from sottovoce.models import Engine, Reply, Request
+from sottovoce.models.engine.keys import chain, id_keys, position_keys, row_keys
 from sottovoce.nodes.settings import Debate
 
 SETTINGS = Debate(agents=3, rounds=3)
@@ -84,3 +84,40 @@ def counted(asked: Asked, protocol: str, options: dict[str, str], asking: Sequen
         if reply is not None and model._rounds[request] >= 1:
             count.update({"all": request.length, "reused": reply.usage.reused, "possible": best[request]})
     return count
+
+
+# What a prefix cache without limits could reuse: the longest beginning that anything read before shares.
+
+
+class Watched(Engine):
+    """An engine that notes what was asked of it and what came, in the order of the events."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # Any: an engine's own
+        super().__init__(*arguments, **options)
+        self.events: list[tuple[Request, Reply | None]] = []
+
+    def submit(self, request: Request, on_text: Any = None) -> Future[Reply]:  # Any: as an engine's own
+        """As ever, noted; the answer with it."""
+        self.events.append((request, None))
+        future = super().submit(request, on_text)
+        future.add_done_callback(lambda done: self.events.append((request, done.result())))
+        return future
+
+
+def possible(engine: Watched) -> dict[Request, int]:
+    """By request, the positions of its prompt that were read before it was asked; the last is always read anew."""
+    read, found = set[bytes](), dict[Request, int]()
+    for request, reply in engine.events:
+        keys = position_keys(request, engine.network.table.rows.dtype)
+        if reply is None:
+            beginnings = chain(keys[:-1], 1)
+            found[request] = next((n for n, each in enumerate(beginnings) if each not in read), len(beginnings))
+        read |= set(chain(keys if reply is None else [*keys, *_read(reply, request, engine)], 1))
+    return found
+
+
+def _read(reply: Reply, request: Request, engine: Watched) -> list[bytes]:
+    """Keys of the reply's positions that were read: a reply that was cut at its length ended before its last token."""
+    n = len(reply.ids) - (reply.finish == "length" and not request.record.layers)
+    rows = reply.rows.get(engine.network.table.key)
+    return id_keys(reply.ids[:n]) if rows is None else row_keys(rows[:n].to(engine.network.table.rows.dtype))

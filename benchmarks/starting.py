@@ -8,9 +8,7 @@ from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
 
-from benchmarks.asked import Asked
-from benchmarks.tables import Table
-from benchmarks.timing import interleaved
+from benchmarks.measuring import Asked, Table, interleaved
 
 ROOT = Path(__file__).resolve().parents[1]
 STARTS: Mapping[str, list[str]] = {

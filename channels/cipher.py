@@ -15,11 +15,9 @@ import torch
 from sottovoce.channels.message import Heard
 from sottovoce.channels.options import CipherOptions, CriterionAt, Partial
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import TOP, Prompt, Protocol, Speech, payload_ids
+from sottovoce.channels.protocol import Prompt, Protocol, Speech, payload_ids
 from sottovoce.errors import ProtocolError
-from sottovoce.models import Edit, Feed, LoadedModel, Record, Reply, Request, Rows, Stop, Table
-from sottovoce.models.family import layers_read_ids
-from sottovoce.models.request import Piece
+from sottovoce.models import Edit, Feed, LoadedModel, Piece, Record, Reply, Request, Rows, Stop, Table, layers_read_ids
 
 SPARSE = 16  # largest weights kept per position: the storable, approximate form
 THRESHOLDS = {"entropy": 1.869, "max": 0.8}  # of CIPHER's experiments; nats and probability
@@ -103,9 +101,13 @@ class Cipher(Protocol):
             edits=prompt.edits,
             feed=Feed("mean", self._weigh(), _others(loaded, speech)),
             sampling=sampling,
-            record=Record(stats=True, top=TOP, sparse=SPARSE),
+            record=self.keeps(loaded),
             form=speech.form,
         )
+
+    def keeps(self, loaded: LoadedModel) -> Record:
+        """The sparse distribution too."""
+        return replace(super().keeps(loaded), sparse=SPARSE)
 
     def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """The rows in every receiver's space, and the sparse distribution."""

@@ -39,10 +39,20 @@ from sottovoce.channels.protocol import COMPAT, Protocol, Speech
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import PayloadError, ProtocolError, UsageError
-from sottovoce.models import Ids, LoadedModel, Reply, Request, Rows, Sampling, assemble, load
-from sottovoce.models.chat import ChatTurn
-from sottovoce.models.request import Stats
-from sottovoce.models.table import tensor_digest
+from sottovoce.models import (
+    ChatTurn,
+    Ids,
+    LoadedModel,
+    Reply,
+    Request,
+    Rows,
+    Sampling,
+    Stats,
+    assemble,
+    load,
+    tensor_digest,
+)
+from sottovoce.models.engine.check import check
 
 Difference = Literal["other weights", "other shape", "other vocabulary"]
 """How a hearer differs from the speaker; each keeps the rest, except that weights differ in all three."""
@@ -325,7 +335,7 @@ class ProtocolTests:
         loaded = loaded or self.loaded
         try:
             request = self.protocol.lower(turns, loaded, self.load, speech or self.speech())
-            loaded.engine.check(request)
+            check(request, loaded.network)
         except Exception as error:  # a protocol's own code may break on anything
             heard = [part.message.agent for turn in turns for part in turn.parts if isinstance(part, Heard)]
             raise AssertionError(

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from sottovoce.channels.message import Turn
-from sottovoce.channels.protocol import Load, Prompt, Protocol, Speech, token_request
-from sottovoce.models import LoadedModel, Request
+from sottovoce.channels.protocol import Load, Prompt, Protocol
+from sottovoce.models import LoadedModel
 
 
 class NL(Protocol):
@@ -21,7 +21,3 @@ class NL(Protocol):
         if self.rules.retokenise:
             turns = [Turn(turn.role, (turn.text,)) for turn in turns]
         return super().hear(turns, loaded, load)
-
-    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        """Drawn tokens, with the model's own logits processors."""
-        return token_request(prompt, loaded, speech)

@@ -84,7 +84,7 @@ class Payload:
 
     def tokens(self, spans: Sequence[Span] = ()) -> list[int]:
         """The places of the tokens that overlap character spans of the text, span by span; () is all of it."""
-        from sottovoce.models.text import overlapping  # late, as torch
+        from sottovoce.models import overlapping  # late, as torch
 
         if not spans:
             return list(range(len(self)))

@@ -6,7 +6,6 @@ protocol and speaks in words: it is `cipher.hear` and `nl.speak`.
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -19,9 +18,7 @@ from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import PayloadError, UsageError
 from sottovoce.form import Form
-from sottovoce.models import Edit, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop
-from sottovoce.models.chat import ChatTurn
-from sottovoce.models.request import Piece
+from sottovoce.models import ChatTurn, Edit, Ids, LoadedModel, Piece, Record, Reply, Request, Sampling, Stop
 
 TOP = 5  # most probable tokens kept per position
 Load = Callable[[PayloadRef], Payload]
@@ -77,8 +74,12 @@ class Prompt:
     pieces: tuple[Piece, ...]
     edits: tuple[Edit, ...] = ()
 
+    def begun(self, text: str, loaded: LoadedModel) -> Prompt:
+        """The prompt with the beginning of the reply behind it."""
+        return Prompt((*self.pieces, in_words(text, loaded)), self.edits) if text else self
 
-class Protocol(ABC):
+
+class Protocol:
     """The base of all protocols: messages are heard as the tokens they were generated as.
 
     A protocol is made from its options, `Cipher(CipherOptions(partial="max"))`, or from their values by
@@ -133,16 +134,7 @@ class Protocol(ABC):
 
     def lower(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech) -> Request:
         """The model request for a prompt that is heard and answered by this protocol."""
-        return self.answer(self, turns, loaded, load, speech)
-
-    def answer(
-        self, speaking: Protocol, turns: Sequence[Turn], loaded: LoadedModel, load: Load, speech: Speech
-    ) -> Request:
-        """The model request for a prompt that is heard by this protocol and answered by another, e.g. in words."""
-        prompt = self.hear(turns, loaded, load)
-        if speech.begun:
-            prompt = Prompt((*prompt.pieces, in_words(speech.begun, loaded)), prompt.edits)
-        return speaking.speak(prompt, loaded, speech)
+        return self.speak(self.hear(turns, loaded, load).begun(speech.begun, loaded), loaded, speech)
 
     def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
         """Tokenise the wording around heard messages, and let each message in by `read`."""
@@ -158,9 +150,20 @@ class Protocol(ABC):
             pieces += [piece] if len(piece) else []
         return Prompt(tuple(pieces), tuple(edits))
 
-    @abstractmethod
     def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        """The request that makes a reply."""
+        """The request that makes a reply: drawn tokens, with the model's own logits processors."""
+        return Request(
+            prompt.pieces,
+            Stop(speech.max_new, loaded.stop_ids, speech.stop),
+            edits=prompt.edits,
+            sampling=speech.sampling,
+            record=self.keeps(loaded),
+            form=speech.form,
+        )
+
+    def keeps(self, loaded: LoadedModel) -> Record:
+        """What of a reply is recorded besides its ids."""
+        return Record(stats=True, top=TOP)
 
     def record(self, reply: Reply, loaded: LoadedModel) -> Payload:
         """The payload of a reply; `payload.label.text` is the message's text."""
@@ -215,20 +218,6 @@ def payload_ids(heard: Heard, payload: Payload) -> Ids:
     """The tokens of what is heard, as they were generated."""
     ids = payload.ids
     return Ids(tuple(ids[at] for at in payload.tokens(heard.spans)))
-
-
-def token_request(
-    prompt: Prompt, loaded: LoadedModel, speech: Speech, layers: tuple[int, ...] = (), **record: bool
-) -> Request:
-    """A reply of drawn tokens, with statistics and the states of `layers` recorded."""
-    return Request(
-        prompt.pieces,
-        Stop(speech.max_new, loaded.stop_ids, speech.stop),
-        edits=prompt.edits,
-        sampling=speech.sampling,
-        record=Record(layers=layers, stats=True, top=TOP, **record),
-        form=speech.form,
-    )
 
 
 def _with_holes(turn: Turn, holes: list[Heard]) -> Iterator[str | int]:

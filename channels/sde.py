@@ -8,6 +8,7 @@ position, in the prefill. `hidden` is the ablation "w/o delta": h_i itself is ad
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import torch
@@ -15,11 +16,9 @@ import torch
 from sottovoce.channels.message import Heard
 from sottovoce.channels.options import StateOptions
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.protocol import Prompt, Protocol, Speech, payload_ids, token_request
+from sottovoce.channels.protocol import Protocol, payload_ids
 from sottovoce.errors import ProtocolError
-from sottovoce.models import Edit, LoadedModel, Reply, Request
-from sottovoce.models.family import streams
-from sottovoce.models.request import Piece
+from sottovoce.models import Edit, LoadedModel, Piece, Record, Reply, streams
 
 
 class SDE(Protocol):
@@ -45,10 +44,10 @@ class SDE(Protocol):
             )
         return f"by {self.name} between other weights, which is outside the paper"
 
-    def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
-        """Drawn tokens, with the states of the chosen layers."""
+    def keeps(self, loaded: LoadedModel) -> Record:
+        """The states of the chosen layers too."""
         self._check_states(loaded)
-        return token_request(prompt, loaded, speech, self._layers(loaded), final_norm=self.rules.normed_last_state)
+        return replace(super().keeps(loaded), layers=self._layers(loaded), final_norm=self.rules.normed_last_state)
 
     def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """(layers, n, H) in the model's dtype."""

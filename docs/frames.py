@@ -21,16 +21,17 @@ HAND_OVERS = (
     ("astream", "langgraph/pregel/main.py", "the graph begins"),
     ("get_runtime", "langgraph/runtime.py", "the opening takes the run's settings"),
     ("render", "jinja2/environment.py", "an agent's prompt is written"),
-    ("derived_seed", "nodes/", "an act asks"),
+    ("seed", "nodes/", "an act asks"),
     ("ainvoke", "language_models/chat_models.py", "its model is called"),
     ("encode", "chat.py", "the chat becomes tokens"),
-    ("token_request", "channels/protocol.py", "the protocol says how it is spoken"),
+    ("speak", "channels/", "the protocol says how it is spoken"),
     ("submit", "models/engine", "the engine gets the request"),
     ("forward", "modeling_", "the model computes"),
 )
 """Functions at which the stack is looked at, one after another, each the first time that it is called: its name, a
 part of its file's path, and what it means."""
-ARGUMENTS = ["debate", "What is 14 + 3 * 5 - 7?", "--protocol", "sde", "--rounds", "1", "--max-tokens", "2", "--json"]
+ARGUMENTS = ["debate", "What is 14 + 3 * 5 - 7?", "--protocol", "sde", "--agents", "1", "--rounds", "1"]
+ARGUMENTS += ["--max-tokens", "2", "--json"]  # one agent: two would walk at once
 
 
 def own(frame: FrameType) -> str | None:

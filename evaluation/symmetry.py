@@ -89,7 +89,10 @@ class _Related:
         for place, agent in enumerate(agents):
             colours[agent] = hash((colours[agent], place))
         while True:
-            finer = [hash((own, *sorted(zip(row, colours, strict=True)))) for own, row in zip(colours, self.pairs)]
+            finer = [
+                hash((own, *sorted(zip(row, colours, strict=True))))
+                for own, row in zip(colours, self.pairs, strict=True)
+            ]
             if len(set(finer)) == len(set(colours)):
                 return finer
             colours = finer

@@ -1,28 +1,67 @@
 """Who thinks: load a model, run it with hooks, one decoding loop for all. No LangChain, no protocol names.
 
-`load(name)` gives a `LoadedModel`; `loaded model.engine.run(Request(...))` gives a `Reply`.
+`load(name)` gives a `LoadedModel`; `loaded.engine.run(Request(...))` gives a `Reply`.
 """
 
-from sottovoce.models.engine import Engine
+from sottovoce.form import Form
+from sottovoce.models.engine.engine import Engine
+from sottovoce.models.engine.request import (
+    Edit,
+    Feed,
+    Ids,
+    Piece,
+    Record,
+    Reply,
+    Request,
+    Rows,
+    Sampling,
+    Sparse,
+    Stats,
+    Stop,
+    Usage,
+    Weigh,
+)
+from sottovoce.models.engine.statistics import Statistics
+from sottovoce.models.huggingface.chat import ChatTemplate, ChatTurn
+from sottovoce.models.huggingface.family import layers_read_ids, streams
+from sottovoce.models.huggingface.layers import record_activations
+from sottovoce.models.huggingface.load import BUNDLED_FOLDER, Dtype
+from sottovoce.models.huggingface.table import Table, tensor_digest
+from sottovoce.models.huggingface.text import Span, overlapping
 from sottovoce.models.load import assemble, load, unload
 from sottovoce.models.loaded import LoadedModel
-from sottovoce.models.request import Edit, Feed, Ids, Record, Reply, Request, Rows, Sampling, Stop
-from sottovoce.models.table import Table
 
 __all__ = [
+    "BUNDLED_FOLDER",
+    "ChatTemplate",
+    "ChatTurn",
+    "Dtype",
     "Edit",
     "Engine",
     "Feed",
+    "Form",
     "Ids",
     "LoadedModel",
+    "Piece",
     "Record",
     "Reply",
     "Request",
     "Rows",
     "Sampling",
+    "Span",
+    "Sparse",
+    "Statistics",
+    "Stats",
     "Stop",
     "Table",
+    "Usage",
+    "Weigh",
     "assemble",
+    "layers_read_ids",
     "load",
+    "overlapping",
+    "record_activations",
+    "streams",
+    "tensor_digest",
     "unload",
 ]

@@ -11,16 +11,16 @@ import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.errors import UsageError
-from sottovoce.models.chat import ChatTemplate
-from sottovoce.models.engine import Engine
-from sottovoce.models.network import Network
-from sottovoce.models.request import Sampling
-from sottovoce.models.table import Table
-from sottovoce.models.text import Detokenizer
-from sottovoce.models.weights import weights_digest
+from sottovoce.models.engine.engine import Engine
+from sottovoce.models.engine.request import Sampling
+from sottovoce.models.huggingface.chat import ChatTemplate
+from sottovoce.models.huggingface.network import Network
+from sottovoce.models.huggingface.table import Table
+from sottovoce.models.huggingface.text import Detokenizer
+from sottovoce.models.huggingface.weights import weights_digest
 
 LATENT_DEPTH = 0.7  # where a model without a known choice is read and edited; never its last layer
-KNOWN_LAYERS = {  # the choices in SDE (arXiv 2506.19209), by (family, layers, hidden size, vocabulary rows)
+KNOWN_LAYERS = {  # the choices of arXiv 2506.19209, by (family, layers, hidden size, vocabulary rows)
     ("qwen2", 28, 3584, 152064): (22,),  # Qwen2.5-7B-Instruct
     ("llama", 32, 4096, 128256): (17, 20),  # Llama-3.1-8B-Instruct
     ("qwen2", 48, 5120, 152064): (21, 23, 33),  # Qwen2.5-14B-Instruct
@@ -97,12 +97,17 @@ class LoadedModel:
         1 (ours: agents of one model that all decode greedily would say the same).
         """
         config = self.model.generation_config
+
+        def told(name: str, default: float) -> float:
+            value = getattr(config, name, None)
+            return default if value is None else float(value)
+
         greedy = getattr(config, "do_sample", None) is False
         return Sampling(
-            temperature=0.0 if greedy else float(_or(getattr(config, "temperature", None), 1.0)),
-            top_p=float(_or(getattr(config, "top_p", None), 1.0)),
-            top_k=int(_or(getattr(config, "top_k", None), TOP_K)),
-            repetition_penalty=float(_or(getattr(config, "repetition_penalty", None), 1.0)),
+            temperature=0.0 if greedy else told("temperature", 1.0),
+            top_p=told("top_p", 1.0),
+            top_k=int(told("top_k", TOP_K)),
+            repetition_penalty=told("repetition_penalty", 1.0),
         )
 
     @cached_property
@@ -117,7 +122,7 @@ class LoadedModel:
         return hashlib.sha256(repr(entries).encode()).hexdigest()[:16]
 
     def latent_layers(self, chosen: tuple[int, ...] = ()) -> tuple[int, ...]:
-        """The layers that SDE reads and edits, ascending: the chosen ones, the papers', or one near 0.7 of the depth.
+        """The layers whose states are exchanged, ascending: the chosen ones, a paper's, or one near 0.7 of the depth.
 
         Raises:
             UsageError: a chosen layer is out of range.
@@ -125,16 +130,16 @@ class LoadedModel:
         for layer in chosen:
             if not 0 <= layer < self.layers:
                 raise UsageError(f"layer {layer} is out of range; {self.name!r} has layers 0 to {self.layers - 1}")
-        config = self.model.config.get_text_config()
-        known = KNOWN_LAYERS.get((config.model_type, self.layers, self.network.hidden, config.vocab_size))
         default = min(round(LATENT_DEPTH * self.layers), max(self.layers - 2, 0))
-        return tuple(sorted(set(chosen))) or known or (default,)
+        return tuple(sorted(set(chosen))) or self.known_layers or (default,)
+
+    @property
+    def known_layers(self) -> tuple[int, ...]:
+        """The layers that a paper chose for a model of this shape, if one did."""
+        config = self.model.config.get_text_config()
+        return KNOWN_LAYERS.get((config.model_type, self.layers, self.network.hidden, config.vocab_size), ())
 
     @property
     def dtype(self) -> torch.dtype:
         """The dtype the model computes in."""
         return self.table.rows.dtype
-
-
-def _or(value: float | None, default: float) -> float:
-    return default if value is None else value

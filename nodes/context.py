@@ -62,7 +62,8 @@ class RunContext(Generic[AnySettings]):
 
     def seed(self, state: Discussion, agent: str, act: str, attempt: int = 0) -> int:
         """The seed (63 bits) of everything that names a call: run, question and place; never a global generator's."""
-        return derived_seed(self.settings.seed, question_id(state), *moment(state), agent, act, attempt)
+        name = json.dumps([self.settings.seed, question_id(state), *moment(state), agent, act, attempt])
+        return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 1
 
     def temperature(self, agent: str) -> float | None:
         """The agent's temperature: as set, or as scheme and protocol have it; None leaves a hosted model its own."""
@@ -85,11 +86,6 @@ class RunContext(Generic[AnySettings]):
         """The protocol's own way to decide, where anybody hears by one."""
         hears = any(map(is_hooked, self.models.values()))
         return str(PROTOCOLS[self.settings.protocol].final_rule) if hears else "majority"
-
-
-def derived_seed(*name: int | str) -> int:
-    """A seed (63 bits) from everything that names a call."""
-    return int.from_bytes(hashlib.sha256(json.dumps(name).encode()).digest()[:8], "big") >> 1
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,7 +9,7 @@ from sottovoce.channels.message import Message, Turn
 from sottovoce.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, last_votes, majority
-from sottovoce.nodes.say import asked, say
+from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, attempt_of, moment, said
 from sottovoce.prompts import kinds
@@ -26,25 +26,26 @@ async def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Updat
         return {}
     if role != "debater":
         return {"board": [_given(run, state, agent, role)]}
+    if not round:
+        return {"board": await say(run, state, Ask(agent, "answer", run.view(state, agent).independent()))}
     summary: list[Message] = []
-    if round and run.settings.summarise == "each":
-        summary = [await summary_of(run, state, agent, _others(run, state, agent, round - 1))]
-    turns = _turns(run, state, agent, summary)
-    return {"board": [*summary, *await say(run, state, Ask(agent, "revise" if round else "answer", turns))]}
+    if run.settings.summarise == "each":
+        summary = await summary_of(run, state, agent, _others(run, state, agent, round - 1))
+    turns = _later_turns(run, state, agent, summary)
+    return {"board": [*summary, *await say(run, state, Ask(agent, "revise", turns))]}
 
 
 async def summarise(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
     """One shared summary of the round."""
     names = run.settings.speakers()
     answers = [message for name in names if (message := said(state, name, state["round"], run.answers))]
-    return {"board": [await summary_of(run, state, agent, answers)]}
+    return {"board": await summary_of(run, state, agent, answers)}
 
 
-async def summary_of(run: RunContext[Debate], state: Discussion, agent: str, messages: list[Message]) -> Message:
+async def summary_of(run: RunContext[Debate], state: Discussion, agent: str, messages: list[Message]) -> list[Message]:
     """`agent` sums up messages: it hears them by the protocol and speaks in words."""
     reader = run.settings.speakers()[0] if agent == SUMMARISER else agent
-    ask = Ask(agent, SUMMARISE[0], run.view(state, reader).summarise(messages), protocol="nl")
-    return await asked(run, state, ask, attempt_of(state, agent, ask.act))
+    return await say(run, state, Ask(agent, SUMMARISE[0], run.view(state, reader).summarise(messages), protocol="nl"))
 
 
 def deciding_agent(run: RunContext[Debate]) -> str:
@@ -61,10 +62,8 @@ def _speaks(run: RunContext[Debate], agent: str, round: int) -> bool:
     return agent == deciding_agent(run)
 
 
-def _turns(run: RunContext[Debate], state: Discussion, agent: str, summary: list[Message]) -> tuple[Turn, ...]:
+def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary: list[Message]) -> tuple[Turn, ...]:
     settings, view, rounds = run.settings, run.view(state, agent), range(state["round"])
-    if not rounds:
-        return view.independent()
     own = [_must(state, agent, r, run.answers) for r in rounds]
     if settings.summarise == "each":  # each was read in the round after the one that it is of
         earlier = [_must(state, agent, r, SUMMARISE) for r in rounds[1:]]

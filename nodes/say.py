@@ -35,40 +35,26 @@ async def say(
     Returns the attempts; the raw text of all stays on the board. `at_last` makes of the last one that still cannot
     be read what is published in its place, e.g. a cancelled turn; as it is, it abstains.
     """
-    first = attempt_of(state, ask.agent, ask.act)
-    attempts = [await asked(run, state, ask, first)]
-    turns = ask.turns
-    while (complaint := complain(attempts[-1].whole)) and len(attempts) <= repairs:
-        attempts[-1] = _noted(attempts[-1], f"asked again: {complaint}")
+    attempts, turns, first = list[Message](), ask.turns, attempt_of(state, ask.agent, ask.act)
+    while True:
+        attempt = first + len(attempts)
+        place = Place(*moment(state), ask.agent, ask.act, attempt)
+        seed = run.seed(state, ask.agent, ask.act, attempt)
+        heat = run.temperature(ask.agent) if ask.temperature is None else ask.temperature
+        call = Call(replace(ask, turns=turns), run.model(ask.agent), place, seed, heat)
+        message = message_of(call, await call, run.order(ask.agent))
+        complaint = complain(message.whole)
+        if not complaint:
+            return [*attempts, message]
+        if len(attempts) == repairs:
+            return [*attempts, at_last(_noted(message, f"cannot be read: {complaint}"))]
+        attempts.append(_noted(message, f"asked again: {complaint}"))
         request = Turn("user", run.prompts.render("shared/repair", complaint=complaint, form=form))
         turns = (*turns, Turn("assistant", (Heard(attempts[-1], own=True),)), request)
-        attempts.append(await asked(run, state, replace(ask, turns=turns), first + len(attempts)))
-    if complaint:
-        attempts[-1] = at_last(_noted(attempts[-1], f"cannot be read: {complaint}"))
-    return attempts
 
 
-async def asked(run: RunContext[Any], state: Discussion, ask: Ask, attempt: int = 0) -> Message:  # Any: see say
-    """Ask once; the message that the reply is."""
-    place = Place(*moment(state), ask.agent, ask.act, attempt)
-    seed = run.seed(state, ask.agent, ask.act, attempt)
-    temperature = run.temperature(ask.agent) if ask.temperature is None else ask.temperature
-    call = Call(ask, run.model(ask.agent), place, seed, temperature)
-    return _message(call, await call, run.order(ask.agent))
-
-
-def unreadable(question: Question) -> Complain:
-    """The complaint of a text that holds no answer to the question, and does not say that it is unknown either."""
-    kind, choices = question.get("kind", "number"), question.get("choices")
-
-    def complain(text: str) -> str:
-        readable = kinds.read(text, kind, choices) is not None or kinds.declines(text)
-        return "" if readable else f"it holds no {kinds.named(kind)}"
-
-    return complain
-
-
-def _message(call: Call, reply: AIMessage, order: int) -> Message:
+def message_of(call: Call, reply: AIMessage, order: int) -> Message:
+    """The message that a reply is, for the board; `order` is its agent's place in the settings."""
     ref, usage = reply.additional_kwargs.get("payload"), reply.usage_metadata
     stats: dict[str, float] = dict(reply.additional_kwargs.get("stats", {}))
     if usage:
@@ -84,6 +70,17 @@ def _message(call: Call, reply: AIMessage, order: int) -> Message:
         notes=("cut at the token limit",) if cut else (),
         stats=stats,
     )
+
+
+def unreadable(question: Question) -> Complain:
+    """The complaint of a text that holds no answer to the question, and does not say that it is unknown either."""
+    kind, choices = question.get("kind", "number"), question.get("choices")
+
+    def complain(text: str) -> str:
+        readable = kinds.read(text, kind, choices) is not None or kinds.declines(text)
+        return "" if readable else f"it holds no {kinds.named(kind)}"
+
+    return complain
 
 
 def _noted(message: Message, note: str) -> Message:

@@ -1,17 +1,15 @@
-"""Sizes as a person writes them, in powers of 1000: 4GB, 500 MB, or a number of bytes."""
+"""Sizes as a person writes them, read by pydantic's ByteSize: 4GB, 500 MB, 4GiB, or a number of bytes."""
 
 from __future__ import annotations
 
-import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, TypeAdapter, ValidationError
+from pydantic import BeforeValidator, ByteSize, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
 from sottovoce.errors import UsageError
 
-UNITS = {"": 1, "b": 1, "bytes": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
-WRITTEN = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([a-z]*)\s*", re.IGNORECASE)
+_BYTES = TypeAdapter(ByteSize)
 
 
 def read_size(written: Any) -> Any:  # Any: what is no text is pydantic's to read
@@ -22,11 +20,10 @@ def read_size(written: Any) -> Any:  # Any: what is no text is pydantic's to rea
     """
     if not isinstance(written, str):
         return written
-    found = WRITTEN.fullmatch(written)
-    unit = found and UNITS.get(found[2].lower())
-    if not found or not unit:
-        raise PydanticCustomError("size", "expected bytes, or a size like '4GB' or '500MB'")
-    return round(float(found[1]) * unit)
+    try:
+        return int(_BYTES.validate_python(written.lower().removesuffix("ytes")))  # "bytes" is "b" there
+    except ValidationError as error:
+        raise PydanticCustomError("size", "expected bytes, or a size like '4GB' or '500MB'") from error
 
 
 Size = Annotated[int, Field(gt=0), BeforeValidator(read_size, json_schema_input_type=int | str)]

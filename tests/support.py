@@ -13,8 +13,7 @@ from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel, PreT
 from sottovoce.channels.message import Message, Part, Turn
 from sottovoce.channels.protocol import Protocol, Speech
 from sottovoce.channels.store import PayloadStore
-from sottovoce.models import Edit, Ids, LoadedModel, Reply, Request, Rows, Sampling, Stop, assemble
-from sottovoce.models.request import Piece
+from sottovoce.models import Edit, Ids, LoadedModel, Piece, Reply, Request, Rows, Sampling, Stop, assemble
 
 FLOAT32 = 2e-5  # of the largest magnitude: what another order of float32 sums may change (the engine's promise)
 GREEDY = Sampling()

@@ -8,9 +8,8 @@ import pytest
 import torch
 
 from benchmarks.__main__ import SECTIONS, main
-from benchmarks.asked import Asked
 from benchmarks.loaded_models import loaded_of
-from benchmarks.timing import Times
+from benchmarks.measuring import Asked, Times
 from sottovoce.models import LoadedModel
 
 
@@ -36,7 +35,7 @@ def test_without_a_gpu_the_benchmark_of_one_says_so() -> None:
 
 
 def test_a_misspelt_section_is_named_with_those_that_there_are() -> None:
-    with pytest.raises(SystemExit, match="unknown section 'decode'; choose from: decoding, threads"):
+    with pytest.raises(SystemExit, match="unknown section 'decode'; choose from: decoding, slots"):
         main(["--only", "decode"])
 
 

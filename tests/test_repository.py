@@ -8,6 +8,7 @@ import importlib.metadata
 import json
 import re
 import subprocess
+import sys
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
@@ -87,17 +88,17 @@ def test_the_version_is_the_same_in_package_and_metadata() -> None:
     assert importlib.metadata.version("sottovoce") == sottovoce.__version__
 
 
-def test_langgraph_json_serves_exactly_the_schemes() -> None:
-    from sottovoce.graphs import SCHEMES
+def test_langgraph_json_is_what_the_schemes_records_say() -> None:
+    """`python -m sottovoce.graphs > langgraph.json` brings it up to date."""
+    written = (ROOT / "langgraph.json").read_text(encoding="utf-8")
+    made = subprocess.run(
+        [sys.executable, "-m", "sottovoce.graphs"], cwd=ROOT, capture_output=True, check=True, encoding="utf-8"
+    ).stdout
 
-    served = json.loads((ROOT / "langgraph.json").read_text())["graphs"]
-    paths = {name: entry if isinstance(entry, str) else entry["path"] for name, entry in served.items()}
-
-    assert sorted(paths) == sorted(SCHEMES)
-    for name, path in paths.items():
-        module, _, factory = path.partition(":")
-        assert SCHEMES[name].startswith(module), f"{name} is served from another module than the scheme's"
-        assert hasattr(importlib.import_module(module), factory), f"{path} does not exist"
+    assert written == made
+    for entry in json.loads(written)["graphs"].values():
+        module, _, factory = entry["path"].partition(":")
+        assert hasattr(importlib.import_module(module), factory), f"{entry['path']} does not exist"
 
 
 # Maps
@@ -222,3 +223,49 @@ def test_no_source_runs_or_unpickles_what_a_stranger_wrote(files: list[Path]) ->
     found = [f"{path}:{line}" for path in sources(files) for line in unsafe((ROOT / path).read_text(encoding="utf-8"))]
 
     assert found == []
+
+
+# Which modules know which. Imports inside functions and for types alone count too: a cycle is a cycle.
+
+ACYCLIC = ("sottovoce.models", "sottovoce.errors", "sottovoce.form", "sottovoce.registry", "sottovoce.sizes")
+"""What holds so far; import-linter keeps the order of the folders."""
+
+
+def modules_of(files: list[Path]) -> dict[str, Path]:
+    """Our modules by their full name."""
+    packaged = [path for path in sources(files) if path.parent.as_posix() in SETUPTOOLS["package-dir"].values()]
+    return {package_of(path.parent if path.stem == "__init__" else path.with_suffix("")): path for path in packaged}
+
+
+def known_to(path: Path, modules: dict[str, Path]) -> set[str]:
+    """The modules that a file imports, at any place; a name from a package counts as the package."""
+    names = {name for _, name, _ in imported(ast.parse((ROOT / path).read_text(encoding="utf-8")))}
+    return {name if name in modules else name.rpartition(".")[0] for name in names} & modules.keys()
+
+
+def cycle_in(graph: dict[str, set[str]]) -> list[str]:
+    """Modules that import one another in a ring, or none."""
+    left = dict(graph)
+    while leaves := [name for name, known in left.items() if not known & left.keys()]:
+        for name in leaves:
+            del left[name]
+    return sorted(left)
+
+
+def test_a_ring_of_imports_is_found() -> None:
+    assert cycle_in({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}}) == ["a", "b", "c", "d"]
+    assert cycle_in({"a": {"b", "c"}, "b": {"c"}, "c": set()}) == []
+
+
+def test_no_module_is_imported_by_what_it_imports(files: list[Path]) -> None:
+    modules = modules_of(files)
+    graph = {name: known_to(path, modules) for name, path in modules.items() if name.startswith(ACYCLIC)}
+
+    assert len(graph) > 30 and cycle_in(graph) == []
+
+
+def test_in_models_the_doctor_alone_names_protocols(files: list[Path]) -> None:
+    named = re.compile(r"cipher|\bsde\b", re.IGNORECASE)
+    rest = [path for path in sources(files) if path.parts[0] == "models" and path.parts[1] != "doctor"]
+
+    assert [str(path) for path in rest if named.search((ROOT / path).read_text(encoding="utf-8"))] == []

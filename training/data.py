@@ -15,8 +15,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
-from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop
-from sottovoce.models.chat import ChatTemplate, ChatTurn
+from sottovoce.models import ChatTemplate, ChatTurn, Ids, LoadedModel, Request, Sampling, Stop
 from sottovoce.training.product import Place, Turn, spoken_turn
 
 BATCH = 2400  # tokens of a batch, padding included

@@ -18,7 +18,7 @@ import transformers
 from transformers import GenerationConfig
 
 from sottovoce.channels.message import Part
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.prompts.render import BUILT_IN, Prompts
 from sottovoce.training.skills import SKILLS
 from sottovoce.training.sources import Source

@@ -98,15 +98,15 @@ def _speaking(about: dict[str, Any], text: str, agents: Sequence[str]) -> Speaki
 def _events(update: Update, now: _Now) -> Iterator[Event]:
     """The events of one node's update; of a watched act nothing before it is published."""
     now.round = update.get("round", now.round)
+    if "groups" in update and not update.get("epochs"):
+        yield Level(level=update["level"], epoch=now.epoch, round=now.round + 1, groups=update["groups"])
     if "settings" in update:
         yield Opened(update["settings"], list(update["notes"]))
-    elif "epochs" in update:
+    elif update.get("epochs"):
         now.epoch = len(update["epochs"])
         yield Reset(cut=update["epochs"][-1], why=now.why)
     elif "votes" in update:
         yield Count(epoch=now.epoch, round=now.round, votes=update["votes"])
-    if "groups" in update and "epochs" not in update:
-        yield Level(level=update["level"], epoch=now.epoch, round=now.round + 1, groups=update["groups"])
     held_back = any(entry and "next" in entry for entry in update.get("pending", {}).values())
     for message in map(Message.from_dict, update.get("board", [])):
         if held_back:

@@ -1,4 +1,4 @@
-"""Files that a run leaves: refused before it starts where they could not be written, and written whole or not at all."""
+"""Files that a run leaves: refused before it starts where they cannot be written, and written whole or not at all."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from sottovoce.channels.protocol import Speech
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ProtocolError, UsageError
 from sottovoce.models import Ids, LoadedModel, Request, Rows, Sampling, assemble
-from sottovoce.models.sampling import distribution
+from sottovoce.models.engine.sampling import distribution
 from tests.support import (
     VOCABULARY,
     close,

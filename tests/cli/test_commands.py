@@ -14,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from sottovoce import __version__
-from sottovoce.evaluation.record import load_run
+from sottovoce.evaluation.runs.question import QuestionOptions, question_of
+from sottovoce.evaluation.runs.record import load_run
+from sottovoce.nodes.settings import Debate, Single
 from tests.cli.conftest import Call, Models
 
 FAST = ("--max-tokens", "6")
@@ -54,13 +56,13 @@ def test_json_is_one_object_and_nothing_else(call: Call, models: Models, scheme:
     assert (answer.code, answer.err) == (0, "")
     run = json.loads(answer.out)
     assert (run["format"], run["version"], run["status"], run["scheme"]) == (
-        "sottovoce.run", 1, "done", scheme.replace("-", "_"),
+        "sottovoce.run", 2, "done", scheme.replace("-", "_"),
     )  # fmt: skip
     assert run["question"]["question"] == "What is 2 + 2?"
     assert run["settings"]["protocol"] == protocol
     spoken = "nl" if scheme == "self-consistency" else protocol  # samples are drawn in words
     assert {message["payload"]["protocol"] for message in run["messages"]} == {spoken}
-    assert run["decision"]["rule"] and run["usage"]["calls"] == len(run["messages"])
+    assert run["decision"]["rule"] and run["cost"]["calls"] == len(run["messages"])
     assert set(run["models"]) == {message["agent"] for message in run["messages"]}
 
 
@@ -91,6 +93,22 @@ def test_documents_go_to_all_or_to_one(call: Call, models: Models) -> None:
     run = json.loads(call("debate", "x?", *given, "--model", models.tiny, "--json", "--rounds", 1, *FAST).out)
 
     assert run["question"]["documents"] == {"agent_1": ["all know it"], "agent_2": ["all know it", "x = 3."]}
+
+
+@pytest.mark.parametrize(
+    "text", ["x = 4.", "x=4", "agnet_1 =x", "E=mc^2", "relative=4", "https://a.example/?q=1", "no sign"]
+)
+def test_a_text_that_names_no_agent_is_for_all(text: str) -> None:
+    asked = QuestionOptions.model_validate({"question": "x?", "document": [text]})
+
+    assert question_of(asked, Debate())[0]["documents"] == [text]
+
+
+@pytest.mark.parametrize("name", ["agent_1", "agent_7", "negative"])
+def test_where_one_agent_reads_all_the_names_of_owners_are_left_out(name: str) -> None:
+    asked = QuestionOptions.model_validate({"question": "x?", "document": [f"{name}=x = 3."]})
+
+    assert question_of(asked, Single())[0]["documents"] == ["x = 3."]
 
 
 def test_a_task_is_told_with_its_components(call: Call, models: Models) -> None:
@@ -195,7 +213,7 @@ def test_a_stopped_or_killed_run_shows_what_it_had(
     assert err == ("sottovoce: stopped\n" if sent is signal.SIGINT else "")
     run = load_run(tmp_path / "run")
     assert run.status == status and run.decision is None
-    assert run.messages and run.usage.calls == len(run.messages)
+    assert run.messages and run.cost.calls == len(run.messages)
 
 
 def test_a_terminal_sees_the_debate_grow_and_gets_its_cursor_back(models: Models) -> None:

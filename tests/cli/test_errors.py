@@ -31,7 +31,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["mat"], "unknown command 'mat'; choose from: cmd, convince, debate, doctor, draw, list, mad, reconcile, self-consistency, single, symmetry"),
         (["draw", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, mad, reconcile, self-consistency, single"),
         (["symmetry", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, mad, reconcile, self-consistency, single"),
-        (["debate", "--protocol", "cypher"], "protocol is 'cypher': expected 'nl', 'cipher', 'sde' or 'hidden'"),
+        (["debate", "--protocol", "cypher"], "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
         (["debate", "--rounds", "0"], "rounds is '0': expected greater than or equal to 1"),
         (["debate", "--rounds", "two"], "rounds is 'two': expected a valid integer, unable to parse string as an integer"),
         (["debate", "--temperature", "-1"], "temperature.0 is '-1': expected greater than or equal to 0"),
@@ -62,6 +62,9 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["debate", "2 + 2?", *["--wording", "agent_1=x"] * 2], "--wording was given twice for 'agent_1'; give each agent one"),
         (["mad", "2 + 2?", "--wording", "agent_1=x"], "unknown agent among the wordings: 'agent_1'; choose from: affirmative, judge, moderator, negative"),
         (["debate", "2 + 2?", "--document", "negative=x"], "unknown agent among the documents: 'negative'; choose from: agent_1, agent_2"),
+        (["debate", "2 + 2?", "--document", "agnet_1=x = 4."], "unknown agent among the documents: 'agnet_1'; choose from: agent_1, agent_2; where a text begins so, put a space before the sign"),
+        (["mad", "2 + 2?", "--document", "Judgee=x"], "unknown agent among the documents: 'Judgee'; choose from: affirmative, judge, moderator, negative; where a text begins so, put a space before the sign"),
+        (["single", "2 + 2?", "--document", "x_1=4"], "unknown agent among the documents: 'x_1'; choose from: agent_1; where a text begins so, put a space before the sign"),
         (["debate", "2 + 2?", "--hint", "Count."], "--hint is for a secretary, and there is none; drop it, or use cmd with its secretary"),
         (["cmd", "--representative", "first"], "representative is 'first', but a tie goes to the secretary; add --secretary off"),
         (["reconcile", "--convincing-in", "discussion"], "convincing_in is 'discussion', but no samples were given; add --convincing"),
@@ -217,7 +220,7 @@ def test_a_folder_without_permission_is_refused(call: Call, tmp_path: Path) -> N
 
 def test_an_error_that_quotes_a_text_stays_on_one_line_without_control_characters(call: Call) -> None:
     assert refused(call, USAGE, "debate", "--protocol", "a\nb\x1b[2J") == (
-        r"protocol is 'a\nb\x1b[2J': expected 'nl', 'cipher', 'sde' or 'hidden'"
+        r"unknown protocol 'a\nb\x1b[2J'; choose from: cipher, hidden, nl, sde"
     )
 
 

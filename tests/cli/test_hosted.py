@@ -15,10 +15,11 @@ import pytest
 from langgraph.graph import StateGraph
 from langgraph.types import RetryPolicy
 
-from sottovoce.evaluation.record import load_run
+from sottovoce.evaluation.runs.record import load_run
 from sottovoce.graphs.debate import create_debate
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate
-from sottovoce.nodes.state import Discussion, Outcome, Question
+from sottovoce.nodes.state import Discussion, Outcome
 from tests.cli.conftest import Answer, Call, Models
 
 MINI = "hosted:openai:gpt-4o-mini"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 import subprocess
 import sys
@@ -10,12 +11,13 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from sottovoce.cli import SETTINGS
-from sottovoce.evaluation.output import Output
-from sottovoce.evaluation.question import Asked
-from sottovoce.graphs import SCHEMES, scheme
+from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.evaluation.runs.question import QuestionOptions
+from sottovoce.evaluation.views.output import Output
+from sottovoce.graphs import NAMES, scheme
 from sottovoce.nodes.settings import Debate
-from sottovoce.options import build
+from sottovoce.options import build, command
+from sottovoce.prompts.kinds import KINDS
 from tests.cli.conftest import Call
 
 
@@ -28,7 +30,7 @@ def options(model: type[BaseModel]) -> set[str]:
     }
 
 
-@pytest.mark.parametrize("name", SCHEMES)
+@pytest.mark.parametrize("name", NAMES)
 def test_a_commands_help_has_every_setting_and_nothing_else(
     call: Call, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
@@ -37,13 +39,9 @@ def test_a_commands_help_has_every_setting_and_nothing_else(
     answer = call(name.replace("_", "-"), "--help")
 
     shown = set(re.findall(r"^. (--[a-z-]+)", answer.out, re.MULTILINE))
-    assert shown == {"--help", "--settings"} | options(SETTINGS[name]) | options(Asked) | options(Output)
-
-
-@pytest.mark.parametrize("name", SCHEMES)
-def test_a_commands_settings_are_its_schemes(name: str) -> None:
-    assert set(SETTINGS) == set(SCHEMES)
-    assert scheme(name).settings is SETTINGS[name]
+    assert shown == {"--help", "--settings"} | options(scheme(name).settings) | options(QuestionOptions) | options(
+        Output
+    )
 
 
 def test_help_tells_choices_and_defaults(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,7 +52,8 @@ def test_help_tells_choices_and_defaults(call: Call, monkeypatch: pytest.MonkeyP
     assert re.search(r"--protocol +nl\|cipher\|sde\|hidden +what a message carries.*\(default: nl\)", out)
     assert re.search(r"--partial +entropy\|entropy_reversed\|max\|max_reversed ", out)
     assert re.search(r"--temperature +X \.\.\. ", out)
-    assert re.search(r"--memory +SIZE ", out) and re.search(r"--thinking +on\|off ", out)
+    assert re.search(r"--memory +SIZE \.\.\. ", out) and re.search(r"--layers +N \.\.\. ", out)
+    assert re.search(r"--option +NAME=VALUE \.\.\. ", out) and re.search(r"--thinking +on\|off ", out)
     assert re.search(r"--rounds +N .*\(default: 3\)", out)
 
 
@@ -74,18 +73,43 @@ def test_what_was_not_given_is_left_to_the_defaults() -> None:
 
 
 def test_lists_are_repeated_options() -> None:
-    assert build(Debate, {"temperature": ["0.5", "1"], "model": ["a", "b"]}) == Debate(
-        temperature=[0.5, 1.0], model=["a", "b"]
-    )
+    given = {"temperature": ["0.5", "1"], "model": ["a", "b"], "layers": ["0", "3"]}
+
+    assert build(Debate, given) == Debate(temperature=[0.5, 1.0], model=["a", "b"], layers=(0, 3))
+
+
+def test_options_of_a_protocol_are_names_with_values_on_both(tmp_path: Path) -> None:
+    file = tmp_path / "settings.yaml"
+    file.write_text("option: {strength: 2, agent_1.strength: 3}\nlayers: 1\n")
+
+    assert build(Debate, {"option": ["strength=2", "agent_1.strength=3"]}).option == {
+        "strength": 2, "agent_1.strength": 3,
+    }  # fmt: skip
+    built = build(Debate, {"settings": str(file)})
+    assert (built.option, built.layers) == ({"strength": 2, "agent_1.strength": 3}, (1,))
+
+
+def test_what_other_packages_bring_is_listed_and_told_in_help(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(PROTOCOLS._known, "whisper", None)
+    monkeypatch.setitem(KINDS._known, "roman", None)
+
+    out = call("list").out
+
+    assert "--protocol        nl, cipher, sde, hidden, whisper: what a message carries" in out
+    assert "--kind            number, option, yes_no, label, text, roman: form of the answer" in out
+    made = inspect.signature(command(print, Debate)).parameters["protocol"].annotation
+    assert made.__metadata__[0].metavar == "nl|cipher|sde|hidden|whisper"  # help is made when the program starts
 
 
 def test_options_of_the_engine_and_the_template_are_read_from_both(tmp_path: Path) -> None:
     file = tmp_path / "settings.yaml"
     file.write_text("memory: 4GB\nthinking: off\n")  # YAML itself reads off as a bool
 
-    assert build(Debate, {"settings": str(file), "exact": True}) == Debate(memory=4 * 10**9, thinking=False, exact=True)
-    assert build(Debate, {"settings": str(file), "memory": "500MB", "thinking": "on"}) == Debate(
-        memory=500_000_000, thinking=True
+    assert build(Debate, {"settings": str(file), "exact": True}) == Debate(
+        memory=[4 * 10**9], thinking=False, exact=True
+    )
+    assert build(Debate, {"settings": str(file), "memory": ["500MB"], "thinking": "on"}) == Debate(
+        memory=[500_000_000], thinking=True
     )
 
 

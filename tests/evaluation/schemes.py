@@ -8,10 +8,11 @@ from pathlib import Path
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.evaluation.record import Run
-from sottovoce.evaluation.run import Task, Watch, discuss
+from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.runs.running import Observer, Task, hold
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CMD, MAD, ReConcile, Settings
-from sottovoce.nodes.state import Question
+from sottovoce.nodes.watch import Watch
 from tests.evaluation.support import QUESTION
 
 Replies = Mapping[str, list[str]]
@@ -33,11 +34,17 @@ def states(answer: object, confidence: object) -> str:
 
 
 def held(
-    settings: Settings, replies: Replies, store: Path, watch: Watch | None = None, question: Question = QUESTION
+    settings: Settings,
+    replies: Replies,
+    store: Path,
+    observe: Observer | None = None,
+    question: Question = QUESTION,
+    watch: Watch | None = None,
 ) -> Run:
     """The record of a scripted run, as it is when time stands still; saved in `store`/run."""
-    task = Task(type(settings).__name__.lower(), settings, question, models=ScriptedChatModel(replies))
-    run = discuss(task, PayloadStore(store), folder=store / "run", watch=watch)
+    models = ScriptedChatModel(replies)
+    task = Task(type(settings).__name__.lower(), settings, question, models=models, watch=watch)
+    run = hold(task, PayloadStore(store), folder=store / "run", observe=observe)
     run.seconds = 1.5
     return run
 

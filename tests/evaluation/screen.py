@@ -7,8 +7,8 @@ from io import StringIO
 
 from rich.console import Console
 
-from sottovoce.evaluation import transcript
-from sottovoce.evaluation.record import Run
+from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.views import transcript
 
 SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
 

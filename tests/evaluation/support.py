@@ -12,10 +12,10 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
-from sottovoce.evaluation.record import Run
-from sottovoce.evaluation.run import Task, Watch, discuss
+from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.runs.running import Observer, Task, hold
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate
-from sottovoce.nodes.state import Question
 
 QUESTION: Question = {"question": "What is 14 + 3 * 5 - 7?", "target": "22", "kind": "number"}
 
@@ -27,9 +27,9 @@ def task(replies: Mapping[str, list[str]], question: Question = QUESTION, **sett
     return Task("debate", made, question, models=ScriptedChatModel(replies))
 
 
-def held(replies: Mapping[str, list[str]], store: Path, watch: Watch | None = None, **more: Any) -> Run:
+def held(replies: Mapping[str, list[str]], store: Path, observe: Observer | None = None, **more: Any) -> Run:
     """The record of a scripted debate, as it is when time stands still."""
-    run = discuss(task(replies, **more), PayloadStore(store), watch=watch)
+    run = hold(task(replies, **more), PayloadStore(store), observe=observe)
     run.seconds = 1.5
     return run
 

@@ -15,14 +15,12 @@ from langchain_core.outputs import ChatGeneration, ChatResult
 from sottovoce.agents.convert import to_turns
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.errors import ContextOverflow, SottovoceError, UsageError
-from sottovoce.evaluation.convincing import Speaking, Wanted, show_convince
-from sottovoce.evaluation.training_file import read_training
-from sottovoce.evaluation.walk import WINDOW, Walk, walk
-from sottovoce.nodes.company import Company
+from sottovoce.evaluation.convincing import SampleOptions, SpeakingOptions, show_convince
+from sottovoce.evaluation.walk import WINDOW, Walk, read_training, walk
+from sottovoce.nodes.context import Contexts
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.samples import read_samples
 from sottovoce.nodes.settings import Single
-from sottovoce.nodes.stage import Stage
-from sottovoce.nodes.state import Discussion, Question
 
 RIGHT, WRONG, MUTE = "7", "8", "I do not know."
 SAID = {"r": ["7"], "w": ["8", "8"], "c": ["8", "7"], "m": [MUTE, MUTE, "7"], "x": ["overflow"]}
@@ -58,14 +56,13 @@ def question(name: str, **more: Any) -> Question:
     return cast(Question, made)
 
 
-def stage(model: BaseChatModel, **settings: Any) -> Stage[Single]:
-    made = Single(**settings)
-    return Company(Single, made, model).stage(cast(Discussion, {"settings": made.model_dump(mode="json")}))
+def contexts(model: BaseChatModel, **settings: Any) -> Contexts[Single]:
+    return Contexts(Single, Single(**settings), model)
 
 
 async def walked(*names: str, wanted: int = 4, **more: Any) -> tuple[Walk, Pupil]:
     model = pupil(*names)
-    return await walk(stage(model), [question(name) for name in names], wanted, **more), model
+    return await walk(contexts(model), [question(name) for name in names], wanted, **more), model
 
 
 def found(walk: Walk) -> list[str]:
@@ -108,7 +105,7 @@ async def test_what_cannot_be_read_is_asked_for_once_more_and_then_wrong() -> No
 async def test_an_answer_that_is_readable_after_a_repair_counts() -> None:
     model = Pupil(replies={"q": ["hm", says(RIGHT)]})
 
-    result = await walk(stage(model), [question("q")], 4)
+    result = await walk(contexts(model), [question("q")], 4)
 
     assert (result.asked, result.wrong) == (1, 0)
 
@@ -117,7 +114,7 @@ async def test_choices_and_kinds_are_asked_for_and_kept() -> None:
     model = Pupil(replies={"q": [says("A"), says("(B)")]})
     asked = question("q", kind="option", choices=["red", "blue"], target="B")
 
-    (sample,) = (await walk(stage(model), [asked], 4)).samples
+    (sample,) = (await walk(contexts(model), [asked], 4)).samples
 
     assert "(A) red\n(B) blue\n" in model.asked[1].text
     assert (sample.kind, sample.choices, sample.before, sample.after) == ("option", ["red", "blue"], "A", "B")
@@ -132,7 +129,7 @@ async def test_neither_target_nor_explanation_is_told_before_the_model_has_answe
 async def test_a_hosted_model_is_asked_in_words() -> None:
     model = Pupil(replies={"q": [says(WRONG), says(RIGHT)]}, hooked=False)
 
-    assert found(await walk(stage(model), [question("q")], 4)) == ["q"]
+    assert found(await walk(contexts(model), [question("q")], 4)) == ["q"]
     assert [asked.options for asked in model.asked] == [{}, {}]
 
 
@@ -140,7 +137,7 @@ async def test_calls_have_seeds_of_their_own_and_the_temperature_that_was_set() 
     seeds = []
     for seed in (0, 0, 1):
         model = pupil("c1", "m1")
-        await walk(stage(model, seed=seed, temperature=[0.5]), [question("c1"), question("m1")], 4, window=1)
+        await walk(contexts(model, seed=seed, temperature=[0.5]), [question("c1"), question("m1")], 4, window=1)
         assert {asked.options["temperature"] for asked in model.asked} == {0.5}
         assert {asked.options["speaks"] for asked in model.asked} == {"nl"}
         seeds.append([asked.options["seed"] for asked in model.asked])
@@ -193,7 +190,7 @@ async def test_a_failure_on_the_way_names_its_question() -> None:
 async def test_progress_is_told_question_by_question() -> None:
     seen: list[tuple[int, int, int]] = []
 
-    await walked("r1", "c1", "w1", watch=lambda walk: seen.append((walk.asked, walk.wrong, len(walk.samples))))
+    await walked("r1", "c1", "w1", progress=lambda walk: seen.append((walk.asked, walk.wrong, len(walk.samples))))
 
     assert seen == [(1, 0, 0), (2, 1, 1), (3, 2, 1)]
 
@@ -267,8 +264,8 @@ def test_a_file_without_a_question_is_refused(tmp_path: Path) -> None:
 
 def shown(folder: Path, model: BaseChatModel, *names: str, **more: Any) -> Path:
     lines = [question(name) for name in names]
-    wanted = Wanted(training_file=training(folder, *lines), out=folder / "samples.json", **more)
-    show_convince(wanted, Speaking(temperature=[0.5], seed=3), models=model)
+    wanted = SampleOptions(training_file=training(folder, *lines), out=folder / "samples.json", **more)
+    show_convince(wanted, SpeakingOptions(temperature=[0.5], seed=3), models=model)
     return folder / "samples.json"
 
 
@@ -318,10 +315,10 @@ def test_where_nobody_is_convinced_or_the_model_fails_nothing_is_written(
 
 def test_a_bad_line_is_refused_before_the_model_is_asked(tmp_path: Path) -> None:
     model = pupil("c1")
-    wanted = Wanted(training_file=training(tmp_path, question("c1"), "{"), out=tmp_path / "samples.json")
+    wanted = SampleOptions(training_file=training(tmp_path, question("c1"), "{"), out=tmp_path / "samples.json")
 
     with pytest.raises(UsageError, match="line 2"):
-        show_convince(wanted, Speaking(), models=model)
+        show_convince(wanted, SpeakingOptions(), models=model)
 
     assert model.asked == []
 

@@ -1,4 +1,4 @@
-"""The transcript while it grows."""
+"""The transcript while it streams."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ import pytest
 from rich.console import Console, Group
 
 from sottovoce.channels.message import Message
-from sottovoce.evaluation import transcript
-from sottovoce.evaluation.events import Counted, Decided, Event, Opened, RoundBegan, Speaking, Spoke
-from sottovoce.evaluation.live import LiveTranscript
-from sottovoce.evaluation.record import Run
+from sottovoce.evaluation.runs.events import Decided, Event, Opened, Speaking, Spoke
+from sottovoce.evaluation.runs.record import Count, Run, ordered
+from sottovoce.evaluation.views import transcript
+from sottovoce.evaluation.views.live import LiveTranscript
+from sottovoce.nodes.decide import majority
 from sottovoce.nodes.settings import Debate, Settings
 from tests.evaluation import schemes
 from tests.evaluation.schemes import ALL, ASKED, JUDGED, WEIGHED
 from tests.evaluation.screen import left_on_screen
-from tests.evaluation.support import held
+from tests.evaluation.support import QUESTION, held
 
 REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
 
@@ -38,26 +39,33 @@ def now(live: LiveTranscript, console: Console) -> str:
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
-    return held(REPLIES, tmp_path)
+def run() -> Run:
+    """A record that holds nothing yet."""
+    return Run(scheme="debate", settings=Debate().model_dump(mode="json"), question=QUESTION)
+
+
+def spoke(run: Run, message: Message) -> Spoke:
+    """The event after the record took it."""
+    run.messages = ordered([*run.messages, message])
+    return Spoke(message)
 
 
 def test_every_round_is_printed_for_good(tmp_path: Path) -> None:
     console = screen()
 
     with LiveTranscript(console, "loading") as live:
-        held(REPLIES, tmp_path, live.watch)
+        held(REPLIES, tmp_path, live.observe)
 
     text = shown(console)
     assert text.index("What is 14") < text.index("Round 1") < text.index("answer is 21") < text.rindex("Round 2")
 
 
-def test_texts_grow_beside_what_is_finished(run: Run) -> None:
+def test_texts_stream_beside_what_is_finished(run: Run) -> None:
     console = screen()
     live = LiveTranscript(console, "loading")
 
-    live.watch(run, Spoke("agent_1", Message("agent_1", 0, "answer", "I say 22.")))
-    live.watch(run, Speaking("agent_2", Message("agent_2", 0, "answer", "Let me")))
+    live.observe(run, spoke(run, Message("agent_1", 0, "answer", "I say 22.")))
+    live.observe(run, Speaking(Message("agent_2", 0, "answer", "Let me", order=1)))
 
     line = next(line for line in now(live, console).splitlines() if "I say 22." in line)
     assert "Let me" in line
@@ -67,7 +75,7 @@ def test_only_the_end_of_a_long_text_is_shown(run: Run) -> None:
     console = screen(height=15)
     live = LiveTranscript(console, "loading")
 
-    live.watch(run, Speaking("agent_1", Message("agent_1", 0, "answer", "\n".join(map(str, range(100))))))
+    live.observe(run, Speaking(Message("agent_1", 0, "answer", "\n".join(map(str, range(100))))))
 
     text = now(live, console)
     assert "99" in text and "50" not in text
@@ -78,9 +86,8 @@ def test_what_was_finished_stays_when_the_run_stops(run: Run) -> None:
     console = screen()
 
     with pytest.raises(KeyboardInterrupt), LiveTranscript(console, "loading") as live:
-        live.watch(run, Opened((), {}, []))
-        live.watch(run, RoundBegan(0))
-        live.watch(run, Spoke("agent_1", Message("agent_1", 0, "answer", "I say 22.")))
+        live.observe(run, Opened({}, []))
+        live.observe(run, spoke(run, Message("agent_1", 0, "answer", "I say 22.")))
         raise KeyboardInterrupt
 
     assert "I say 22." in shown(console).split("\x1b[?25h")[0]
@@ -88,11 +95,12 @@ def test_what_was_finished_stays_when_the_run_stops(run: Run) -> None:
 
 def test_nothing_is_in_motion_after_the_decision(run: Run) -> None:
     live = LiveTranscript(screen(), "loading")
-    assert run.decision is not None
 
-    live.watch(run, Speaking("agent_1", Message("agent_1", 0, "answer", "I")))
-    live.watch(run, Spoke("agent_1", Message("agent_1", 0, "answer", "I say 22.")))
-    live.watch(run, Decided(run.decision))
+    live.observe(run, Speaking(Message("agent_1", 0, "answer", "I")))
+    live.observe(run, spoke(run, Message("agent_1", 0, "answer", "I say 22.")))
+    assert isinstance(live._now(), Group)
+    run.decision = majority([], QUESTION)
+    live.observe(run, Decided(run.decision))
 
     assert not isinstance(live._now(), Group)
 
@@ -103,7 +111,7 @@ def moments(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> list[tu
     live, seen = LiveTranscript(console, "loading"), list[tuple[Event, str]]()
 
     def watch(run: Run, event: Event) -> None:
-        live.watch(run, event)
+        live.observe(run, event)
         seen.append((event, now(live, console)))
 
     schemes.held(*scheme, tmp_path, watch)
@@ -117,7 +125,7 @@ def test_what_is_left_of_the_live_view_is_the_transcript(
     live, after = screen(height=500), screen(height=500)
 
     with LiveTranscript(live, "loading") as view:
-        run = schemes.held(*scheme, tmp_path, view.watch)
+        run = schemes.held(*scheme, tmp_path, view.observe)
     live.print(transcript.ending(live, run))
     transcript.print_run(after, run)
 
@@ -128,7 +136,7 @@ def test_debaters_stay_in_sight_while_the_next_one_speaks(tmp_path: Path) -> Non
     seen = [
         text
         for event, text in moments(JUDGED, tmp_path)
-        if isinstance(event, Speaking) and (event.node, event.message.round) == ("negative", 1)
+        if isinstance(event, Speaking) and event.message.agent == "negative" and event.message.round
     ]
 
     assert all("Round 2" in text and "Round 1" not in text for text in seen)
@@ -138,7 +146,7 @@ def test_debaters_stay_in_sight_while_the_next_one_speaks(tmp_path: Path) -> Non
 def test_agents_stand_in_the_order_in_which_they_speak(tmp_path: Path) -> None:
     seen = moments(JUDGED, tmp_path)
 
-    text = next(text for event, text in seen if isinstance(event, Speaking) and event.node == "moderator")
+    text = next(text for event, text in seen if isinstance(event, Speaking) and event.message.agent == "moderator")
     places = [text.index(name) for name in ("affirmative", "negative", "debater_3", "moderator")]
     assert places == sorted(places)
 
@@ -147,7 +155,7 @@ def test_votes_appear_when_they_are_counted(tmp_path: Path) -> None:
     seen = moments(WEIGHED, tmp_path)
 
     before = next(text for event, text in seen if isinstance(event, Spoke))
-    counted = next(text for event, text in seen if isinstance(event, Counted))
+    counted = next(text for event, text in seen if isinstance(event, Count))
     assert "Vote after round 1:" not in before
     assert "22 ×1, weight 0.8: agent_1 (confidence 0.95, weight 0.8)" in counted
 
@@ -156,7 +164,7 @@ def test_an_agent_that_is_asked_again_is_shown_as_it_speaks_again(tmp_path: Path
     said = [
         (event.message.attempt, text)
         for event, text in moments(ASKED, tmp_path)
-        if isinstance(event, Speaking) and event.node == "secretary"
+        if isinstance(event, Speaking) and event.message.agent == "secretary"
     ]
 
     assert [attempt for attempt, _ in said] == [0, 1]

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.evaluation import opening
-from sottovoce.evaluation.record import Run
+from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.views import opening
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CMD, MAD, Debate, ReConcile, Settings
-from sottovoce.nodes.state import Question
 from tests.evaluation import schemes
 from tests.evaluation.screen import printed
 from tests.evaluation.support import QUESTION, held

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.errors import RecordError
-from sottovoce.evaluation.record import FILE, Level, discard, load_run, save, write
+from sottovoce.evaluation.runs.files import FILE, discard, write
+from sottovoce.evaluation.runs.record import Level, load_run, save
 from sottovoce.nodes.settings import Settings
 from tests.evaluation import schemes
 from tests.evaluation.schemes import SENT, WEIGHED
@@ -32,17 +33,21 @@ def test_the_record_has_the_groups_of_every_level(tmp_path: Path) -> None:
     run = schemes.held(*SENT, tmp_path)
 
     first = [["agent_1", "agent_2", "agent_3"], ["agent_4", "agent_5", "agent_6"]]
-    assert run.levels == [Level(round=0, groups=first), Level(round=1, groups=[["agent_1", "agent_4"]])]
+    assert run.levels == [
+        Level(level=0, epoch=0, round=0, groups=first),
+        Level(level=1, epoch=0, round=1, groups=[["agent_1", "agent_4"]]),
+    ]
 
 
 def test_both_attempts_are_kept_and_counted_and_the_latest_is_what_was_said(tmp_path: Path) -> None:
     run = schemes.held(*WEIGHED, tmp_path)
 
-    spoken = [(message.attempt, message.text) for message in run.messages if message.key[:2] == (0, "agent_3")]
+    spoken = [
+        (message.attempt, message.text) for message in run.messages if message.round == 0 and message.agent == "agent_3"
+    ]
     assert spoken == [(0, "Hm."), (1, "Hm!")]
-    assert run.usage.calls == len(run.messages) == 7
-    said = run.said("agent_3", 0)
-    assert said is not None and said.text == "Hm!"
+    assert run.cost.calls == len(run.messages) == 7
+    assert run.said("agent_3") == run.messages[-1]
 
 
 @pytest.mark.parametrize("scheme", schemes.ALL)
@@ -52,18 +57,12 @@ def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, sche
     assert load_run(tmp_path / "run") == run.model_copy(update={"seconds": load_run(tmp_path / "run").seconds})
 
 
-def test_a_run_that_was_saved_before_there_were_levels_and_counts_still_loads() -> None:
-    run = load_run(Path(__file__).parent / "before_levels")
-
-    assert (run.status, len(run.messages), run.levels, run.counts) == ("done", 4, [], [])
-
-
 @pytest.mark.parametrize(
     ("change", "line"),
     [
         (lambda text: text[: len(text) // 2], "is damaged: "),
         (lambda text: "[]", "is no run: its format is None; expected 'sottovoce.run'"),
-        (lambda text: text.replace('"version": 1', '"version": 2'), "has version 2; this program reads 1"),
+        (lambda text: text.replace('"version": 2', '"version": 1'), "has version 1 of the format; expected 2: ask its"),
         (lambda text: text.replace('"status": "done"', '"status": "over"'), "is damaged: status: "),
         (lambda text: json.dumps({**json.loads(text), "messages": [{"agent": 1}]}), "is damaged: messages.0"),
     ],

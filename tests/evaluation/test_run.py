@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
+from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, SottovoceError, UsageError
-from sottovoce.evaluation.events import Counted, Decided, Event, Opened, Regrouped, RoundBegan, Speaking, Spoke
-from sottovoce.evaluation.record import Run, load_run
-from sottovoce.evaluation.run import Task, discuss
+from sottovoce.evaluation.runs.events import Decided, Event, Opened, Speaking, Spoke, Withdrawn
+from sottovoce.evaluation.runs.record import Count, Level, Reset, Run, load_run
+from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.settings import CMD, Debate
+from sottovoce.nodes.watch import Intervention
 from tests.evaluation import schemes
-from tests.evaluation.schemes import ASKED, JUDGED, SENT
+from tests.evaluation.schemes import ASKED, JUDGED, SENT, says
+from tests.evaluation.screen import printed
 from tests.evaluation.support import QUESTION, held, task
 
 REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
@@ -31,7 +36,7 @@ def test_events_come_in_order_of_time(tmp_path: Path) -> None:
     held(REPLIES, tmp_path, lambda run, event: seen.append(event))
 
     kinds = [type(event) for event in seen if not isinstance(event, Speaking)]
-    assert kinds == [Opened, RoundBegan, Spoke, Spoke, RoundBegan, Spoke, Spoke, Decided]
+    assert kinds == [Opened, Spoke, Spoke, Spoke, Spoke, Decided]
 
 
 def test_votes_are_counted_after_all_spoke_and_groups_change_before_the_next_round(tmp_path: Path) -> None:
@@ -40,8 +45,8 @@ def test_votes_are_counted_after_all_spoke_and_groups_change_before_the_next_rou
     schemes.held(*SENT, tmp_path, lambda run, event: seen.append(event))
 
     kinds = [type(event) for event in seen if not isinstance(event, (Speaking, Spoke))]
-    assert kinds == [Opened, RoundBegan, Counted, Regrouped, RoundBegan, Counted, Decided]
-    assert [event.round for event in seen if isinstance(event, (Counted, Regrouped))] == [0, 1, 1]
+    assert kinds == [Level, Opened, Count, Level, Count, Decided]
+    assert [event.round for event in seen if isinstance(event, (Count, Level))] == [0, 0, 1, 1]
 
 
 def test_the_judge_lists_then_chooses(tmp_path: Path) -> None:
@@ -52,44 +57,41 @@ def test_the_judge_lists_then_chooses(tmp_path: Path) -> None:
     )
 
     assert acts[-3:] == ["moderate", "list_candidates", "judge"]
-    choice = run.said("judge")
-    assert choice is not None and choice.act == "judge"
+    assert run.messages[-1].act == "judge" and run.said("judge") is None  # it states no answer of its own
 
 
 @pytest.mark.parametrize("summarise", ["none", "each", "shared"])
-def test_texts_grow_into_the_messages(model: str, tmp_path: Path, summarise: str) -> None:
-    texts: dict[tuple[str, int, str], list[str]] = {}
+def test_texts_stream_into_the_messages(model: str, tmp_path: Path, summarise: str) -> None:
+    texts: dict[Place, list[str]] = {}
 
-    def watch(run: Run, event: Event) -> None:
+    def observe(run: Run, event: Event) -> None:
         if isinstance(event, Speaking):
-            message = event.message
-            texts.setdefault((event.node, message.round, message.act), []).append(message.text)
+            texts.setdefault(event.message.place, []).append(event.message.text)
 
-    run = discuss(real(model, rounds=2, summarise=summarise), PayloadStore(tmp_path), watch=watch)
+    run = hold(real(model, rounds=2, summarise=summarise), PayloadStore(tmp_path), observe=observe)
 
     longest = 0
     for message in run.messages:
-        node = "summarise" if message.agent == "summariser" else message.agent
-        grown = texts.pop((node, message.round, message.act))
-        assert grown[-1] == message.text
-        assert all(message.text.startswith(text) for text in grown)
-        longest = max(longest, len(set(grown)))
+        streamed = texts.pop(message.place)
+        assert streamed[-1] == message.text
+        assert all(message.text.startswith(text) for text in streamed)
+        longest = max(longest, len(set(streamed)))
     assert texts == {}
     assert longest > 2
 
 
-def test_texts_grow_into_both_attempts(model: str, tmp_path: Path) -> None:
-    texts: dict[tuple[int, str, str, int], str] = {}
+def test_texts_stream_into_both_attempts(model: str, tmp_path: Path) -> None:
+    texts: dict[Place, str] = {}
 
-    def watch(run: Run, event: Event) -> None:
+    def observe(run: Run, event: Event) -> None:
         if isinstance(event, Speaking):
-            texts[event.message.key] = event.message.text
+            texts[event.message.place] = event.message.text
 
     noise = CMD(agents=2, rounds=1, secretary=False, model=[model], max_tokens=6)
-    run = discuss(Task("cmd", noise, QUESTION), PayloadStore(tmp_path), watch=watch)
+    run = hold(Task("cmd", noise, QUESTION), PayloadStore(tmp_path), observe=observe)
 
-    assert texts == {message.key: message.text for message in run.messages}
-    assert (0, "agent_1", "answer", 1) in texts
+    assert texts == {message.place: message.text for message in run.messages}
+    assert Place(0, 0, 0, "agent_1", "answer", 1) in texts
 
 
 def test_the_record_has_what_was_asked_said_and_decided(tmp_path: Path) -> None:
@@ -100,37 +102,87 @@ def test_the_record_has_what_was_asked_said_and_decided(tmp_path: Path) -> None:
         "The answer is 21.", "The answer is 22.", "The answer is 22.", "The answer is 22.",
     ]  # fmt: skip
     assert run.decision is not None and run.decision["answer"] == "22"
-    assert run.usage.calls == 4
+    assert run.cost.calls == 4
     assert set(run.versions) == {"sottovoce", "python", "torch", "transformers", "langgraph"}
 
 
-def test_growing_texts_tell_the_attempt(tmp_path: Path) -> None:
+def test_streaming_texts_tell_the_attempt(tmp_path: Path) -> None:
     attempts: list[tuple[int, str]] = []
 
-    def watch(run: Run, event: Event) -> None:
-        if isinstance(event, Speaking) and event.node == "secretary":
+    def observe(run: Run, event: Event) -> None:
+        if isinstance(event, Speaking) and event.message.agent == "secretary":
             attempts.append((event.message.attempt, event.message.text))
 
-    schemes.held(*ASKED, tmp_path, watch)
+    schemes.held(*ASKED, tmp_path, observe)
 
     assert attempts == [(0, "Both."), (1, "The answer is 22.")]
+
+
+class Once:
+    """A watch that intervenes once, at the second thing that an agent says."""
+
+    def __init__(self, what: Literal["again", "reset"]) -> None:
+        self.what, self.looked = what, 0
+
+    def __call__(self, run: object, state: object, messages: Sequence[Message]) -> Intervention | None:
+        self.looked += messages[0].agent == "agent_1"
+        if self.looked != 2 or messages[0].agent != "agent_1":
+            return None
+        return Intervention(self.what, "it wavers")
+
+
+WATCHED = {"agent_1": [says(21), says(20), says(22)], "agent_2": [says(22)] * 3}
+
+
+def test_what_was_said_again_is_published_and_what_was_held_back_is_withdrawn(tmp_path: Path) -> None:
+    seen: list[Event] = []
+    watch = Once("again")
+
+    settings = Debate(rounds=2)
+    run = schemes.held(settings, WATCHED, tmp_path, lambda run, event: seen.append(event), watch=watch)
+
+    own = [event for event in seen if isinstance(event, Spoke) and event.message.agent == "agent_1"]
+    assert [(type(event), event.message.attempt, event.message.text) for event in own] == [
+        (Spoke, 0, says(21)), (Withdrawn, 0, says(20)), (Spoke, 1, says(22)),
+    ]  # fmt: skip
+    assert own[1].message.notes == ("withdrawn: it wavers",)
+    assert run.cost.calls == len(run.messages) == 5 and run.resets == []
+    assert "first attempt: withdrawn: it wavers" in printed(run, 120) and says(20) not in printed(run, 120)
+
+
+def test_a_reset_is_an_event_and_what_it_withdrew_is_kept_and_shown(tmp_path: Path) -> None:
+    seen: list[Event] = []
+    watch = Once("reset")
+
+    settings = Debate(rounds=2)
+    run = schemes.held(settings, WATCHED, tmp_path, lambda run, event: seen.append(event), watch=watch)
+
+    (reset,) = (event for event in seen if isinstance(event, Reset))
+    assert (reset.cut, reset.why) == ([1, 0], "it wavers") and run.resets == [reset]
+    assert [(message.epoch, message.round) for message in run.messages if message.agent == "agent_1"] == [
+        (0, 0), (0, 1), (1, 1),
+    ]  # fmt: skip
+    assert load_run(tmp_path / "run").resets == [reset]
+    shown = printed(run, 100)
+    places = [shown.index(text) for text in ("Round 2, withdrawn", "Taken back to round 2", "it wavers\nRound 2 ")]
+    assert places == sorted(places)
 
 
 def test_the_file_holds_at_every_step_what_the_record_has(tmp_path: Path) -> None:
     had: list[int] = []
 
-    def watch(run: Run, event: Event) -> None:
+    def observe(run: Run, event: Event) -> None:
         if isinstance(event, Spoke):
             had.append(len(load_run(tmp_path / "run").messages))
 
-    run = discuss(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", watch=watch)
+    run = hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
 
     assert had == [1, 2, 3, 4]
     assert load_run(tmp_path / "run") == run
 
 
 def test_a_run_with_payloads_reads_back_as_it_was(model: str, tmp_path: Path) -> None:
-    run = discuss(real(model, protocol="sde", rounds=2), PayloadStore(tmp_path / "payloads"), folder=tmp_path / "run")
+    run = hold(real(model, protocol="sde", rounds=2), PayloadStore(tmp_path / "payloads"), folder=tmp_path / "run")
 
     assert load_run(tmp_path / "run") == run
     assert run.models["agent_1"].model == model
@@ -140,7 +192,7 @@ def test_a_failed_run_says_why_and_keeps_what_was_said(tmp_path: Path) -> None:
     replies = {"agent_1": ["1"], "agent_2": ["1", "2"]}  # agent_1 has no reply for the second round
 
     with pytest.raises(SottovoceError, match="script of agent 'agent_1' is empty"):
-        discuss(task(replies), PayloadStore(tmp_path), folder=tmp_path / "run")
+        hold(task(replies), PayloadStore(tmp_path), folder=tmp_path / "run")
 
     run = load_run(tmp_path / "run")
     assert run.status == "failed" and len(run.messages) >= 2
@@ -149,36 +201,36 @@ def test_a_failed_run_says_why_and_keeps_what_was_said(tmp_path: Path) -> None:
 
 def test_a_run_that_was_refused_leaves_nothing(tmp_path: Path) -> None:
     with pytest.raises(UsageError):
-        discuss(task({"agent_1": ["1"]}, {"question": " "}), PayloadStore(tmp_path), folder=tmp_path / "run")
+        hold(task({"agent_1": ["1"]}, {"question": " "}), PayloadStore(tmp_path), folder=tmp_path / "run")
 
     assert not (tmp_path / "run").exists()
 
 
 def test_an_unexpected_error_is_recorded_and_reaches_the_caller(tmp_path: Path) -> None:
-    def watch(run: Run, event: Event) -> None:
+    def observe(run: Run, event: Event) -> None:
         if isinstance(event, Spoke):
             raise ZeroDivisionError("a view broke")
 
     with pytest.raises(ZeroDivisionError):
-        discuss(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", watch=watch)
+        hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
 
     assert load_run(tmp_path / "run").error == "ZeroDivisionError: a view broke"
 
 
 def test_a_cancelled_run_is_stopped_and_keeps_what_was_said(tmp_path: Path) -> None:
-    def watch(run: Run, event: Event) -> None:
+    def observe(run: Run, event: Event) -> None:
         if isinstance(event, Spoke):
             raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        discuss(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", watch=watch)
+        hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
 
     run = load_run(tmp_path / "run")
     assert (run.status, run.error, len(run.messages)) == ("stopped", None, 1)
 
 
 def test_a_cut_payload_of_a_saved_run_is_told_by_its_digest(model: str, tmp_path: Path) -> None:
-    run = discuss(real(model, protocol="cipher", rounds=1), PayloadStore(tmp_path / "payloads"))
+    run = hold(real(model, protocol="cipher", rounds=1), PayloadStore(tmp_path / "payloads"))
     ref = run.messages[0].payload
     assert ref is not None
     (file,) = (tmp_path / "payloads").rglob(f"{ref.sha256}.safetensors")
@@ -191,13 +243,13 @@ def test_a_cut_payload_of_a_saved_run_is_told_by_its_digest(model: str, tmp_path
 
 
 def test_a_payload_cut_while_the_run_goes_on_ends_it_with_message_and_digest(model: str, tmp_path: Path) -> None:
-    def watch(run: Run, event: Event) -> None:
+    def observe(run: Run, event: Event) -> None:
         if isinstance(event, Spoke):
             for file in (tmp_path / "payloads").rglob("*.safetensors"):
                 file.write_bytes(file.read_bytes()[:100])
 
     store = PayloadStore(tmp_path / "payloads", kept=0)  # live copies would serve as well as the files
     with pytest.raises(PayloadError, match=r"message of 'agent_.', round 0: payload [0-9a-f]{64} is damaged"):
-        discuss(real(model, protocol="sde", agents=3), store, folder=tmp_path / "run", watch=watch)
+        hold(real(model, protocol="sde", agents=3), store, folder=tmp_path / "run", observe=observe)
 
     assert load_run(tmp_path / "run").status == "failed"

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sottovoce.evaluation.markdown import markdown
-from sottovoce.evaluation.record import load_run
-from sottovoce.evaluation.votes import count
+from sottovoce.evaluation.runs.record import load_run
+from sottovoce.evaluation.views.markdown import markdown
+from sottovoce.evaluation.views.votes import count
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CMD
-from sottovoce.nodes.state import Question, Vote
+from sottovoce.nodes.state import Vote
 from tests.evaluation import schemes
 from tests.evaluation.schemes import ASKED, JUDGED, SENT, WEIGHED, says
 from tests.evaluation.screen import printed
@@ -122,12 +123,6 @@ def test_markdown_has_the_votes_the_levels_and_the_tie(tmp_path: Path) -> None:
     assert "- tied: 22 and 21; decided by the first to speak\n- by plain it would be 21\n" in weighed
     assert "- group 2: agent\\_4, agent\\_5, agent\\_6\n\n## Round 1" in sent
     assert "## Level 2\n\n- group 1: agent\\_1 represents agent\\_1, agent\\_2, agent\\_3;" in sent
-
-
-def test_a_run_that_is_older_than_levels_and_counts_is_shown() -> None:
-    old = load_run(Path(__file__).parent / "before_levels")
-
-    assert follows(printed(old), "Round 1", "agent_1", "agent_2", "Round 2", "22  by majority: 2 of 2 say 22")
 
 
 def test_a_confidence_that_was_clamped_is_shown_as_it_was_stated() -> None:

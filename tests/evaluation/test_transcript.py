@@ -8,11 +8,12 @@ import pytest
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.evaluation import describe, parts, transcript, votes
-from sottovoce.evaluation.markdown import fenced, markdown
-from sottovoce.evaluation.record import Run
+from sottovoce.evaluation.runs.record import Reset, Run, ordered
+from sottovoce.evaluation.views import describe, parts, transcript, votes
+from sottovoce.evaluation.views.markdown import fenced, markdown
+from sottovoce.nodes.settings import Debate
 from tests.evaluation.screen import printed
-from tests.evaluation.support import carrying, held
+from tests.evaluation.support import QUESTION, carrying, held
 
 NASTY = "\x1b[2J[red]not red[/red] :smile: \u202etxt\ud800 ```` <b>"
 
@@ -85,8 +86,8 @@ def test_tokens_are_shaded_by_their_entropy(tmp_path: Path) -> None:
 
     assert text.plain == "so it is"
     assert [(text.plain[span.start : span.end], span.style) for span in text.spans] == [
-        (" it", transcript.LEVELS[1][1]),
-        (" is", transcript.LEVELS[3][1]),
+        (" it", transcript.SHADES[1][-1]),
+        (" is", transcript.SHADES[3][-1]),
     ]
 
 
@@ -130,13 +131,74 @@ def test_notes_sources_and_summaries_are_marked() -> None:
     assert describe.speaker(Message("summariser", 0, "summarise", "all say 22")) == "summariser sums up"
 
 
-def test_summaries_have_a_row_of_their_own() -> None:
-    messages = [Message(f"agent_{i}", 0, act, "") for act in ("summarise", "answer") for i in (10, 2)]
+def said(*messages: Message) -> Run:
+    """A record of a debate of twelve that holds these messages."""
+    settings = Debate(agents=12).model_dump(mode="json")
+    return Run(scheme="debate", settings=settings, question=QUESTION, messages=ordered([*messages]))
 
-    assert [(part.heading, [each.agent for each in part.messages]) for part in parts.rounds(messages, {}, [])] == [
-        ("Round 1", ["agent_2", "agent_10"]),
-        ("Summaries of round 1", ["agent_2", "agent_10"]),
+
+def headed(run: Run) -> list[tuple[str, list[str]]]:
+    return [(part.heading, [each.agent for each in part.messages]) for part in parts.of_run(run)]
+
+
+def test_own_summaries_have_a_row_before_what_they_were_made_for() -> None:
+    messages = [Message(f"agent_{i}", 1, act, "", order=i) for i in (10, 2) for act in ("summarise", "revise")]
+
+    assert headed(said(*messages)) == [
+        ("Summaries, round 2", ["agent_2", "agent_10"]),
+        ("Round 2", ["agent_2", "agent_10"]),
     ]
+
+
+def test_a_shared_summary_stands_after_its_round() -> None:
+    messages = [Message("agent_1", 0, "answer", ""), Message("summariser", 0, "summarise", "", order=12)]
+
+    assert headed(said(*messages)) == [("Round 1", ["agent_1"]), ("Summaries, round 1", ["summariser"])]
+
+
+def test_what_a_reset_withdrew_stands_under_a_heading_that_says_so() -> None:
+    run = said(
+        Message("agent_1", 0, "answer", "first"),
+        Message("agent_1", 1, "revise", "lost", notes=("withdrawn: too unsure",)),
+        Message("agent_1", 1, "revise", "again", epoch=1),
+    )
+    run.resets = [Reset(cut=[1, 0], why="too unsure")]
+
+    shown = printed(run)
+
+    assert [part.heading for part in parts.of_run(run)] == [
+        "Round 1", "Round 2, withdrawn", "Taken back to round 2", "Round 2",
+    ]  # fmt: skip
+    assert "words · withdrawn: too unsure" in shown
+    assert [line for line in markdown(run).splitlines() if line.startswith("## ")] == [
+        "## Round 1", "## Round 2, withdrawn", "## Taken back to round 2", "## Round 2", "## Decision",
+    ]  # fmt: skip
+    last = run.said("agent_1")
+    assert last is not None and last.text == "again"
+
+
+def test_a_round_that_was_taken_back_in_its_middle_is_withdrawn_in_part() -> None:
+    run = said(
+        Message("agent_1", 0, "answer", "heard"),
+        Message("agent_2", 0, "answer", "lost", turn=1, order=1),
+        Message("agent_2", 0, "answer", "again", epoch=1, turn=1, order=1),
+    )
+    run.resets = [Reset(cut=[0, 1])]
+
+    assert headed(run) == [
+        ("Round 1", ["agent_1"]), ("Round 1, withdrawn", ["agent_2"]), ("Taken back to round 1", []),
+        ("Round 1", ["agent_2"]),
+    ]  # fmt: skip
+
+
+def test_a_given_beginning_stands_dimmed_before_the_text() -> None:
+    message = Message("agent_1", 0, "answer", " I add.", begun="Thought 1:")
+
+    text = transcript.shaded(message)
+
+    assert text.plain == "Thought 1: I add."
+    assert [(text.plain[span.start : span.end], span.style) for span in text.spans] == [("Thought 1:", "dim")]
+    assert "Thought 1: I add." in markdown(said(message))
 
 
 def test_the_score_of_an_average_is_told(tmp_path: Path) -> None:
@@ -161,5 +223,5 @@ def test_markdown_shows_names_and_answers_as_they_are(tmp_path: Path) -> None:
     assert "```text\nThe answer is *b*_c\n```" in text
 
 
-def test_one_group_is_not_worth_a_line(run: Run) -> None:
-    assert len(run.levels) == 1 and "group" not in printed(run)
+def test_a_debate_has_no_groups_to_tell(run: Run) -> None:
+    assert run.levels == [] and "group" not in printed(run)

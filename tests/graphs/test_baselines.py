@@ -67,9 +67,9 @@ def test_more_samples_leave_the_first_ones_as_they_were(folder: str, store: Payl
 async def test_many_samples_share_their_steps(folder: str, store: PayloadStore) -> None:
     from sottovoce.models import load
 
-    tally = load(folder).engine.tally
-    requests, steps = tally.requests, tally.steps
+    statistics = load(folder).engine.statistics
+    requests, steps = statistics.requests, statistics.steps
     graph = baseline("self_consistency", model=[folder], samples=12, max_tokens=3, store=store)
     await graph.ainvoke(QUESTION)
-    assert tally.requests - requests == 12 and tally.steps - steps <= 6 * 3
-    assert tally.widest > 1
+    assert statistics.requests - requests == 12 and statistics.steps - steps <= 6 * 3
+    assert statistics.widest > 1

@@ -135,12 +135,12 @@ def test_another_seed_or_question_is_another_discussion(protocol: str, store: Pa
 
 async def test_many_debates_at_once_fill_the_engine_s_slots(folder: str, store: PayloadStore) -> None:
     graph = debating(protocol="sde", model=[folder], agents=3, rounds=3, max_tokens=6, store=store)
-    tally = load(folder).engine.tally
-    requests, stepped, steps = tally.requests, tally.stepped, tally.steps
+    statistics = load(folder).engine.statistics
+    requests, stepped, steps = statistics.requests, statistics.stepped, statistics.steps
     states = await graph.abatch([{**QUESTION, "id": f"q{i}"} for i in range(8)], output_keys=KEYS)
-    assert tally.requests - requests == 8 * 9
-    assert tally.widest > 3  # one debate alone has no more than three at a time
-    assert (tally.stepped - stepped) / (tally.steps - steps) > 3
+    assert statistics.requests - requests == 8 * 9
+    assert statistics.widest > 3  # one debate alone has no more than three at a time
+    assert (statistics.stepped - stepped) / (statistics.steps - steps) > 3
     assert len({json.dumps(plain(texts_of(state))) for state in states}) == 8
 
 

@@ -38,8 +38,8 @@ def test_a_debate_is_equal_to_the_bit_alone_and_beside_eight_others(protocol: An
     loaded = load(device="cpu", exact=True)
     fresh = HookedChatModel(preloaded=loaded.behind(loaded.engine.twin(exact=True)), protocol=protocol, max_tokens=40)
     alone = said(held(debating(fresh, store=store, rounds=2)))
-    graph, tally = debating(protocol=protocol, store=store, **EXACT), loaded.engine.tally
-    tally.widest = 0
+    graph, statistics = debating(protocol=protocol, store=store, **EXACT), loaded.engine.statistics
+    statistics.widest = 0
 
     with ThreadPoolExecutor(9) as pool:
         others = [pool.submit(beside, store, i) for i in range(4)]
@@ -47,6 +47,6 @@ def test_a_debate_is_equal_to_the_bit_alone_and_beside_eight_others(protocol: An
         others += [pool.submit(beside, store, i) for i in range(4, 8)]
 
     assert [len(board(other.result())) for other in others] == [2 * (1 + i % 3) for i in range(8)]
-    assert tally.widest > 4  # they did run together
+    assert statistics.widest > 4  # they did run together
     assert said(found.result()) == alone
     assert said(held(graph)) == alone  # what was read before is taken over

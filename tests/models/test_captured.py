@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from sottovoce.models import Engine, Feed, LoadedModel, Record, Request, Sampling, assemble
-from sottovoce.models.network import Network
+from sottovoce.models.huggingface.network import Network
 from tests.support import VOCABULARY, request, same_reply, tiny_loaded, tiny_model, tiny_tokenizer
 
 
@@ -18,7 +18,7 @@ class Stepped(Network):
         return True
 
 
-def company(feed: Feed = Feed(), sampling: Sampling = Sampling()) -> list[Request]:  # noqa: B008  # frozen
+def mixed(feed: Feed = Feed(), sampling: Sampling = Sampling()) -> list[Request]:  # noqa: B008  # frozen
     record = Record((0, 1), stats=True, top=3)
     return [request("word " * n, 4 + n, feed=feed, sampling=sampling, record=record) for n in range(1, 12)]
 
@@ -34,15 +34,15 @@ def test_padded_steps_give_what_plain_ones_give(family: str) -> None:
     loaded = tiny_loaded(family)
     engine = stepped(loaded)
 
-    found = engine.run_all(company())
+    found = engine.run_all(mixed())
 
-    assert engine.tally.widest > 8
-    assert all(map(same_reply, found, loaded.engine.twin(reuse=False).run_all(company())))
+    assert engine.statistics.widest > 8
+    assert all(map(same_reply, found, loaded.engine.twin(reuse=False).run_all(mixed())))
 
 
 def test_padded_steps_of_means_give_what_plain_ones_give() -> None:
     loaded = tiny_loaded(sharp=0.03)  # calm: a sharp model would grow what float32 rounds
-    asked = company(Feed("mean"), Sampling(1.0))
+    asked = mixed(Feed("mean"), Sampling(1.0))
 
     assert all(map(same_reply, stepped(loaded).run_all(asked), loaded.engine.twin(reuse=False).run_all(asked)))
 
@@ -54,10 +54,10 @@ def test_captured_steps_give_what_steps_as_ever_give() -> None:
     torch.nn.Module.to(model, "cuda")
     loaded = assemble("on cuda", model, tiny_tokenizer())
     handle = loaded.model.register_forward_hook(lambda *_: None)  # with a hook of ours, nothing is captured
-    expected = loaded.engine.twin(reuse=False).run_all(company() * 3)
+    expected = loaded.engine.twin(reuse=False).run_all(mixed() * 3)
     handle.remove()
 
-    found = loaded.engine.twin(reuse=False).run_all(company() * 3)
+    found = loaded.engine.twin(reuse=False).run_all(mixed() * 3)
 
     assert loaded.network.captures
     assert all(map(same_reply, found, expected))

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from sottovoce.errors import ModelError, UsageError
-from sottovoce.models.chat import ChatTemplate, ChatTurn
+from sottovoce.models.huggingface.chat import ChatTemplate, ChatTurn
 from tests import chats
 from tests.chats import tokenizer_with
 from tests.support import CHATML, ids, tiny_tokenizer

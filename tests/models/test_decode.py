@@ -10,7 +10,7 @@ from torch import nn
 from transformers import PreTrainedModel
 
 from sottovoce.models import Edit, Feed, Ids, LoadedModel, Record, Reply, Request, Sampling, Stop, Table, assemble
-from sottovoce.models.layers import hooked
+from sottovoce.models.huggingface.layers import hooked
 from tests.support import (
     HIDDEN,
     VOCABULARY,
@@ -30,6 +30,8 @@ from tests.support import (
 
 EVERYTHING = Record(layers=(0, 1), stats=True, top=3)
 MEAN = Feed("mean")
+
+Matrix = torch.Tensor
 
 
 def hooks(model: nn.Module) -> int:
@@ -111,7 +113,7 @@ def test_tokens_beyond_the_tokenizer_are_never_said() -> None:
 # Batches
 
 
-def company() -> list[Request]:
+def mixed() -> list[Request]:
     """Requests that differ in protocol, sampling, length, layers and edits; all are safe from chaos."""
     long = "You know: Mia has 3 apples. Another agent answered: 22 pears. " * 3
     return [
@@ -129,11 +131,11 @@ def company() -> list[Request]:
 def test_a_batch_gives_each_request_what_it_gets_alone() -> None:
     loaded = tiny_loaded()
 
-    alone = [loaded.engine.run(asked) for asked in company()]
+    alone = [loaded.engine.run(asked) for asked in mixed()]
     engine = loaded.engine.twin()
-    together = engine.run_all(company())
+    together = engine.run_all(mixed())
 
-    assert engine.tally.widest >= len(alone) - 1  # one of them ends with its first token
+    assert engine.statistics.widest >= len(alone) - 1  # one of them ends with its first token
     for found, expected in zip(together, alone, strict=True):
         assert same_reply(found, expected)
 
@@ -141,7 +143,7 @@ def test_a_batch_gives_each_request_what_it_gets_alone() -> None:
 def test_the_order_of_a_batch_does_not_matter() -> None:
     engine = tiny_loaded().engine
 
-    forwards, backwards = engine.run_all(company()), engine.run_all(company()[::-1])
+    forwards, backwards = engine.run_all(mixed()), engine.run_all(mixed()[::-1])
 
     assert [reply.ids for reply in forwards] == [reply.ids for reply in backwards[::-1]]
 
@@ -158,7 +160,7 @@ def test_padding_before_a_prompt_changes_nothing() -> None:
 def test_the_same_request_twice_gives_the_same_reply_to_the_bit() -> None:
     engine = tiny_loaded().engine.twin(reuse=False)
 
-    for asked in company():
+    for asked in mixed():
         first, again = engine.run(asked), engine.run(asked)
         assert first.ids == again.ids
         assert all(torch.equal(first.states[layer], again.states[layer]) for layer in first.states)
@@ -338,6 +340,23 @@ def test_a_sure_token_keeps_its_id_where_rows_are_equal() -> None:
 
     assert loaded.table.nearest(loaded.table.rows[[largest]]).tolist() == [twin]
     assert loaded.engine.run(request(max_new=6, feed=MEAN)).ids == said
+
+
+@pytest.mark.parametrize("others", [0, 1, 2])
+def test_one_weight_keeps_its_token_and_several_feed_the_nearest_to_their_mean(others: int) -> None:
+    """A mask that allows several tokens of weight 1 was read as one-hot: its first token was fed back."""
+    loaded, allowed = tiny_loaded(), (200, 7, 90)[: others + 1]
+
+    def mask(_logits: Matrix, p: Matrix) -> Matrix:
+        weights = torch.zeros_like(p)
+        weights[:, list(allowed)] = 1.0
+        return weights
+
+    reply = loaded.engine.run(request(max_new=1, feed=Feed("mean", mask)))
+    mean = loaded.table.rows[list(allowed)].sum(0)
+
+    assert close(reply.rows[loaded.table.key][0], mean)
+    assert reply.ids == (int(loaded.table.nearest(mean[None])) if others else 200,)
 
 
 # Ends

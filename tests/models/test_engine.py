@@ -70,7 +70,7 @@ def engine() -> Iterator[Engine]:
 def test_what_cannot_run_is_refused_at_the_door(engine: Engine, asked: Request, complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         engine.submit(asked)
-    assert engine.tally.requests == 0
+    assert engine.statistics.requests == 0
 
 
 def test_a_prompt_that_is_too_long_is_refused_in_numbers(engine: Engine) -> None:
@@ -80,7 +80,7 @@ def test_a_prompt_that_is_too_long_is_refused_in_numbers(engine: Engine) -> None
         ContextOverflow, match=r"the prompt has 504 tokens and the reply may take 9: 513 in all, .* 512"
     ):
         engine.submit(request(long, 9))
-    assert engine.tally.requests == 0
+    assert engine.statistics.requests == 0
 
 
 @pytest.mark.parametrize("family", ["qwen2", "gpt2", "opt"])
@@ -101,7 +101,7 @@ def test_requests_of_many_threads_become_one_batch(engine: Engine) -> None:
         submitted = list(pool.map(engine.submit, asked))
 
     assert [each.result(LIMIT).ids for each in submitted] == alone
-    assert engine.tally.widest == 12
+    assert engine.statistics.widest == 12
 
 
 async def test_requests_of_many_tasks_become_one_batch(engine: Engine) -> None:
@@ -112,7 +112,7 @@ async def test_requests_of_many_tasks_become_one_batch(engine: Engine) -> None:
         await asyncio.sleep(0)  # lets each task ask
     together = await asyncio.gather(*tasks)
 
-    assert engine.tally.widest == 12
+    assert engine.statistics.widest == 12
     assert [reply.ids for reply in together] == [engine.run(each).ids for each in asked]
 
 
@@ -128,9 +128,9 @@ def test_threads_that_ask_and_wait_meet_in_batches(engine: Engine) -> None:
         replies = list(pool.map(ask, range(12)))
 
     assert all(len(set(each)) == 1 for each in replies)
-    assert engine.tally.requests == 48
-    assert engine.tally.stepped == 48 * 8
-    assert engine.tally.steps <= 24 * 8
+    assert engine.statistics.requests == 48
+    assert engine.statistics.stepped == 48 * 7  # the first token comes with the prompt
+    assert engine.statistics.steps <= 24 * 8
 
 
 def test_a_batch_takes_no_more_than_its_bound() -> None:
@@ -140,7 +140,7 @@ def test_a_batch_takes_no_more_than_its_bound() -> None:
         submitted = [engine.submit(request(max_new=n)) for n in range(1, 11)]
 
     assert [len(each.result(LIMIT).ids) for each in submitted] == list(range(1, 11))
-    assert engine.tally.widest == 4
+    assert engine.statistics.widest == 4
 
 
 # One row leaves, the others stay
@@ -160,7 +160,7 @@ def test_a_cancelled_request_leaves_a_running_batch(engine: Engine) -> None:
 
     assert same_reply(staying.result(LIMIT), expected)
     assert leaving.cancelled() and len(seen) == 1  # so it made no step after it was cancelled
-    assert engine.tally.stepped <= 40 + 1 + 40 + 3
+    assert engine.statistics.stepped <= 40 + 1 + 40 + 3
 
 
 def test_a_request_cancelled_while_it_waits_joins_no_batch(engine: Engine) -> None:
@@ -169,7 +169,7 @@ def test_a_request_cancelled_while_it_waits_joins_no_batch(engine: Engine) -> No
         leaving.cancel()
 
     assert staying.result(LIMIT).ids == engine.run(request()).ids
-    assert engine.tally.stepped == 1 + 8 + 8
+    assert engine.statistics.stepped == 7 + 7
     # Whoever waits for both is told of both.
     assert concurrent.futures.wait([leaving, staying], timeout=5).not_done == set()
 
@@ -275,8 +275,8 @@ def test_out_of_memory_halves_the_batch_until_it_fits(engine: Engine) -> None:
         submitted = [engine.submit(each) for each in asked]
 
     assert [each.result(LIMIT).ids for each in submitted] == alone
-    assert engine.tally.restarts == 3 + 2  # 7 rows become 4, and these 2
-    assert engine.tally.widest <= 2
+    assert engine.statistics.restarts == 3 + 2  # 7 rows become 4, and these 2
+    assert engine.statistics.widest <= 2
 
 
 def test_a_request_too_large_for_the_memory_alone_fails_with_words(engine: Engine) -> None:

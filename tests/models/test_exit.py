@@ -9,9 +9,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 LEAVES_A_REQUEST = """
 from sottovoce.models import Record
-from tests.support import request, tiny_mind
+from tests.support import request, tiny_loaded
 
-engine = tiny_mind().engine
+engine = tiny_loaded().engine
 engine.run(request())
 left = [engine.submit(request(max_new=400, record=Record(stats=True))) for _ in range(32)]
 """

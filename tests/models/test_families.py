@@ -18,7 +18,7 @@ from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ContextOverflow, ModelError, ProtocolError
 from sottovoce.models import Edit, Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling, assemble
-from sottovoce.models.layers import hooked
+from sottovoce.models.huggingface.layers import hooked
 from tests.support import (
     FAMILIES,
     GREEDY,
@@ -57,7 +57,12 @@ PROTOCOLS = {
     "sde all": create("sde", inject="all"),
     "hidden": create("hidden"),
 }
+FIVE = ("llama", "gemma2", "gpt2", "bloom", "opt-narrow")
+"""Rotary positions; windows and scaled embeddings; learned positions; alibi; embeddings narrower than states."""
 every_family = pytest.mark.parametrize("family", FAMILIES)
+five_families = pytest.mark.parametrize(
+    "family", [*FIVE, *(pytest.param(each, marks=pytest.mark.slow) for each in FAMILIES if each not in FIVE)]
+)
 
 
 def loaded_of(family: str, **options: Any) -> LoadedModel:
@@ -122,7 +127,7 @@ def test_greedy_is_what_transformers_generates_on_both_sides_of_a_window(family:
     assert len({id for reply in replies for id in reply.ids}) > 8  # or one wrong position could hardly be seen
 
 
-@every_family
+@five_families
 def test_recorded_states_are_those_of_a_plain_forward_pass(family: str) -> None:
     loaded, asked = loaded_of(family), request(LONG, record=EVERYTHING)
     reply = loaded.engine.run(asked)
@@ -139,7 +144,7 @@ def test_recorded_states_are_those_of_a_plain_forward_pass(family: str) -> None:
     assert not close(reply.states[1], hidden[2][0, spoken])
 
 
-@every_family
+@five_families
 def test_rows_of_the_table_read_as_their_ids(family: str) -> None:
     loaded, asked = loaded_of(family), request(LONG, record=EVERYTHING)
     first, *rest = ids(LONG)
@@ -158,7 +163,7 @@ def test_rows_and_edits_read_as_in_a_plain_forward_pass(family: str) -> None:
     assert reads_as_plain(loaded, asked, loaded.engine.run(asked))
 
 
-@every_family
+@five_families
 def test_cold_means_are_the_greedy_tokens(family: str) -> None:
     loaded, asked = loaded_of(family), request(LONG, 12)
 
@@ -181,7 +186,7 @@ def test_a_window_is_at_work_in_the_families_that_have_one(family: str) -> None:
 # Protocols
 
 
-@every_family
+@five_families
 @pytest.mark.parametrize("name", PROTOCOLS)
 def test_agents_hear_each_other_by_every_protocol(name: str, family: str, tmp_path: Path) -> None:
     protocol, loaded, store = PROTOCOLS[name], talkative(family), PayloadStore(tmp_path)
@@ -215,7 +220,7 @@ def spoken(protocol: Protocol, loaded: LoadedModel, store: PayloadStore, reply: 
 # Batches
 
 
-def company(loaded: LoadedModel) -> list[Request]:
+def mixed(loaded: LoadedModel) -> list[Request]:
     """Requests that differ in protocol, sampling, length, layers and edits; all are safe from chaos."""
     return [
         request(record=EVERYTHING),
@@ -233,14 +238,14 @@ def company(loaded: LoadedModel) -> list[Request]:
 def test_a_batch_gives_each_request_what_it_gets_alone(family: str) -> None:
     loaded = loaded_of(family)
 
-    alone = [loaded.engine.run(asked) for asked in company(loaded)]
-    together = loaded.engine.run_all(company(loaded))
+    alone = [loaded.engine.run(asked) for asked in mixed(loaded)]
+    together = loaded.engine.run_all(mixed(loaded))
 
     for found, expected in zip(together, alone, strict=True):
         assert same_reply(found, expected)
 
 
-@every_family
+@five_families
 def test_means_of_a_batch_are_those_of_each_alone(family: str) -> None:
     loaded = loaded_of(family, sharp=CALM)
     asked = [request(prompt, 4, feed=MEAN, sampling=WARM, record=EVERYTHING) for prompt in PROMPTS]
@@ -288,7 +293,7 @@ def prefixes(loaded: LoadedModel) -> dict[str, Request]:
     }
 
 
-@every_family
+@five_families
 @pytest.mark.parametrize("kind", ["ids", "rows", "edits", "rows and edits"])
 def test_a_longer_prompt_reads_as_on_an_engine_that_has_seen_nothing(kind: str, family: str) -> None:
     loaded = loaded_of(family)
@@ -301,7 +306,7 @@ def test_a_longer_prompt_reads_as_on_an_engine_that_has_seen_nothing(kind: str, 
     assert counted(engine.run(asked), least=before.length)
 
 
-@every_family
+@five_families
 def test_a_prompt_upon_spoken_means_reads_as_on_an_engine_that_has_seen_nothing(family: str) -> None:
     loaded = loaded_of(family)
     engine, asked = fresh(loaded), request(LONG, 2, feed=MEAN, sampling=WARM, record=EVERYTHING)
@@ -334,7 +339,7 @@ def others(asked: Request, loaded: LoadedModel) -> dict[str, tuple[Request, int]
     }
 
 
-@every_family
+@five_families
 def test_a_prompt_that_parts_from_an_earlier_one_takes_over_nothing_beyond(family: str) -> None:
     loaded = loaded_of(family)
     asked = request(latent_prompt(loaded), 4, edits=(edit(0, 12, 5),), record=EVERYTHING)
@@ -347,7 +352,7 @@ def test_a_prompt_that_parts_from_an_earlier_one_takes_over_nothing_beyond(famil
         assert counted(found, least=0, most=at), name
 
 
-@every_family
+@five_families
 def test_rounds_of_a_discussion_read_together_as_each_on_a_fresh_engine(family: str) -> None:
     loaded = loaded_of(family)
     engine = fresh(loaded)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sottovoce.models import Edit, Ids, Request, Rows, Stop
-from sottovoce.models.keys import chain, position_keys, row_digests
+from sottovoce.models.engine.keys import chain, position_keys, row_digests
 from tests.support import HIDDEN, edit, noise, request
 
 IDS, LATENT = Ids((5, 6, 7, 8)), noise(4, HIDDEN)
@@ -92,7 +92,7 @@ def test_rows_count_as_they_enter_a_model_of_less_precision() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
-def test_a_row_has_one_digest_in_any_company(dtype: torch.dtype) -> None:
+def test_a_row_has_one_digest_in_any_batch(dtype: torch.dtype) -> None:
     rows = noise(5, 7).to(dtype)
 
     assert row_digests(rows) == [digest for row in rows for digest in row_digests(row[None])]

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 
 from sottovoce.errors import ModelError
-from sottovoce.models.layers import decoder_layers, hooked, read_before
+from sottovoce.models.huggingface.layers import decoder_layers, hooked, read_before
 from tests.support import FAMILIES, noise, tiny_model
 
 
@@ -24,6 +24,25 @@ def test_layers_that_are_nowhere_say_what_to_set(path: str | None) -> None:
 
     with pytest.raises(ModelError, match=r"no decoder layers in .* set `layers_path`"):
         decoder_layers(model, path)
+
+
+@pytest.mark.parametrize("family", ["llama", "gpt2", "opt", "gpt_neox", "mpt"])
+def test_the_layers_of_a_wrapped_model_are_found(family: str) -> None:
+    """As PEFT wraps: its paths are base_model.model.<path>."""
+    inner, wrapped = tiny_model(family), nn.Module()
+    wrapped.base_model = nn.Module()
+    wrapped.base_model.model = inner
+
+    assert decoder_layers(wrapped) is decoder_layers(inner)
+
+
+def test_a_path_is_matched_by_whole_names() -> None:
+    model = nn.Module()
+    model.supermodel = nn.Module()
+    model.supermodel.layers = nn.ModuleList([nn.Linear(2, 2)])
+
+    with pytest.raises(ModelError, match="set `layers_path`"):
+        decoder_layers(model)
 
 
 def test_layers_at_another_place_are_found_by_their_path() -> None:

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import gc
 import random
+from pathlib import Path
 
 import pytest
 import torch
 
 from sottovoce.errors import EngineError
 from sottovoce.models import Feed, Record, Request, Sampling
-from sottovoce.models.memory import amount, default_budget, free_memory, out_of_memory
-from sottovoce.models.slots import Kind
-from tests.models.support import LIMIT, busy, fresh, slots, words
+from sottovoce.models.engine.cache_manager import CacheManager
+from sottovoce.models.engine.memory import (
+    LEAST,
+    LIMITS,
+    amount,
+    default_budget,
+    free_memory,
+    hold,
+    left_in_container,
+    out_of_memory,
+)
+from sottovoce.models.huggingface.passes import Kind
+from tests.models.support import LIMIT, busy, fresh, living, slots, words
 from tests.support import edit, request, rows, same_reply
 
 EVERYTHING = Record((0, 1), stats=True, top=3)
-CPU = torch.device("cpu")
+CPU, META = torch.device("cpu"), torch.device("meta")
 
 
 def test_a_budget_for_one_row_runs_one_after_another() -> None:
@@ -26,8 +38,8 @@ def test_a_budget_for_one_row_runs_one_after_another() -> None:
 
     plain = engine.twin(reuse=False)
     assert all(same_reply(each.result(LIMIT), plain.run(one)) for each, one in zip(submitted, asked, strict=True))
-    assert engine.tally.widest == 1
-    assert engine.tally.cache_peak <= slots(64, rows=2)
+    assert engine.statistics.widest == 1
+    assert engine.statistics.cache_peak <= slots(64, rows=2)
 
 
 @pytest.mark.parametrize("n", [1, 2, 3, 7])
@@ -37,7 +49,7 @@ def test_as_many_rows_decode_together_as_fit(n: int) -> None:
         submitted = [engine.submit(request(f"What is {k}?")) for k in range(10)]
 
     assert all(len(each.result(LIMIT).ids) == 8 for each in submitted)
-    assert engine.tally.widest == n
+    assert engine.statistics.widest == n
 
 
 def test_a_request_larger_than_the_budget_is_told_in_numbers_and_the_others_go_on() -> None:
@@ -61,15 +73,15 @@ def test_prefixes_give_way_to_rows() -> None:
     engine = fresh(memory=budget).engine
     for n in range(20):
         engine.run(request((words(40, seed=n),)))
-    kept = engine.tally.cache - slots(64)
+    kept = engine.statistics.cache - slots(64)
     assert kept > budget // 2
 
     with busy(engine):
         submitted = [engine.submit(request((words(40, seed=n),))) for n in range(50, 58)]
     assert all(len(each.result(LIMIT).ids) == 8 for each in submitted)
 
-    assert engine.tally.widest == 8
-    assert engine.tally.cache_peak <= budget
+    assert engine.statistics.widest == 8
+    assert engine.statistics.cache_peak <= budget
 
 
 def drawn(chance: random.Random) -> Request:
@@ -87,10 +99,10 @@ def test_what_is_held_stays_within_the_budget_in_any_mix(seed: int) -> None:
 
     for _ in range(4):
         engine.run_all([drawn(chance) for _ in range(12)])
-        assert engine.tally.cache <= budget
+        assert engine.statistics.cache <= budget
 
-    assert engine.tally.reused > 0 and engine.tally.widest > 3
-    assert budget // 2 < engine.tally.cache_peak <= budget
+    assert engine.statistics.reused > 0 and engine.statistics.widest > 3
+    assert budget // 2 < engine.statistics.cache_peak <= budget
 
 
 def test_a_conversation_that_grows_takes_no_more_slots_than_it_sits_in() -> None:
@@ -98,7 +110,7 @@ def test_a_conversation_that_grows_takes_no_more_slots_than_it_sits_in() -> None
     for n in range(1, 8):
         engine.run(request((words(60 * n),), 2))
 
-    assert engine.tally.cache_peak <= slots(448, rows=2)
+    assert engine.statistics.cache_peak <= slots(448, rows=2)
 
 
 def test_one_long_request_among_many_short_ones_makes_room_for_them_when_it_ends() -> None:
@@ -109,7 +121,7 @@ def test_one_long_request_among_many_short_ones_makes_room_for_them_when_it_ends
         submitted = [engine.submit(request(max_new=20)) for _ in range(10)]
     assert all(each.result(LIMIT) for each in (ongoing, *submitted))
 
-    assert engine.tally.widest > 4
+    assert engine.statistics.widest > 4
 
 
 # Words and numbers
@@ -131,6 +143,55 @@ def test_a_model_on_two_devices_may_fill_the_one_that_has_least_room() -> None:
 
     assert 0 < alone < free_memory(CPU)
     assert default_budget([kind, kind]) == pytest.approx(alone, rel=0.1)  # others use memory meanwhile
+
+
+class Promised:
+    """An engine, as far as others look at it, on a device where no other test has one."""
+
+    def __init__(self, share: float) -> None:
+        self._nbytes = int(share * free_memory(META))
+        hold(self)
+
+    def may_take(self, device: torch.device) -> int:
+        return self._nbytes if device == META else 0
+
+
+def test_a_second_engine_counts_on_what_the_first_one_may_not_take() -> None:
+    kind = Kind(((0, 0),), 2, 8, torch.float32, META)
+    before = default_budget([kind])
+
+    half = Promised(0.5)
+    second = default_budget([kind])
+    whole = Promised(2.0)
+    third = default_budget([kind])
+    del half, whole
+    gc.collect()
+
+    assert second == pytest.approx(0.5 * before, rel=0.1)
+    assert third == pytest.approx(LEAST * before, rel=0.1)  # promised was more than there is
+    assert default_budget([kind]) == pytest.approx(before, rel=0.1)
+
+
+def test_an_engine_tells_what_it_may_take_yet_and_where() -> None:
+    loaded = fresh(memory=slots(64, rows=4))
+    loaded.engine.run(request())
+    (manager,) = [each for each in living(CacheManager) if each.kv.kinds is loaded.network.kinds]
+
+    assert manager.nbytes > 0
+    assert manager.may_take(CPU) == slots(64, rows=4) - manager.nbytes
+    assert manager.may_take(META) == 0
+
+
+@pytest.mark.parametrize(("limit", "used"), LIMITS)
+def test_the_limit_of_a_container_is_kept(limit: str, used: str, tmp_path: Path) -> None:
+    (tmp_path / limit).parent.mkdir(exist_ok=True)
+    (tmp_path / used).write_text("1000\n")
+    (tmp_path / limit).write_text("max\n")
+    unlimited = left_in_container(tmp_path)
+    (tmp_path / limit).write_text("5000\n")
+
+    assert min(unlimited) > 10**15
+    assert left_in_container(tmp_path) == [4000]
 
 
 @pytest.mark.parametrize(

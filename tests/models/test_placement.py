@@ -17,8 +17,7 @@ from safetensors.torch import save_file
 from sottovoce.channels.registry import create
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ModelError
-from sottovoce.models import Feed, LoadedModel, Record, Stop, load
-from sottovoce.models.load import Dtype
+from sottovoce.models import Dtype, Feed, LoadedModel, Record, Stop, load
 from tests.models import quantise
 from tests.support import close, edit, request, rows, same_reply, say, tiny_model
 
@@ -141,7 +140,7 @@ def test_payloads_have_the_dtype_that_the_model_computes_in(dtype: Dtype, folder
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_half_precision_is_near_float32_and_near_itself_in_company(dtype: Dtype, folder: Path) -> None:
+def test_half_precision_is_near_float32_and_near_itself_in_a_batch(dtype: Dtype, folder: Path) -> None:
     loaded, whole = load(folder, device="cpu", dtype=dtype), load(folder, device="cpu")
     asked = [replace(each, stop=Stop(1)) for each in MIXED]  # of two near tokens either may win
     noise = 8 * torch.finfo(loaded.dtype).eps  # of the largest state: some roundings in two layers

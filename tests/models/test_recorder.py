@@ -8,9 +8,10 @@ import weakref
 import pytest
 import torch
 
-from sottovoce.models import Feed, Record, Reply, Sampling, sampling
-from sottovoce.models.passes import FINAL
-from sottovoce.models.recorder import STEPS, WAITING, Recorder
+from sottovoce.models import Feed, Record, Reply, Sampling
+from sottovoce.models.engine import sampling
+from sottovoce.models.engine.recorder import STEPS, WAITING, Recorder
+from sottovoce.models.huggingface.passes import FINAL
 from tests.models.support import fresh, words
 from tests.support import HIDDEN, close, noise, request, tiny_loaded
 
@@ -18,9 +19,9 @@ EVERYTHING = Record((0, 1), stats=True, top=3, sparse=4)
 LENGTHS = [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS, 2 * STEPS + 5]
 
 
-def told(n: int, record: Record = EVERYTHING, *, size: int = 50, room: int | None = None) -> Recorder:
+def told(n: int, record: Record = EVERYTHING, *, size: int = 50) -> Recorder:
     """A recorder that was told of n positions and the prompt's last, as row 1 of a batch of 3."""
-    recorder = Recorder(record, room or n + 1, normed=None)
+    recorder = Recorder(record, normed=None)
     recorder.see(1, states(0))
     for at in range(n):
         logits = noise(3, size, seed=at)
@@ -79,7 +80,7 @@ def test_a_reply_that_was_cut_keeps_the_first_positions(n: int) -> None:
 
 
 def test_the_last_layers_state_may_be_the_one_after_the_norm() -> None:
-    recorder = Recorder(Record((0, 1), final_norm=True), 2, normed=1)
+    recorder = Recorder(Record((0, 1), final_norm=True), normed=1)
     recorder.see(2, states(0))
 
     assert torch.equal(recorder.states(1)[0][0], states(0)[0][2])
@@ -87,7 +88,7 @@ def test_the_last_layers_state_may_be_the_one_after_the_norm() -> None:
 
 
 def test_what_is_not_asked_for_is_not_kept() -> None:
-    recorder, logits = Recorder(Record(), 9, None), noise(3, 50)
+    recorder, logits = Recorder(Record(), None), noise(3, 50)
     watched = weakref.ref(logits)
 
     recorder.see(1, {})
@@ -122,7 +123,7 @@ def parts(reply: Reply) -> list[torch.Tensor]:
 
 
 def test_a_step_is_forgotten_once_its_numbers_are_made() -> None:
-    recorder = Recorder(EVERYTHING, STEPS + 1, None)
+    recorder = Recorder(EVERYTHING, None)
     watched = []
     for at in range(STEPS):
         step, seen = noise(64, 500, seed=at), {layer: noise(64, HIDDEN) for layer in (0, 1)}
@@ -136,7 +137,7 @@ def test_a_step_is_forgotten_once_its_numbers_are_made() -> None:
 
 @pytest.mark.parametrize("n", [1, 20, 31, 60])
 def test_states_hold_little_more_memory_than_they_show(n: int) -> None:
-    found = list(told(n, room=61).states(n + 1).values())
+    found = list(told(n).states(n + 1).values())
 
     assert held(found) <= 2 * sum(each.nbytes for each in found)
 
@@ -151,7 +152,7 @@ def test_a_reply_holds_no_memory_of_its_neighbours() -> None:
 
     for reply in engine.run_all(asked):
         assert held(parts(reply)) <= 2 * sum(part.nbytes for part in parts(reply))
-    assert engine.tally.widest == 16
+    assert engine.statistics.widest == 16
 
 
 @pytest.mark.parametrize("n", [STEPS, 2 * STEPS + 5])

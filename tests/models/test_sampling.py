@@ -12,7 +12,7 @@ from transformers import (
 )
 
 from sottovoce.models import Sampling
-from sottovoce.models.sampling import Uniforms, distribution, draw, penalise, statistics
+from sottovoce.models.engine.sampling import Uniforms, distribution, draw, penalise, statistics
 from tests.support import noise
 
 SIZE = 30
@@ -77,13 +77,13 @@ def uniforms(seed: int, n: int) -> torch.Tensor:
     return torch.tensor([draws.at(i) for i in range(n)], dtype=torch.float64)
 
 
-def test_a_row_is_drawn_alike_in_any_company() -> None:
+def test_a_row_is_drawn_alike_in_any_batch() -> None:
     logits, u = 2 * noise(5, SIZE), uniforms(3, 5)
-    company = [Sampling(), Sampling(1.0), Sampling(0.8, top_p=0.7), Sampling(1.2, top_k=4), Sampling(2.0)]
-    together = draw(logits, company, u)
+    neighbours = [Sampling(), Sampling(1.0), Sampling(0.8, top_p=0.7), Sampling(1.2, top_k=4), Sampling(2.0)]
+    together = draw(logits, neighbours, u)
 
-    alone = [draw(logits[i : i + 1], [each], u[i : i + 1]).item() for i, each in enumerate(company)]
-    backwards = draw(logits.flip(0), company[::-1], u.flip(0)).flip(0)
+    alone = [draw(logits[i : i + 1], [each], u[i : i + 1]).item() for i, each in enumerate(neighbours)]
+    backwards = draw(logits.flip(0), neighbours[::-1], u.flip(0)).flip(0)
 
     assert together.tolist() == alone == backwards.tolist()
 

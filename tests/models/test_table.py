@@ -3,7 +3,7 @@ from __future__ import annotations
 import torch
 
 from sottovoce.models import Table
-from sottovoce.models.table import tensor_digest
+from sottovoce.models.huggingface.table import tensor_digest
 from tests.support import VOCABULARY, noise, tiny_loaded, tiny_model
 
 

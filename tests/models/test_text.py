@@ -5,7 +5,16 @@ from itertools import pairwise
 
 import pytest
 
-from sottovoce.models.text import BROKEN, Detokenizer, Growing, Span, first_stop, held_back, overlapping, settled
+from sottovoce.models.huggingface.text import (
+    BROKEN,
+    Detokenizer,
+    Span,
+    TextStream,
+    first_stop,
+    held_back,
+    overlapping,
+    settled,
+)
 from tests.support import ids, tiny_tokenizer
 
 PLAIN, SPECIAL = Detokenizer(tiny_tokenizer()), Detokenizer(tiny_tokenizer(), special=True)
@@ -118,17 +127,17 @@ class Counting(Detokenizer):
         return super().text(ids)
 
 
-def test_a_growing_text_is_the_whole_one_and_costs_less() -> None:
+def test_a_streamed_text_is_the_whole_one_and_costs_less() -> None:
     said = ids("You know: £ € 日 What is 14 + 3 * 5 - 7? " * 20)
     detokenizer = Counting(tiny_tokenizer())
-    growing = Growing(detokenizer)
+    stream = TextStream(detokenizer)
 
-    assert all(growing.text(said[:n]) == PLAIN.text(said[:n]) for n in range(len(said)))
+    assert all(stream.text(said[:n]) == PLAIN.text(said[:n]) for n in range(len(said)))
     assert detokenizer.decoded < 50 * len(said) < len(said) ** 2 / 4
 
 
-def test_a_growing_text_may_be_cut() -> None:
-    said, growing = ids("one two " * 60), Growing(PLAIN)
+def test_a_streamed_text_may_be_cut() -> None:
+    said, stream = ids("one two " * 60), TextStream(PLAIN)
 
     for n in (len(said), 100, 3, 0, len(said)):
-        assert growing.text(said[:n]) == PLAIN.text(said[:n])
+        assert stream.text(said[:n]) == PLAIN.text(said[:n])

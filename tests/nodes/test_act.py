@@ -13,7 +13,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message, Turn
 from sottovoce.nodes.act import Act, node
 from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.say import asked, say
+from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Discussion, Update
 
@@ -57,7 +57,7 @@ async def test_an_act_s_own_work_is_done_off_the_event_loop() -> None:
 
     async def act(run: Run, state: Discussion, agent: str) -> Update:
         threads.append(threading.current_thread())
-        await asked(run, state, ask("one"))
+        await say(run, state, ask("one"))
         threads.append(threading.current_thread())
         return {}
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sottovoce.errors import UsageError
-from sottovoce.models.memory import amount
+from sottovoce.models.engine.memory import amount
 from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single, validated
 
 

@@ -10,8 +10,7 @@ from sottovoce.channels.message import Heard
 from sottovoce.channels.options import StateOptions
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.sde import SDE
-from sottovoce.models import Edit, LoadedModel
-from sottovoce.models.request import Piece
+from sottovoce.models import Edit, LoadedModel, Piece
 
 
 class Options(StateOptions):

@@ -58,11 +58,11 @@ def test_a_discussion_is_held_in_it() -> None:
 
 
 def test_the_command_line_takes_it() -> None:
-    from sottovoce.evaluation.question import Asked
+    from sottovoce.evaluation.runs.question import QuestionOptions
 
-    assert validated(Asked, {"kind": "roman"}).kind == "roman"
+    assert validated(QuestionOptions, {"kind": "roman"}).kind == "roman"
     with pytest.raises(UsageError, match=r"^unknown kind of answer 'greek'; choose from: label, .*, roman, text, "):
-        validated(Asked, {"kind": "greek"})
+        validated(QuestionOptions, {"kind": "greek"})
 
 
 def test_a_name_is_given_once() -> None:

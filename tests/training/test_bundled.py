@@ -5,7 +5,7 @@ import json
 import pytest
 from safetensors import safe_open
 
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.training import tokenizer
 from sottovoce.training.publish import changed
 

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.evaluation.arithmetic import MIXED, Expression, draw, questions, split_knowledge
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, tokenizer

@@ -3,7 +3,7 @@ import random
 
 import pytest
 
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.nodes import mad
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, product, schemes, skills, tokenizer

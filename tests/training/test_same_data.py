@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.models.load import BUNDLED_FOLDER
+from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, tokenizer
 from sottovoce.training.data import Encoder

@@ -1,0 +1,1 @@
+"""Requests become replies: one thread, one scheduler, one decoding loop for all."""

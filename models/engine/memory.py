@@ -1,0 +1,100 @@
+"""How much memory keys and values may take, how to tell that there was too little, and how to get numbers there."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import weakref
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+import torch
+
+from sottovoce.models.huggingface.passes import Kind
+
+ON_CPU, ON_ACCELERATOR = 0.25, 0.7  # of what is free as the engine starts; the rest is for passes and payloads
+LEAST = 1 / 8  # of what is free: what an engine counts on, whatever was promised to others
+UNKNOWN = 4 << 30  # bytes, where a model keeps nothing
+CGROUP = Path("/sys/fs/cgroup")  # of a container on Linux
+LIMITS = (("memory.max", "memory.current"), ("memory/memory.limit_in_bytes", "memory/memory.usage_in_bytes"))
+
+
+class Holder(Protocol):
+    """What holds keys and values, and may come to hold more."""
+
+    def may_take(self, device: torch.device) -> int:
+        """Bytes of a device that it may take yet."""
+
+
+_holders: weakref.WeakSet[Holder] = weakref.WeakSet()
+_lock = threading.Lock()
+
+
+def hold(holder: Holder) -> None:
+    """Let engines that start later know of what this one may take, as long as it lives."""
+    with _lock:
+        _holders.add(holder)
+
+
+def free_memory(device: torch.device) -> int:
+    """Bytes that are free on a device; for the CPU within the limit of its container, if there is one."""
+    if device.type == "cuda":
+        return int(torch.cuda.mem_get_info(device)[0])
+    return min(int(psutil.virtual_memory().available), *left_in_container())
+
+
+def left_in_container(folder: Path = CGROUP) -> list[int]:
+    """Bytes up to the limits that a folder of control groups sets: no end of them where it sets none."""
+    found = []
+    for limit, used in LIMITS:
+        with suppress(OSError, ValueError):  # no such file, or no limit: "max"
+            found.append(max(int((folder / limit).read_text()) - int((folder / used).read_text()), 0))
+    return found or [sys.maxsize]
+
+
+def default_budget(kinds: Sequence[Kind]) -> int:
+    """Bytes for keys and values where nobody says: as many as the fullest of a model's devices has room for.
+
+    What engines on the same device may take yet is not counted as free.
+    """
+    shares = shares_of(kinds)
+    return min((int(_room(device) / share) for device, share in shares.items()), default=UNKNOWN)
+
+
+def shares_of(kinds: Sequence[Kind]) -> dict[torch.device, float]:
+    """How much of a position's keys and values lies on each device; the shares add up to 1."""
+    whole, found = sum(kind.nbytes for kind in kinds), dict[torch.device, float]()
+    for kind in kinds:
+        found[kind.device] = found.get(kind.device, 0.0) + kind.nbytes / whole
+    return found
+
+
+def _room(device: torch.device) -> float:
+    with _lock:
+        promised = sum(holder.may_take(device) for holder in _holders)
+    free = free_memory(device)
+    return max(free - promised, LEAST * free) * (ON_CPU if device.type == "cpu" else ON_ACCELERATOR)
+
+
+def out_of_memory(error: BaseException) -> bool:
+    """True for what torch raises where a device, or the CPU's allocator, has no more."""
+    said = ("can't allocate memory", "not enough memory")  # on Linux; elsewhere
+    return isinstance(error, torch.OutOfMemoryError | MemoryError) or any(words in str(error) for words in said)
+
+
+def upload(values: Sequence[Any], device: torch.device, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Numbers as a tensor on a device, without waiting for what the device still computes."""
+    made = torch.tensor(values, dtype=dtype)
+    return made.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else made.to(device)
+
+
+def amount(nbytes: float) -> str:
+    """Bytes in words, to three digits."""
+    for unit in ("bytes", "kB", "MB"):
+        if nbytes < 999.5:
+            return f"{nbytes:.3g} {unit}"
+        nbytes /= 1000
+    return f"{nbytes:.3g} GB" if nbytes < 999.5 else f"{nbytes:,.0f} GB"

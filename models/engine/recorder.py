@@ -1,0 +1,112 @@
+"""What one reply keeps besides its ids: states, mean embeddings, and numbers made of the logits.
+
+A pass leaves what it has; every few passes it is turned into numbers at once, since statistics of
+one position cost as many calls as those of thirty. Nothing is kept of a pass's other sequences.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import torch
+
+from sottovoce.models.engine import sampling
+from sottovoce.models.engine.memory import upload
+from sottovoce.models.engine.request import Record, Sparse, Stats
+from sottovoce.models.huggingface.passes import FINAL
+
+STEPS = 32  # positions that wait, at most
+WAITING = 1 << 20  # numbers of one sequence's logits that wait, at most: 4 MB
+_Tensors = tuple[torch.Tensor, ...]
+
+
+class _Series:
+    """Tensors of a position each; `make` turns those that wait, stacked, into what is kept."""
+
+    def __init__(self, make: Callable[[torch.Tensor], _Tensors]) -> None:
+        self._make = make
+        self._waiting: list[torch.Tensor] = []
+        self._parts: list[_Tensors] = []
+
+    def append(self, tensor: torch.Tensor) -> None:
+        self._waiting.append(tensor)
+        if len(self._waiting) >= STEPS or len(self._waiting) * tensor.numel() >= WAITING:
+            self.settle()
+
+    def settle(self) -> None:
+        if self._waiting:
+            self._parts.append(self._make(torch.stack(self._waiting)))
+            self._waiting.clear()
+
+    def first(self, n: int) -> _Tensors:
+        """Of the first n positions; nothing where there are none."""
+        self.settle()
+        self._parts = [tuple(map(torch.cat, zip(*self._parts, strict=True)))]  # in their place: no second copy stays
+        return tuple(each[:n] for each in self._parts[0]) if n else ()
+
+
+class Recorder:
+    """Records of one sequence, position by position."""
+
+    def __init__(self, record: Record, normed: int | None) -> None:
+        """`normed` is the layer whose state is taken after the final norm."""
+        self.record, self._normed = record, normed
+        self.n = 0
+        """Positions whose states are kept."""
+        self._states = {layer: _Series(lambda states: (states.cpu(),)) for layer in record.layers}
+        self._means: dict[str, _Series] = {}
+        self._ids: list[int] = []
+        self._stats = _Series(self._numbers)
+        self._sparse = _Series(lambda weights: _largest(weights, record.sparse))
+
+    def see(self, i: int, states: Mapping[int, torch.Tensor]) -> None:
+        """Keep row i of the states (b, H) of a pass, by layer."""
+        for layer, series in self._states.items():
+            series.append(states[FINAL if layer == self._normed else layer][i])
+        self.n += 1
+
+    def keep(
+        self, id: int, logits: torch.Tensor, weights: torch.Tensor | None, rows: Mapping[str, torch.Tensor]
+    ) -> None:
+        """Keep a position: its token, logits (V,), averaging weights (V,) and means (E,) by table."""
+        for key, row in rows.items():
+            self._means.setdefault(key, _Series(lambda means: (means,))).append(row)
+        if self.record.stats:
+            self._ids.append(id)
+            self._stats.append(logits)
+        if self.record.sparse and weights is not None:
+            self._sparse.append(weights)
+
+    def _numbers(self, logits: torch.Tensor) -> _Tensors:
+        ids = upload(self._ids[-len(logits) :], logits.device)
+        return (sampling.statistics(logits, ids), *_largest(logits.log_softmax(-1), self.record.top))
+
+    def states(self, n: int) -> dict[int, torch.Tensor]:
+        """By layer, the first n states (n, H), on the CPU."""
+        return {layer: series.first(n)[0] for layer, series in self._states.items()}
+
+    def means(self, n: int) -> dict[str, torch.Tensor]:
+        """By table, the first n means (n, E), on the model's device."""
+        return {key: series.first(n)[0] for key, series in self._means.items()} if n else {}
+
+    def stats(self, n: int) -> Stats | None:
+        """Of the first n positions."""
+        if not self.record.stats:
+            return None
+        none = torch.zeros(0, self.record.top)
+        numbers, ids, logprobs = self._stats.first(n) or (torch.zeros(0, 4), none.long(), none)
+        logprob, entropy, varentropy, kurtosis = numbers.cpu().unbind(-1)
+        return Stats(logprob, entropy, varentropy, kurtosis, ids.cpu(), logprobs.cpu())
+
+    def sparse(self, n: int) -> Sparse | None:
+        """Of the first n positions; None where there is none."""
+        if not (found := self._sparse.first(n)):
+            return None
+        ids, weights = (each.cpu() for each in found)
+        return Sparse(ids, weights, weights.sum(-1))
+
+
+def _largest(values: torch.Tensor, k: int) -> _Tensors:
+    """Ids and values (n, k) of the largest of each position, fewer where the vocabulary is smaller."""
+    best = values.topk(min(k, values.shape[-1]), dim=-1)
+    return best.indices, best.values

@@ -1,0 +1,111 @@
+"""From logits to tokens and numbers: processors, draws that do not depend on the batch, statistics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+
+from sottovoce.models.engine.memory import upload
+from sottovoce.models.engine.request import Sampling
+
+DRAWN = 64  # uniforms at a time; as many or few give the same ones
+ENOUGH_VARIANCE = 1e-12  # below it a distribution is flat or one-hot, and its kurtosis 0 by convention
+
+
+class Uniforms:
+    """The uniform draws in [0, 1) of one sequence, from its own generator: the same in any batch."""
+
+    def __init__(self, seed: int) -> None:
+        """`seed` is 0 to 2**64 - 1; nothing is drawn yet."""
+        self._generator = torch.Generator().manual_seed(seed)
+        self._drawn: list[float] = []
+
+    def at(self, i: int) -> float:
+        """The draw of position i."""
+        while i >= len(self._drawn):
+            self._drawn += torch.rand(DRAWN, generator=self._generator, dtype=torch.float64).tolist()
+        return self._drawn[i]
+
+
+def distribution(logits: torch.Tensor, temperatures: Sequence[float]) -> torch.Tensor:
+    """softmax(logits / T) over (b, V), one T a row; T = 0 is the one-hot argmax, the limit of T -> 0."""
+    at = upload(temperatures, logits.device)
+    soft = _cooled(logits, at).softmax(-1)
+    if all(temperature > 0 for temperature in temperatures):
+        return soft
+    one_hot = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(soft.dtype)
+    return torch.where(at[:, None] > 0, soft, one_hot)
+
+
+def _cooled(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
+    """Logits / T up to a shift, the largest at 0: no T is so small that it makes them infinite."""
+    warm = temperatures.clamp_min(torch.finfo(torch.float32).tiny)
+    return (logits - logits.amax(-1, keepdim=True)) / warm[:, None]
+
+
+def penalise(logits: torch.Tensor, seen: Sequence[Sequence[int]], penalties: Sequence[float]) -> torch.Tensor:
+    """Divide positive and multiply negative logits of the ids seen so far by the row's penalty."""
+    if all(penalty == 1.0 for penalty in penalties):
+        return logits
+    logits = logits.clone()
+    for row, ids, penalty in zip(logits, seen, penalties, strict=True):
+        if penalty != 1.0 and ids:
+            at = upload(sorted(set(ids)), logits.device)
+            row[at] = torch.where(row[at] > 0, row[at] / penalty, row[at] * penalty)
+    return logits
+
+
+def draw(logits: torch.Tensor, samplings: Sequence[Sampling], u: torch.Tensor) -> torch.Tensor:
+    """Draw one id per row (b,) from penalised logits (b, V) with uniforms u (b,) in [0, 1).
+
+    Temperature, then top-k, then top-p, as Hugging Face orders them; temperature 0 takes the argmax.
+    """
+    ids, size = logits.argmax(-1), logits.shape[-1]
+    # Rows are drawn beside those that keep as many tokens: a draw counts through the kept ones in an
+    # order that depends on their number, so any other neighbour would change its token.
+    groups: dict[int, list[int]] = {}
+    for i, sampling in enumerate(samplings):
+        if sampling.temperature > 0:
+            whole = sampling.top_k == 0 and sampling.top_p >= 1.0
+            groups.setdefault(0 if whole else min(sampling.top_k or size, size), []).append(i)
+    for kept, rows in groups.items():
+        at = upload(rows, logits.device)
+        cooled = _cooled(logits[at], upload([samplings[i].temperature for i in rows], logits.device))
+        if kept:
+            ids[at] = _draw_best(cooled, kept, [samplings[i].top_p for i in rows], u[at])
+        else:
+            ids[at] = _inverse_cdf(cooled.softmax(-1), u[at])
+    return ids
+
+
+def _draw_best(logits: torch.Tensor, k: int, top_p: Sequence[float], u: torch.Tensor) -> torch.Tensor:
+    best, order = logits.topk(k, dim=-1)  # (b, k), descending
+    p = best.softmax(-1)
+    before = p.cumsum(-1) - p  # mass of the better tokens: the first always stays
+    p = p.masked_fill(before >= upload(top_p, logits.device)[:, None], 0.0)
+    return order.gather(-1, _inverse_cdf(p, u)[:, None])[:, 0]
+
+
+def _inverse_cdf(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
+    # Apple's devices have no float64: there the draw is made on the CPU.
+    mass = (p.cpu() if p.device.type == "mps" else p).double().cumsum(-1)
+    at = torch.searchsorted(mass, (u.to(mass) * mass[:, -1])[:, None], right=True)[:, 0].to(p.device)
+    last = p.shape[-1] - 1 - (p > 0).flip(-1).int().argmax(-1)  # the last id with any mass
+    return torch.minimum(at, last)
+
+
+def statistics(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+    """Per row: log-probability of `ids`, entropy, varentropy, kurtosis -> (b, 4), natural logs.
+
+    Of softmax(logits) at T = 1. Kurtosis is p-weighted and not excess (arXiv 2502.05986; its printed
+    minus before the varentropy is a sign error). Check: (.7, .2, .05, .05) has H .871133, V .745678, K 3.859479.
+    """
+    logp = logits.log_softmax(-1)
+    p = logp.exp()
+    entropy = -(p * logp).sum(-1)
+    spread = (-logp - entropy[:, None]) ** 2
+    variance = (p * spread).sum(-1)
+    fourth = (p * spread**2).sum(-1)
+    kurtosis = torch.where(variance > ENOUGH_VARIANCE, fourth / variance.clamp_min(ENOUGH_VARIANCE) ** 2, 0.0)
+    return torch.stack([logp.gather(-1, ids[:, None])[:, 0], entropy, variance, kurtosis], dim=-1)

@@ -1,0 +1,254 @@
+"""Who runs and who waits: which sequences make the next pass, and what becomes of them when it breaks.
+
+Those that decode stand in the first slots, behind them those whose prompts are read. No slot between
+them is empty, so that the sequences of a pass are one window of the KV cache: who leaves is followed
+by the last of those that decode, and that one by the last of all.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import abc, deque
+from itertools import takewhile
+
+from sottovoce.errors import EngineError
+from sottovoce.models.engine.cache_manager import CacheManager, Limits
+from sottovoce.models.engine.memory import amount, out_of_memory
+from sottovoce.models.engine.runner import ROUND, Batch
+from sottovoce.models.engine.sequence import Detokenizers, Job, Sequence, let_go
+from sottovoce.models.engine.statistics import Statistics
+from sottovoce.models.huggingface.network import Network
+
+CHUNK = 1024  # positions of prompts that are read between two steps
+UNWATCHED = 4  # times as many while no sequence decodes, so that none waits for its next step
+WORTH = 8  # positions: for fewer that two prompts share, none waits
+CALM = 256  # passes after memory ran out until twice as many sequences are tried
+
+
+class Scheduler:
+    """The requests that are under way on one network, and those that wait. One thread uses it."""
+
+    def __init__(
+        self,
+        network: Network,
+        detokenizers: Detokenizers,
+        limits: Limits,
+        statistics: Statistics,
+        cancels: threading.Event,
+    ) -> None:
+        """Start empty; no memory is taken before the first sequence. `cancels` is set when a job was cancelled."""
+        self.waiting: deque[Job] = deque()
+        self.running: list[Sequence] = []
+        """Sequence i in slot i."""
+        self.decoding = 0
+        """How many of them decode: the first ones."""
+        self.caches = CacheManager(network, limits)
+        self._network, self._limits, self._statistics = network, limits, statistics
+        self._detokenizers, self._cancels = detokenizers, cancels
+        self._last_layer, self._version = len(network.layers) - 1, network.version
+        self._prompts_next = True
+        self._most, self._calm = limits.slots, 0
+        """Sequences at a time, fewer for a while after memory ran out; and passes since then."""
+        self._suspects: set[Job] = set()
+        """One of them broke a pass: until each has ended, one runs at a time."""
+
+    @property
+    def busy(self) -> bool:
+        """True while there is anything to do."""
+        return bool(self.running or self.waiting)
+
+    def take(self, job: Job) -> None:
+        """Let a job wait until there is room."""
+        self.waiting.append(job)
+        if job.cancelled():  # before it came here
+            self._cancels.set()
+
+    def schedule(self) -> Batch:
+        """The next pass: where some decode and others read their prompts, they take turns."""
+        self._drop_cancelled()
+        self._look_for_changes()
+        self._let_decode()
+        self._admit()
+        prompts = len(self.running) > self.decoding and (self._prompts_next or not self.decoding)
+        self._prompts_next = not prompts
+        return self._prompts() if prompts else Batch(self.running[: self.decoding], 0, [1] * self.decoding, False)
+
+    def _prompts(self) -> Batch:
+        """One chunk of the prompts that are not read yet, shared among them."""
+        first, sequences = self.decoding, self.running[self.decoding :]
+        chunk = max((CHUNK if first else CHUNK * UNWATCHED) // len(sequences), 1)
+        if self._limits.exact:
+            sequences, chunk = sequences[:1], ROUND
+        elif self._network.attention.alone:
+            sequences = sequences[:1]
+        return Batch(sequences, first, [min(each.length - each.filled, chunk) for each in sequences], True)
+
+    def _let_decode(self) -> None:
+        """Those that have read their prompts go behind those that decode."""
+        running = self.running
+        for i in range(self.decoding, len(running)):
+            if running[i].filled >= running[i].length:
+                to = self.decoding
+                if i != to:
+                    self.caches.kv.swap(i, to, max(running[i].filled, running[to].filled))
+                    running[i], running[to] = running[to], running[i]
+                self.decoding += 1
+
+    def _look_for_changes(self) -> None:
+        """What another model read serves nobody, as one with other weights or with somebody's hooks is."""
+        changed, self._version = self._network.version != self._version, self._network.version
+        if changed:
+            self.caches.prefixes.shrink(0)
+        if changed or self._network.hooked:
+            for sequence in self.running:
+                sequence.private = True
+
+    # Who comes
+
+    def _admit(self) -> None:
+        """First come, first served; but who shares a beginning with a prompt that is being read waits for it."""
+        if not self.waiting:
+            return
+        reading, held = self.running[self.decoding :], list[Job]()
+        coming = {digest: each.length - each.filled for each in reading for digest in each.job.blocks}
+        while self.waiting and len(self.running) < (1 if self._suspects else self._most):
+            job = self.waiting[0]
+            if self._shares(job, coming):
+                held.append(job)
+            elif self.caches.room_for(job, self.running, len(self.waiting) - 1):
+                sequence = self._start(job)
+                coming |= dict.fromkeys(job.blocks, sequence.length - sequence.filled)
+            elif self.running:
+                break
+            else:
+                self._end(job, self._too_large(job))
+            self.waiting.popleft()
+        self.waiting.extendleft(reversed(held))
+
+    def _shares(self, job: Job, coming: abc.Mapping[bytes, int]) -> bool:
+        """True where a prompt that is being read will serve this one too, soon or for at least half of its unread part.
+
+        `coming` has the blocks of those prompts, and how many positions are still to be read with each.
+        """
+        prefixes = self.caches.prefixes
+        known = prefixes.known(job.blocks)
+        shared = list(takewhile(coming.__contains__, job.blocks[known:]))
+        if len(shared) * prefixes.block < WORTH or not prefixes.budget or self._network.hooked:
+            return False
+        soon = coming[shared[0]] <= CHUNK
+        return soon or 2 * len(shared) * prefixes.block >= job.request.length - known * prefixes.block
+
+    def _start(self, job: Job) -> Sequence:
+        sequence = Sequence(job, self._detokenizers, self._last_layer)
+        sequence.private = self._network.hooked
+        self.caches.restore(sequence, len(self.running))
+        self.running.append(sequence)
+        self._statistics.prompt += sequence.length
+        self._statistics.reused += sequence.reused
+        return sequence
+
+    def _too_large(self, job: Job) -> EngineError:
+        return EngineError(
+            f"a prompt of {job.request.length} tokens and a reply of up to {job.request.stop.max_new} need "
+            f"{amount(self.caches.alone_takes(job))} for keys and values, but the budget is "
+            f"{amount(self.caches.budget)}; shorten the prompt, lower max_tokens, or raise it (`memory`)"
+        )
+
+    # Who leaves
+
+    def finish(self, sequence: Sequence) -> None:
+        """Let go of a sequence that ended, however it did."""
+        if sequence.finish is not None and not self._limits.exact:
+            self.remember(sequence, replied=True)
+        self._remove(sequence)
+        self._done(sequence)
+
+    def remember(self, sequence: Sequence, *, replied: bool) -> None:
+        """Keep its prompt for others, or with `replied` all that it read."""
+        self.caches.remember(sequence, self.running.index(sequence), replied=replied)
+
+    def _drop_cancelled(self) -> None:
+        if not self._cancels.is_set():
+            return
+        self._cancels.clear()
+        for sequence in [each for each in self.running if each.job.cancelled()]:
+            sequence.finish = None
+            self.finish(sequence)
+        gone = dict.fromkeys(job for job in self.waiting if job.cancelled())  # asked once: it may be so any time
+        self.waiting = deque(job for job in self.waiting if job not in gone)
+        for job in gone:
+            self._end(job)
+
+    def _end(self, job: Job, error: EngineError | None = None) -> None:
+        """End a job that does not run."""
+        sequence = Sequence(job, self._detokenizers, self._last_layer)
+        sequence.error = error
+        self._done(sequence)
+
+    def _done(self, sequence: Sequence) -> None:
+        self._suspects.discard(sequence.job)
+        self._statistics.requests += 1
+        sequence.job.done(sequence)
+
+    def _remove(self, sequence: Sequence) -> None:
+        at = self.running.index(sequence)
+        if sequence.finish is None:  # failed, cancelled or sent back: what it left may not be finite
+            self.caches.kv.clear(at)
+        if at < self.decoding:
+            self.decoding -= 1
+            self._move(self.decoding, at)
+            at = self.decoding
+        self._move(len(self.running) - 1, at)
+        self.running.pop()
+
+    def _move(self, source: int, target: int) -> None:
+        if source != target:
+            self.caches.kv.move(source, target, self.running[source].filled)
+            self.running[target] = self.running[source]
+
+    # What goes wrong
+
+    def retry(self, sequences: list[Sequence], error: Exception) -> None:
+        """After a pass broke: what was asked begins anew, in less memory or one by one; who breaks alone has failed."""
+        let_go(error)
+        if out_of_memory(error) and self.caches.prefixes.nbytes:
+            self.caches.prefixes.shrink(0)  # and the pass is made again
+        elif out_of_memory(error) and len(self.running) > 1:
+            self._most, self._calm = -(-len(self.running) // 2), 0
+            self._send_back(self.running[self._most :])
+        elif len(sequences) > 1:
+            self._suspects.update(each.job for each in sequences)
+            self._send_back(sequences)
+        else:
+            sequences[0].fail(error)
+            self.finish(sequences[0])
+
+    def _send_back(self, sequences: list[Sequence]) -> None:
+        for sequence in sequences:
+            sequence.finish = None
+            self._remove(sequence)
+        self._statistics.restarts += len(sequences)
+        self.waiting.extendleft(sequence.job for sequence in reversed(sequences))
+
+    # After each pass
+
+    def count(self, batch: Batch) -> None:
+        """Note a pass that was made."""
+        statistics, n = self._statistics, len(batch.sequences)
+        if batch.prompts:
+            statistics.passes += 1
+        else:
+            statistics.steps += 1
+            statistics.stepped += n
+            statistics.widest = max(statistics.widest, n)
+
+    def rest(self) -> None:
+        """More at a time again after a while, and less memory once nobody is left."""
+        self._statistics.cache = self.caches.nbytes
+        self._statistics.cache_peak = max(self._statistics.cache_peak, self.caches.nbytes)
+        self._calm += 1
+        if not self.busy:
+            self.caches.rest()
+            self._most = self._limits.slots
+        elif self._calm % CALM == 0:
+            self._most = min(2 * self._most, self._limits.slots)

@@ -1,0 +1,205 @@
+"""One request while it is read and decodes: what it kept, when it stops, and the reply it becomes."""
+
+from __future__ import annotations
+
+import traceback
+from collections import abc
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+import torch
+
+from sottovoce.errors import EngineError, SottovoceError
+from sottovoce.models.engine.keys import id_keys, row_keys
+from sottovoce.models.engine.recorder import Recorder
+from sottovoce.models.engine.request import Ids, Reply, Request, Usage
+from sottovoce.models.engine.sampling import Uniforms
+from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, held_back, overlapping, settled
+
+Finish = Literal["stop", "stop_text", "length"]
+Detokenizers = abc.Mapping[bool, Detokenizer]
+"""By whether special tokens are text."""
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """A request on its way through the engine; as a sequence it may begin several times."""
+
+    request: Request
+    done: abc.Callable[[Sequence], None]
+    """Gets the sequence when it left: finished, failed or cancelled."""
+    keys: abc.Sequence[bytes] = ()
+    """Of the prompt's positions, for the prefix cache."""
+    blocks: abc.Sequence[bytes] = ()
+    """Digests of the prompt's blocks before its last position, which is always read anew."""
+    cancelled: abc.Callable[[], bool] = lambda: False
+    on_text: abc.Callable[[str], None] | None = None
+    """Gets the reply's text so far whenever it grew, from the engine's thread."""
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What a pass chose for one sequence."""
+
+    id: int
+    """-1 where the logits were not finite."""
+    argmax: int
+    """Of the logits; the id again where no sequence of the batch stops by it."""
+    logits: torch.Tensor
+    """(V,), a view of the pass's."""
+    weights: torch.Tensor | None = None
+    """(V,) averaging weights of a mean."""
+    rows: abc.Mapping[str, torch.Tensor] = field(default_factory=dict)
+    """By table key, the mean (E,)."""
+
+
+class Sequence:
+    """A request that was admitted."""
+
+    def __init__(self, job: Job, detokenizers: Detokenizers, last_layer: int) -> None:
+        self.job, self.request, self.length = job, job.request, job.request.length
+        self.filled = self.reused = 0
+        """Columns of its slot in use, and how many of the prompt's came from the prefix cache."""
+        self.private = False
+        """True where it was read by a model that changed meanwhile: it serves no other."""
+        self.ids: list[int] = []
+        self.next_id = -1
+        self.next_rows: abc.Mapping[str, torch.Tensor] = {}
+        """What it feeds next: a token, or by table key the mean whose nearest token that is."""
+        self._fed: list[int] = []
+        stop, record = job.request.stop, job.request.record
+        self._uniforms = Uniforms(job.request.sampling.seed)
+        self.finish: Finish | None = None
+        self.error: SottovoceError | None = None
+        self._spans = detokenizers[stop.special].spans
+        self._text = TextStream(detokenizers[stop.special])
+        self._shown = 0
+        self._recorder = Recorder(record, last_layer if record.final_norm else None)
+
+    @cached_property
+    def prompt_ids(self) -> tuple[int, ...]:
+        """The token ids of the prompt, without its latent pieces."""
+        return tuple(id for piece in self.request.prompt if isinstance(piece, Ids) for id in piece.ids)
+
+    @property
+    def ended(self) -> bool:
+        """True once it needs no further forward pass."""
+        if self.error or self.job.cancelled():
+            return True
+        return self.finish is not None and not self._lacks_state
+
+    @property
+    def _lacks_state(self) -> bool:
+        return bool(self.request.record.layers) and self._recorder.n < len(self.ids) + 1
+
+    @property
+    def u(self) -> float:
+        """The uniform number that the next token is drawn by."""
+        return self._uniforms.at(len(self.ids))
+
+    def read(self, n: int) -> None:
+        """Note that n positions more were read: of the prompt, or what was chosen after it."""
+        if self.filled >= self.length:
+            self._fed.append(self.next_id)
+        self.filled += n
+
+    def keys(self, own_table: str) -> list[bytes]:
+        """Of all the positions read so far."""
+        if self.request.feed.kind == "token":
+            return [*self.job.keys, *id_keys(self._fed)]
+        means = self._recorder.means(len(self._fed))  # each is kept before it is read
+        return [*self.job.keys, *(row_keys(means[own_table]) if means else ())]
+
+    def see(self, i: int, states: abc.Mapping[int, torch.Tensor]) -> None:
+        """Keep the states of a forward pass, by layer; the sequence stands at index i of its batch."""
+        if self.finish is None or self._lacks_state:
+            self._recorder.see(i, states)
+
+    def keep(self, choice: Choice) -> None:
+        """Take what a pass chose, and see whether the sequence ends with it."""
+        if choice.id < 0:
+            self.fail(
+                EngineError(
+                    f"the model's logits were not finite after {len(self.ids)} new tokens; "
+                    "check the weights, the dtype, and the size of the deltas or rows that were fed in"
+                )
+            )
+            return
+        if self.finish is not None:  # it only waited for its last state
+            return
+        self.next_id, self.next_rows = choice.id, choice.rows
+        stop = self.request.stop
+        stopped = (choice.argmax if stop.by == "argmax" else choice.id) in stop.ids
+        if not stopped or stop.keep:
+            self.ids.append(choice.id)
+            self._recorder.keep(choice.id, choice.logits, choice.weights, choice.rows)
+        self.finish = "stop" if stopped else self._cut() or ("length" if len(self.ids) >= stop.max_new else None)
+        self._show()
+
+    def fail(self, error: Exception) -> None:
+        """End without a reply: what was read may not be finite."""
+        self.finish, self.error = None, failure(error)
+
+    def _cut(self) -> Finish | None:
+        """Cut before the first token that overlaps a stop string."""
+        stops = self.request.stop.texts
+        if not stops:
+            return None
+        at = first_stop(self._text.text(self.ids), stops)
+        if at is None:
+            return None
+        keep, _ = overlapping(self._spans(self.ids), (at, at + 1))
+        del self.ids[keep:]
+        return "stop_text"
+
+    def _show(self) -> None:
+        if self.job.on_text is None:
+            return
+        text = self._text.text(self.ids)
+        end = len(text) if self.finish is not None else self._settled(settled(text))
+        if end > self._shown:
+            self.job.on_text(text[:end])
+            self._shown = end
+
+    def _settled(self, text: str) -> int:
+        """How much of the text no later token takes back: a stop string takes the tokens that it overlaps."""
+        held = held_back(text, self.request.stop.texts)
+        if not held:
+            return len(text)
+        spans = self._spans(self.ids)
+        return spans[overlapping(spans, (len(text) - held, len(text)))[0]][0]
+
+    def reply(self) -> Reply:
+        """What became of it, tensors on the CPU."""
+        assert self.finish is not None, "only a finished sequence has a reply"
+        n, kept = len(self.ids), self._recorder
+        return Reply(
+            ids=tuple(self.ids),
+            finish=self.finish,
+            usage=Usage(self.length, n, self.reused),
+            rows={key: means.cpu() for key, means in kept.means(n).items()},
+            states=kept.states(n + 1),
+            stats=kept.stats(n),
+            sparse=kept.sparse(n),
+        )
+
+
+def failure(error: BaseException) -> SottovoceError:
+    """An error as a request's end: one of ours as it is, any other as the cause of an EngineError."""
+    let_go(error)
+    if isinstance(error, SottovoceError):
+        return error
+    wrapped = EngineError(f"the model failed on this request: {type(error).__name__}: {error}")
+    wrapped.__cause__ = error
+    return wrapped
+
+
+def let_go(error: BaseException) -> None:
+    """Whoever keeps an error must not keep the engine's memory by its frames: where it arose becomes a note."""
+    seen: BaseException | None = error
+    while seen is not None:
+        if seen.__traceback__ is not None:
+            seen.add_note("".join(traceback.format_tb(seen.__traceback__)))
+            seen.__traceback__ = None
+        seen = seen.__cause__ or seen.__context__

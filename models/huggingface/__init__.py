@@ -1,0 +1,1 @@
+"""What Hugging Face models are, whatever their family: weights, layers, masks, templates, the forward pass."""

@@ -1,0 +1,102 @@
+"""Decoding steps on CUDA without launching each kernel anew: a graph for each shape of a step.
+
+A step of a 7B model on a large accelerator is some hundred kernels of a few microseconds, and
+launching them from Python takes several times as long. A graph is captured once its shape has come
+up a few times, is tried against the step as ever, and is replayed from then on.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+
+from sottovoce.models.huggingface.passes import FINAL, Pass, Reading
+
+WARM = 8  # steps of a shape before it is captured
+MOST = 32  # graphs; each holds the activations of a step
+TOLERANCE = 3e-2  # of the largest logit: far above other orders of bfloat16 sums, far below another's logits
+Forward = Callable[[Reading, Sequence[int]], Pass]
+Key = tuple[object, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class _Graph:
+    """A captured step: where its inputs are put and its outputs appear."""
+
+    graph: torch.cuda.CUDAGraph
+    reading: Reading
+    made: Pass
+
+    def replay(self, reading: Reading, layers: Sequence[int]) -> Pass:
+        """Make the step; the next replay overwrites its outputs, so they are copied."""
+        for name in ("inputs", "positions", "columns"):
+            getattr(self.reading, name).copy_(getattr(reading, name))
+        self.graph.replay()
+        return Pass(self.made.logits.clone(), {layer: self.made.states[layer].clone() for layer in layers})
+
+
+class Captured:
+    """The graphs of one model's steps; one thread at a time uses them."""
+
+    def __init__(self, forward: Forward, layers: int) -> None:
+        """Capture nothing yet; `forward` makes a step of the model's layers."""
+        self._forward, self._layers = forward, [*range(layers), FINAL]
+        self._graphs: dict[Key, _Graph | None] = {}
+        self._counts: Counter[Key] = Counter()
+        self._pool: Any = None  # Any: torch's handle of a memory pool
+
+    def step(self, reading: Reading, layers: Sequence[int]) -> Pass | None:
+        """A step by its graph; None where it must be made as ever.
+
+        That is before its shape came up often enough, and where the graph could not be captured or gave
+        other numbers.
+        """
+        key = _key(reading)
+        self._counts[key] += 1
+        if key not in self._graphs and self._counts[key] >= WARM:
+            self._let_go(key)
+            self._graphs[key] = self._captured(reading)
+        graph = self._graphs.get(key)
+        return graph.replay(reading, layers) if graph else None
+
+    def _let_go(self, key: Key) -> None:
+        """Of graphs over a KV cache that is gone, and where there are too many of the first one."""
+        self._graphs = {other: graph for other, graph in self._graphs.items() if other[0] == key[0]}
+        self._counts = Counter({other: count for other, count in self._counts.items() if other[0] == key[0]})
+        if len(self._graphs) >= MOST:
+            first = next(iter(self._graphs))
+            del self._graphs[first], self._counts[first]
+
+    def _captured(self, reading: Reading) -> _Graph | None:
+        try:
+            graph = self._capture(reading)
+            found, expected = graph.replay(reading, ()).logits, self._forward(reading, ()).logits
+        except Exception:  # whatever cannot be captured (a host's look at a number, memory) is computed as ever
+            torch.cuda.synchronize(reading.inputs.device)
+            return None
+        return graph if (found - expected).abs().max() <= TOLERANCE * expected.abs().max() else None
+
+    def _capture(self, reading: Reading) -> _Graph:
+        copies = {name: getattr(reading, name).clone() for name in ("inputs", "positions", "columns", "span")}
+        static, device = replace(reading, **copies), reading.inputs.device
+        side = torch.cuda.Stream(device)
+        side.wait_stream(torch.cuda.current_stream(device))
+        with torch.cuda.stream(side):
+            self._forward(static, self._layers)  # libraries set themselves up outside the graph
+        torch.cuda.current_stream(device).wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        # Other threads may copy payloads meanwhile: only this one's calls are captured, and checked.
+        with torch.cuda.graph(graph, pool=self._pool, capture_error_mode="thread_local"):
+            made = self._forward(static, self._layers)
+        self._pool = graph.pool()
+        return _Graph(graph, static, made)
+
+
+def _key(reading: Reading) -> Key:
+    """The KV cache's memory first; then what else is fixed in a graph."""
+    where = tuple((tensor.data_ptr(), tensor.stride()) for tensor in reading.window)
+    return (where, tuple(reading.inputs.shape), reading.inputs.dtype, len(reading.span), reading.plain)

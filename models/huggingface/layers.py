@@ -1,0 +1,140 @@
+"""Find a model's decoder layers, and read or change what they put out while one call lasts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from sottovoce.errors import ModelError
+
+PATHS = (  # ends of module paths: a wrapper (PEFT, a multimodal model) puts its own names before them
+    "model.layers",  # Llama, Qwen, Mistral, Gemma, Phi-3, OLMo-2, StableLM, Granite
+    "language_model.layers",  # the words' part of a multimodal model
+    "decoder.layers",  # OPT
+    "transformer.h",  # GPT-2, Falcon, BLOOM
+    "transformer.blocks",  # MPT
+    "gpt_neox.layers",
+)
+Change = Callable[[torch.Tensor], torch.Tensor]
+"""Output of a layer (b, n, H) -> what the next layer gets."""
+
+
+def decoder_layers(model: nn.Module, path: str | None = None) -> nn.ModuleList:
+    """Return the decoder layers, found by a known end of their module path or by `path`, or its end.
+
+    Raises:
+        ModelError: no list of layers stands at any of the paths.
+    """
+    lists = [(f".{name}", each) for name, each in model.named_modules() if isinstance(each, nn.ModuleList) and each]
+    for end in (path,) if path else PATHS:
+        for name, layers in lists:
+            if name.endswith(f".{end}"):
+                return layers
+    raise ModelError(
+        f"no decoder layers in {type(model).__name__} at {path or ', '.join(PATHS)}; "
+        "set `layers_path` to the attribute path of its list of decoder layers"
+    )
+
+
+@contextmanager
+def record_activations(
+    model: nn.Module, layers: Sequence[int], *, layers_path: str | None = None
+) -> Iterator[dict[int, list[torch.Tensor]]]:
+    """Give the states of decoder layers (0-based) of every pass that is made inside the block.
+
+    By layer there is one tensor (b, n, H) a pass, as the layer put it out, on the model's device. The
+    hooks are gone after the block; requests to an engine of this model read their prompts anew inside it.
+
+    Args:
+        model: Any causal language model of transformers, wrapped or not: `loaded.model`, for one.
+        layers: Which ones.
+        layers_path: As `load` takes it.
+
+    Raises:
+        ModelError: the decoder layers were not found.
+        IndexError: there is no such layer.
+
+    >>> import torch
+    >>> from sottovoce.models import load, record_activations
+    >>> loaded = load()
+    >>> with torch.no_grad(), record_activations(loaded.model, layers=[2]) as states:
+    ...     _ = loaded.model(torch.tensor([loaded.chat.ids("Hello there")]))
+    >>> tuple(states[2][0].shape) == (1, len(loaded.chat.ids("Hello there")), loaded.network.hidden)
+    True
+    """
+    states: dict[int, list[torch.Tensor]] = {layer: [] for layer in layers}
+    with hooked(decoder_layers(model, layers_path), capture(layers, lambda layer, state: states[layer].append(state))):
+        yield states
+
+
+def capture(
+    layers: Sequence[int], keep: Callable[[int, torch.Tensor], None], edits: Mapping[int, Change] | None = None
+) -> dict[int, Change]:
+    """Changes for `hooked`: the edits, and after them what shows `keep` the output (b, n, H) of each of the layers."""
+    edits = edits or {}
+
+    def change(layer: int) -> Change:
+        edit = edits.get(layer)
+
+        def changed(hidden: torch.Tensor) -> torch.Tensor:
+            hidden = edit(hidden) if edit else hidden
+            if layer in layers:
+                keep(layer, hidden)
+            return hidden
+
+        return changed
+
+    return {layer: change(layer) for layer in {*layers, *edits}}
+
+
+@contextmanager
+def hooked(layers: nn.ModuleList, changes: Mapping[int, Change]) -> Iterator[None]:
+    """Apply `changes` to the outputs of the layers (0-based) inside the block; no hook outlives it."""
+    chosen = [(layers[at], change) for at, change in changes.items()]
+    handles = [layer.register_forward_hook(_hook(change)) for layer, change in chosen]
+    try:
+        yield
+    finally:
+        for handle in handles:
+            handle.remove()
+
+
+def _hook(change: Change) -> Callable[..., Any]:  # Any: a layer puts out a tensor or a tuple that opens with it
+    def hook(_module: nn.Module, _inputs: Any, output: Any) -> Any:
+        if isinstance(output, tuple):
+            return (change(output[0]), *output[1:])
+        return change(output)
+
+    return hook
+
+
+@contextmanager
+def read_before(module: nn.Module, read: Callable[[torch.Tensor], None]) -> Iterator[None]:
+    """Show `read` the first input of `module` inside the block: the normed states, for an output head."""
+    handle = module.register_forward_pre_hook(lambda _, inputs: read(inputs[0]))
+    try:
+        yield
+    finally:
+        handle.remove()
+
+
+class Hooks:
+    """The hooks that others put on a model, on any of its parts, or on all modules of the process."""
+
+    def __init__(self, model: nn.Module) -> None:
+        own = [hooks for module in model.modules() for hooks in (module._forward_hooks, module._forward_pre_hooks)]
+        every: Any = nn.modules.module  # Any: torch types none of its own
+        self._kept = [*own, every._global_forward_hooks, every._global_forward_pre_hooks]
+
+    def __bool__(self) -> bool:
+        """True while there are any; between two passes, when ours are gone."""
+        return any(self._kept) and any(not _idle(hook) for hooks in self._kept for hook in hooks.values())
+
+
+def _idle(hook: Callable[..., Any]) -> bool:
+    """Transformers leaves its own behind once states were asked for; they do nothing until they are again."""
+    return getattr(hook, "__module__", None) == "transformers.utils.output_capturing"

@@ -1,0 +1,165 @@
+"""Read a model and its tokenizer by name: the bundled one, a folder, or a hub id. Safetensors only, no remote code."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    PreTrainedTokenizerFast,
+)
+from transformers.quantizers.auto import AutoHfQuantizer
+from transformers.utils import logging as transformers_logging
+from transformers.utils.hub import cached_file
+
+from sottovoce.errors import ModelError, choose
+from sottovoce.models.huggingface.devices import Place, device_map, entry, on_cpu, placed
+
+BUNDLED = "bundled"
+BUNDLED_FOLDER = Path(__file__).parents[1] / "bundled"
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+
+
+def read(name: str, where: str, dtype: Dtype, place: Place) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model and the tokenizer that lie at `where` (see `locate`), on their device; `name` is for errors.
+
+    Raises:
+        ModelError: pickled or damaged weights, a dtype or device that is not there, a package that they need.
+    """
+    _quiet()
+    if dtype not in get_args(Dtype):
+        raise ModelError(choose("dtype", dtype, get_args(Dtype)))
+    try:
+        tokenizer = _tokenizer(where)
+        config = AutoConfig.from_pretrained(where, trust_remote_code=False)
+        quantised = _is_quantised(name, config)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: with its report, a pair that the types do not know
+            where,
+            config=config,
+            output_loading_info=True,
+            dtype=torch.float32 if dtype == "auto" and on_cpu(place) and not quantised else dtype,
+            use_safetensors=True,
+            trust_remote_code=False,
+            device_map=device_map(place, quantised=quantised),
+        )
+    except ModelError:
+        raise
+    except (OSError, ValueError, KeyError, ImportError, AssertionError, RuntimeError, SafetensorError) as error:
+        raise ModelError(f"model {name!r} cannot be loaded: {_reason(error)}") from error
+    model, report = loaded
+    _check_complete(name, tokenizer, sorted(report["missing_keys"]))
+    model = placed(model, place)
+    if quantised:
+        _check_computes(name, model)
+    return model, tokenizer
+
+
+def _reason(error: Exception) -> str:
+    if "trust_remote_code" in str(error):
+        return "it needs code that it brings along, which is never run; use a model that transformers knows by itself"
+    first = str(error).strip().split("\n")[0].rstrip()
+    return " ".join(str(error).split()) if first.endswith(":") else first
+
+
+def _tokenizer(where: str) -> PreTrainedTokenizerBase:
+    """The tokenizer exactly as its tokenizer.json describes it.
+
+    AutoTokenizer (transformers 5.23) makes a `qwen2` of every model of that type, and that class splits
+    words by Qwen's own pattern whatever the file says: other tokens than the model was trained on.
+    """
+    described = cached_file(where, "tokenizer.json", _raise_exceptions_for_missing_entries=False)
+    kind = PreTrainedTokenizerFast if described else AutoTokenizer
+    tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(where, trust_remote_code=False)
+    return tokenizer
+
+
+def _check_complete(name: str, tokenizer: PreTrainedTokenizerBase, missing: list[str]) -> None:
+    """Refuse what transformers would make up: random weights, a tokenizer that knows no word."""
+    if missing:
+        raise ModelError(
+            f"model {name!r} lacks {len(missing)} of its weights, {missing[0]!r} among them; fetch it again"
+        )
+    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
+        raise ModelError(
+            f"model {name!r} has no tokenizer; expected tokenizer.json or its family's own files beside it"
+        )
+
+
+def locate(name: str | Path) -> str:
+    """The folder or hub id behind a name.
+
+    Raises:
+        ModelError: no such folder, or one that holds no model, or one with pickled weights alone.
+    """
+    if str(name) == BUNDLED:
+        return str(BUNDLED_FOLDER)
+    folder = Path(name).expanduser()
+    if not folder.is_dir():
+        if str(name).count("/") == 1 and not folder.is_absolute() and not str(name).startswith("."):
+            return str(name)
+        raise ModelError(
+            f"unknown model {str(name)!r}; give 'bundled', a folder with config.json and *.safetensors, "
+            "or a hub id owner/name"
+        )
+    if not (folder / "config.json").is_file():
+        raise ModelError(f"folder {str(name)!r} is no model: it has no config.json")
+    if not any(folder.glob("*.safetensors")):
+        pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
+        found = f"only pickled weights ({', '.join(pickled)})" if pickled else "no weights"
+        raise ModelError(f"model {str(name)!r} has {found}; expected *.safetensors (convert it: a pickle can run code)")
+    return str(folder.resolve())
+
+
+def _quiet() -> None:
+    """Keep progress bars and retry notes of the libraries off the terminal; errors still reach the caller."""
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    for library in ("huggingface_hub", "accelerate"):
+        logging.getLogger(library).setLevel(logging.ERROR)
+
+
+def _is_quantised(name: str, config: PreTrainedConfig) -> bool:
+    """Whether a checkpoint is quantised. What would be unpacked at the first pass is unpacked as it is read.
+
+    Raises:
+        ModelError: quantised in a way that transformers does not know.
+    """
+    found: dict[str, Any] | None = getattr(config, "quantization_config", None)  # Any: JSON, as the checkpoint has it
+    if not found:
+        return False
+    if not AutoHfQuantizer.supports_quant_method(found):
+        raise ModelError(
+            f"model {name!r} is quantised as {found.get('quant_method')!r}, "
+            f"which transformers {transformers.__version__} cannot read; use another version of the model"
+        )
+    if found.get("quant_method") == "compressed-tensors":
+        found["dequantize"] = True  # else its first pass unpacks the weights, and puts bars on the terminal
+    return True
+
+
+def _check_computes(name: str, model: PreTrainedModel) -> None:
+    """Run one token through a quantised model, since some kinds find only then that they cannot compute here.
+
+    Raises:
+        ModelError: they cannot.
+    """
+    ids = torch.zeros(1, 1, dtype=torch.long, device=entry(model.get_input_embeddings()))
+    try:
+        with torch.no_grad():
+            model(input_ids=ids)
+    except Exception as error:  # whatever a package of kernels breaks on
+        first = str(error).strip().split("\n")[0]
+        raise ModelError(
+            f"model {name!r} is quantised and cannot compute in {model.dtype} on {ids.device}: {first}; "
+            "leave the dtype to the checkpoint (auto), or choose another device"
+        ) from error

@@ -1,0 +1,129 @@
+"""A forward pass as values: what it reads, with the cache that a Hugging Face model sees, and what it gave.
+
+Tensors of equal shape lie together: all keys and values of a usual model are one tensor
+(m, S, heads, C + 1, width), for S sequences of C columns; see `engine.kv_cache`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import torch
+from transformers.cache_utils import Cache, CacheLayerMixin, DynamicCache
+
+Pages = tuple[torch.Tensor, ...]
+"""Keys and values of some positions of one sequence, (m, heads, n, width) for each kind of tensor."""
+FINAL = -1
+"""Among layers: the last one's state after the final norm."""
+_Place = tuple[torch.Tensor, torch.Tensor, torch.Tensor]
+_Part = tuple[torch.Tensor, _Place]
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Queries (b, n) over a window of a KV cache."""
+
+    inputs: torch.Tensor
+    """Ids (b, n), or embeddings (b, n, E)."""
+    positions: torch.Tensor
+    columns: torch.Tensor
+    """Where keys and values are written: the positions, but for padding."""
+    span: torch.Tensor
+    """0 .. c - 1: the columns that are looked at."""
+    window: Pages
+    plain: bool = False
+    """True where no mask is needed: one query each that sees all columns, or whole prompts from column 0."""
+
+
+@dataclass(frozen=True, eq=False)
+class Pass:
+    """What came of it."""
+
+    logits: torch.Tensor
+    """At the last position, over the tokenizer's vocabulary: (b, V) float32."""
+    states: Mapping[int, torch.Tensor]
+    """By layer: the state (b, H) of the last position."""
+
+
+@dataclass(frozen=True)
+class Kind:
+    """Tensors of one shape: which layers' keys (0) or values (1), and what one position of each is."""
+
+    members: tuple[tuple[int, int], ...]
+    heads: int
+    width: int
+    dtype: torch.dtype
+    device: torch.device
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one position of a sequence."""
+        return len(self.members) * self.heads * self.width * self.dtype.itemsize
+
+
+def kinds_of(cache: DynamicCache) -> tuple[Kind, ...]:
+    """The kinds of tensors that a model keeps, seen in a cache that it filled."""
+    found: dict[tuple[int, int, torch.dtype, torch.device], list[tuple[int, int]]] = {}
+    for i, layer in enumerate(cache.layers):
+        for j, kept in enumerate((getattr(layer, "keys", None), getattr(layer, "values", None))):
+            if kept is not None:  # layers that share another's cache keep none
+                found.setdefault((kept.shape[1], kept.shape[3], kept.dtype, kept.device), []).append((i, j))
+    return tuple(Kind(tuple(members), *what) for what, members in found.items())
+
+
+class CacheView(Cache):
+    """What a Hugging Face model reads and writes in one pass over a window of a KV cache.
+
+    Query j of sequence i is written at `columns[i, j]`; keys and values come back up to column `end`.
+    """
+
+    def __init__(self, kinds: Sequence[Kind], window: Pages, columns: torch.Tensor, end: int) -> None:
+        """`window` may hold more sequences than `columns` has."""
+        layers = 1 + max((layer for kind in kinds for layer, _ in kind.members), default=-1)
+        parts: list[list[_Part | None]] = [[None, None] for _ in range(layers)]
+        rows, n = columns.shape
+        for kind, tensor in zip(kinds, window, strict=True):
+            place = _place(columns, kind.heads, kind.device)
+            for member, (layer, j) in enumerate(kind.members):
+                parts[layer][j] = (tensor[member, :rows], place)
+        super().__init__(layers=[_Layer(each, end, n) for each in parts])
+
+
+def _place(columns: torch.Tensor, heads: int, device: torch.device) -> _Place:
+    columns = columns.to(device)
+    rows = torch.arange(columns.shape[0], device=device)
+    return rows[:, None, None], torch.arange(heads, device=device)[None, :, None], columns[:, None]
+
+
+class _Layer(CacheLayerMixin):
+    is_sliding = False  # every layer keeps all columns; the mask does the window
+
+    def __init__(self, parts: Sequence[_Part | None], end: int, n: int) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]  # transformers' own
+        self._parts, self._end, self._n = parts, end, n
+        self.is_initialized = True
+
+    def lazy_initialization(self, key_states: torch.Tensor, value_states: torch.Tensor) -> None:
+        """Nothing to do: the columns are there."""
+
+    def update(
+        self, key_states: torch.Tensor, value_states: torch.Tensor, *_: object, **__: object
+    ) -> tuple[torch.Tensor, torch.Tensor]:
+        keys, values = (self._put(part, new) for part, new in zip(self._parts, (key_states, value_states), strict=True))
+        return keys, values
+
+    def _put(self, part: _Part | None, new: torch.Tensor) -> torch.Tensor:
+        assert part is not None, "a layer writes what it was seen to keep"
+        store, place = part
+        store.index_put_(place, new)
+        return store[:, :, : self._end]
+
+    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
+        return self._end, 0
+
+    def get_seq_length(self) -> int:
+        return self._end - self._n
+
+    def get_max_length(self) -> int:
+        return -1

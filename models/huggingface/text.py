@@ -1,0 +1,93 @@
+"""From token ids to text and back to spans: which characters each token became."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+
+from transformers import PreTrainedTokenizerBase
+
+BROKEN = "\ufffd"  # what a tokenizer puts for bytes that do not (yet) form a character
+Span = tuple[int, int]
+
+
+class Detokenizer:
+    """Decodes ids into text; one for each way of treating special tokens."""
+
+    def __init__(self, tokenizer: PreTrainedTokenizerBase, *, special: bool = False) -> None:
+        """`special` keeps special tokens (EOS, role marks) as text."""
+        self._tokenizer, self._special = tokenizer, special
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The whole text."""
+        text = self._tokenizer.decode(
+            list(ids), skip_special_tokens=not self._special, clean_up_tokenization_spaces=False
+        )
+        assert isinstance(text, str), "one list of ids decodes to one text"
+        return text
+
+    def spans(self, ids: Sequence[int]) -> list[Span]:
+        """Half-open character spans of the text, one a token; tokens that share a character overlap."""
+        whole, stream = self.text(ids), TextStream(self)
+        prefixes = [stream.text(ids[:n]) for n in range(len(ids) + 1)]
+        starts = [min(len(prefix.rstrip(BROKEN)), len(whole)) for prefix in prefixes]
+        ends = [min(len(prefix), len(whole)) for prefix in prefixes]
+        return [(min(start, end), end) for (start, _), (_, end) in pairwise(zip(starts, ends, strict=True))]
+
+
+TAIL, KEPT = 64, 8  # tokens that are decoded anew, at most; and at least, as a character may span some
+
+
+class TextStream:
+    """The text of a reply that grows: its beginning is not decoded again at every token."""
+
+    def __init__(self, detokenizer: Detokenizer) -> None:
+        self._detokenizer = detokenizer
+        self._head, self._done = "", 0
+        """The text of the first tokens, and how many these are."""
+
+    def text(self, ids: Sequence[int]) -> str:
+        """The whole text of ids that begin with those of the call before, or are a part of them."""
+        if len(ids) < self._done:
+            self._head, self._done = "", 0
+        before, tail = self._head, self._detokenizer.text(ids[self._done :])
+        if len(ids) - self._done > TAIL:
+            self._settle(ids, tail)
+        return before + tail
+
+    def _settle(self, ids: Sequence[int], tail: str) -> None:
+        """Split where the parts decode to the whole: some tokenizers drop a space at a beginning."""
+        cut = len(ids) - KEPT
+        head = self._detokenizer.text(ids[self._done : cut])
+        if head + self._detokenizer.text(ids[cut:]) == tail and not head.endswith(BROKEN):
+            self._head, self._done = self._head + head, cut
+
+
+def settled(text: str) -> str:
+    """What later tokens cannot change of a text: all but the bytes of an unfinished character."""
+    return text.rstrip(BROKEN)
+
+
+def overlapping(spans: Sequence[Span], part: Span) -> Span:
+    """The token span of every token that overlaps a character span; empty spans give (k, k)."""
+    start, end = part
+    inside = [i for i, (left, right) in enumerate(spans) if start < end and left < end and right > start]
+    if not inside:
+        before = sum(right <= start for _, right in spans)
+        return (before, before)
+    return (inside[0], inside[-1] + 1)
+
+
+def first_stop(text: str, stops: Sequence[str]) -> int | None:
+    """Where the earliest of the stop strings begins, or None."""
+    found = [at for stop in stops if (at := text.find(stop)) >= 0]
+    return min(found) if found else None
+
+
+def held_back(text: str, stops: Sequence[str]) -> int:
+    """How many characters at the end may yet become a stop string, and so are not shown yet."""
+    longest = max((len(stop) for stop in stops), default=0)
+    for size in range(min(longest - 1, len(text)), 0, -1):
+        if any(stop.startswith(text[-size:]) for stop in stops):
+            return size
+    return 0

@@ -1,0 +1,133 @@
+"""Keys and values as tensors: what moves, what stays, and what a model sees of them."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from transformers import DynamicCache
+
+from sottovoce.models.engine.kv_cache import KVCache
+from sottovoce.models.huggingface.passes import CacheView, Kind, kinds_of
+from tests.models.support import POSITION
+from tests.support import noise, tiny_loaded
+
+CPU = torch.device("cpu")
+KINDS = (
+    Kind(((0, 0), (0, 1), (1, 0), (1, 1)), heads=2, width=3, dtype=torch.float32, device=CPU),
+    Kind(((2, 0),), heads=1, width=5, dtype=torch.float16, device=CPU),
+)
+
+
+def filled(rows: int = 4, columns: int = 6) -> KVCache:
+    """A store of two kinds in which no two numbers of a kind are equal."""
+    kv = KVCache(KINDS)
+    kv.resize(rows, columns, [])
+    for tensor in kv.tensors:
+        tensor.copy_(torch.arange(1, tensor.numel() + 1).view(tensor.shape))
+    return kv
+
+
+def copied(kv: KVCache) -> list[torch.Tensor]:
+    return [tensor.clone() for tensor in kv.tensors]
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(2, 6), (4, 9), (7, 4), (2, 3), (4, 6)])
+def test_another_size_keeps_the_columns_in_use_and_is_zero_elsewhere(rows: int, columns: int) -> None:
+    kv, used = filled(), [3, 1]
+    before = copied(kv)
+
+    kv.resize(rows, columns, used)
+
+    assert (kv.slots, kv.columns) == (rows, columns)
+    for tensor, old in zip(kv.tensors, before, strict=True):
+        assert tensor.shape[1] == rows and tensor.shape[3] == columns + 1
+        for row, n in enumerate(used):
+            assert torch.equal(tensor[:, row, :, :n], old[:, row, :, :n])
+            tensor[:, row, :, :n] = 0
+        assert not tensor.any()
+
+
+def test_the_size_told_beforehand_is_what_the_tensors_take() -> None:
+    kv = filled(5, 7)
+
+    assert kv.nbytes(5, 7) == sum(tensor.numel() * tensor.element_size() for tensor in kv.tensors)
+    assert KVCache(KINDS).nbytes(0, 0) == 0
+
+
+def test_a_move_reaches_as_far_as_it_is_told_leaves_zeros_and_touches_no_other_slot() -> None:
+    kv = filled()
+    expected = copied(kv)
+    for tensor in expected:
+        tensor[:, 2, :, :4] = tensor[:, 0, :, :4]
+        tensor[:, 0, :, :4] = 0
+
+    kv.move(0, 2, 4)
+
+    assert all(map(torch.equal, kv.tensors, expected))
+
+
+def test_a_swap_exchanges_two_kv_and_a_second_one_takes_it_back() -> None:
+    kv = filled()
+    before, expected = copied(kv), copied(kv)
+    for tensor, old in zip(expected, before, strict=True):
+        tensor[:, 1, :, :5], tensor[:, 3, :, :5] = old[:, 3, :, :5], old[:, 1, :, :5]
+
+    kv.swap(1, 3, 5)
+    assert all(map(torch.equal, kv.tensors, expected))
+    kv.swap(3, 1, 5)
+    assert all(map(torch.equal, kv.tensors, before))
+
+
+def test_what_was_cut_stays_as_it_was_and_can_be_put_elsewhere_in_part() -> None:
+    kv = filled()
+    before = copied(kv)
+
+    pages = kv.cut(1, 2, 6)
+    kv.clear(1)
+    kv.paste(3, 0, pages, 3)
+
+    for tensor, page, old in zip(kv.tensors, pages, before, strict=True):
+        assert torch.equal(page, old[:, 1, :, 2:6])
+        assert torch.equal(tensor[:, 3, :, :3], old[:, 1, :, 2:5])
+        assert torch.equal(tensor[:, 3, :, 3:], old[:, 3, :, 3:])
+
+
+def test_a_cleared_slot_is_finite_in_all_columns_and_the_others_stay() -> None:
+    kv = filled()
+    before = copied(kv)
+    for tensor in kv.tensors:
+        tensor[:, 2] = torch.nan
+
+    kv.clear(2)
+
+    for tensor, old in zip(kv.tensors, before, strict=True):
+        assert not tensor[:, 2].any()
+        assert torch.equal(tensor[:, [0, 1, 3]], old[:, [0, 1, 3]])
+
+
+def test_a_model_writes_at_given_columns_and_reads_up_to_the_last_one_asked_for() -> None:
+    kv, columns = filled(), torch.tensor([[2, 3], [6, 1]])  # the second row's first query is padding
+    before = copied(kv)
+    cache = CacheView(KINDS, kv.window(1, 3), columns, 4)
+    keys, values = noise(2, 2, 2, 3), noise(2, 2, 2, 3, seed=1)
+
+    seen, _ = cache.update(keys, values, 1)
+
+    store, old = kv.tensors[0], before[0]
+    assert seen.shape == (2, 2, 4, 3)
+    assert torch.equal(seen, store[2, 1:3, :, :4])
+    assert torch.equal(store[2, 1, :, 2:4], keys[0])
+    assert torch.equal(store[3, 2, :, 1], values[1, :, 1])
+    assert torch.equal(store[2, 2, :, 6], keys[1, :, 0])  # in the spare column
+    assert torch.equal(store[:2], old[:2]) and torch.equal(store[:, [0, 3]], old[:, [0, 3]])
+
+
+def test_tensors_of_one_shape_are_kept_together() -> None:
+    cache = DynamicCache()
+    with torch.inference_mode():
+        tiny_loaded().model(input_ids=torch.tensor([[5, 6]]), past_key_values=cache)
+
+    (kind,) = kinds_of(cache)
+
+    assert sorted(kind.members) == [(0, 0), (0, 1), (1, 0), (1, 1)]
+    assert kind.nbytes == POSITION

@@ -1,0 +1,478 @@
+"""Continuous batching: who sits when, how prompts are read beside those that decode, and what a failure leaves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, wait
+from typing import Any
+
+import pytest
+import torch
+
+from sottovoce.errors import EngineError, UsageError
+from sottovoce.models import Engine, Feed, Ids, LoadedModel, Record, Reply, Request, Rows, Sampling
+from sottovoce.models.engine.cache_manager import Limits
+from sottovoce.models.engine.kv_cache import KVCache
+from sottovoce.models.engine.loop import Loop
+from sottovoce.models.engine.scheduler import CHUNK
+from sottovoce.models.engine.sequence import Job, Sequence
+from sottovoce.models.engine.statistics import Statistics
+from sottovoce.models.huggingface.layers import hooked
+from tests.models.support import LIMIT, busy, fresh, living, slots, spoiled, words
+from tests.support import HIDDEN, close, edit, request, rows, same_reply
+
+EVERYTHING = Record((0, 1), stats=True, top=3)
+LONG = {"max_position_embeddings": 8192}
+SOON = 3  # seconds, where an engine is known to hang
+Matrix = torch.Tensor
+Act = Callable[[], object]
+
+
+def stepping(max_new: int, acts: dict[int, Act], prompt: str = "You know:") -> Request:
+    """A request that does something at some of its steps, counted from 1, in the engine's thread."""
+    steps = iter(range(1, max_new + 1))
+
+    def weigh(_logits: Matrix, p: Matrix) -> Matrix:
+        acts.get(next(steps, 0), lambda: None)()
+        return p
+
+    return request(prompt, max_new, feed=Feed("mean", weigh))
+
+
+def noting(order: list[object], name: object) -> Callable[[Future[Reply]], None]:
+    return lambda _: order.append(name)
+
+
+# Who comes and goes
+
+
+def test_a_late_request_joins_those_that_decode_and_leaves_before_them() -> None:
+    engine = fresh().engine
+    late: list[Future[Reply]] = []
+    ended: list[int] = []
+
+    def join() -> None:
+        late.append(engine.submit(request("Hi", 5)))
+        late[0].add_done_callback(lambda _: ended.append(engine.statistics.steps))
+
+    engine.run(stepping(40, {10: join}))
+
+    assert late[0].result(LIMIT).ids == engine.twin().run(request("Hi", 5)).ids
+    assert ended == [9 + 4]  # the first token of each comes with its prompt
+    assert (engine.statistics.steps, engine.statistics.stepped, engine.statistics.widest) == (39, 43, 2)
+
+
+def test_the_slot_of_a_row_that_ended_is_taken_at_the_next_step() -> None:
+    engine = fresh(max_batch=2).engine
+    with busy(engine):
+        submitted = [engine.submit(request(f"What is {n}?", n)) for n in (3, 10, 4, 3)]
+
+    assert [len(each.result(LIMIT).ids) for each in submitted] == [3, 10, 4, 3]
+    assert (engine.statistics.steps, engine.statistics.stepped) == (9, 16)
+
+
+@pytest.mark.parametrize("max_batch", [1, 2, 3])
+def test_those_who_ask_for_as_much_end_in_the_order_in_which_they_came(max_batch: int) -> None:
+    engine, order = fresh(max_batch=max_batch).engine, list[object]()
+    with busy(engine):
+        for n in range(9):
+            engine.submit(request(f"{n}: why?", 4)).add_done_callback(noting(order, n))
+    engine.run(request())
+
+    assert order == list(range(9))
+
+
+def test_a_large_request_is_not_overtaken_for_ever_by_small_ones() -> None:
+    small, large = request("Hi", 4), request((words(300),), 100)
+    engine, order = fresh(memory=slots(448)).engine, list[object]()
+    with busy(engine):
+        submitted = [engine.submit(each) for each in (*[small] * 20, large, *[small] * 20)]
+        for n, each in enumerate(submitted):
+            each.add_done_callback(noting(order, n))
+    wait(submitted, LIMIT)
+
+    assert order.index(20) == 20
+
+
+def test_a_cancelled_request_gives_its_slot_to_the_next_at_once() -> None:
+    engine = fresh(max_batch=1).engine
+    leaving: list[Future[Reply]] = []
+    with busy(engine):
+        leaving.append(engine.submit(stepping(400, {7: lambda: leaving[0].cancel()})))
+        staying = engine.submit(request(max_new=5))
+
+    assert len(staying.result(LIMIT).ids) == 5 and leaving[0].cancelled()
+    assert engine.statistics.steps == 6 + 4
+
+
+def test_a_request_that_is_cancelled_while_its_prompt_is_read_reads_no_further() -> None:
+    engine = fresh(shape=LONG, reuse=False).engine
+    long: list[Future[Reply]] = []
+
+    def ask() -> None:
+        long.append(engine.submit(request((words(7 * CHUNK),))))
+
+    engine.run(stepping(40, {5: ask, 8: lambda: long[0].cancel()}))
+
+    assert long[0].cancelled()
+    assert engine.statistics.passes <= 1 + 4
+    assert engine.run(request()).ids == engine.twin().run(request()).ids
+
+
+# Prompts beside those that decode
+
+
+def test_a_long_prompt_does_not_stop_those_who_decode() -> None:
+    engine = fresh(shape=LONG).engine
+    long: list[Future[Reply]] = []
+    ended: list[int] = []
+
+    def ask() -> None:
+        long.append(engine.submit(request((words(6 * CHUNK + 1),), 1)))
+        long[0].add_done_callback(lambda _: ended.append(engine.statistics.steps))
+
+    engine.run(stepping(40, {10: ask}))
+
+    assert ended == [9 + 6]  # a step between each two of its seven chunks
+    assert (engine.statistics.passes, engine.statistics.steps) == (1 + 7, 39)
+
+
+def plain(loaded: LoadedModel, asked: Request) -> Any:  # Any: a model's output, by the names it has there
+    """One forward pass of the unmodified model over the whole prompt, its edits added by hand."""
+    pieces = [loaded.table.rows[list(p.ids)] if isinstance(p, Ids) else p.rows for p in asked.prompt]
+
+    def by_hand(layer: int, hidden: Matrix) -> Matrix:
+        hidden = hidden.clone()
+        for change in asked.edits:
+            if change.layer == layer:
+                hidden[0, change.at : change.at + len(change.delta)] += change.delta
+        return hidden
+
+    changes = {each.layer: lambda h, layer=each.layer: by_hand(layer, h) for each in asked.edits}
+    with hooked(loaded.network.layers, changes), torch.inference_mode():
+        return loaded.model(inputs_embeds=torch.cat(pieces)[None], output_hidden_states=True)
+
+
+@pytest.mark.parametrize("family", ["qwen2", "gemma2", "gpt2"])
+def test_a_prompt_read_in_chunks_beside_others_reads_as_in_one_pass(family: str) -> None:
+    loaded = fresh(family, {**LONG, "n_positions": None, "sharp": 0.1}, reuse=False)
+    pieces = (words(CHUNK - 3), rows(9), words(CHUNK + 2, seed=1))
+    changes = (edit(0, CHUNK - 5, 20), edit(1, 2 * CHUNK - 2, 4, seed=1))
+    asked = request(pieces, 1, edits=changes, record=Record((0, 1), final_norm=True, stats=True, top=3))
+    long: list[Future[Reply]] = []
+
+    loaded.engine.run(stepping(20, {2: lambda: long.append(loaded.engine.submit(asked))}))
+    reply, whole = long[0].result(LIMIT), plain(loaded, asked)
+
+    assert loaded.engine.statistics.passes > 3
+    assert close(reply.states[0][0], whole.hidden_states[1][0, -1])
+    assert close(reply.states[1][0], whole.hidden_states[2][0, -1])
+    assert reply.stats is not None
+    assert close(reply.stats.top_logprobs[0], whole.logits[0, -1].log_softmax(-1)[reply.stats.top_ids[0]])
+
+
+def test_prompts_of_all_lengths_are_read_together_as_each_alone() -> None:
+    loaded = fresh(shape=LONG, reuse=False)
+    asked = [request((words(n, seed=n),), 4, record=EVERYTHING) for n in (1, 3, 40, 200, 201, 700, 1500)]
+    alone = [loaded.engine.run(each) for each in asked]
+
+    with busy(loaded.engine):
+        submitted = [loaded.engine.submit(each) for each in asked]
+
+    for found, expected in zip(submitted, alone, strict=True):
+        assert same_reply(found.result(LIMIT), expected)
+
+
+def test_edits_of_prompts_of_unequal_length_that_are_read_together_act_each_at_its_own_positions() -> None:
+    """Shorter prompts are padded before their beginning: an edit that counts from there hits a wrong column."""
+    loaded = fresh(reuse=False)
+    asked = [
+        request((words(n, seed=n),), 1, edits=(edit(0, at, 2, seed=n), edit(1, at + 1, 1)), record=EVERYTHING)
+        for n, at in ((4, 0), (9, 7), (17, 3), (30, 28), (30, 0))
+    ]
+    with busy(loaded.engine):
+        submitted = [loaded.engine.submit(each) for each in asked]
+    found = [each.result(LIMIT) for each in submitted]
+
+    assert loaded.engine.statistics.passes == 1 + 1
+    for reply, each in zip(found, asked, strict=True):
+        logprobs = plain(loaded, each).logits[0, -1].log_softmax(-1)
+        assert reply.stats is not None
+        assert close(reply.stats.top_logprobs[0], logprobs[reply.stats.top_ids[0]])
+
+
+# What a failure leaves
+
+
+NOT_A_NUMBER = torch.full((1, HIDDEN), torch.nan)
+
+
+def sound(engine: Engine) -> bool:
+    """Rows of different lengths, in all slots, say together what they say alone."""
+    asked = [request((words(n),), 6, record=EVERYTHING) for n in (120, 2, 3, 5, 2, 90, 3, 4)]
+    with busy(engine):
+        submitted = [engine.submit(each) for each in asked]
+    plain = engine.twin(reuse=False)
+    replies = [each.exception(LIMIT) or each.result() for each in submitted]
+    return all(
+        isinstance(one, Reply) and same_reply(one, plain.run(each)) for one, each in zip(replies, asked, strict=True)
+    )
+
+
+def test_a_failed_row_leaves_nothing_to_who_sits_there_next() -> None:
+    engine = fresh(reuse=False).engine
+    assert sound(engine)  # and has made all slots that are needed
+    with busy(engine):
+        failing = [engine.submit(spoiled(words(n))) for n in (2, 60, 4, 100)]
+
+    assert all(isinstance(each.exception(LIMIT), EngineError) for each in failing)
+    assert sound(engine)
+
+
+def test_a_failing_prompt_that_moved_while_it_was_read_leaves_nothing_behind() -> None:
+    """NaN keys of a prompt in chunks were copied to another slot, and later met the next row in the old one."""
+    engine = fresh(shape=LONG, reuse=False).engine
+    assert sound(engine)
+    with busy(engine):
+        engine.submit(request("Hi", 2))
+        engine.submit(request("Hi", 60))
+        failing = engine.submit(request((Rows(NOT_A_NUMBER.expand(3 * CHUNK, -1)),)))
+
+    assert isinstance(failing.exception(LIMIT), EngineError)
+    assert sound(engine)
+
+
+def test_a_last_state_that_is_no_number_leaves_nothing_to_who_sits_there_next() -> None:
+    engine = fresh(reuse=False).engine
+    assert sound(engine)
+    asked = request((words(30),), 1, feed=Feed("mean", lambda _, p: p * torch.nan), record=Record((0,)))
+    with busy(engine):
+        submitted = [engine.submit(asked) for _ in range(8)]
+    wait(submitted, LIMIT)
+
+    assert sound(engine)
+
+
+def breaking(loaded: LoadedModel, breaks: Callable[[int, int], Exception | None]) -> Any:  # Any: torch's handle
+    """A hook that raises what `breaks` says of a pass of so many rows and queries."""
+
+    def look(_module: object, inputs: tuple[Matrix, ...]) -> None:
+        if error := breaks(*inputs[0].shape[:2]):
+            raise error
+
+    return loaded.network.layers[1].register_forward_pre_hook(look)
+
+
+def no_room(error: Exception, *, prompts: bool, steps: bool, most: int) -> Callable[[int, int], Exception | None]:
+    return lambda rows, queries: error if rows > most and (prompts if queries > 1 else steps) else None
+
+
+@pytest.mark.parametrize(("prompts", "steps"), [(True, False), (False, True), (True, True)])
+@pytest.mark.parametrize(
+    ("most", "error"),
+    [
+        (1, torch.OutOfMemoryError("no room")),
+        (2, MemoryError()),
+        (5, RuntimeError("DefaultCPUAllocator: can't allocate memory")),
+    ],
+    ids=["device", "python", "cpu"],
+)
+def test_where_memory_runs_out_fewer_go_on_together(prompts: bool, steps: bool, most: int, error: Exception) -> None:
+    loaded = fresh()
+    asked = [request((words(n + 2, seed=n),), 3 + n, record=EVERYTHING) for n in range(8)]
+    alone = [loaded.engine.twin(reuse=False).run(each) for each in asked]
+
+    handle = breaking(loaded, no_room(error, prompts=prompts, steps=steps, most=most))
+    with busy(loaded.engine):
+        submitted = [loaded.engine.submit(each) for each in asked]
+    found = [each.result(LIMIT) for each in submitted]
+    handle.remove()
+
+    assert all(map(same_reply, found, alone))
+    assert loaded.engine.statistics.restarts > 0
+    loaded.engine.run_all(asked)
+    assert loaded.engine.statistics.widest == 8  # once memory is there again
+
+
+def test_prefixes_are_given_up_before_any_row_begins_anew() -> None:
+    engine, short = fresh().engine, [True]
+
+    def once(_logits: Matrix, p: Matrix) -> Matrix:
+        if short and short.pop():
+            raise torch.OutOfMemoryError("no room")
+        return p
+
+    engine.run(request((words(50),)))
+    reply = engine.run(request((words(50),), feed=Feed("mean", once)))
+
+    assert reply.ids == engine.twin().run(request((words(50),), feed=Feed("mean"))).ids
+    assert engine.statistics.restarts == 0 and not short
+
+
+@pytest.mark.parametrize("queries", ["prompts", "steps"])
+def test_a_pass_that_breaks_in_a_batch_is_made_by_each_alone(queries: str) -> None:
+    loaded = fresh()
+    asked = [request((words(n + 2, seed=n),), 5, record=EVERYTHING) for n in range(5)]
+    alone = [loaded.engine.twin(reuse=False).run(each) for each in asked]
+
+    error = ZeroDivisionError("in a batch")
+    handle = breaking(loaded, no_room(error, prompts=queries == "prompts", steps=queries == "steps", most=1))
+    with busy(loaded.engine):
+        submitted = [loaded.engine.submit(each) for each in asked]
+    found = [each.result(LIMIT) for each in submitted]
+    handle.remove()
+
+    assert all(map(same_reply, found, alone))
+
+
+def test_where_the_engine_itself_breaks_all_that_is_under_way_ends_with_that_and_it_goes_on() -> None:
+    engine = fresh().engine
+
+    def leave(_text: str) -> None:
+        raise SystemExit("ours")  # what no request is blamed for
+
+    with busy(engine):
+        submitted = [engine.submit(request(), leave), engine.submit(request(max_new=50)), engine.submit(request())]
+
+    assert {str(each.exception(LIMIT)) for each in submitted} == {"the model failed on this request: SystemExit: ours"}
+    assert len(engine.run(request()).ids) == 8
+
+
+def test_after_a_pass_broke_each_runs_alone_until_all_have_ended_and_then_they_run_together() -> None:
+    engine = fresh().engine
+    with busy(engine):
+        failing = engine.submit(request(feed=Feed("mean", fails)))
+        others = [engine.submit(request((words(n, seed=n),), 20, record=EVERYTHING)) for n in (3, 9)]
+    alone = [engine.twin(reuse=False).run(request((words(n, seed=n),), 20, record=EVERYTHING)) for n in (3, 9)]
+
+    assert isinstance(failing.exception(LIMIT), EngineError)
+    assert all(same_reply(one.result(LIMIT), other) for one, other in zip(others, alone, strict=True))
+    assert (engine.statistics.restarts, engine.statistics.widest) == (3, 1)
+    with busy(engine):
+        again = [engine.submit(request()) for _ in range(3)]
+    wait(again, LIMIT)
+    assert engine.statistics.widest == 3
+
+
+def test_a_request_that_cannot_be_admitted_fails_alone() -> None:
+    """Uniforms for so many tokens fit no memory."""
+    engine = fresh(shape={"max_position_embeddings": 10**15}, memory=slots(256, 4)).engine
+    with busy(engine):
+        good = engine.submit(request())
+        absurd = engine.submit(request(max_new=10**14, sampling=Sampling(1.0)))
+
+    assert isinstance(absurd.exception(SOON), EngineError)
+    assert len(good.result(SOON).ids) == 8
+
+
+@pytest.mark.parametrize("record", [Record(stats=True, top=-1), Record(sparse=-1)], ids=["top", "sparse"])
+def test_less_than_nothing_cannot_be_recorded(record: Record) -> None:
+    """Asked for with a mean, it broke where the engine keeps what was said, and so every request."""
+    engine = fresh().engine
+
+    with pytest.raises(UsageError, match="expected 0 or more"):
+        engine.submit(request(feed=Feed("mean"), record=record)).result(SOON)
+
+
+def test_an_engine_may_be_closed_by_what_it_calls() -> None:
+    engine = fresh().engine
+    future = engine.submit(request(), lambda _: engine.close())
+
+    assert len(future.result(LIMIT).ids) == 8
+    assert len(engine.run(request()).ids) == 8
+
+
+def test_rows_that_begin_anew_alone_keep_the_budget() -> None:
+    engine, held = fresh(memory=slots(64, rows=4)).engine, list[int]()
+
+    def look(_logits: Matrix, p: Matrix) -> Matrix:
+        held.append(sum(tensor.nbytes for each in living(KVCache) for tensor in each.tensors))
+        if len(p) > 1:
+            raise ZeroDivisionError("in a batch")
+        return p
+
+    before = sum(tensor.nbytes for each in living(KVCache) for tensor in each.tensors)
+    with busy(engine):
+        submitted = [engine.submit(request(max_new=2, feed=Feed("mean", look))) for _ in range(4)]
+
+    assert all(len(each.result(LIMIT).ids) == 2 for each in submitted)
+    assert max(held) - before <= slots(64, rows=4)
+
+
+def test_who_waits_for_a_request_that_was_cancelled_in_a_full_queue_is_told_at_once() -> None:
+    engine = fresh(max_batch=1).engine
+    told: list[bool] = []
+
+    def look() -> None:
+        waiting.cancel()
+
+    with busy(engine):
+        ongoing = engine.submit(stepping(30, {3: look, 9: lambda: told.append(not wait([waiting], 0).not_done)}))
+        waiting = engine.submit(request())
+    ongoing.result(LIMIT)
+
+    assert told == [True]
+
+
+def fails(_logits: Matrix, _p: Matrix) -> Matrix:
+    raise ZeroDivisionError("of a caller's own weights")
+
+
+def fails_because(_logits: Matrix, _p: Matrix) -> Matrix:
+    try:
+        return fails(_logits, _p)
+    except ZeroDivisionError as error:
+        raise ValueError("of a caller's own") from error
+
+
+def listen(text: str) -> None:
+    raise OSError(f"cannot show {text!r}")
+
+
+@pytest.mark.parametrize(
+    ("asked", "on_text"),
+    [
+        (request(feed=Feed("mean", fails)), None),
+        (request(feed=Feed("mean", fails_because)), None),
+        (request(), listen),
+        (spoiled(), None),
+        (request((words(200),)), None),
+    ],
+    ids=["a function", "a cause", "a listener", "no number", "too large"],
+)
+def test_an_error_that_somebody_keeps_holds_no_keys_and_values(
+    asked: Request, on_text: Callable[[str], None] | None
+) -> None:
+    engine = fresh(memory=slots(128)).engine
+    network = engine.network
+    error = engine.submit(asked, on_text).exception(LIMIT)
+
+    engine.close()
+
+    assert isinstance(error, EngineError)
+    assert [each for each in living(Loop) if each.scheduler._network is network] == []
+
+
+# Sabotage
+
+
+def batch_of(loaded: LoadedModel, *jobs: Job) -> Loop:
+    """A batch before which jobs wait; one of them was cancelled perhaps."""
+    detokenizers = {special: loaded.detokenizer(special=special) for special in (False, True)}
+    cancels = threading.Event()
+    cancels.set()
+    batch = Loop(loaded.network, detokenizers, Limits(4), Statistics(), cancels)
+    batch.scheduler.waiting.extend(jobs)
+    return batch
+
+
+@pytest.mark.parametrize("looks", range(8))
+def test_a_request_that_is_cancelled_between_any_two_looks_is_settled_once(looks: int) -> None:
+    ended, answers = list[Sequence](), iter([False] * looks)
+    batch = batch_of(fresh(), Job(request(max_new=2), ended.append, cancelled=lambda: next(answers, True)))
+
+    while batch.scheduler.busy:
+        batch.step()
+
+    assert len(ended) == 1

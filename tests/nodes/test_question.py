@@ -1,0 +1,89 @@
+"""What is asked, and the passages that agents know: with titles, ids and numbers, shared or private."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.errors import UsageError
+from sottovoce.nodes.question import Passage, check_question, passage_of, passages_of, question_id, shown
+from sottovoce.nodes.views import View
+from sottovoce.prompts.render import Prompts
+from tests.graphs.support import debating, held
+
+TITLED: Passage = {"text": "Mia has 3.", "title": "Mia", "id": "d7", "source": "index"}
+
+
+@pytest.mark.parametrize(
+    ("passage", "number", "read"),
+    [
+        ({"text": "Mia has 3."}, None, "Mia has 3."),
+        ({"text": "Mia has 3."}, 2, "[2] Mia has 3."),
+        (TITLED, None, "Mia: Mia has 3."),
+        (TITLED, 10, "[10] Mia: Mia has 3."),
+        ({"text": "Mia has 3.", "title": ""}, 0, "[0] Mia has 3."),
+    ],
+)
+def test_a_passage_is_read_with_its_number_and_title_as_far_as_it_has_them(
+    passage: Passage, number: int | None, read: str
+) -> None:
+    assert shown(passage, number) == read
+
+
+def test_a_plain_text_is_a_passage_without_a_title() -> None:
+    assert passage_of("Mia has 3.") == {"text": "Mia has 3."}
+    assert passage_of(TITLED) is TITLED
+
+
+def view(owner: str | None, documents: Any) -> View:
+    return View(Prompts(), {"question": "?", "documents": documents}, owner)
+
+
+def test_an_agent_reads_its_own_passages_numbered_from_one_where_a_scheme_names_them_so() -> None:
+    documents = {"zoe": [TITLED, "Tom has 5."], "bob": ["Tom has 5."]}
+
+    assert view("zoe", documents).documents(numbered=True) == ["[1] Mia: Mia has 3.", "[2] Tom has 5."]
+    assert view("zoe", documents).documents() == ["Mia: Mia has 3.", "Tom has 5."]
+    assert view("bob", documents).documents(numbered=True) == ["[1] Tom has 5."]
+    assert view("eve", documents).documents() == []
+
+
+def test_who_knows_all_reads_each_passage_once_in_the_agents_order() -> None:
+    other: Passage = {**TITLED, "id": "d8"}
+    documents: Any = {"zoe": [TITLED, "Tom has 5."], "bob": [{"text": "Tom has 5."}, other]}
+
+    assert passages_of({"question": "?", "documents": documents}, None) == [TITLED, {"text": "Tom has 5."}, other]
+
+
+def test_passages_reach_the_prompts_of_those_who_know_them() -> None:
+    model = ScriptedChatModel(["The answer is 22."] * 2)
+
+    held(debating(model, rounds=1), documents={"agent_1": [TITLED], "agent_2": ["Tom has 5."]})
+
+    first, second = sorted(model.asked, key=lambda asked: asked.agent)
+    assert "You know: Mia: Mia has 3.\n" in first.text and "Tom" not in first.text
+    assert "You know: Tom has 5.\n" in second.text and "Mia" not in second.text
+
+
+@pytest.mark.parametrize(
+    ("documents", "expected"),
+    [
+        ([{"title": "Mia"}], "documents"),
+        ([{"text": 3}], "documents"),
+        ([3], "documents"),
+        ({"zoe": "Mia has 3."}, "documents"),
+        ({"eve": ["Mia has 3."]}, "unknown agent among the documents: 'eve'; choose from: bob, zoe"),
+    ],
+)
+def test_what_is_no_passage_is_refused_in_one_line(documents: Any, expected: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        check_question({"question": "?", "documents": documents}, ["bob", "zoe"])
+    assert expected in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_question_without_an_id_is_named_by_a_digest_of_its_text() -> None:
+    assert question_id({"question": "?", "id": "q1"}) == "q1"
+    assert question_id({"question": "?"}) == question_id({"question": "?", "target": "1"}) == "8a8de823d5ed"
+    assert question_id({"question": "!"}) != question_id({"question": "?"})

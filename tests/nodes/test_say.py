@@ -1,0 +1,123 @@
+"""An agent says something, and again as often as it may where it cannot be read."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Heard, Message
+from sottovoce.nodes.act import node
+from sottovoce.nodes.say import say, unreadable
+from sottovoce.nodes.state import Discussion, Update
+from tests.nodes.support import Run, ask, framed, places, state_of
+
+ACTION = "Action: pass"
+
+
+def unless_action(text: str) -> str:
+    return "" if text.startswith("Action:") else f"{text!r} is no action"
+
+
+def said(*replies: str, board: list[Message] = [], begun: str = "", **how: Any) -> tuple[list[Message], Any]:  # noqa: B006
+    """The messages of one act whose model gives these replies, and the model."""
+
+    async def act(run: Run, state: Discussion, agent: str) -> Update:
+        question = ask(agent, "Act.", begun=begun)
+        return {"board": await say(run, state, question, complain=unless_action, form="Action: ...", **how)}
+
+    model = ScriptedChatModel([*replies])
+    update = node(framed(model).contexts, act, "zoe", "zoe").invoke(state_of(board=board))
+    return [Message.from_dict(each) for each in update["board"]], model
+
+
+@pytest.mark.parametrize("repairs", [0, 1, 3])
+def test_it_is_asked_again_as_often_as_repairs_are_left_and_all_attempts_are_kept(repairs: int) -> None:
+    replies = [f"Hm {i}" for i in range(repairs + 1)]
+
+    messages, model = said(*replies, repairs=repairs)
+
+    assert [message.text for message in messages] == replies
+    assert [message.attempt for message in messages] == list(range(repairs + 1))
+    assert [message.notes for message in messages] == [
+        *((f"asked again: '{text}' is no action",) for text in replies[:-1]),
+        (f"cannot be read: '{replies[-1]}' is no action",),
+    ]
+    assert len({asked.options["seed"] for asked in model.asked}) == repairs + 1
+
+
+@pytest.mark.parametrize("at", [0, 1, 3])
+def test_it_is_asked_no_more_once_it_can_be_read(at: int) -> None:
+    messages, model = said(*["Hm"] * at, ACTION, "never asked for", repairs=3)
+
+    assert len(messages) == len(model.asked) == at + 1
+    assert (messages[-1].text, messages[-1].notes) == (ACTION, ())
+
+
+def test_each_repair_reads_all_attempts_before_it_with_what_was_wrong_and_the_form() -> None:
+    _, model = said("a", "b", "c", ACTION, repairs=3)
+
+    last = model.asked[-1].turns
+    assert [turn.role for turn in last] == ["user", *["assistant", "user"] * 3]
+    assert [turn.parts[0].message.attempt for turn in last[1::2] if isinstance(turn.parts[0], Heard)] == [0, 1, 2]
+    assert all(part.own for turn in last for part in turn.parts if isinstance(part, Heard))
+    assert [f"'{text}' is no action" in turn.text for text, turn in zip("abc", last[2::2], strict=True)] == [True] * 3
+    assert "Action: ..." in last[-1].text
+
+
+@pytest.mark.parametrize("repairs", [0, 2])
+def test_what_still_cannot_be_read_may_be_published_as_something_else(repairs: int) -> None:
+    def cancelled(message: Message) -> Message:
+        return replace(message, public="zoe passes.", source="rule")
+
+    messages, _ = said(*["Hm"] * (repairs + 1), repairs=repairs, at_last=cancelled)
+
+    *before, last = messages
+    assert (last.text, last.public, last.source) == ("Hm", "zoe passes.", "rule")
+    assert last.notes == ("cannot be read: 'Hm' is no action",)
+    assert all(message.public is None for message in before)
+
+
+def test_what_can_be_read_in_the_end_is_published_as_it_is() -> None:
+    messages, _ = said("Hm", ACTION, at_last=lambda message: replace(message, text="never"))
+
+    assert [message.text for message in messages] == ["Hm", ACTION]
+
+
+def test_an_act_that_is_done_again_counts_on_from_what_the_board_holds() -> None:
+    before = [Message("zoe", 0, "talk", "x"), Message("zoe", 0, "talk", "y", attempt=1)]
+
+    messages, model = said("Hm", ACTION, board=before)
+
+    assert [message.attempt for message in messages] == [place.attempt for place in places(model)] == [2, 3]
+
+
+def test_a_reply_is_read_with_the_beginning_that_it_was_given() -> None:
+    messages, _ = said(" pass", begun="Action:")
+
+    assert [(message.begun, message.text, message.whole) for message in messages] == [
+        ("Action:", " pass", "Action: pass")
+    ]
+
+
+def test_a_model_that_repeats_the_beginning_says_it_once() -> None:
+    ((message,), _) = said("Action: pass", begun="Action:")
+
+    assert (message.text, message.whole) == (" pass", "Action: pass")
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "complaint"),
+    [
+        ("number", "It is 22.", ""),
+        ("number", "Hm.", "it holds no number"),
+        ("number", "The answer is unknown.", ""),
+        ("yes_no", "Hm.", "it holds no yes or no"),
+    ],
+)
+def test_a_text_without_an_answer_is_complained_of_unless_it_says_that_it_is_unknown(
+    kind: str, text: str, complaint: str
+) -> None:
+    assert unreadable({"question": "?", "kind": kind})(text) == complaint
