@@ -6,13 +6,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet 
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help debate test test-all check bench train-bundled
+.PHONY: help debate test test-all check docs bench train-bundled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
 
-debate: .venv/core.stamp ## Let two agents debate one question in CIPHER, on the bundled model
-	$(BIN)/python cli.py debate --protocol cipher
+debate: .venv/core.stamp ## Let two agents who each know a part find the answer together, on the bundled model
+	$(BIN)/python cli.py debate --sample split/3 --protocol cipher --rounds 2
 
 test: .venv/test.stamp ## Run the tests that every change must pass
 	$(BIN)/python -m pytest -m "not slow and not gpu and not network"
@@ -26,6 +26,9 @@ check: .venv/test.stamp ## Lint, format, types and layers
 	$(BIN)/mypy
 	$(BIN)/mypy tests
 	$(BIN)/lint-imports
+
+docs: .venv/docs.stamp ## Build the pages of docs/ as a site, in site/
+	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
 bench: .venv/test.stamp ## Measure speed against the libraries' own ways
 	$(BIN)/python -m benchmarks
@@ -42,6 +45,11 @@ train-bundled: .venv/core.stamp ## Make the bundled model again, from nothing
 .venv/test.stamp: $(INPUTS) | .venv/bin/python
 	@echo "Setting up .venv with the test tools from constraints.txt (once, a minute or two) ..."
 	@$(PIP) --editable ".[test]"
+	@touch .venv/core.stamp $@
+
+.venv/docs.stamp: $(INPUTS) | .venv/bin/python
+	@echo "Setting up .venv with what builds the pages, from constraints.txt (once, a minute or two) ..."
+	@$(PIP) --editable ".[docs]"
 	@touch .venv/core.stamp $@
 
 .venv/bin/python:

@@ -54,6 +54,8 @@ class Message:
     """The beginning that the reply was given; part neither of `text` nor of the payload."""
     public: str | None = None
     """What others hear in the place of the text, where that holds more than is meant for them."""
+    withdrawn: bool = False
+    """True where an intervention took its place: the board keeps it, and nobody hears it."""
     source: str = "model"
     """Who made the words: model, expert, dummy, human, hosted, rule."""
     notes: tuple[str, ...] = ()

@@ -29,7 +29,6 @@ SHORT: tuple[Shape, ...] = (("+",), ("-",), ("*",), ("+", "*"), ("-", "*"), ("*"
 SPLIT: tuple[Shape, ...] = (("+",), ("-",), ("+", "-"), ("+", "+"), ("-", "+"), ("+", "*"), ("*", "+"), ("*", "-"))
 TOP = 700
 """Largest number of held-out questions: the bundled model gets about three in four of them right."""
-UNKNOWN = "The answer is unknown."
 
 
 @dataclass(frozen=True)
@@ -51,7 +50,8 @@ class Expression:
         while operators:
             at = operators.index("*") if "*" in operators else 0
             left, op, right = numbers[at], operators.pop(at), numbers.pop(at + 1)
-            numbers[at] = apply(left, op, right) + (slip[1] if slip[0] == len(steps) else 0)
+            result = {"+": left + right, "-": left - right, "*": left * right}[op]
+            numbers[at] = result + (slip[1] if slip[0] == len(steps) else 0)
             steps.append((left, op, right, numbers[at]))
         return steps
 
@@ -65,11 +65,6 @@ class Expression:
         """Whether the hash of the expression keeps it out of training: one in ten."""
         digest = hashlib.sha256(self.text().replace(" ", "").encode()).digest()
         return int.from_bytes(digest[:4], "big") % 10 == 0
-
-
-def apply(left: int, operator: str, right: int) -> int:
-    """One step."""
-    return {"+": left + right, "-": left - right, "*": left * right}[operator]
 
 
 def solution(steps: Sequence[Step]) -> str:

@@ -7,8 +7,7 @@ and `SpeakingOptions` to print its help.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -66,40 +65,31 @@ def show_convince(options: SampleOptions, speaking: BaseModel, models: Models = 
         raise UsageError(f"--out {str(options.out)!r} exists already; choose another file")
     check_writable(options.out, "--out")
     settings = validated(Single, speaking.model_dump(exclude_unset=True))
-    walk, text = _found(settings, models, options.training_file, options.samples)
-    summary = f"{counted(walk.asked, 'question')} asked, {walk.wrong:,} wrong, {len(walk.samples):,} convinced"
-    if not walk.samples:
-        raise SottovoceError(f"{summary}: nothing was written; give more questions, or another model")
-    write(options.out, text)
-    print(summary)
-    print(one_line(f"{counted(len(walk.samples), 'sample')} written to {str(options.out)!r}"))
-    if len(walk.samples) < options.samples:
+    found = _found(options.training_file, options.samples, settings, models)
+    told = f"{counted(found.asked, 'question')} asked, {found.wrong:,} wrong, {len(found.samples):,} convinced"
+    if not found.samples:
+        raise SottovoceError(f"{told}: nothing was written; give more questions, or another model")
+    write(options.out, found.text)
+    print(told)
+    print(one_line(f"{counted(len(found.samples), 'sample')} written to {str(options.out)!r}"))
+    if len(found.samples) < options.samples:
         print(f"{options.samples:,} were asked for: give more questions to find them")
 
 
-def _found(settings: Single, models: Models, training_file: Path, wanted: int) -> tuple[Walk, str]:
-    """The walk, and the file's text where anything was found."""
-    from sottovoce.evaluation.runs.running import payloads
-    from sottovoce.evaluation.walk import read_training, samples_of, walk
-    from sottovoce.nodes.context import Contexts
-
-    questions = read_training(training_file)
-    with payloads(None) as store, _progress(len(questions)) as progress:
-        contexts = Contexts(Single, settings, models, store)
-        found = asyncio.run(walk(contexts, questions, wanted, progress))
-        return found, samples_of(contexts, found).to_json() if found.samples else ""
-
-
-@contextmanager
-def _progress(questions: int) -> Iterator[Callable[[Walk], None]]:
-    """A line that counts, on a terminal alone."""
+def _found(training_file: Path, wanted: int, settings: Single, models: Models) -> Walk:
+    """The walk, with a line that counts on a terminal."""
     from rich.console import Console
 
-    console = Console()
-    if not console.is_terminal:
-        yield lambda walk: None
-        return
-    with console.status("loading") as status:
-        yield lambda walk: status.update(
-            f"{walk.asked:,} of {counted(questions, 'question')}: {walk.wrong:,} wrong, {len(walk.samples):,} convinced"
-        )
+    from sottovoce.evaluation.runs.running import payloads
+    from sottovoce.evaluation.walk import read_training, walk
+    from sottovoce.nodes.context import Contexts
+
+    questions, console = read_training(training_file), Console()
+    with payloads(None) as store, console.status("loading") if console.is_terminal else nullcontext() as status:
+
+        def progress(found: Walk) -> None:
+            if status:
+                of = f"{found.asked:,} of {counted(len(questions), 'question')}"
+                status.update(f"{of}: {found.wrong:,} wrong, {len(found.samples):,} convinced")
+
+        return asyncio.run(walk(Contexts(Single, settings, models, store), questions, wanted, progress))

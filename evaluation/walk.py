@@ -13,7 +13,7 @@ import textwrap
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
+from typing import cast
 
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import HookedChatModel
@@ -32,10 +32,8 @@ from sottovoce.prompts import kinds
 
 WINDOW = 8  # questions that are asked side by side: they fill a batch, and at most seven are asked in vain
 FIELDS = ("question", "target", "explanation", "solution", "kind", "choices", "id")
+EXPECTED = f"expected an object a line, with the fields: {', '.join(FIELDS)}"
 NEEDS = {"target": "a right answer is to be reached", "solution": "an explanation (or solution) is to convince"}
-
-
-# The training file
 
 
 def read_training(path: Path) -> list[Question]:
@@ -54,35 +52,31 @@ def read_training(path: Path) -> list[Question]:
     # Not splitlines: a text may hold U+2028, at which that would split too.
     lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     if not lines:
-        raise UsageError(f"{name} is empty; expected an object a line, with the fields: {', '.join(FIELDS)}")
+        raise UsageError(f"{name} is empty; {EXPECTED}")
     return [_read_line(line, f"line {number} of {name}") for number, line in lines]
 
 
 def _read_line(line: str, name: str) -> Question:
+    """A question that can be asked, answered rightly and kept as a sample."""
     try:
-        return _question(json.loads(line))
+        data = json.loads(line)
+        if not isinstance(data, dict):
+            raise UsageError(f"found {type(data).__name__}; {EXPECTED}")
+        if unknown := next((field for field in data if field not in FIELDS), None):
+            raise UsageError(choose("field", unknown, FIELDS))
+        given = {name: value for name, value in data.items() if value is not None}
+        question = cast(Question, {"solution" if name == "explanation" else name: given[name] for name in given})
+        check_question(question, None, NEEDS)
+        target, kind = question["target"], question.get("kind", "number")
+        if not kinds.right(kinds.read_value(target, kind, question.get("choices")), question):
+            raise UsageError(
+                f"target is {target!r}; expected an answer that is read as it stands, of the kind {kind!r}"
+            )
+        _sample(question, None, target)
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is no JSON: {error}") from error
-
-
-def _question(data: Any) -> Question:  # Any: JSON as it comes
-    """A question that can be asked, answered rightly and kept as a sample."""
-    if not isinstance(data, dict):
-        raise UsageError(f"found {type(data).__name__}; expected an object with the fields: {', '.join(FIELDS)}")
-    for name in data:
-        if name not in FIELDS:
-            raise UsageError(choose("field", name, FIELDS))
-    given = {name: value for name, value in data.items() if value is not None}
-    if "explanation" in given:
-        given["solution"] = given.pop("explanation")
-    question = cast(Question, given)
-    check_question(question, None, NEEDS)
-    target, kind = question["target"], question.get("kind", "number")
-    if not kinds.right(kinds.read_value(target, kind, question.get("choices")), question):
-        raise UsageError(f"target is {target!r}; expected an answer that is read as it stands, of the kind {kind!r}")
-    _sample(question, None, target)
     return question
 
 
@@ -93,17 +87,28 @@ def _sample(question: Question, before: str | None, after: str) -> Sample:
     return validated(Sample, {**shown, **known, "before": before, "after": after})
 
 
-# The walk
-
-
 @dataclass
 class Walk:
     """How far it has come."""
 
+    run: RunContext[Single]
+    """Who is asked, and how."""
     asked: int = 0
     wrong: int = 0
     """Alone; an abstention is wrong."""
     samples: list[Sample] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        """The file of what was found, with who was convinced and how it was asked."""
+        run, ((agent, model),) = self.run, self.run.models.items()
+        return Samples(
+            model=str(getattr(model, "model", None) or model.get_name()),  # hosted ones have no common attribute
+            weights=model.loaded.weights_key if isinstance(model, HookedChatModel) else None,
+            temperature=run.temperature(agent),
+            settings=run.settings.model_dump(mode="json"),
+            samples=self.samples,
+        ).to_json()
 
 
 async def walk(
@@ -119,11 +124,12 @@ async def walk(
         UsageError: there is no such model.
         SottovoceError: the model failed at a question, which is named.
     """
-    run, settings = alone(contexts), contexts.defaults.model_dump(mode="json")
-    found, step = Walk(), node(contexts, convince, run.settings.names()[0], "convince")
+    fixed = {"settings": contexts.defaults.model_dump(mode="json"), "round": 0}
+    found = Walk(contexts.of(cast(Discussion, fixed)))
+    step = node(contexts, convince, found.run.settings.names()[0], "convince")
     for start in range(0, len(questions), window):
         some = questions[start : start + window]
-        states = [cast(Discussion, {**question, "settings": settings, "round": 0}) for question in some]
+        states = [cast(Discussion, {**question, **fixed}) for question in some]
         # What fails beyond the end of the walk is no failure.
         replies = await asyncio.gather(*(step.ainvoke(state) for state in states), return_exceptions=True)
         for question, reply in zip(some, replies, strict=True):
@@ -132,24 +138,6 @@ async def walk(
             if len(found.samples) == wanted:
                 return found
     return found
-
-
-def alone(contexts: Contexts[Single]) -> RunContext[Single]:
-    """The run in which a model is asked alone."""
-    return contexts.of(cast(Discussion, {"settings": contexts.defaults.model_dump(mode="json")}))
-
-
-def samples_of(contexts: Contexts[Single], found: Walk) -> Samples:
-    """What was found, with who was convinced and how it was asked."""
-    run = alone(contexts)
-    ((agent, model),) = run.models.items()
-    return Samples(
-        model=str(getattr(model, "model", None) or model.get_name()),  # hosted ones have no common attribute
-        weights=model.loaded.weights_key if isinstance(model, HookedChatModel) else None,
-        temperature=run.temperature(agent),
-        settings=run.settings.model_dump(mode="json"),
-        samples=found.samples,
-    )
 
 
 async def convince(run: RunContext[Single], state: Discussion, agent: str) -> Update:

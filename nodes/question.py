@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NotRequired, get_type_hints
 
 from pydantic import TypeAdapter, ValidationError
@@ -38,7 +38,7 @@ class Question(TypedDict):
     kind: NotRequired[kinds.KindName]
     """The form of the answer; number where absent."""
     choices: NotRequired[list[str]]
-    documents: NotRequired[list[Document] | dict[str, list[Document]]]
+    documents: NotRequired[Sequence[Document] | Mapping[str, Sequence[Document]]]
     """What agents know: a list for all of them, or private lists by agent name."""
     target: NotRequired[str]
     """The right answer, where it is known; no agent ever reads it."""
@@ -68,7 +68,7 @@ def question_id(question: Question) -> str:
 def passages_of(question: Question, agent: str | None) -> list[Passage]:
     """What `agent` knows; None asks for everybody's documents, each once, in agents' order."""
     documents = question.get("documents") or []
-    if isinstance(documents, dict):
+    if isinstance(documents, Mapping):
         owned = documents.values() if agent is None else [documents.get(agent, [])]
         return _once(passage for mine in owned for passage in map(passage_of, mine))
     return [passage_of(document) for document in documents]

@@ -109,7 +109,8 @@ def heard(state: Discussion) -> list[Message]:
     kept = [
         message
         for message in state.get("board", [])
-        if all(message.time < cut for cut in cuts[message.epoch :])  # each later reset left it where it was
+        if not message.withdrawn
+        and all(message.time < cut for cut in cuts[message.epoch :])  # each later reset left it where it was
     ]
     return latest(kept)
 

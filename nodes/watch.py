@@ -63,7 +63,8 @@ def watching(contexts: Contexts[Any], watch: Watch, name: str) -> RunnableLambda
         found = watch(contexts.of(state), state, messages) if messages else None
         if found is None:
             return {**update, "pending": {name: None}}
-        kept = [replace(message, notes=(*message.notes, f"withdrawn: {found.why}")) for message in messages]
+        note = f"withdrawn: {found.why}"
+        kept = [replace(message, withdrawn=True, notes=(*message.notes, note)) for message in messages]
         return plain({**found.update, "board": kept, "pending": {name: {"next": found.what}}})
 
     return RunnableLambda(look, name=f"watch_{name}")

@@ -34,6 +34,7 @@ REPEAT = "Options with ... may be given several times, e.g. one --temperature fo
 FAILED = 1
 MISUSED = 2
 STOPPED = 130  # the shells' code for Ctrl-C
+MARKS = {True: "ok", False: "fails", None: ""}
 CHATTY = ("torchao", "torch.utils._pytree")
 """Loggers that warn as transformers (5.23) imports torchao, whatever model is run."""
 
@@ -122,11 +123,16 @@ def doctor(
 ) -> int:
     """Look at a model: its layers, template, dtype and memory, and whether it computes as it should."""
     from sottovoce.agents.hosted import is_hosted
-    from sottovoce.evaluation.views.diagnosis import examine
+    from sottovoce.models.doctor import diagnose
 
     if is_hosted(model):
         raise UsageError(f"doctor examines local models only, and {model!r} is a hosted one")
-    return examine(model, dtype, device)
+    wanted: dict[str, Any] = {"dtype": dtype, "device": device}  # Any: read and refused by `load`
+    findings = diagnose(model, **wanted)
+    for finding in findings:
+        mark = typer.style(f"{MARKS[finding.ok]:7}", fg="green" if finding.ok else "red")
+        typer.echo(f"{finding.check:26}{mark}{one_line(finding.detail)}")
+    return FAILED if any(finding.ok is False for finding in findings) else 0
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -170,7 +170,7 @@ def split(rng: random.Random, agents: Sequence[str], part: Split = "train") -> P
     elif rng.random() < 0.1:
         line = documents[told[0]][0]
         documents = {agent: [*lines, line] if line not in lines else lines for agent, lines in documents.items()}
-    return Problem(expression, Question(question=f"What is {expression.text(names)}?", documents={**documents}), facts)
+    return Problem(expression, Question(question=f"What is {expression.text(names)}?", documents=documents), facts)
 
 
 def pose(rng: random.Random, problem: Problem, form: Form) -> Problem:

@@ -1,4 +1,4 @@
-"""Files that a run leaves: refused before it starts where they cannot be written, and written whole or not at all."""
+"""Files that a run leaves: refused before it starts where they could not be written, written whole or not at all."""
 
 from __future__ import annotations
 
@@ -55,10 +55,3 @@ def write(path: Path, text: str) -> None:
         raise RecordError(f"{str(path)!r} cannot be written: {error.strerror}") from error
     finally:
         unfinished.unlink(missing_ok=True)
-
-
-def discard(folder: Path) -> None:
-    """Take back the record of a run that never began, and its folder if nothing else is in it."""
-    (folder / FILE).unlink(missing_ok=True)
-    if folder.is_dir() and not any(folder.iterdir()):
-        folder.rmdir()

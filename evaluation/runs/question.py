@@ -26,6 +26,14 @@ NUMBERED = re.compile(r"[^\W\d]+_\d+")
 ALIKE = 0.8  # of difflib's ratio: agnet_1 is near agent_1, and relative is not near negative
 
 
+def _one(description: str, option: str | None = None) -> Any:  # Any: a field, as pydantic has it
+    return Field(default=None, alias=option, description=description)
+
+
+def _many(description: str, option: str) -> Any:  # Any: see _one
+    return Field(default=[], alias=option, description=description)
+
+
 class QuestionOptions(BaseModel):
     """What a run is asked, as a person can say it on a command line; its fields are those of `Question`."""
 
@@ -36,39 +44,21 @@ class QuestionOptions(BaseModel):
         description="what to discuss; a held-out sample of the bundled set if none",
         json_schema_extra={"positional": True},
     )
-    documents: list[str] = Field(
-        default=[], alias="document", description="a text that all agents read, or NAME=TEXT for one of them"
-    )
+    documents: list[str] = _many("a text that all agents read, or NAME=TEXT for one of them", "document")
     kind: KindName = Field(default="number", description="form of the answer")
-    choices: list[str] = Field(default=[], alias="choice", description="an option to choose from")
-    target: str | None = Field(default=None, description="the right answer; no agent reads it")
-    solution: str | None = Field(default=None, description="the right answer with its working: what an expert says")
-    decoys: list[str] = Field(
-        default=[], alias="decoy", description="a solution of another question: what a dummy says"
+    choices: list[str] = _many("an option to choose from", "choice")
+    target: str | None = _one("the right answer; no agent reads it")
+    solution: str | None = _one("the right answer with its working: what an expert says")
+    decoys: list[str] = _many("a solution of another question: what a dummy says", "decoy")
+    description: str | None = _one("what questions of the task are like, told before it", "task_description")
+    answer_description: str | None = _one(
+        "how the answer is to be given, in the place of the kind's own request", "task_answer"
     )
-    description: str | None = Field(
-        default=None, alias="task_description", description="what questions of the task are like, told before it"
-    )
-    answer_description: str | None = Field(
-        default=None,
-        alias="task_answer",
-        description="how the answer is to be given, in the place of the kind's own request",
-    )
-    demonstrations: list[str] = Field(
-        default=[],
-        alias="task_demonstration",
-        description="a worked example: question, steps and answer as one text",
-    )
-    wordings: list[str] = Field(
-        default=[], alias="wording", description="NAME=TEXT: the question in other words, for one agent"
-    )
-    starting_views: list[str] = Field(
-        default=[], alias="starting_view", description="NAME=TEXT: the view that an agent starts from"
-    )
-    hints: list[str] = Field(default=[], alias="hint", description="what a secretary is to mind (cmd)")
-    sample: str | None = Field(
-        default=None, description="instead of a question: arithmetic, split (private documents), or e.g. split/3"
-    )
+    demonstrations: list[str] = _many("a worked example: question, steps and answer as one text", "task_demonstration")
+    wordings: list[str] = _many("NAME=TEXT: the question in other words, for one agent", "wording")
+    starting_views: list[str] = _many("NAME=TEXT: the view that an agent starts from", "starting_view")
+    hints: list[str] = _many("what a secretary is to mind (cmd)", "hint")
+    sample: str | None = _one("instead of a question: arithmetic, split (private documents), or e.g. split/3")
 
 
 def question_of(options: QuestionOptions, settings: Settings) -> tuple[Question, str | None]:
@@ -100,33 +90,33 @@ def _check_options(options: QuestionOptions, settings: Settings) -> None:
 
 def _given(options: QuestionOptions, settings: Settings) -> Question:
     given: dict[str, Any] = {name: value for name, value in options if value}  # Any: the fields' own types
-    texts = {name: _by_agent(given[name], name) for name in ("wordings", "starting_views") if name in given}
+    for name, option in (("wordings", "--wording"), ("starting_views", "--starting-view")):
+        if name in given:
+            given[name] = _by_agent(given[name], option)
     if options.documents:
         given["documents"] = _documents(options.documents, settings)
-    return cast(Question, {**given, **texts, "kind": options.kind, "question": options.question})
+    return cast(Question, {**given, "kind": options.kind, "question": options.question})
 
 
-def _by_agent(given: list[str], field: str) -> dict[str, str]:
+def _by_agent(given: list[str], option: str) -> dict[str, str]:
     """One text an agent; whether there is such an agent is checked with the question."""
     texts: dict[str, str] = {}
-    option = f"--{field.removesuffix('s').replace('_', '-')}"
-    for text in given:
-        name, _, words = text.partition("=")
-        if not words.strip():
-            raise UsageError(f"{option} is {text!r}; expected NAME=TEXT, e.g. agent_1=TEXT")
+    for each in given:
+        name, _, text = each.partition("=")
+        if not text.strip():
+            raise UsageError(f"{option} is {each!r}; expected NAME=TEXT, e.g. agent_1=TEXT")
         if name in texts:
             raise UsageError(f"{option} was given twice for {name!r}; give each agent one")
-        texts[name] = words
+        texts[name] = text
     return texts
 
 
 def _documents(given: list[str], settings: Settings) -> list[str] | dict[str, list[str]]:
     """Shared ones as a list; where any is private, each agent's own list, with the shared ones among them."""
     owned = [_owned(text, settings) for text in given]
-    owners = [owner for owner, _ in owned if owner]
-    if settings.owners() is None or not owners:
+    names = dict.fromkeys([*settings.names(), *filter(None, (owner for owner, _ in owned))])
+    if settings.owners() is None or not any(owner for owner, _ in owned):
         return [text for _, text in owned]
-    names = dict.fromkeys([*settings.names(), *owners])
     return {name: [text for owner, text in owned if owner in ("", name)] for name in names}
 
 
@@ -154,10 +144,8 @@ def _unnumbered(name: str) -> str:
 
 def _sample(name: str, settings: Settings) -> tuple[Question, str]:
     kind, _, number = name.partition("/")
-    if kind not in SAMPLES:
-        raise UsageError(choose("sample", kind, SAMPLES))
-    if number and not number.isdecimal():
-        raise UsageError(f"sample {name!r} has the number {number!r}; expected e.g. {kind}/3")
+    if kind not in SAMPLES or not (number or "0").isdecimal():
+        raise UsageError(f"sample is {name!r}; expected {' or '.join(SAMPLES)}, with a number or without: split/3")
     n, seed = 1 + DECOYS, int(number or 0)
     made = questions(n, seed) if kind == "arithmetic" else split_knowledge(n, settings.speakers(), seed)
     first, *others = made

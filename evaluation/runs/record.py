@@ -154,21 +154,20 @@ def load_run(folder: Path | str) -> Run:
     path = Path(folder) / FILE
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))  # Any: JSON as it comes
+        about = data if isinstance(data, dict) else {}
+        if about.get("format") != FORMAT:
+            raise RecordError(f"{str(path)!r} is no run: its format is {about.get('format')!r}; expected {FORMAT!r}")
+        if about.get("version") != VERSION:
+            raise RecordError(
+                f"run {str(path)!r} has version {about.get('version')!r} of the format; expected {VERSION}: "
+                "ask its question again, or read it with the sottovoce that its field 'versions' names"
+            )
+        return Run.model_validate(data)
     except OSError as error:
         raise RecordError(f"{str(folder)!r} holds no run: {path.name} cannot be read ({error.strerror})") from error
-    except ValueError as error:
-        raise RecordError(f"run {str(path)!r} is damaged: {error}") from error
-    found = data.get("format") if isinstance(data, dict) else None
-    if found != FORMAT:
-        raise RecordError(f"{str(path)!r} is no run: its format is {found!r}; expected {FORMAT!r}")
-    if data.get("version") != VERSION:
-        raise RecordError(
-            f"run {str(path)!r} has version {data.get('version')!r} of the format; expected {VERSION}: "
-            "ask its question again, or read it with the sottovoce that its field 'versions' names"
-        )
-    try:
-        return Run.model_validate(data)
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(step) for step in first["loc"])
+        where = ".".join(map(str, first["loc"]))
         raise RecordError(f"run {str(path)!r} is damaged: {where}: {first['msg']}") from error
+    except ValueError as error:
+        raise RecordError(f"run {str(path)!r} is damaged: {error}") from error

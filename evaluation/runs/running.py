@@ -19,7 +19,7 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, RecordError, SottovoceError, UsageError
 from sottovoce.evaluation.runs.events import Decided, Event, Opened, Spoke, events
-from sottovoce.evaluation.runs.files import PAYLOADS, discard
+from sottovoce.evaluation.runs.files import PAYLOADS
 from sottovoce.evaluation.runs.record import Count, Level, ModelOf, Reset, Run, ordered, save
 from sottovoce.graphs import scheme
 from sottovoce.nodes.context import Models
@@ -77,14 +77,18 @@ async def _hold(task: Task, run: Run, store: PayloadStore, folder: Path | None, 
         async with aclosing(events(graph, run.question, task.settings.names())) as following:
             async for event in following:
                 run.seconds = round(time.monotonic() - began, 3)
-                if _take(run, event) and folder is not None:
+                if _take(run, event) and run.messages and folder is not None:
                     save(run, folder)
                 observe(run, event)
     except BaseException as error:
-        _end(run, error)
-        if folder is not None:
+        run.status = "stopped" if isinstance(error, (asyncio.CancelledError, KeyboardInterrupt)) else "failed"
+        if run.status == "failed":
+            own = str(error) if isinstance(error, SottovoceError) else failure(error)
+            run.error = own or f"{type(error).__name__}: {error}"
+        # What was refused before anything was said leaves nothing, so that it can be corrected and run again.
+        if folder is not None and (run.messages or not isinstance(error, UsageError)):
             with suppress(RecordError):  # the disk may be full: the first error counts
-                _leave(run, error, folder)
+                save(run, folder)
         raise
 
 
@@ -121,20 +125,3 @@ def _account(run: Run, message: Message) -> None:
             run.models[message.agent] = ModelOf(model=label.model, weights=label.weights, vocabulary=label.vocabulary)
             agents = dict.fromkeys(each.agent for each in run.messages)  # the board's order, not that of time
             run.models = {agent: run.models[agent] for agent in agents if agent in run.models}
-
-
-def _end(run: Run, error: BaseException) -> None:
-    if isinstance(error, (asyncio.CancelledError, KeyboardInterrupt)):
-        run.status = "stopped"
-    else:
-        run.status = "failed"
-        own = str(error) if isinstance(error, SottovoceError) else failure(error)
-        run.error = own or f"{type(error).__name__}: {error}"
-
-
-def _leave(run: Run, error: BaseException, folder: Path) -> None:
-    """A run that was refused before anything was said leaves nothing, so that it can be corrected and run again."""
-    if isinstance(error, UsageError) and not run.messages:
-        discard(folder)
-    else:
-        save(run, folder)

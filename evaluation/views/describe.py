@@ -8,7 +8,8 @@ from dataclasses import replace
 from sottovoce.channels.message import Message, latest
 from sottovoce.errors import PayloadError
 from sottovoce.evaluation.runs.record import Run
-from sottovoce.evaluation.views.printable import counted, one_line, size
+from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.models.engine.memory import amount
 
 SOURCES = {"hosted": "hosted model"}  # others are called what they are
 
@@ -16,18 +17,23 @@ Shade = tuple[str, float | None]
 """A piece of text, and the entropy (nats) of the distribution it was drawn from, where known."""
 
 
-def shades(message: Message) -> list[Shade]:
+def shades(message: Message) -> Iterator[Shade]:
     """A message's text in pieces, one a token, each with the uncertainty it was spoken with.
 
-    One piece without an entropy where there is no payload, or the text was edited since.
+    One piece without an entropy where there is no payload, or the text was edited since. Tokens may share a
+    character; each character is given once, to the first of them.
     """
+    at = 0
     try:
         payload = message.latent.load() if message.latent else None
     except PayloadError:  # a moved run; its words can still be read
         payload = None
-    if payload is None or "entropy" not in payload.tensors:
-        return [(message.text, None)]
-    return list(_pieces(message.text, payload.spans, payload.tensors["entropy"].tolist()))
+    if payload is not None and "entropy" in payload.tensors:
+        for (start, end), entropy in zip(payload.spans, payload.tensors["entropy"].tolist(), strict=True):
+            yield message.text[at:start], None
+            yield message.text[max(at, start) : end], entropy
+            at = max(at, end)
+    yield message.text[at:], None
 
 
 def speaker(message: Message) -> str:
@@ -48,7 +54,7 @@ def carried(message: Message) -> str:
     else:
         shape = f"{counted(ref.tokens, 'row')} × {ref.hidden}"
     edited = "" if message.latent else "; edited since, heard in words"
-    return f"{ref.protocol}: {shape}, {ref.dtype}, {size(ref.nbytes)}{edited}"
+    return f"{ref.protocol}: {shape}, {ref.dtype}, {amount(ref.nbytes)}{edited}"
 
 
 def footer(message: Message) -> str:
@@ -86,16 +92,3 @@ def _with_notes_before(message: Message, messages: Sequence[Message]) -> Message
     notes = "; ".join(note for each in here for note in each.notes)
     which = "first attempt" if message.attempt == 1 else "earlier attempts"
     return replace(message, notes=(f"{which}: {notes}", *message.notes)) if notes else message
-
-
-def _pieces(text: str, spans: list[tuple[int, int]], entropies: list[float]) -> Iterator[Shade]:
-    """Tokens may share a character; each character is given once, to the first of them."""
-    at = 0
-    for (start, end), entropy in zip(spans, entropies, strict=True):
-        if start > at:
-            yield text[at:start], None
-        if end > max(start, at):
-            yield text[max(start, at) : end], entropy
-        at = max(at, end)
-    if at < len(text):
-        yield text[at:], None

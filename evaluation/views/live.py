@@ -79,7 +79,7 @@ class LiveTranscript:
         return Group(*map(self._shown, moving)) if moving else self._waiting
 
     def _shown(self, part: Part) -> RenderableType:
-        width = transcript.columns_of(self._console, len(part.messages))[1]
+        width = transcript.width_of(self._console, len(part.messages))
         return transcript.part(self._console, part, [self._panel(each, width) for each in part.messages])
 
     def _panel(self, message: Message, width: int) -> Panel:

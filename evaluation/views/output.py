@@ -7,8 +7,7 @@ to print its help.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,7 +21,6 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from sottovoce.evaluation.runs.record import Run
-    from sottovoce.evaluation.runs.running import Observer
 
 
 class Output(BaseModel):
@@ -53,21 +51,16 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, output: Outp
     with console.status("loading") if live else nullcontext():
         # Late: torch takes seconds, and what is wrong with the request is told before.
         from sottovoce.evaluation.runs.running import Task, hold, payloads
+        from sottovoce.evaluation.views.live import LiveTranscript
         from sottovoce.evaluation.views.markdown import markdown
+    view = LiveTranscript(console, f"loading {', '.join(dict.fromkeys(settings.model))}") if live else None
     with payloads(output.save) as store:
-        with _observing(console, settings) if live else nullcontext() as observe:
-            run = hold(Task(scheme, settings, question, origin), store, folder=output.save, observe=observe)
+        with view or nullcontext():
+            task = Task(scheme, settings, question, origin)
+            run = hold(task, store, folder=output.save, observe=view.observe if view else None)
         _print(console, run, output, live=live)
         if output.markdown is not None:
             write(output.markdown, markdown(run))
-
-
-@contextmanager
-def _observing(console: Console, settings: Settings) -> Iterator[Observer]:
-    from sottovoce.evaluation.views.live import LiveTranscript
-
-    with LiveTranscript(console, f"loading {', '.join(dict.fromkeys(settings.model))}") as transcript:
-        yield transcript.observe
 
 
 def _print(console: Console, run: Run, output: Output, *, live: bool) -> None:

@@ -23,14 +23,6 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
-def size(n: int) -> str:
-    """Bytes for a reader, in powers of 1000."""
-    for unit, factor in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if n >= factor:
-            return f"{n / factor:.3g} {unit}"
-    return f"{n} B"
-
-
 def _letter(letter: str) -> str:
     if letter == "\n" or (unicodedata.category(letter) not in UNSAFE and letter not in BIDI):
         return letter

@@ -7,12 +7,13 @@ escaped.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 
 from rich import box
+from rich.columns import Columns
 from rich.console import Console, Group, RenderableType
 from rich.panel import Panel
 from rich.rule import Rule
-from rich.table import Table
 from rich.text import Text
 
 from sottovoce.channels.message import Message
@@ -63,25 +64,21 @@ def headline(heading: str) -> Rule:
 
 
 def side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:
-    """Panels in as many columns as the terminal has room for; one below the other where it is no terminal."""
-    columns, width = columns_of(console, len(panels))
-    grid = Table.grid()
-    for _ in range(columns):
-        grid.add_column(width=width, overflow="fold")
-    for at in range(0, len(panels), columns):
-        row = panels[at : at + columns]
-        height = max(len(console.render_lines(each, console.options.update(width=width))) for each in row)
-        for each in row:
+    """Panels of one height in as many columns as the terminal has room for; one below the other elsewhere."""
+    width = width_of(console, len(panels))
+    shown = [copy(each) for each in panels]
+    if width < console.width:
+        options = console.options.update(width=width)
+        height = max(len(console.render_lines(each, options)) for each in panels)
+        for each in shown:
             each.height = height
-        grid.add_row(*row)
-    return grid
+    return Columns(shown, width=width, padding=0)
 
 
-def columns_of(console: Console, panels: int) -> tuple[int, int]:
-    """How many columns there are for so many panels, and how wide each is."""
+def width_of(console: Console, panels: int) -> int:
+    """How wide each of so many panels is."""
     room = console.width // NARROWEST if console.is_terminal else 1
-    columns = max(1, min(panels, room))
-    return columns, console.width // columns
+    return console.width // max(1, min(panels, room))
 
 
 def panel(message: Message) -> Panel:

@@ -149,8 +149,8 @@ OPEN = '{"Whether there is a preference": "No", "Supported Side": "", "Reason": 
 def test_a_temperature_that_a_scheme_sets_reaches_hosted_models_and_one_of_the_settings_goes_before_it(
     hooked: bool,
 ) -> None:
-    mad, cmd = MAD(rounds=1), CMD(agents=2, rounds=1)
-    for settings, create, expected in ((mad, create_mad, 0.0), (cmd, create_cmd, 0.25)):
+    cases: Any = ((MAD(rounds=1), create_mad, 0.0), (CMD(agents=2, rounds=1), create_cmd, 0.25))
+    for settings, create, expected in cases:
         for given, found in (({}, expected), ({"temperature": [0.7]}, 0.7)):
             replies = {"moderator": [OPEN], "judge": ["22", '{"Reason": "", "debate_answer": "22"}']}
             model = ScriptedChatModel({**replies, "agent_2": ["21"], "": ["22"] * 9}, hooked=hooked)

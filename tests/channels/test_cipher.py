@@ -7,12 +7,12 @@ import pytest
 import torch
 
 from sottovoce.channels.cipher import Cipher, Weights
-from sottovoce.channels.message import Heard, PayloadRef, Turn
+from sottovoce.channels.message import Heard, Turn
 from sottovoce.channels.nl import NL
 from sottovoce.channels.options import CompatName, Partial
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Speech
-from sottovoce.channels.store import PayloadStore
+from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.errors import ProtocolError, UsageError
 from sottovoce.models import Ids, LoadedModel, Request, Rows, Sampling, assemble
 from sottovoce.models.engine.sampling import distribution

@@ -6,7 +6,6 @@ import json
 
 import pytest
 
-from sottovoce.graphs import SCHEMES
 from tests.cli.conftest import Call
 
 
@@ -25,7 +24,7 @@ def test_the_command_prints_order_orbits_generators_and_what_breaks_it(call: Cal
     ]
 
 
-def test_a_discussion_with_staff_counts_the_permutations_of_its_agents(call: Call) -> None:
+def test_a_discussion_with_a_secretary_counts_the_permutations_of_its_agents(call: Call) -> None:
     lines = call("symmetry", "cmd").out.splitlines()
 
     assert lines[:2] == ["6 agents, 19 calls", "order          72 of 720 permutations"]
@@ -33,27 +32,28 @@ def test_a_discussion_with_staff_counts_the_permutations_of_its_agents(call: Cal
         "broken by      graph (who hears whom)",
         "without models 72: of the mechanism alone, whoever speaks",
         "bare edges     720: counting that one is heard, not what of it",
-        "staff          secretary: kept in place, for the permutations are of agents alone",
+        "others         secretary: kept in place, for the permutations are of agents alone",
     ]
 
 
 def test_the_command_says_which_calls_it_leaves_out(call: Call) -> None:
     last = call("symmetry", "cmd", "--secretary", "off").out.splitlines()[-1]
 
-    assert last == "left out       the levels above the first: who represents a group there depends on the answers"
+    assert last == "left out       all from round 4 on: who speaks there depends on the answers"
 
 
 @pytest.mark.parametrize(("scheme", "bare"), [("mad", 1), ("reconcile", 6), ("cmd", 720), ("single", 1)])
 def test_both_readings_are_told_of_every_scheme(call: Call, scheme: str, bare: int) -> None:
     found = json.loads(call("symmetry", scheme, "--json").out)
 
-    assert scheme in SCHEMES
     assert found["bare"]["order"] == bare
-    assert set(found["models"]) == {name for orbit in found["labelled"]["orbits"] for name in orbit} | {*found["staff"]}
+    assert set(found["models"]) == {name for orbit in found["labelled"]["orbits"] for name in orbit} | {
+        *found["others"]
+    }
 
 
 def test_the_command_counts_private_documents_as_prompts(call: Call) -> None:
     found = json.loads(call("symmetry", "debate", "--agents", 3, "--private", "--json").out)
 
     assert (found["mechanism"]["order"], found["mechanism"]["broken_by"]) == (1, ["prompts"])
-    assert set(found) == {"scheme", "models", "staff", "left_out", "mechanism", "labelled", "bare"}
+    assert set(found) == {"scheme", "models", "others", "left_out", "mechanism", "labelled", "bare"}

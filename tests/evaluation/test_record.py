@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.errors import RecordError
-from sottovoce.evaluation.runs.files import FILE, discard, write
+from sottovoce.evaluation.runs.files import FILE, write
 from sottovoce.evaluation.runs.record import Level, load_run, save
 from sottovoce.nodes.settings import Settings
 from tests.evaluation import schemes
@@ -91,15 +91,6 @@ def test_a_file_is_written_whole_or_not_at_all(tmp_path: Path) -> None:
         write(tmp_path / "folder", "after")
 
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a", "folder"]
-
-
-def test_a_folder_that_holds_more_than_the_record_is_left(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text("{}")
-    (tmp_path / "other").write_text("")
-
-    discard(tmp_path)
-
-    assert [path.name for path in tmp_path.iterdir()] == ["other"]
 
 
 def test_a_device_or_pipe_is_written_to_and_not_replaced(tmp_path: Path) -> None:

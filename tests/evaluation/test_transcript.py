@@ -102,7 +102,7 @@ def test_an_edited_message_is_not_shaded_and_says_that_it_was_edited(tmp_path: P
     said = carrying(Message("agent_1", 0, "answer", "22"), [(0, 2)], [1.0], PayloadStore(tmp_path))
     edited = Message(**{**vars(said), "text": "23"})
 
-    assert describe.shades(edited) == [("23", None)]
+    assert list(describe.shades(edited)) == [("23", None)]
     assert describe.carried(edited).endswith("; edited since, heard in words")
 
 
@@ -112,14 +112,14 @@ def test_a_message_whose_payload_is_gone_can_still_be_read(tmp_path: Path) -> No
     assert said.payload is not None
     store.mdelete([said.payload.sha256])
 
-    assert describe.shades(said) == [("22", None)]
+    assert list(describe.shades(said)) == [("22", None)]
 
 
 def test_what_a_message_carried_is_told_with_its_size(tmp_path: Path) -> None:
     said = carrying(Message("agent_1", 0, "answer", "22"), [(0, 1), (1, 2)], [1.0, 1.0], PayloadStore(tmp_path))
     assert said.payload is not None
 
-    assert describe.carried(said) == f"cipher: 2 rows × 8, float32, {said.payload.nbytes} B"
+    assert describe.carried(said) == f"cipher: 2 rows × 8, float32, {said.payload.nbytes} bytes"
     assert describe.carried(Message("agent_1", 0, "answer", "22")) == "words"
 
 

@@ -200,6 +200,32 @@ def test_a_representative_keeps_its_last_answer_and_hears_the_other_representati
     assert "There is one group of agents" in asked.text and asked.act == "revise"
 
 
+def test_representatives_hear_of_those_who_stayed_behind_how_many_hold_which_view_and_nothing_more() -> None:
+    """O_i = {(v_j, e_j or nothing) : j != i}: the rule says who hears, and whoever spoke in the round before counts."""
+    _, model = discussed(*SIX)
+    for name, far in (("agent_1", "agent_4"), ("agent_4", "agent_1")):
+        asked = calls(model, name)[1]
+        assert "Other groups:\nTwo agents think the answer is 20.\nTwo agents think the answer is 21." in told(asked)
+        assert heard(asked) == [(name, 0), (far, 0)]
+
+
+def test_among_twelve_the_other_representatives_are_counted_with_those_who_stayed_behind() -> None:
+    said: list[Said] = [[20 + i % 2 if i < 6 else 21 - i % 2] * 3 for i in range(12)]
+    _, model = discussed(*said, representative="first")
+    asked = calls(model, "agent_1")[1]
+    own, near = [name for name, _ in heard(asked)]
+    assert (own, near) == ("agent_1", "agent_4")
+    counted = [line for line in told(asked).splitlines() if "agents think the answer is" in line]
+    assert [line.split()[0] for line in counted] == ["Five", "Five"]  # of twelve all but these two
+
+
+def test_who_stayed_behind_is_heard_of_in_the_first_round_of_the_next_level_alone() -> None:
+    _, model = discussed(*[[20] * 4] * 3, *[[21] * 4] * 3, rounds=2)
+    third, fourth = (told(asked) for asked in calls(model, "agent_1")[2:])
+    assert "Other groups:\nTwo agents think the answer is 20." in third
+    assert "Other groups" not in fourth
+
+
 def test_on_the_highest_level_the_first_of_the_tied_answers_wins() -> None:
     state, _ = discussed(*SIX)
     decision = state["decision"]

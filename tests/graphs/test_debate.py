@@ -10,8 +10,9 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Heard
+from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import UsageError
-from tests.graphs.support import board, calls, debating, heard, held, marked, script, texts
+from tests.graphs.support import board, calls, debating, heard, held, lonely, marked, script, texts
 
 NAMES = ["agent_1", "agent_2", "agent_3"]
 
@@ -158,6 +159,12 @@ def test_summaries_are_spoken_in_words_and_answers_by_the_protocol() -> None:
         "summarise": "nl",
         "revise": None,
     }
+
+
+def test_a_shared_summary_has_the_temperature_of_the_agent_whose_model_makes_it(store: PayloadStore) -> None:
+    state = held(debating(lonely("cipher", store), rounds=2, summarise="shared"))
+    found = {message.agent: message.stats["temperature"] for message in board(state)}
+    assert found["summariser"] == found["agent_1"] != found["agent_2"]
 
 
 # Experts and dummies (CIPHER, section 5.4)

@@ -79,7 +79,7 @@ class Ring(AllHearAll):
     def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> list[str]:
         return [agents[(agents.index(message.agent) + 1) % len(agents)]]
 
-    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> list[Turn]:
+    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> Sequence[Turn]:
         return view.fresh(own[-1], heard[-1]) if own else view.independent()
 
 
@@ -89,7 +89,7 @@ class Groups(AllHearAll):
 
     agents: int = 6
 
-    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> list[Turn]:
+    def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> Sequence[Turn]:
         if not own:
             return answer_turns(view)
         messages = {message.agent: message for message in [*heard[-1], own[-1]]}

@@ -22,8 +22,8 @@ from tests.graphs.toys.palaver import Palaver, create_palaver
 from tests.graphs.toys.pond import create_pond
 from tests.support import tiny_loaded
 
-QUESTION = {"question": "How many?", "id": "q1"}
-LONG = {"recursion_limit": 100}
+QUESTION: Any = {"question": "How many?", "id": "q1"}
+LONG: Any = {"recursion_limit": 100}
 TOYS = sorted(Path(__file__).parent.joinpath("toys").glob("*.py"))
 
 
@@ -116,7 +116,8 @@ KEYS = ["board", "fish", "resets", "epochs", "decision", "pending"]
 def test_a_reset_restores_the_world_and_keeps_the_counter() -> None:
     model = fishing()
     graph = create_pond(models=model, watch=Greedy()).compile(checkpointer=InMemorySaver())
-    state = graph.invoke(QUESTION, {"configurable": {"thread_id": "1"}, **LONG}, output_keys=KEYS)
+    config: Any = {"configurable": {"thread_id": "1"}, **LONG}
+    state = graph.invoke(QUESTION, config, output_keys=KEYS)
     assert (state["fish"], state["resets"], state["epochs"], state["pending"]) == (2, 1, [[1, 0]], {})
     told = [asked.text.split(".")[0].removeprefix("[user]\nThere are ") for asked in model.asked]
     assert told == ["10 fish"] * 2 + ["8 fish"] * 4 + ["4 fish"] * 2
@@ -124,7 +125,7 @@ def test_a_reset_restores_the_world_and_keeps_the_counter() -> None:
 
 def test_what_was_withdrawn_is_neither_heard_nor_lost() -> None:
     model = fishing()
-    state = create_pond(models=model, watch=Greedy()).compile().invoke(QUESTION, LONG, output_keys=KEYS)
+    state: Any = create_pond(models=model, watch=Greedy()).compile().invoke(QUESTION, LONG, output_keys=KEYS)
     withdrawn = [message for message in state["board"] if message.epoch == 0 and message.round == 1]
     assert [(message.agent, message.text) for message in withdrawn] == [("agent_1", "9"), ("agent_2", "1")]
     assert withdrawn[0].notes == ("withdrawn: too greedy",)

@@ -105,5 +105,5 @@ class Cut(ScriptedChatModel):
 
 
 def test_a_reply_cut_at_the_limit_is_noted() -> None:
-    (message,) = made(chain, Cut(["a", "b"])).invoke(STATE)["board"][:1]
+    (message,) = made(chain, Cut(replies={"": ["a", "b"]})).invoke(STATE)["board"][:1]
     assert Message.from_dict(message).notes == ("cut at the token limit",)

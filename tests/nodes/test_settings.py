@@ -55,7 +55,7 @@ def test_one_value_is_for_all_and_none_for_nobody() -> None:
 
 def test_only_options_that_were_set_reach_the_protocol() -> None:
     assert Debate(protocol="sde").options("agent_1") == {}
-    assert Debate(protocol="sde", layers=[2, 1], compat="reference").options("agent_1") == {
+    assert Debate(protocol="sde", layers=(2, 1), compat="reference").options("agent_1") == {
         "compat": "reference",
         "layers": (2, 1),
     }

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.channels.message import Heard, Message, Part, Turn
-from sottovoce.nodes.question import Question
+from sottovoce.nodes.question import Document, Question
 from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
 
@@ -66,7 +66,7 @@ DOCUMENTS: list[tuple[object, str | None, list[str]]] = [
 
 @pytest.mark.parametrize(("documents", "agent", "known"), DOCUMENTS)
 def test_an_agent_knows_its_own_documents_and_a_single_one_knows_all(
-    documents: list[str], agent: str | None, known: list[str]
+    documents: list[Document], agent: str | None, known: list[str]
 ) -> None:
     (turn,) = view({**QUESTION, "documents": documents}, agent).independent()
 

@@ -1,0 +1,160 @@
+"""Write what README and pages show of the program itself: `python docs/generate.py [--check] [KIND ...]`.
+
+Such a part stands between two comments, `<!-- made: draw debate agents=3 -->` and `<!-- end -->`: a drawing, a table
+of options, code of a file, what a command prints, the way of a question. KINDs limit it to those: draw, options,
+code, run, walk. With `--check` nothing is written, and what is out of date is named.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
+ROOT = Path(__file__).resolve().parents[1]
+PART = re.compile(r"(?<=<!-- made: )(\w+) ?(.*?)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
+WIDTH = "96"  # columns of a transcript
+SECONDS = re.compile(r"\d+\.\d s$", re.MULTILINE)
+Schema = dict[str, Any]  # Any: a field of a JSON schema
+
+
+def draw(what: str) -> str:
+    """A scheme's graph, as `draw` prints it: "debate agents=3"."""
+    from sottovoce.graphs import scheme
+    from sottovoce.graphs.discussion import create_discussion
+    from sottovoce.nodes.rules import DiscussionRule
+
+    name, *settings = what.split()
+    if name == "discussion":
+        graph = create_discussion(type("Everybody", (DiscussionRule,), {})())
+    else:
+        found = scheme(name)
+        graph = found.create(found.settings.model_validate(dict(each.split("=") for each in settings)))
+    return fenced("mermaid", graph.compile().get_graph().draw_mermaid())
+
+
+def options(what: str) -> str:
+    """A table of a scheme's own options, of a protocol's, or of those that all schemes have."""
+    lines = [
+        f"| `--{name.replace('_', '-')}` | {values(told)} | {told['description']} |"
+        for name, told in fields(what).items()
+    ]
+    return "\n".join(["", "| option | values, the default in bold | meaning |", "|---|---|---|", *lines, "", ""])
+
+
+def fields(what: str) -> dict[str, Schema]:
+    """The options that are meant, by name."""
+    from sottovoce.channels.options import CipherOptions, ProtocolOptions, StateOptions
+    from sottovoce.graphs import scheme
+    from sottovoce.nodes.settings import OF_PROTOCOL, Settings
+
+    tables: dict[str, tuple[type[BaseModel], Collection[str]]] = {
+        "common": (Settings, OF_PROTOCOL),
+        "protocol": (ProtocolOptions, ()),
+        "cipher": (CipherOptions, ProtocolOptions.model_fields),
+        "sde": (StateOptions, ProtocolOptions.model_fields),
+    }
+    kind, known = tables.get(what) or (scheme(what).settings, Settings.model_fields)
+    return {name: told for name, told in kind.model_json_schema()["properties"].items() if name not in known}
+
+
+def values(told: Schema) -> str:
+    """What an option takes: its choices, or what it is where it was not given."""
+    default = told.get("default")
+    first = default[0] if isinstance(default, list) and default else default
+    if isinstance(default, bool):
+        return ", ".join(f"**{each}**" if (each == "on") is default else each for each in ("on", "off"))
+    if found := choices(told):
+        return ", ".join(f"**{each}**" if each == first else str(each) for each in found)
+    return f"**{first}**" if first not in (None, [], {}) else ""
+
+
+def choices(told: Schema) -> list[Any]:  # Any: numbers or names
+    """The values of an option that has only some."""
+    inside = [told.get("items", {}), *told.get("anyOf", [])]
+    return [*told.get("enum", []), *(each for part in inside for each in part.get("enum", []))]
+
+
+def run(what: str) -> str:
+    """What a command prints in a terminal of WIDTH columns."""
+    done = subprocess.run(
+        [sys.executable, "cli.py", *what.split()],
+        capture_output=True,
+        check=True,
+        cwd=ROOT,
+        env={**os.environ, "COLUMNS": WIDTH, "OMP_NUM_THREADS": "1"},
+        text=True,
+    )
+    return fenced("text", done.stdout)
+
+
+def walk(what: str) -> str:
+    """What `docs/frames.py` prints."""
+    done = subprocess.run([sys.executable, "docs/frames.py"], capture_output=True, check=True, cwd=ROOT, text=True)
+    return fenced("text", done.stdout)
+
+
+def code(what: str) -> str:
+    """Definitions of a file by name, or all of it: "tests/graphs/toys/palaver.py Talk speak"."""
+    path, *names = what.split()
+    text = (ROOT / path).read_text(encoding="utf-8")
+    found = {name: ast.get_source_segment(text, node) for node in ast.parse(text).body for name in defined(node)}
+    return fenced("python", "\n\n\n".join(str(found[name]) for name in names) if names else text)
+
+
+def defined(node: ast.stmt) -> list[str]:
+    """The names that a statement gives."""
+    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return [node.name]
+    return (
+        [target.id for target in node.targets if isinstance(target, ast.Name)] if isinstance(node, ast.Assign) else []
+    )
+
+
+def fenced(language: str, text: str) -> str:
+    """A block of code."""
+    return f"```{language}\n{text.strip()}\n```\n"
+
+
+KINDS: dict[str, Callable[[str], str]] = {"draw": draw, "options": options, "code": code, "run": run, "walk": walk}
+
+
+def renewed(text: str, kinds: Collection[str]) -> str:
+    """A page with its parts made anew; of one that differs in seconds alone the old one stays."""
+
+    def made(found: re.Match[str]) -> str:
+        kind, what, arrow, before = found.groups()
+        if kind not in kinds:
+            return found[0]
+        now = KINDS[kind](what)
+        same = SECONDS.sub("", now) == SECONDS.sub("", before)
+        return f"{kind} {what}".rstrip() + arrow + (before if same else now)
+
+    return PART.sub(made, text)
+
+
+def main(arguments: list[str]) -> None:
+    """Write all pages anew, or name those that are out of date."""
+    kinds = [each for each in arguments if each in KINDS] or list(KINDS)
+    late = []
+    for page in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        text = page.read_text(encoding="utf-8")
+        if (now := renewed(text, kinds)) != text:
+            late.append(page.relative_to(ROOT).as_posix())
+            if "--check" not in arguments:
+                page.write_text(now, encoding="utf-8")
+    if "--check" in arguments and late:
+        sys.exit(f"out of date: {', '.join(late)}; expected what `python docs/generate.py` writes: run it")
+
+
+if __name__ == "__main__":
+    sys.path.insert(0, str(ROOT))
+    main(sys.argv[1:])

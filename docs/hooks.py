@@ -1,0 +1,43 @@
+"""What the build of the site calls: mkdocs makes the pages of the reference by it, griffe reads docstrings with it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import griffe
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).resolve().parents[1]
+FOLDERS = ("graphs", "nodes", "agents", "channels", "prompts", "models", "evaluation", "sottovoce")
+EXAMPLE = re.compile(r"^>>> .+?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
+
+
+def on_files(files: Files, config: Any) -> Files:  # Any: mkdocs' configuration
+    """Add a page for each folder, with all its modules."""
+    for folder in FOLDERS:
+        package = "sottovoce" if folder == "sottovoce" else f"sottovoce.{folder}"
+        page = "\n\n".join([f"# {package}", *(f"::: {name}" for name in modules(package, ROOT / folder))])
+        files.append(File.generated(config, f"reference/{folder}.md", content=page))
+    return files
+
+
+def modules(package: str, folder: Path) -> list[str]:
+    """The names of a package, its modules and the packages inside; links lead to other pages."""
+    names = [package]
+    for path in sorted(folder.iterdir()):
+        if path.is_symlink() or path.name.startswith("_"):
+            continue
+        if path.suffix == ".py" or (path / "__init__.py").exists():
+            names.append(f"{package}.{path.stem}")
+    return names
+
+
+class Examples(griffe.Extension):
+    """Examples in docstrings, as code."""
+
+    def on_instance(self, *, obj: griffe.Object | griffe.Alias, **kwargs: Any) -> None:  # Any: griffe's own
+        """Put a fence around what begins with >>>."""
+        if isinstance(obj, griffe.Object) and obj.docstring is not None:
+            obj.docstring.value = EXAMPLE.sub(lambda found: f"```pycon\n{found[0]}\n```", obj.docstring.value)
