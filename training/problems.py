@@ -12,7 +12,7 @@ from typing import Literal
 
 from sottovoce.evaluation.arithmetic import MIXED, SHORT, SPLIT, Expression, Shape, Split, deal, draw, listed
 from sottovoce.prompts import kinds
-from sottovoce.training.product import Document, Question
+from sottovoce.training.product import Question
 
 Form = Literal["number", "yes_no", "label", "option"]
 FORMS: tuple[Form, ...] = ("number", "yes_no", "label", "option")
@@ -163,9 +163,7 @@ def split(rng: random.Random, agents: Sequence[str], part: Split = "train") -> P
     expression = draw(rng, SPLIT, top=rng.choice((20, 20, 20, 50)), split=part)
     names = rng.sample(string.ascii_lowercase, len(expression.operands))
     facts = dict(zip(names, expression.operands, strict=True))
-    documents: dict[str, list[Document]] = {
-        agent: [f"{name} = {facts[name]}." for name in own] for agent, own in deal(rng, names, agents)
-    }
+    documents = {agent: [f"{name} = {facts[name]}." for name in own] for agent, own in deal(rng, names, agents)}
     told = [agent for agent in agents if documents[agent]]
     if rng.random() < 0.08:
         documents[rng.choice(told)].pop()

@@ -16,7 +16,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.evaluation.walk import convince_turns
 from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
-from sottovoce.nodes.question import Document, Question, passages_of, shown
+from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.say import unreadable
 from sottovoce.nodes.settings import COMPONENTS, Order
 from sottovoce.nodes.settings.cmd import SECRETARY, grouped
@@ -26,7 +26,7 @@ from sottovoce.nodes.views import View
 from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
 
-__all__ = ["COMPONENTS", "SECRETARY", "Document", "Order", "Question", "Turn", "View", "grouped"]
+__all__ = ["COMPONENTS", "SECRETARY", "Order", "Question", "Turn", "View", "grouped"]
 
 Said = Mapping[str, str]  # what each agent said in a round, in order
 

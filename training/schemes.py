@@ -190,7 +190,7 @@ def cmd_secretary(rng: random.Random, source: Source) -> Chat:
     talk = source.talk(rng, names, rng.choice((2, 3, 4, 6, 6)), rng.choice((1, 1, 2)))
     question: Question = {**talk.problem.question}
     if "documents" in question and rng.random() < 0.5:
-        question["documents"] = [*documents_of(question, None)]  # everybody holds them
+        question["documents"] = documents_of(question, None)  # everybody holds them
     if rng.random() < 0.1:
         question["hints"] = [rng.choice(HINTS)]
     problem = replace(talk.problem, question=question)
