@@ -123,4 +123,5 @@ def _account(run: Run, message: Message) -> None:
         with suppress(PayloadError):
             label = message.payload.load().label
             made = ModelOf(model=label.model, weights=label.weights, vocabulary=label.vocabulary)
-            run.models = dict(sorted({**run.models, message.agent: made}.items()))  # whoever was the first to speak
+            known, agents = {**run.models, message.agent: made}, dict.fromkeys(each.agent for each in run.messages)
+            run.models = {agent: known[agent] for agent in agents if agent in known}  # in the board's order

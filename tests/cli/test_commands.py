@@ -195,7 +195,13 @@ def wait_for_messages(folder: Path) -> None:
         time.sleep(0.05)
 
 
-@pytest.mark.parametrize(("sent", "code", "status"), [(signal.SIGINT, 130, "stopped"), (signal.SIGKILL, -9, "running")])
+@pytest.mark.parametrize(
+    ("sent", "code", "status"),
+    [
+        (signal.SIGINT, 130, "stopped"),
+        pytest.param(signal.SIGKILL, -9, "running", marks=pytest.mark.slow),
+    ],
+)
 def test_a_stopped_or_killed_run_shows_what_it_had(
     models: Models, tmp_path: Path, sent: signal.Signals, code: int, status: str
 ) -> None:
@@ -216,9 +222,9 @@ def test_a_stopped_or_killed_run_shows_what_it_had(
     assert run.messages and run.cost.calls == len(run.messages)
 
 
-def test_a_terminal_sees_the_debate_grow_and_gets_its_cursor_back(models: Models) -> None:
+def test_a_terminal_sees_the_debate_stream_and_gets_its_cursor_back(models: Models) -> None:
     ours, theirs = pty.openpty()
-    long = ("--model", models.tiny, "--agents", 3, "--max-tokens", 60, "--rounds", 5, "--shape", "fresh")
+    long = ("--model", models.tiny, "--agents", 3, "--max-tokens", 60, "--rounds", 2, "--shape", "fresh")
     process = start("debate", "2 + 2?", *long, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     seen = bytearray()

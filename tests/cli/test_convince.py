@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -81,13 +79,3 @@ def test_a_model_that_says_no_json_convinces_nobody_and_leaves_nothing(
     assert answer.code == 1
     assert answer.err.startswith("sottovoce: 3 questions asked, 3 wrong, 0 convinced: nothing was written; ")
     assert [path.name for path in tmp_path.iterdir()] == ["train.jsonl"]
-
-
-def test_neither_torch_nor_langgraph_is_loaded_for_help() -> None:
-    asked = (
-        "import sys; from sottovoce.cli import main; main(['convince', '--help']); print(*sys.modules, file=sys.stderr)"
-    )
-
-    loaded = subprocess.run([sys.executable, "-c", asked], capture_output=True, check=True, text=True).stderr.split()
-
-    assert {"torch", "transformers", "langgraph", "langchain_core"} & set(loaded) == set()

@@ -139,9 +139,9 @@ def test_a_hosted_moderator_and_judge_of_mad_hear_words_and_the_run_says_so(
 
     assert answer.code == 0 and provider.asked
     assert load_run(tmp_path / "run").notes == [
-        f"{staff} hears {side} in words: one of them is a hosted model"
+        f"{who} hears {side} in words: one of them is a hosted model"
         for side in ("affirmative", "negative")
-        for staff in ("moderator", "judge")
+        for who in ("moderator", "judge")
     ]
 
 

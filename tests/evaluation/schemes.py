@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Literal
 
 from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.evaluation.runs.record import Run
 from sottovoce.evaluation.runs.running import Observer, Task, hold
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CMD, MAD, ReConcile, Settings
-from sottovoce.nodes.watch import Watch
+from sottovoce.nodes.watch import Intervention, Watch
 from tests.evaluation.support import QUESTION
 
 Replies = Mapping[str, list[str]]
@@ -81,3 +83,17 @@ SENT: tuple[Settings, Replies] = (
     {agent: [says(answer)] * 2 for agent, answer in HALVES.items()},
 )
 ALL = (JUDGED, WEIGHED, ASKED, SENT)
+WATCHED = {"agent_1": [says(21), says(20), says(22)], "agent_2": [says(22)] * 3}
+
+
+class Once:
+    """A watch that intervenes once, at the second thing that an agent says."""
+
+    def __init__(self, what: Literal["again", "reset"]) -> None:
+        self.what, self.looked = what, 0
+
+    def __call__(self, run: object, state: object, messages: Sequence[Message]) -> Intervention | None:
+        self.looked += messages[0].agent == "agent_1"
+        if self.looked != 2 or messages[0].agent != "agent_1":
+            return None
+        return Intervention(self.what, "it wavers")

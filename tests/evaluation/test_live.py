@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from io import StringIO
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from rich.console import Console, Group
@@ -16,7 +17,7 @@ from sottovoce.evaluation.views.live import LiveTranscript
 from sottovoce.nodes.decide import majority
 from sottovoce.nodes.settings import Debate, Settings
 from tests.evaluation import schemes
-from tests.evaluation.schemes import ALL, ASKED, JUDGED, WEIGHED
+from tests.evaluation.schemes import ALL, ASKED, JUDGED, WATCHED, WEIGHED, Once
 from tests.evaluation.screen import left_on_screen
 from tests.evaluation.support import QUESTION, held
 
@@ -126,6 +127,20 @@ def test_what_is_left_of_the_live_view_is_the_transcript(
 
     with LiveTranscript(live, "loading") as view:
         run = schemes.held(*scheme, tmp_path, view.observe)
+    live.print(transcript.ending(live, run))
+    transcript.print_run(after, run)
+
+    assert left_on_screen(shown(live)) == left_on_screen(shown(after))
+
+
+@pytest.mark.parametrize("what", ["again", "reset"])
+def test_what_a_watch_withdrew_is_left_as_the_transcript_has_it(
+    what: Literal["again", "reset"], tmp_path: Path
+) -> None:
+    live, after = screen(height=500), screen(height=500)
+
+    with LiveTranscript(live, "loading") as view:
+        run = schemes.held(Debate(rounds=2), WATCHED, tmp_path, view.observe, watch=Once(what))
     live.print(transcript.ending(live, run))
     transcript.print_run(after, run)
 

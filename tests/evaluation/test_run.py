@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 import pytest
 
@@ -16,9 +14,8 @@ from sottovoce.evaluation.runs.events import Decided, Event, Opened, Speaking
 from sottovoce.evaluation.runs.record import Count, Level, Reset, Run, load_run
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.settings import CMD, Debate
-from sottovoce.nodes.watch import Intervention
 from tests.evaluation import schemes
-from tests.evaluation.schemes import ASKED, JUDGED, SENT, says
+from tests.evaluation.schemes import ASKED, JUDGED, SENT, WATCHED, Once, says
 from tests.evaluation.screen import printed
 from tests.evaluation.support import QUESTION, held, task
 
@@ -116,22 +113,6 @@ def test_streaming_texts_tell_the_attempt(tmp_path: Path) -> None:
     schemes.held(*ASKED, tmp_path, observe)
 
     assert attempts == [(0, "Both."), (1, "The answer is 22.")]
-
-
-class Once:
-    """A watch that intervenes once, at the second thing that an agent says."""
-
-    def __init__(self, what: Literal["again", "reset"]) -> None:
-        self.what, self.looked = what, 0
-
-    def __call__(self, run: object, state: object, messages: Sequence[Message]) -> Intervention | None:
-        self.looked += messages[0].agent == "agent_1"
-        if self.looked != 2 or messages[0].agent != "agent_1":
-            return None
-        return Intervention(self.what, "it wavers")
-
-
-WATCHED = {"agent_1": [says(21), says(20), says(22)], "agent_2": [says(22)] * 3}
 
 
 def test_what_was_said_again_is_published_and_what_was_held_back_is_withdrawn(tmp_path: Path) -> None:
