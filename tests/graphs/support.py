@@ -103,8 +103,10 @@ def board(state: State) -> list[Message]:
 
 @cache
 def lonely_loaded() -> LoadedModel:
-    """A model that runs each request alone, so that a run repeats bit for bit: cipher on random weights is chaotic."""
-    return assemble("lonely", tiny_model(max_position_embeddings=4096), tiny_tokenizer(), max_batch=1)
+    """A model that reads each request alone and anew, so that a run repeats bit for bit: cipher on random weights is
+    chaotic."""
+    model = tiny_model(max_position_embeddings=4096)
+    return assemble("lonely", model, tiny_tokenizer(), max_batch=1, reuse=False)
 
 
 def lonely(protocol: str, store: PayloadStore, **more: Any) -> HookedChatModel:

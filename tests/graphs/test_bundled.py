@@ -10,6 +10,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from tests.graphs.support import board, built, held
+from tests.tables import pairs, some
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
 EASY: dict[str, Any] = {"question": "What is 14 + 5 * 3 - 7?", "target": "22"}
@@ -20,14 +21,16 @@ def bundled(protocol: str, store: PayloadStore) -> HookedChatModel:
     return HookedChatModel(model="bundled", protocol=protocol, store=store, max_tokens=160)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize(("name", "rule"), [("mad", "moderator"), ("reconcile", "weighted"), ("cmd", "vote")])
-def test_agents_of_one_loaded_agree(name: str, rule: str, protocol: str, store: PayloadStore) -> None:
+RULES = {"mad": "moderator", "reconcile": "weighted", "cmd": "vote"}
+
+
+@pytest.mark.parametrize(("name", "protocol"), pairs([*RULES], [*reversed(PROTOCOLS)]))
+def test_agents_of_one_loaded_agree(name: str, protocol: str, store: PayloadStore) -> None:
     decision = held(built(name, bundled(protocol, store)), **EASY)["decision"]
-    assert (decision["answer"], decision["rule"], decision["score"]) == ("22", rule, 1.0)
+    assert (decision["answer"], decision["rule"], decision["score"]) == ("22", RULES[name], 1.0)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", some(PROTOCOLS, "sde"))
 def test_a_moderator_leaves_open_what_the_sides_disagree_on_and_a_judge_decides(
     protocol: str, store: PayloadStore
 ) -> None:
@@ -38,7 +41,7 @@ def test_a_moderator_leaves_open_what_the_sides_disagree_on_and_a_judge_decides(
     assert {message.attempt for message in board(state)} == {0}  # everything could be read at once
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", some(PROTOCOLS, "cipher"))
 def test_a_secretary_decides_a_tie(protocol: str, store: PayloadStore) -> None:
     local, opponent = bundled(protocol, store), ScriptedChatModel([WRONG] * 3)
     models = {"agent_1": opponent, "agent_2": local, "secretary": local}
@@ -46,20 +49,20 @@ def test_a_secretary_decides_a_tie(protocol: str, store: PayloadStore) -> None:
     assert (decision["answer"], decision["by"], decision["tied"]) == ("22", "secretary", ["50", "22"])
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", some(PROTOCOLS, "hidden"))
 def test_confidences_are_stated_and_weighed(protocol: str, store: PayloadStore) -> None:
     decision = held(built("reconcile", bundled(protocol, store), agents=2), **EASY)["decision"]
     assert all(0.5 < vote["confidence"] <= 1 and vote["weight"] >= 0.1 for vote in decision["votes"])
 
 
-@pytest.mark.parametrize(
-    ("question", "answer"),
-    [
-        ({"question": "Is 14 + 5 * 3 - 7 equal to 22?", "kind": "yes_no"}, "yes"),
-        ({"question": "Is 14 + 5 * 3 - 7 equal to 23?", "kind": "yes_no"}, "no"),
-        ({"question": "What is 14 + 5 * 3 - 7?", "kind": "option", "choices": ["21", "22", "29"]}, "B"),
-    ],
-)
-def test_other_forms_of_answers(question: dict[str, Any], answer: str, store: PayloadStore) -> None:
-    for name in ("mad", "cmd", "single"):
-        assert held(built(name, bundled("nl", store)), **question)["decision"]["answer"] == answer
+OTHERS: list[tuple[dict[str, Any], str]] = [
+    ({"question": "Is 14 + 5 * 3 - 7 equal to 22?", "kind": "yes_no"}, "yes"),
+    ({"question": "Is 14 + 5 * 3 - 7 equal to 23?", "kind": "yes_no"}, "no"),
+    ({"question": "What is 14 + 5 * 3 - 7?", "kind": "option", "choices": ["21", "22", "29"]}, "B"),
+]
+
+
+@pytest.mark.parametrize(("other", "name"), pairs(OTHERS, ["mad", "single", "cmd"], 3))
+def test_other_forms_of_answers(other: tuple[dict[str, Any], str], name: str, store: PayloadStore) -> None:
+    question, answer = other
+    assert held(built(name, bundled("nl", store)), **question)["decision"]["answer"] == answer

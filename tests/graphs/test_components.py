@@ -11,6 +11,7 @@ from sottovoce.errors import UsageError
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.nodes.settings import COMPONENTS
 from tests.graphs.support import QUESTION, built, held
+from tests.tables import pairs
 
 TASK: dict[str, Any] = {
     "description": "Sums of small numbers.",
@@ -49,8 +50,7 @@ def test_every_component_of_the_task_is_in_every_first_prompt(name: str) -> None
         assert prompt.index(SHOWN["question_description"]) < prompt.index("An example") < prompt.index("14 + 3 * 5 - 7")
 
 
-@pytest.mark.parametrize("component", COMPONENTS)
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "component"), pairs(NAMES, COMPONENTS, 2))
 def test_each_is_switched_off_by_itself(name: str, component: str) -> None:
     for prompt in first_prompts(name, TASK, **{component: False}).values():
         assert {each for each in COMPONENTS if SHOWN[each] in prompt} == set(COMPONENTS) - {component}

@@ -11,6 +11,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.models import load
 from tests.graphs.support import State, board, debating, held
+from tests.tables import some
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
 EXACT: Any = {"exact": True, "device": ["cpu"], "rounds": 2, "max_tokens": 40}  # Any: settings, by name
@@ -33,7 +34,7 @@ def beside(store: PayloadStore, i: int) -> State:
     return held(graph, question=question, id=f"beside {i}")
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("protocol", some(PROTOCOLS, "cipher"))
 def test_a_debate_is_equal_to_the_bit_alone_and_beside_eight_others(protocol: Any, store: PayloadStore) -> None:
     loaded = load(device="cpu", exact=True)
     fresh = HookedChatModel(preloaded=loaded.behind(loaded.engine.twin(exact=True)), protocol=protocol, max_tokens=40)

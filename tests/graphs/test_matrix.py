@@ -20,6 +20,7 @@ from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import QUESTION, State, board, built, held, lonely
 from tests.support import tiny_model, tiny_tokenizer
+from tests.tables import pairs
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
 SMALL: dict[str, dict[str, Any]] = {
@@ -59,16 +60,14 @@ def test_every_scheme_is_in_the_matrix() -> None:
     assert set(SMALL) == set(NAMES)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize(("name", "protocol"), pairs([*SMALL], PROTOCOLS, 2))
 def test_one_model(name: str, protocol: str, store: PayloadStore) -> None:
     state = held(built(name, lonely(protocol, store), **SMALL[name]), target="22")
     assert state["notes"] == []
     check(state, protocol, name)
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("name", DISCUSSING)
+@pytest.mark.parametrize(("name", "protocol"), pairs(DISCUSSING, PROTOCOLS, 2))
 def test_two_models_of_one_vocabulary(name: str, protocol: str, pair: list[str], store: PayloadStore) -> None:
     speakers = scheme(name).settings(**SMALL[name]).speakers()
     models = [pair[i % 2] for i in range(len(speakers))]
@@ -98,8 +97,7 @@ def turns_of_others(name: str, state: State) -> tuple[Turn, ...]:
     return (mad.moderator_turns if name == "moderator" else mad.candidates_turns)(view, order, rounds)
 
 
-@pytest.mark.parametrize("name", ["moderator", "judge", "cmd"])
-@pytest.mark.parametrize("protocol", ["cipher", "sde"])
+@pytest.mark.parametrize(("name", "protocol"), pairs(["moderator", "judge", "cmd"], ["cipher", "sde"], 2))
 def test_a_latent_discussion_reaches_moderator_judge_and_secretary(
     name: str, protocol: str, store: PayloadStore
 ) -> None:

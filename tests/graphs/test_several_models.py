@@ -18,6 +18,7 @@ from sottovoce.models import LoadedModel, load, unload
 from tests.graphs.support import State, board, debating, held, texts
 from tests.models import quantise
 from tests.support import tiny_model, tiny_tokenizer
+from tests.tables import pairs
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
 NEEDS_ONE_MODEL = {"sde", "hidden"}
@@ -136,8 +137,7 @@ def test_a_model_named_twice_is_loaded_once(alone: LoadedModel, models: dict[str
 # Dtypes, devices, quantisation
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize(("protocol", "dtype"), pairs(PROTOCOLS, ["bfloat16", "float16"], 2))
 def test_a_discussion_runs_in_half_precision(
     protocol: Any, dtype: Any, models: dict[str, str], store: PayloadStore
 ) -> None:
@@ -154,8 +154,7 @@ def test_models_of_other_dtypes_exchange_means(models: dict[str, str], store: Pa
     assert len(texts(state)) == 4
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-@pytest.mark.parametrize("device", ["map", {"": "disk"}], ids=str)
+@pytest.mark.parametrize(("protocol", "device"), pairs(PROTOCOLS, ["map", {"": "disk"}]), ids=str)
 def test_a_discussion_runs_on_a_model_that_accelerate_spreads(
     protocol: Any, device: Any, models: dict[str, str], store: PayloadStore
 ) -> None:

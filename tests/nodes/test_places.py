@@ -202,8 +202,11 @@ TIMES, NAMED = st.integers(0, 10**6), st.text(max_size=3)
 PARTS = st.tuples(st.integers(0, 3), TIMES, TIMES, NAMED, NAMED, TIMES, st.text(min_size=1, max_size=3))
 
 
+RUN = run_of()
+
+
 def seed_of(epoch: int, round: int, turn: int, agent: str, act: str, attempt: int, id: str) -> int:
-    return run_of().seed(state_of(epochs=[[0, 0]] * epoch, round=round, turn=turn, id=id), agent, act, attempt)
+    return RUN.seed(state_of(epochs=[[0, 0]] * epoch, round=round, turn=turn, id=id), agent, act, attempt)
 
 
 @settings(max_examples=100, deadline=None)
