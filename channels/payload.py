@@ -111,8 +111,10 @@ class Payload:
         try:
             size = int.from_bytes(data[:8], "little")
             label = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][METADATA])
-            if label["format"] != FORMAT:
-                raise PayloadError(f"payload has format {label['format']!r}; this version reads format {FORMAT}")
+            if (found := label["format"]) != FORMAT:
+                raise PayloadError(
+                    f"payload has format {found!r}; this version reads {FORMAT}; hold the discussion again"
+                )
             return cls(Label(**{**label, "layers": tuple(label["layers"])}), safetensors.torch.load(data))
         except (ValueError, KeyError, TypeError, SafetensorError) as error:
             raise PayloadError(f"not a payload file ({len(data)} bytes): {error}; expected safetensors") from error

@@ -41,7 +41,7 @@ def tied(state: State) -> bool:
 
 
 def create_cmd(
-    settings: CMD | None = None, *, models: Models = None, store: Any = None, watch: Watch | None = None
+    settings: CMD | None = None, *, models: Models = None, store: Any = None, watch: Watch | str | None = None
 ) -> Graph:
     """The graph of CMD, uncompiled. `models` by name: the agents' and, where there is one, "secretary"."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph

@@ -33,7 +33,7 @@ def create_debate(
     *,
     models: Models = None,
     store: Any = None,  # Any: a PayloadStore; naming its type would import torch
-    watch: Watch | None = None,
+    watch: Watch | str | None = None,
 ) -> Graph:
     """The graph of a debate, uncompiled.
 

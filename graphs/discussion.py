@@ -54,7 +54,7 @@ def create_discussion(
     *,
     models: Models = None,
     store: Any = None,  # Any: see create_debate
-    watch: Watch | None = None,
+    watch: Watch | str | None = None,
 ) -> Graph:
     """The graph of a discussion, uncompiled. `models` by name: the agents' and, where there is one, "secretary"."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph

@@ -15,7 +15,7 @@ from sottovoce.nodes.opening import Begin, next_round, nothing, opening
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import RESTORED, Discussion, Outcome
-from sottovoce.nodes.watch import Watch, go_back, held_back, next_of, watching
+from sottovoce.nodes.watch import MONITORS, Watch, go_back, held_back, next_of, watching
 
 Graph = StateGraph[Any, Any, Any, Any]  # Any: the types of every scheme
 Router = Callable[[Any], str]
@@ -31,7 +31,7 @@ class Frame:
         settings: Settings,
         models: Models = None,
         store: Any = None,  # Any: a PayloadStore; naming its type would import torch
-        watch: Watch | None = None,
+        watch: Watch | str | None = None,
         *,
         rule: Rule = by_majority,
         begin: Begin = nothing,
@@ -46,12 +46,12 @@ class Frame:
             settings: The defaults of its runs, and what its nodes are made for.
             models: Chat models that play the agents, one for all or by name; None makes those of the settings.
             store: Where payloads go; None is the default folder.
-            watch: Looks at every act before it is published.
+            watch: Looks at every act before it is published; also by name, as it is registered in `MONITORS`.
             rule: How it is decided.
             begin: The first values of the scheme's own keys.
             state: `Discussion`, or what the scheme derives from it; likewise `question` and `outcome`.
         """
-        self.watch = watch
+        self.watch = MONITORS[watch] if isinstance(watch, str) else watch
         self.contexts: Contexts[Any] = Contexts(
             scheme.settings, settings, models, store, scheme.answers, restored(state)
         )

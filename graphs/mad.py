@@ -29,7 +29,7 @@ def after_verdict(state: Any) -> Literal["decide", "next_round", "list_candidate
 
 
 def create_mad(
-    settings: MAD | None = None, *, models: Models = None, store: Any = None, watch: Watch | None = None
+    settings: MAD | None = None, *, models: Models = None, store: Any = None, watch: Watch | str | None = None
 ) -> Graph:
     """The graph of MAD, uncompiled. `models` by name: the debaters', "moderator", "judge"; else see `create_debate`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph

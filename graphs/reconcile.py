@@ -26,7 +26,7 @@ def after_vote(state: State) -> Literal["next_round", "decide"]:
 
 
 def create_reconcile(
-    settings: ReConcile | None = None, *, models: Models = None, store: Any = None, watch: Watch | None = None
+    settings: ReConcile | None = None, *, models: Models = None, store: Any = None, watch: Watch | str | None = None
 ) -> Graph:
     """The graph of ReConcile, uncompiled. Models by agent name may be local and hosted; else see `create_debate`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph

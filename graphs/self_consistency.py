@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def create_self_consistency(
-    settings: SelfConsistency | None = None, *, models: Models = None, store: Any = None, watch: Watch | None = None
+    settings: SelfConsistency | None = None,
+    *,
+    models: Models = None,
+    store: Any = None,
+    watch: Watch | str | None = None,
 ) -> Graph:
     """The graph of k samples, uncompiled. Arguments: see `create_debate`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph

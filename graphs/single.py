@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def create_single(
-    settings: Single | None = None, *, models: Models = None, store: Any = None, watch: Watch | None = None
+    settings: Single | None = None, *, models: Models = None, store: Any = None, watch: Watch | str | None = None
 ) -> Graph:
     """The graph of the single agent, uncompiled. Arguments: see `create_debate`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph

@@ -18,7 +18,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from langgraph.runtime import get_runtime
 
 from sottovoce.agents.ask import is_hooked
-from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError
@@ -84,7 +84,8 @@ class RunContext(Generic[AnySettings]):
 
     def final_rule(self) -> str:
         """The protocol's own way to decide, where anybody hears by one."""
-        hears = any(map(is_hooked, self.models.values()))
+        latent = self.settings.protocol != WORDS  # words are decided by the majority, and need no torch for it
+        hears = latent and any(map(is_hooked, self.models.values()))
         return str(PROTOCOLS[self.settings.protocol].final_rule) if hears else "majority"
 
 

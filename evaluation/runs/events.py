@@ -7,7 +7,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
 
-from langchain_core.messages import AIMessageChunk, BaseMessage
+from langchain_core.messages import AIMessageChunk
 from langgraph.graph.state import CompiledStateGraph
 
 from sottovoce.channels.message import Message, Place
@@ -38,32 +38,16 @@ class Speaking:
 
 
 @dataclass(frozen=True)
-class Spoke:
-    """A message is finished, and on the board."""
-
-    message: Message
-
-
-@dataclass(frozen=True)
-class Withdrawn(Spoke):
-    """A message is on the board for the record alone: a watch held it back, and its last note says why."""
-
-
-@dataclass(frozen=True)
 class Decided:
     """The discussion ended."""
 
     decision: Decision
 
 
-Event = Opened | Speaking | Spoke | Count | Level | Reset | Decided
-"""Votes that were counted, groups that were made and resets are events as they are recorded."""
+Event = Opened | Speaking | Message | Count | Level | Reset | Decided
+"""What is on the board, votes that were counted, groups that were made and resets are events as they are recorded.
 
-
-class _Now:
-    """Epoch and round, as far as the stream has come, and why the last message was withdrawn."""
-
-    epoch, round, why = 0, -1, ""
+A message that a watch held back comes too, for the record alone: its last note begins with WITHDRAWN."""
 
 
 async def events(graph: Graph, question: Question, agents: Sequence[str] = ()) -> AsyncGenerator[Event, None]:
@@ -76,41 +60,39 @@ async def events(graph: Graph, question: Question, agents: Sequence[str] = ()) -
         async for mode, data in parts:
             if mode == "messages" and "agent" in data[1]:
                 chunk, about = data
-                texts[chunk.id] = _so_far(texts.get(chunk.id, ""), chunk)
-                yield _speaking(about, texts[chunk.id], agents)
+                # A chunk adds to what came before; a whole message is all of it.
+                before = texts.get(chunk.id, "") if isinstance(chunk, AIMessageChunk) else ""
+                texts[chunk.id] = before + chunk.text
+                place = Place(**{name: about[name] for name in Place._fields})
+                order = agents.index(place.agent) if place.agent in agents else len(agents)
+                yield Speaking(Message(**place._asdict(), text=texts[chunk.id], order=order))
             elif mode == "updates":
                 for update in data.values():
-                    for event in _events(update or {}, now):
+                    for event in now.take(update or {}):
                         yield event
 
 
-def _so_far(before: str, chunk: BaseMessage) -> str:
-    """A chunk adds to what came before; a whole message is all of it."""
-    return (before if isinstance(chunk, AIMessageChunk) else "") + str(chunk.text)
+class _Now:
+    """Epoch and round, as far as the stream has come, and why the last message was withdrawn."""
 
+    epoch, round, why = 0, -1, ""
 
-def _speaking(about: dict[str, Any], text: str, agents: Sequence[str]) -> Speaking:  # Any: a call's metadata
-    place = {name: about[name] for name in Place._fields}
-    order = agents.index(place["agent"]) if place["agent"] in agents else len(agents)
-    return Speaking(Message(**place, text=text, order=order))
-
-
-def _events(update: Update, now: _Now) -> Iterator[Event]:
-    """The events of one node's update; of a watched act nothing before it is published."""
-    now.round = update.get("round", now.round)
-    if "groups" in update and not update.get("epochs"):
-        yield Level(level=update["level"], epoch=now.epoch, round=now.round + 1, groups=update["groups"])
-    if "settings" in update:
-        yield Opened(update["settings"], list(update["notes"]))
-    elif update.get("epochs"):
-        now.epoch = len(update["epochs"])
-        yield Reset(cut=update["epochs"][-1], why=now.why)
-    elif "votes" in update:
-        yield Count(epoch=now.epoch, round=now.round, votes=update["votes"])
-    held_back = any(entry and "next" in entry for entry in update.get("pending", {}).values())
-    for message in map(Message.from_dict, update.get("board", [])):
-        if held_back:
-            now.why = message.notes[-1].removeprefix(WITHDRAWN)
-        yield Withdrawn(message) if held_back else Spoke(message)
-    if "decision" in update:
-        yield Decided(update["decision"])
+    def take(self, update: Update) -> Iterator[Event]:
+        """The events of one node's update; of a watched act nothing before it is published."""
+        self.round = update.get("round", self.round)
+        if update.get("epochs"):
+            self.epoch = len(update["epochs"])
+            yield Reset(cut=update["epochs"][-1], why=self.why)
+            return
+        if "groups" in update:
+            yield Level(level=update["level"], epoch=self.epoch, round=self.round + 1, groups=update["groups"])
+        if "settings" in update:
+            yield Opened(update["settings"], list(update["notes"]))
+        elif "votes" in update:
+            yield Count(epoch=self.epoch, round=self.round, votes=update["votes"])
+        for message in map(Message.from_dict, update.get("board", [])):
+            if message.notes and message.notes[-1].startswith(WITHDRAWN):
+                self.why = message.notes[-1].removeprefix(WITHDRAWN)
+            yield message
+        if "decision" in update:
+            yield Decided(update["decision"])

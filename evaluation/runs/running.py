@@ -18,7 +18,7 @@ from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, RecordError, SottovoceError, UsageError
-from sottovoce.evaluation.runs.events import Decided, Event, Opened, Spoke, events
+from sottovoce.evaluation.runs.events import Decided, Event, Opened, events
 from sottovoce.evaluation.runs.files import PAYLOADS
 from sottovoce.evaluation.runs.record import Count, Level, ModelOf, Reset, Run, ordered, save
 from sottovoce.graphs import scheme
@@ -97,9 +97,9 @@ def _take(run: Run, event: Event) -> bool:
     match event:
         case Opened():
             run.settings, run.notes = event.settings, event.notes
-        case Spoke():
-            run.messages = ordered([*run.messages, event.message])
-            _account(run, event.message)
+        case Message():
+            run.messages = ordered([*run.messages, event])
+            _account(run, event)
         case Count():
             run.counts = [*run.counts, event]
         case Level():
@@ -122,6 +122,5 @@ def _account(run: Run, message: Message) -> None:
     if message.payload is not None and message.agent not in run.models:
         with suppress(PayloadError):
             label = message.payload.load().label
-            run.models[message.agent] = ModelOf(model=label.model, weights=label.weights, vocabulary=label.vocabulary)
-            agents = dict.fromkeys(each.agent for each in run.messages)  # the board's order, not that of time
-            run.models = {agent: run.models[agent] for agent in agents if agent in run.models}
+            made = ModelOf(model=label.model, weights=label.weights, vocabulary=label.vocabulary)
+            run.models = dict(sorted({**run.models, message.agent: made}.items()))  # whoever was the first to speak

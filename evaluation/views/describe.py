@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from sottovoce.channels.message import Message, latest
 from sottovoce.errors import PayloadError
-from sottovoce.evaluation.runs.record import Run
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.models.engine.memory import amount
 
@@ -73,18 +72,6 @@ def footer(message: Message) -> str:
 def last_attempts(messages: Sequence[Message]) -> list[Message]:
     """Of each act the latest attempt, in the board's order, with the notes of the attempt before it."""
     return [_with_notes_before(message, messages) for message in latest(messages)]
-
-
-def cost(run: Run) -> str:
-    """What the run took."""
-    took = run.cost
-    read, written = counted(took.tokens_in, "token"), counted(took.tokens_out, "token")
-    return f"{counted(took.calls, 'call')}, {read} read, {written} written, {run.seconds:.1f} s"
-
-
-def undecided(run: Run) -> str:
-    """How a run ended without a decision."""
-    return f"none: the run is {run.status}" + (f" ({one_line(run.error)})" if run.error else "")
 
 
 def _with_notes_before(message: Message, messages: Sequence[Message]) -> Message:

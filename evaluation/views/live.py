@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
-
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
@@ -11,10 +9,10 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from sottovoce.channels.message import Message, Place
-from sottovoce.evaluation.runs.events import Event, Opened, Speaking, Spoke
+from sottovoce.evaluation.runs.events import Event, Opened, Speaking
 from sottovoce.evaluation.runs.record import Run, ordered
 from sottovoce.evaluation.views import describe, transcript
-from sottovoce.evaluation.views.parts import Part, of_run
+from sottovoce.evaluation.views.parts import Part, of_run, opening
 from sottovoce.evaluation.views.printable import harmless
 
 PER_SECOND = 8  # redraws
@@ -37,9 +35,7 @@ class LiveTranscript:
         self._live.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self._speaking = {}
         self._print(all_of_it=True)
         self._live.stop()
@@ -49,13 +45,13 @@ class LiveTranscript:
         self._run = run
         match event:
             case Opened():
-                self._console.print(transcript.opening(run))
+                self._console.print(transcript.part(self._console, opening(run)))
             case Speaking(message):
                 begins = message.place[:-1] not in self._speaking
                 self._speaking = {**self._speaking, message.place[:-1]: message}
                 if not begins:
                     return
-            case Spoke(message):
+            case Message() as message:
                 self._speaking = {at: each for at, each in self._speaking.items() if at != message.place[:-1]}
         self._print(all_of_it=run.decision is not None)
 

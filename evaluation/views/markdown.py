@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterator
 
 from sottovoce.channels.message import Message
 from sottovoce.evaluation.runs.record import Run
-from sottovoce.evaluation.views import describe, opening, parts, votes
-from sottovoce.evaluation.views.parts import Part
+from sottovoce.evaluation.views import describe, parts
+from sottovoce.evaluation.views.parts import Line, Part
 from sottovoce.evaluation.views.printable import harmless, one_line
 
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # what Markdown would take for its own
@@ -16,8 +16,8 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # what Markdown would take for 
 
 def markdown(run: Run) -> str:
     """The whole transcript."""
-    shown = [block for part in parts.of_run(run) for block in _part(part)]
-    return "\n\n".join([f"# {escaped(opening.setting(run))}", *_opening(run), *shown, *_ending(run)]) + "\n"
+    shown = (parts.opening(run), *parts.of_run(run), parts.ending(run))
+    return "".join(block for part in shown for block in _blocks(part)).lstrip() + "\n"
 
 
 def fenced(text: str) -> str:
@@ -32,36 +32,29 @@ def escaped(text: str) -> str:
     return SPECIAL.sub(r"\\\1", one_line(text))
 
 
-def _opening(run: Run) -> list[str]:
-    manner = [escaped(line)] if (line := opening.manner(run)) else []
-    origin = [f"*{escaped(run.origin)}*"] if run.origin else []
-    facts = [*opening.facts(run), *(f"note: {note}" for note in run.notes)]
-    return [*manner, fenced(run.question["question"]), *origin, *_listed(facts)]
-
-
-def _part(part: Part) -> list[str]:
-    return [f"## {part.heading}", *(_message(message) for message in part.messages), *_listed(part.lines)]
+def _blocks(part: Part) -> Iterator[str]:
+    """Each with the line break, or the empty line, before it."""
+    if part.heading:
+        yield f"\n\n## {part.heading}"
+    for message in part.messages:
+        yield f"\n\n{_message(message)}"
+    listed = False
+    for line in part.lines:
+        block = line.style in ("title", "question")
+        yield ("\n" if listed and not block else "\n\n") + _line(line)
+        listed = not block
 
 
 def _message(message: Message) -> str:
     return f"### {escaped(describe.speaker(message))}\n\n{fenced(message.whole)}\n\n{escaped(describe.footer(message))}"
 
 
-def _ending(run: Run) -> list[str]:
-    decision, verdict = run.decision, votes.verdict(run)
-    if decision is None:
-        return ["## Decision", escaped(describe.undecided(run))]
-    return [
-        "## Decision",
-        f"**{escaped(votes.answer(decision))}** {escaped(votes.why(decision))}",
-        *_listed(votes.support(run, decision)),
-        *([escaped(verdict)] if verdict else []),
-        escaped(describe.cost(run)),
-    ]
-
-
-def _listed(lines: Iterable[str]) -> list[str]:
-    """A list; lines that are set in stand below the one before."""
-    items = [(line[: len(line) - len(line.lstrip())], line.lstrip()) for line in lines]
-    text = "\n".join(f"{margin}- {escaped(line)}" for margin, line in items)
-    return [text] if text else []
+def _line(line: Line) -> str:
+    """An item of a list; one that is set in stands below the one before."""
+    if line.style == "question":
+        return fenced(line.text)
+    if line.style == "title":
+        return f"# {escaped(line.text)}"
+    text = line.text.lstrip()
+    margin, answer = " " * (len(line.text) - len(text)), f"**{escaped(line.answer)}** " if line.answer else ""
+    return f"{margin}- {answer}{escaped(text)}"

@@ -9,18 +9,12 @@ from __future__ import annotations
 import sys
 from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pydantic import BaseModel, ConfigDict, Field
 
 from sottovoce.evaluation.runs.files import check_free, check_writable, write
 from sottovoce.evaluation.runs.question import QuestionOptions, question_of
 from sottovoce.nodes.settings import Settings
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from sottovoce.evaluation.runs.record import Run
 
 
 class Output(BaseModel):
@@ -46,11 +40,15 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, output: Outp
         check_free(output.save)
     if output.markdown is not None:
         check_writable(output.markdown, "--markdown")
-    console = _console()
+    from rich.console import Console
+
+    # Texts of models are data: nothing in them is markup, an emoji's name or worth a colour.
+    console = Console(markup=False, emoji=False, highlight=False)
     live = console.is_terminal and not output.as_json and not output.quiet
     with console.status("loading") if live else nullcontext():
         # Late: torch takes seconds, and what is wrong with the request is told before.
         from sottovoce.evaluation.runs.running import Task, hold, payloads
+        from sottovoce.evaluation.views import parts, transcript
         from sottovoce.evaluation.views.live import LiveTranscript
         from sottovoce.evaluation.views.markdown import markdown
     view = LiveTranscript(console, f"loading {', '.join(dict.fromkeys(settings.model))}") if live else None
@@ -58,26 +56,13 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, output: Outp
         with view or nullcontext():
             task = Task(scheme, settings, question, origin)
             run = hold(task, store, folder=output.save, observe=view.observe if view else None)
-        _print(console, run, output, live=live)
+        if output.as_json:
+            sys.stdout.write(run.to_json())
+        elif output.quiet:
+            console.print(*transcript.lines(parts.ending(run))[:-1], sep="\n")  # without what it cost
+        elif live:
+            console.print(transcript.ending(console, run))
+        else:
+            transcript.print_run(console, run)
         if output.markdown is not None:
             write(output.markdown, markdown(run))
-
-
-def _print(console: Console, run: Run, output: Output, *, live: bool) -> None:
-    from sottovoce.evaluation.views import transcript
-
-    if output.as_json:
-        sys.stdout.write(run.to_json())
-    elif output.quiet:
-        console.print(transcript.decision(run))
-    elif live:
-        console.print(transcript.ending(console, run))
-    else:
-        transcript.print_run(console, run)
-
-
-def _console() -> Console:
-    from rich.console import Console
-
-    # Texts of models are data: nothing in them is markup, an emoji's name or worth a colour.
-    return Console(markup=False, emoji=False, highlight=False)

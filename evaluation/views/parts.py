@@ -1,20 +1,33 @@
-"""A transcript in parts, in the order in which they come: levels, rounds with their votes, resets."""
+"""A transcript in parts, in the order in which they come: what is asked, levels, rounds, resets, the decision."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from typing import Literal, NamedTuple
 
 from sottovoce.channels.message import Message
 from sottovoce.evaluation.runs.record import Level, Reset, Run
 from sottovoce.evaluation.views import votes
 from sottovoce.evaluation.views.describe import last_attempts
-from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.graphs import scheme
+from sottovoce.nodes.question import passage_of, shown
+from sottovoce.prompts.kinds import lettered
 
+SHORT = 80  # characters of a text that agents read in full
 When = tuple[int, float]
 """Epoch and round; a reset comes after all rounds."""
+
+
+class Line(NamedTuple):
+    """One line beside messages; the question alone may have several."""
+
+    text: str
+    style: Literal["", "title", "question", "aside", "note", "right", "wrong"] = ""
+    answer: str = ""
+    """Stands before the text, and out."""
 
 
 @dataclass(frozen=True)
@@ -23,9 +36,34 @@ class Part:
 
     heading: str
     messages: tuple[Message, ...] = ()
-    lines: tuple[str, ...] = ()
+    lines: tuple[Line, ...] = ()
     opens: bool = True
     """Whether all that stands before it is over when it begins."""
+
+
+def opening(run: Run) -> Part:
+    """What is discussed, by whom, and what is to be known before."""
+    settings, record = run.settings, scheme(run.scheme)
+    models = ", ".join(dict.fromkeys(settings["model"]))
+    title = f"{record.command} · {settings['protocol']} · {models} · seed {settings['seed']}"
+    held = [record.manner(run.chosen())] if record.manner else []
+    known = [*([f"({run.origin})"] if run.origin else []), *facts(run)]
+    asked = Line(run.question["question"], "question")
+    notes = [Line(f"note: {one_line(note)}", "note") for note in run.notes]
+    return Part("", lines=(Line(one_line(title), "title"), *_asides(held), asked, *_asides(known), *notes))
+
+
+def ending(run: Run) -> Part:
+    """The decision, why, each agent's vote and what it took; or how the run ended without one."""
+    made, cost, verdict = run.decision, run.cost, votes.verdict(run)
+    if made is None:
+        why = f" ({one_line(run.error)})" if run.error else ""
+        return Part("Decision", lines=(Line(f"none: the run is {run.status}{why}"),))
+    decided = Line(f"by {made['rule']}: {one_line(made['why'])}", answer=votes.answer(made["answer"]))
+    judged = [Line(verdict, "right" if made["score"] == 1 else "wrong")] if verdict else []
+    tokens = f"{counted(cost.tokens_in, 'token')} read, {counted(cost.tokens_out, 'token')} written"
+    took = f"{counted(cost.calls, 'call')}, {tokens}, {run.seconds:.1f} s"
+    return Part("Decision", lines=(decided, *_asides(votes.support(run, made)), *judged, Line(took, "aside")))
 
 
 def of_run(run: Run) -> Iterator[Part]:
@@ -54,7 +92,7 @@ def _round(run: Run, messages: Sequence[Message], counted: Sequence[str]) -> Ite
         rows.setdefault(record.heading(message.act, message.round) + withdrawn, []).append(message)
     for number, (heading, row) in enumerate(rows.items()):
         lines = counted if any(message.act in record.answers for message in row) else ()
-        yield Part(heading, tuple(row), tuple(lines), opens=not number or row[0].order >= discussing)
+        yield Part(heading, tuple(row), tuple(map(Line, lines)), opens=not number or row[0].order >= discussing)
 
 
 def _level(level: Level, levels: Sequence[Level]) -> Part:
@@ -63,8 +101,39 @@ def _level(level: Level, levels: Sequence[Level]) -> Part:
     sent = {name: f"{name} represents {', '.join(group)}" for group in before for name in group}
     groups = enumerate(level.groups, 1)
     lines = [f"group {at}: {'; '.join(sent.get(name, name) for name in group)}" for at, group in groups]
-    return Part(f"Level {level.level + 1}", lines=tuple(map(one_line, lines)))
+    return Part(f"Level {level.level + 1}", lines=tuple(map(Line, map(one_line, lines))))
 
 
 def _reset(reset: Reset) -> Part:
-    return Part(f"Taken back to round {reset.cut[0] + 1}", lines=(one_line(reset.why),) if reset.why else ())
+    return Part(f"Taken back to round {reset.cut[0] + 1}", lines=(Line(one_line(reset.why)),) if reset.why else ())
+
+
+def facts(run: Run) -> Iterator[str]:
+    """What agents read besides the question, as far as the prompt components let them, and their groups."""
+    question, settings = run.question, run.settings
+    if question.get("choices"):
+        yield f"choices: {', '.join(lettered(question['choices']))}"
+    if question.get("description") and settings["question_description"]:
+        yield f"task: {_short(question['description'])}"
+    if question.get("answer_description") and settings["answer_description"]:
+        yield f"form of the answer: {_short(question['answer_description'])}"
+    if question.get("demonstrations") and settings["demonstrations"]:
+        yield f"demonstrations: {counted(len(question['demonstrations']), 'worked example')}"
+    yield from (f"question for {agent}: {text}" for agent, text in question.get("wordings", {}).items())
+    yield from (f"starting view of {agent}: {text}" for agent, text in question.get("starting_views", {}).items())
+    documents = question.get("documents") or []
+    owned = documents.items() if isinstance(documents, dict) else [("all", [document]) for document in documents]
+    for agent, known in owned:
+        if known:
+            yield f"document for {agent}: {' '.join(shown(passage_of(document)) for document in known)}"
+    if run.levels and len(run.levels[0].groups) > 1:
+        yield from (f"group {number}: {', '.join(group)}" for number, group in enumerate(run.levels[0].groups, 1))
+
+
+def _short(text: str) -> str:
+    line = one_line(text.strip())
+    return line if len(line) <= SHORT else line[:SHORT] + " …"
+
+
+def _asides(lines: Iterable[str]) -> list[Line]:
+    return [Line(one_line(line), "aside") for line in lines]

@@ -18,10 +18,9 @@ from rich.text import Text
 
 from sottovoce.channels.message import Message
 from sottovoce.evaluation.runs.record import Run
-from sottovoce.evaluation.views import describe, parts, votes
-from sottovoce.evaluation.views.opening import facts, manner, setting
+from sottovoce.evaluation.views import describe, parts
 from sottovoce.evaluation.views.parts import Part
-from sottovoce.evaluation.views.printable import harmless, one_line
+from sottovoce.evaluation.views.printable import harmless
 
 NARROWEST = 36  # columns of a panel
 SHADES = (
@@ -31,36 +30,43 @@ SHADES = (
     ("very unsure", float("inf"), "black on #f4893b"),
 )
 """Uncertainty in words, up to how many nats, and how it is shaded."""
+STYLES = {
+    "": "",
+    "title": "dim",
+    "question": "bold",
+    "aside": "dim",
+    "note": "yellow",
+    "right": "green",
+    "wrong": "red",
+}
 
 
 def print_run(console: Console, run: Run) -> None:
     """The whole transcript of a run that has ended."""
-    console.print(opening(run))
-    for each in parts.of_run(run):
+    for each in (parts.opening(run), *parts.of_run(run)):
         console.print(part(console, each))
     console.print(ending(console, run))
 
 
-def opening(run: Run) -> RenderableType:
-    """What is discussed, by whom, and what is to be known before."""
-    held = [line for line in (setting(run), manner(run)) if line]
-    known = [*([f"({run.origin})"] if run.origin else []), *facts(run)]
-    notes = [Text(f"note: {one_line(note)}", style="yellow") for note in run.notes]
-    question = Text(harmless(run.question["question"]), style="bold")
-    return Group(*_dim(held), question, *_dim(known), *notes)
-
-
 def part(console: Console, shown: Part, panels: Sequence[Panel] | None = None) -> RenderableType:
     """Messages side by side under their heading, and the lines after them; `panels` where not all are finished."""
-    lines: list[RenderableType] = [headline(shown.heading)]
-    if shown.messages:
-        lines.append(side_by_side(console, panels or [panel(each) for each in shown.messages]))
-    return Group(*lines, *map(Text, shown.lines))
+    head = [Rule(shown.heading, align="left", style="dim")] if shown.heading else []
+    row = [side_by_side(console, panels or list(map(panel, shown.messages)))] if shown.messages else []
+    return Group(*head, *row, *lines(shown))
 
 
-def headline(heading: str) -> Rule:
-    """A line that begins a part."""
-    return Rule(heading, align="left", style="dim")
+def lines(shown: Part) -> list[Text]:
+    """The lines of a part."""
+    answers = [Text(f"{line.answer}  " if line.answer else "", "bold") for line in shown.lines]
+    texts = [Text(harmless(line.text), STYLES.get(line.style, "")) for line in shown.lines]
+    return [answer + text for answer, text in zip(answers, texts, strict=True)]
+
+
+def ending(console: Console, run: Run) -> RenderableType:
+    """The decision and what it took, with a legend where tokens were shaded."""
+    coloured = console.color_system is not None and not console.no_color
+    shaded = coloured and any(message.payload for message in run.messages)
+    return Group(part(console, parts.ending(run)), *([legend()] if shaded else []))
 
 
 def side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:
@@ -88,7 +94,7 @@ def panel(message: Message) -> Panel:
 
 def titled(title: str, text: Text, footer: str = "") -> Panel:
     """A text under a speaker's name."""
-    body = Group(text, *_dim([footer])) if footer else text
+    body = Group(text, Text(footer, style="dim")) if footer else text
     return Panel(body, title=Text(title), title_align="left", box=box.ROUNDED, border_style="dim")
 
 
@@ -110,26 +116,3 @@ def legend() -> Text:
     limits = ["", *(f" {limit:g}+" for _, limit, _ in SHADES[:-1])]
     words = [Text(word + limit, style=style or "dim") for (word, _, style), limit in zip(SHADES, limits, strict=True)]
     return Text.assemble(("shaded by entropy (nats): ", "dim"), Text(", ").join(words))
-
-
-def ending(console: Console, run: Run) -> RenderableType:
-    """The decision and what it took, with a legend where tokens were shaded."""
-    lines: list[RenderableType] = [headline("Decision"), decision(run), *_dim([describe.cost(run)])]
-    if console.color_system is not None and not console.no_color and any(message.payload for message in run.messages):
-        lines.append(legend())
-    return Group(*lines)
-
-
-def decision(run: Run) -> RenderableType:
-    """The decision, why, and each agent's vote; or how the run ended without one."""
-    made, verdict = run.decision, votes.verdict(run)
-    if made is None:
-        return Text(describe.undecided(run))
-    lines = [Text.assemble((votes.answer(made), "bold"), f"  {votes.why(made)}"), *_dim(votes.support(run, made))]
-    if verdict:
-        lines.append(Text(verdict, style="green" if made["score"] == 1 else "red"))
-    return Group(*lines)
-
-
-def _dim(lines: Sequence[str]) -> list[Text]:
-    return [Text(line, style="dim") for line in lines]

@@ -25,14 +25,9 @@ def count(round: int, votes: Sequence[Vote], question: Question) -> list[str]:
     return list(map(one_line, lines))
 
 
-def answer(decision: Decision) -> str:
+def answer(found: str | None) -> str:
     """What was decided."""
-    return "no answer" if decision["answer"] is None else one_line(decision["answer"])
-
-
-def why(decision: Decision) -> str:
-    """The rule that decided, and what it saw."""
-    return f"by {decision['rule']}: {one_line(decision['why'])}"
+    return "no answer" if found is None else one_line(found)
 
 
 def support(run: Run, decision: Decision) -> list[str]:
@@ -43,9 +38,9 @@ def support(run: Run, decision: Decision) -> list[str]:
         lines.append(f"tied: {' and '.join(decision['tied'])}; decided by {decider}")
     for rule, other in decision.get("beside", {}).items():
         if other != decision["answer"]:
-            lines.append(f"by {rule} it would be {'no answer' if other is None else other}")
+            lines.append(f"by {rule} it would be {answer(other)}")
     lines += [f"{cast['agent']}: {vote(run, cast)}" for cast in decision["votes"]]
-    return list(map(one_line, lines))
+    return lines
 
 
 def vote(run: Run, cast: Vote) -> str:

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console, Group
 
 from sottovoce.channels.message import Message
-from sottovoce.evaluation.runs.events import Decided, Event, Opened, Speaking, Spoke
+from sottovoce.evaluation.runs.events import Decided, Event, Opened, Speaking
 from sottovoce.evaluation.runs.record import Count, Run, ordered
 from sottovoce.evaluation.views import transcript
 from sottovoce.evaluation.views.live import LiveTranscript
@@ -44,10 +44,10 @@ def run() -> Run:
     return Run(scheme="debate", settings=Debate().model_dump(mode="json"), question=QUESTION)
 
 
-def spoke(run: Run, message: Message) -> Spoke:
+def spoke(run: Run, message: Message) -> Message:
     """The event after the record took it."""
     run.messages = ordered([*run.messages, message])
-    return Spoke(message)
+    return message
 
 
 def test_every_round_is_printed_for_good(tmp_path: Path) -> None:
@@ -154,7 +154,7 @@ def test_agents_stand_in_the_order_in_which_they_speak(tmp_path: Path) -> None:
 def test_votes_appear_when_they_are_counted(tmp_path: Path) -> None:
     seen = moments(WEIGHED, tmp_path)
 
-    before = next(text for event, text in seen if isinstance(event, Spoke))
+    before = next(text for event, text in seen if isinstance(event, Message))
     counted = next(text for event, text in seen if isinstance(event, Count))
     assert "Vote after round 1:" not in before
     assert "22 ×1, weight 0.8: agent_1 (confidence 0.95, weight 0.8)" in counted

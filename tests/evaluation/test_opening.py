@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.evaluation.runs.record import Run
-from sottovoce.evaluation.views import opening
+from sottovoce.evaluation.views.parts import facts, opening
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CMD, MAD, Debate, ReConcile, Settings
 from tests.evaluation import schemes
@@ -36,7 +36,8 @@ def test_a_scheme_tells_how_it_is_held(settings: Settings, line: str | None) -> 
     scheme = type(settings).__name__.lower()
     run = Run(scheme=scheme, settings=settings.model_dump(mode="json"), question=QUESTION)
 
-    assert opening.manner(run) == line
+    shown = [each.text for each in opening(run).lines]
+    assert shown[1:] == [*([line] if line else []), QUESTION["question"]]
     assert line is None or line in printed(run, 120)
 
 
@@ -57,7 +58,7 @@ ASKED_OTHERWISE: Question = {
 def test_what_agents_read_besides_the_question_is_told(tmp_path: Path) -> None:
     run = held({"agent_1": ["(A)"], "agent_2": ["(A)"]}, tmp_path, question=ASKED_OTHERWISE)
 
-    assert opening.facts(run) == [
+    assert [*facts(run)] == [
         "choices: (A) 22, (B) 23",
         "task: Sums. " + "Long. " * 12 + "Lo …",
         "form of the answer: a letter",
@@ -66,11 +67,11 @@ def test_what_agents_read_besides_the_question_is_told(tmp_path: Path) -> None:
         "starting view of agent_2: It is even.",
         "document for all: All know this.",
     ]
-    assert all(line in printed(run, 120) for line in opening.facts(run))
+    assert all(line in printed(run, 120) for line in facts(run))
 
 
 def test_components_that_are_switched_off_are_not_told(tmp_path: Path) -> None:
     off = Debate(rounds=1, question_description=False, answer_description=False, demonstrations=False)
     run = schemes.held(off, {"": ["(A)"] * 2}, tmp_path, question=ASKED_OTHERWISE)
 
-    assert not any(line.startswith(("task", "form", "demonstrations")) for line in opening.facts(run))
+    assert not any(line.startswith(("task", "form", "demonstrations")) for line in facts(run))

@@ -12,7 +12,7 @@ import pytest
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, SottovoceError, UsageError
-from sottovoce.evaluation.runs.events import Decided, Event, Opened, Speaking, Spoke, Withdrawn
+from sottovoce.evaluation.runs.events import Decided, Event, Opened, Speaking
 from sottovoce.evaluation.runs.record import Count, Level, Reset, Run, load_run
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.settings import CMD, Debate
@@ -36,7 +36,7 @@ def test_events_come_in_order_of_time(tmp_path: Path) -> None:
     held(REPLIES, tmp_path, lambda run, event: seen.append(event))
 
     kinds = [type(event) for event in seen if not isinstance(event, Speaking)]
-    assert kinds == [Opened, Spoke, Spoke, Spoke, Spoke, Decided]
+    assert kinds == [Opened, Message, Message, Message, Message, Decided]
 
 
 def test_votes_are_counted_after_all_spoke_and_groups_change_before_the_next_round(tmp_path: Path) -> None:
@@ -44,7 +44,7 @@ def test_votes_are_counted_after_all_spoke_and_groups_change_before_the_next_rou
 
     schemes.held(*SENT, tmp_path, lambda run, event: seen.append(event))
 
-    kinds = [type(event) for event in seen if not isinstance(event, (Speaking, Spoke))]
+    kinds = [type(event) for event in seen if not isinstance(event, (Speaking, Message))]
     assert kinds == [Level, Opened, Count, Level, Count, Decided]
     assert [event.round for event in seen if isinstance(event, (Count, Level))] == [0, 0, 1, 1]
 
@@ -53,7 +53,7 @@ def test_the_judge_lists_then_chooses(tmp_path: Path) -> None:
     acts: list[str] = []
 
     run = schemes.held(
-        *JUDGED, tmp_path, lambda run, event: acts.append(event.message.act) if isinstance(event, Spoke) else None
+        *JUDGED, tmp_path, lambda run, event: acts.append(event.act) if isinstance(event, Message) else None
     )
 
     assert acts[-3:] == ["moderate", "list_candidates", "judge"]
@@ -141,11 +141,10 @@ def test_what_was_said_again_is_published_and_what_was_held_back_is_withdrawn(tm
     settings = Debate(rounds=2)
     run = schemes.held(settings, WATCHED, tmp_path, lambda run, event: seen.append(event), watch=watch)
 
-    own = [event for event in seen if isinstance(event, Spoke) and event.message.agent == "agent_1"]
-    assert [(type(event), event.message.attempt, event.message.text) for event in own] == [
-        (Spoke, 0, says(21)), (Withdrawn, 0, says(20)), (Spoke, 1, says(22)),
+    own = [event for event in seen if isinstance(event, Message) and event.agent == "agent_1"]
+    assert [(event.round, event.attempt, event.text, event.notes) for event in own] == [
+        (0, 0, says(21), ()), (1, 0, says(20), ("withdrawn: it wavers",)), (1, 1, says(22), ()),
     ]  # fmt: skip
-    assert own[1].message.notes == ("withdrawn: it wavers",)
     assert run.cost.calls == len(run.messages) == 5 and run.resets == []
     assert "first attempt: withdrawn: it wavers" in printed(run, 120) and says(20) not in printed(run, 120)
 
@@ -172,7 +171,7 @@ def test_the_file_holds_at_every_step_what_the_record_has(tmp_path: Path) -> Non
     had: list[int] = []
 
     def observe(run: Run, event: Event) -> None:
-        if isinstance(event, Spoke):
+        if isinstance(event, Message):
             had.append(len(load_run(tmp_path / "run").messages))
 
     run = hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
@@ -208,7 +207,7 @@ def test_a_run_that_was_refused_leaves_nothing(tmp_path: Path) -> None:
 
 def test_an_unexpected_error_is_recorded_and_reaches_the_caller(tmp_path: Path) -> None:
     def observe(run: Run, event: Event) -> None:
-        if isinstance(event, Spoke):
+        if isinstance(event, Message):
             raise ZeroDivisionError("a view broke")
 
     with pytest.raises(ZeroDivisionError):
@@ -219,7 +218,7 @@ def test_an_unexpected_error_is_recorded_and_reaches_the_caller(tmp_path: Path) 
 
 def test_a_cancelled_run_is_stopped_and_keeps_what_was_said(tmp_path: Path) -> None:
     def observe(run: Run, event: Event) -> None:
-        if isinstance(event, Spoke):
+        if isinstance(event, Message):
             raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
@@ -244,7 +243,7 @@ def test_a_cut_payload_of_a_saved_run_is_told_by_its_digest(model: str, tmp_path
 
 def test_a_payload_cut_while_the_run_goes_on_ends_it_with_message_and_digest(model: str, tmp_path: Path) -> None:
     def observe(run: Run, event: Event) -> None:
-        if isinstance(event, Spoke):
+        if isinstance(event, Message):
             for file in (tmp_path / "payloads").rglob("*.safetensors"):
                 file.write_bytes(file.read_bytes()[:100])
 
