@@ -227,6 +227,7 @@ def test_no_source_runs_or_unpickles_what_a_stranger_wrote(files: list[Path]) ->
 
 # Which modules know which. Imports inside functions and for types alone count too: a cycle is a cycle.
 
+
 def modules_of(files: list[Path]) -> dict[str, Path]:
     """Our modules by their full name."""
     packaged = [path for path in sources(files) if path.parent.as_posix() in SETUPTOOLS["package-dir"].values()]

@@ -13,7 +13,7 @@ from sottovoce.models import load
 from tests.graphs.support import State, board, debating, held
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
-EXACT: Any = {"exact": True, "device": "cpu", "rounds": 2, "max_tokens": 40}  # Any: settings, by name
+EXACT: Any = {"exact": True, "device": ["cpu"], "rounds": 2, "max_tokens": 40}  # Any: settings, by name
 
 
 def said(state: State) -> list[tuple[object, str, tuple[int, ...], str]]:

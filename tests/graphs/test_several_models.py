@@ -141,7 +141,7 @@ def test_a_model_named_twice_is_loaded_once(alone: LoadedModel, models: dict[str
 def test_a_discussion_runs_in_half_precision(
     protocol: Any, dtype: Any, models: dict[str, str], store: PayloadStore
 ) -> None:
-    state = held(debating(protocol=protocol, model=[models["one"]], dtype=dtype, store=store, **FAST))
+    state = held(debating(protocol=protocol, model=[models["one"]], dtype=[dtype], store=store, **FAST))
     assert dtypes(state) == [None if protocol == "nl" else dtype] * 4
 
 
