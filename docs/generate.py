@@ -106,8 +106,14 @@ def code(what: str) -> str:
     """Definitions of a file by name, or all of it: "tests/graphs/toys/palaver.py Talk speak"."""
     path, *names = what.split()
     text = (ROOT / path).read_text(encoding="utf-8")
-    found = {name: ast.get_source_segment(text, node) for node in ast.parse(text).body for name in defined(node)}
-    return fenced("python", "\n\n\n".join(str(found[name]) for name in names) if names else text)
+    found = {name: source(text, node) for node in ast.parse(text).body for name in defined(node)}
+    return fenced("python", "\n\n\n".join(found[name] for name in names) if names else text)
+
+
+def source(text: str, node: ast.stmt) -> str:
+    """A statement as it is written, with its decorators."""
+    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
+    return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
 
 
 def defined(node: ast.stmt) -> list[str]:

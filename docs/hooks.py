@@ -35,13 +35,15 @@ def on_page_markdown(markdown: str, **kwargs: Any) -> str:  # Any: mkdocs' own
 
 
 def modules(package: str, folder: Path) -> list[str]:
-    """The names of a package, its modules and the packages inside; links lead to other pages."""
+    """The names of a package, its modules, and those of the packages inside; links lead to other pages."""
     names = [package]
     for path in sorted(folder.iterdir()):
         if path.is_symlink() or path.name.startswith("_"):
             continue
-        if path.suffix == ".py" or (path / "__init__.py").exists():
+        if path.suffix == ".py":
             names.append(f"{package}.{path.stem}")
+        elif (path / "__init__.py").exists():
+            names += modules(f"{package}.{path.name}", path)
     return names
 
 

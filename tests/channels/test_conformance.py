@@ -1,4 +1,4 @@
-"""Our protocols keep every promise of `ProtocolTests`, and so does the one that CONTRIBUTING shows."""
+"""Our protocols keep every promise of `ProtocolTests`, and so does the one that docs/howto/protocol.md shows."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ def ran(suite: type[ProtocolTests]) -> unittest.TestResult:
     return result
 
 
-def test_the_protocol_that_contributing_shows_passes(tmp_path: Path) -> None:
-    examples = re.findall(r"```python\n(.*?)```", (ROOT / "CONTRIBUTING.md").read_text(), re.DOTALL)
+def test_the_protocol_that_the_page_shows_passes(tmp_path: Path) -> None:
+    examples = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "howto" / "protocol.md").read_text(), re.DOTALL)
     (example,) = [each for each in examples if "ProtocolTests" in each]
     (tmp_path / "test_louder.py").write_text(example)
     spec = importlib.util.spec_from_file_location("test_louder", tmp_path / "test_louder.py")
