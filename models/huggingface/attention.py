@@ -77,8 +77,3 @@ class Attention:
 def takes_columns(config: Any) -> bool:  # Any: a configuration of any family
     """True where the family counts positions from its mask, which then must be of columns (b, c)."""
     return bool(getattr(config, "alibi", False)) or config.model_type == "bloom"
-
-
-def counts_by_attention(config: Any) -> bool:  # Any: as above
-    """True where positions count by attention that fades with distance (alibi), however the mask is taken."""
-    return takes_columns(config) or bool(getattr(getattr(config, "attn_config", None), "alibi", False))

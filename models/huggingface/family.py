@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from transformers import PreTrainedConfig, PreTrainedModel
 
 LAYERS_READ_IDS = "its layers look token ids up besides the embeddings"
@@ -25,13 +23,9 @@ def unscaled(model: PreTrainedModel) -> int | None:
     transformers 5.23 takes the other set of factors as soon as any row passes the length the model
     was trained on: rows beside it, and keys made before, would then fit no longer.
     """
-    limits = [scaling.get("original_max_position_embeddings") for scaling in scalings(model, "longrope")]
-    return min((int(limit) for limit in limits if limit), default=None)
-
-
-def scalings(model: PreTrainedModel, kind: str | None = None) -> list[dict[str, Any]]:  # Any: a configuration's own
-    """The rotary parameters: one set, or one for each kind of layer."""
     config: PreTrainedConfig = model.config.get_text_config()
     found = getattr(config, "rope_parameters", None) or {}
     sets = [found] if "rope_type" in found else [each for each in found.values() if isinstance(each, dict)]
-    return [each for each in sets if kind in (None, each.get("rope_type"))]
+    longrope = [each for each in sets if each.get("rope_type") == "longrope"]
+    limits = [each.get("original_max_position_embeddings") for each in longrope]
+    return min((int(limit) for limit in limits if limit), default=None)
