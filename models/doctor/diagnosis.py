@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
 from jinja2 import TemplateError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -13,7 +14,6 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from sottovoce.errors import ModelError
 from sottovoce.models.doctor.selftest import CHECKS, WHAT_TO_DO, Found, Trial
 from sottovoce.models.engine.memory import amount, default_budget
-from sottovoce.models.huggingface.chat import ChatTurn
 from sottovoce.models.huggingface.devices import place_of
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, streams
 from sottovoce.models.huggingface.load import Dtype, locate, read
@@ -162,12 +162,17 @@ def _template(loaded: LoadedModel) -> Found:
     return True, "; ".join(said)
 
 
+class _Said(NamedTuple):
+    role: str
+    parts: tuple[str | int, ...]
+
+
 def _heard(loaded: LoadedModel) -> Found:
     """Heard messages must come through the template whole and in order."""
     chat = [
-        ChatTurn("user", ("? They said: ", 0, " And: ", 1, ".")),
-        ChatTurn("assistant", (2,)),
-        ChatTurn("user", ("They said:\n", 3)),
+        _Said("user", ("? They said: ", 0, " And: ", 1, ".")),
+        _Said("assistant", (2,)),
+        _Said("user", ("They said:\n", 3)),
     ]
     try:
         holes = [piece for piece in loaded.chat.encode(chat) if isinstance(piece, int)]

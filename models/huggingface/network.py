@@ -92,16 +92,12 @@ class Network:
 
         `edits` change what decoder layers put out; they come before the states are taken.
         """
-        with self._lock:
-            return self._forward(reading, layers, edits)
-
-    def _forward(self, reading: Reading, layers: Sequence[int], edits: Mapping[int, Change] | None = None) -> Pass:
         states: dict[int, torch.Tensor] = {}
 
         def keep(layer: int, hidden: torch.Tensor) -> None:
             states[layer] = hidden[:, -1].clone()  # (b, H); a view would hold the whole prompt
 
-        with ExitStack() as stack:
+        with self._lock, ExitStack() as stack:
             stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep, edits)))
             if FINAL in layers:
                 stack.enter_context(read_before(self.head, lambda normed: keep(FINAL, normed)))
@@ -112,7 +108,7 @@ class Network:
         """As `forward`, one query a sequence; perhaps with the states of other layers too."""
         with self._lock:
             again = self._captured.step(reading, layers) if self._captured and not self.hooked else None
-            return again or self._forward(reading, layers)
+            return again or self.forward(reading, layers)
 
     @property
     def hooked(self) -> bool:
@@ -136,7 +132,7 @@ class Network:
     def _captured(self) -> Captured | None:
         """What makes a step that was made before without the model's own code, where all of it lies on one GPU."""
         one_gpu = self.device.type == "cuda" and {kind.device for kind in self.kinds} == {self.device}
-        return Captured(self._forward, len(self.layers)) if one_gpu and not self.attention.alone else None
+        return Captured(self.forward, len(self.layers)) if one_gpu and not self.attention.alone else None
 
     def _arguments(self, reading: Reading) -> dict[str, Any]:
         """Keyword arguments of the model (Any: of all kinds)."""
