@@ -60,18 +60,13 @@ def load(
         if key not in _known:
             other = next((loaded for (same, *_), loaded in _known.items() if same == weights), None)
             if other is None:
-                _known[key] = _loaded(str(name), weights, memory=memory, exact=exact)
+                model, tokenizer = read(str(name), weights.where, dtype, weights.place)
+                _known[key] = assemble(str(name), model, tokenizer, layers_path=layers_path, memory=memory, exact=exact)
+                if is_spread(weights.place):
+                    _ = _known[key].weights_key  # kept: weights cannot be fetched while the engine computes
             else:
                 _known[key] = other.behind(other.engine.twin(memory=memory, exact=exact))
         return _known[key]
-
-
-def _loaded(name: str, weights: _Weights, *, memory: int | None, exact: bool) -> LoadedModel:
-    model, tokenizer = read(name, weights.where, weights.dtype, weights.place)
-    loaded = assemble(name, model, tokenizer, layers_path=weights.layers_path, memory=memory, exact=exact)
-    if is_spread(weights.place):
-        _ = loaded.weights_key  # kept: weights cannot be fetched to look at them while the engine computes
-    return loaded
 
 
 def unload(name: str | Path = BUNDLED) -> bool:

@@ -99,12 +99,6 @@ def _context(loaded: LoadedModel) -> Found:
     return None, f"{limit:,} positions" if limit else "no limit in its configuration"
 
 
-def _sampling(loaded: LoadedModel) -> Found:
-    own = loaded.sampling
-    filters = f"top_p {own.top_p:g}, top_k {own.top_k or 'all'}, repetition_penalty {own.repetition_penalty:g}"
-    return None, f"temperature {own.temperature:g}, {filters}"
-
-
 def _latent(loaded: LoadedModel) -> Found:
     layers = ", ".join(map(str, loaded.latent_layers()))
     paper, near = "the choice of SDE's authors for a model of this shape", "near 0.7 of the depth, never the last"
@@ -131,12 +125,6 @@ def _memory(loaded: LoadedModel) -> Found:
     room = f"{amount(budget)} of what is free, for about {float(f'{budget / size:.2g}'):,.0f} tokens at a time"
     cache = f"keys and values {amount(1000 * size)} per 1,000 tokens, {room}; --memory of a run sets another"
     return None, f"weights {weights}; {cache}"
-
-
-def _payload(loaded: LoadedModel) -> Found:
-    layers, size = len(loaded.latent_layers()), loaded.dtype.itemsize
-    sde, cipher = amount(layers * loaded.network.hidden * size), amount(loaded.table.width * size)
-    return None, f"a token: sde {sde} ({layers} of the layers), cipher {cipher} for each hearer's table"
 
 
 def _template(loaded: LoadedModel) -> Found:
@@ -189,11 +177,9 @@ FACTS: Mapping[str, Callable[[LoadedModel], Found]] = {
     "stop ids": _stops,
     "dtype and device": _dtypes,
     "context": _context,
-    "sampling defaults": _sampling,
     "latent layers": _latent,
     "protocols": _protocols,
     "memory": _memory,
-    "payload": _payload,
     "chat template": _template,
     "heard messages": _heard,
 }

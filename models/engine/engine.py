@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
-from typing import Any
 
 from transformers import PreTrainedTokenizerBase
 
@@ -60,18 +59,23 @@ class Engine:
             UsageError: `memory` is no size above 0.
         """
         self.network, self._tokenizer = network, tokenizer
-        self._asked: dict[str, Any] = {  # Any: as the arguments
-            "max_batch": max_batch,
-            "threads": threads,
-            "memory": memory,
-            "exact": exact,
-            "reuse": reuse,
-        }
         self.limits = Limits(max_batch or (EXACT_BATCH if exact else MAX_BATCH), size_of(memory), exact, reuse)
+        self._threads = threads
         self._worker: Worker | None = None
         self._lock = threading.Lock()
         self.statistics = Statistics()
         """What it did so far."""
+        self.twin = partial(
+            Engine,
+            network,
+            tokenizer,
+            max_batch=max_batch,
+            threads=threads,
+            memory=memory,
+            exact=exact,
+            reuse=reuse,
+        )
+        """Another engine on the same network, with slots and a thread of its own; as this one but for what is named."""
 
     def submit(self, request: Request, on_text: Callable[[str], None] | None = None) -> Future[Reply]:
         """Queue a request. Cancelling the future frees its slot before the next step.
@@ -89,7 +93,7 @@ class Engine:
         with self._lock:
             if self._worker is None:
                 begin = partial(Loop, self.network, self._tokenizer, self.limits, self.statistics)
-                self._worker = Worker(begin, 1 if self.limits.exact else self._asked["threads"])
+                self._worker = Worker(begin, 1 if self.limits.exact else self._threads)
                 self._worker.start()
                 weakref.finalize(self, self._worker.forgotten)
             self._worker.take(job)
@@ -121,7 +125,3 @@ class Engine:
             worker, self._worker = self._worker, None
         if worker is not None:
             worker.end()
-
-    def twin(self, **changes: Any) -> Engine:  # Any: what the constructor takes
-        """Another engine on the same network, with slots and a thread of its own; as this one but for what is named."""
-        return Engine(self.network, self._tokenizer, **(self._asked | changes))

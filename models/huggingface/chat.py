@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import copy
 import re
-import threading
 from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Protocol, TypeVar
@@ -57,11 +56,14 @@ class ChatTemplate:
         self.tokenizer = tokenizer
         self._set: dict[str, Any] = {}  # Any: a template's own variables
         if thinking is not None:
-            self._set = {self._switch(): thinking}
+            if self.switch is None:
+                raise UsageError(
+                    f"the model's chat template has no switch for thinking; expected {' or '.join(SWITCHES)} in it; "
+                    "leave thinking as the model does"
+                )
+            self._set = {self.switch: thinking}
         special = [re.escape(token) for token in sorted(_special_tokens(tokenizer), key=len, reverse=True)]
         self._escaped = re.compile("|".join([*special, MARK.pattern.replace("(", "(?:")]))
-        self._plain_tokenizer: PreTrainedTokenizerBase | None = None
-        self._copying = threading.Lock()
 
     def encode(
         self, turns: Sequence[ChatTurn[Hole]], *, opened: bool = True, pasted: bool = False
@@ -119,17 +121,16 @@ class ChatTemplate:
 
     def ids(self, text: str, *, plain: bool = False) -> tuple[int, ...]:
         """Token ids of a text; `plain` reads special tokens in it as ordinary characters."""
-        tokenizer = self._plain() if plain else self.tokenizer
+        tokenizer = self._plain if plain else self.tokenizer
         return tuple(tokenizer(text, add_special_tokens=False, split_special_tokens=plain).input_ids)
 
+    @cached_property
     def _plain(self) -> PreTrainedTokenizerBase:
         # The flag is a state of the tokenizer, not of a call: two threads that wanted it differently
         # would read each other's. So the plain one is a copy of its own.
-        with self._copying:
-            if self._plain_tokenizer is None:
-                self._plain_tokenizer = copy.deepcopy(self.tokenizer)
-                self._plain_tokenizer("", add_special_tokens=False, split_special_tokens=True)
-            return self._plain_tokenizer
+        plain = copy.deepcopy(self.tokenizer)
+        plain("", add_special_tokens=False, split_special_tokens=True)
+        return plain
 
     @staticmethod
     def _marked(parts: Sequence[str | Hole], marked: list[str | Hole], hidden: re.Pattern[str]) -> str:
@@ -147,14 +148,6 @@ class ChatTemplate:
             else:
                 text += mark(part)
         return text
-
-    def _switch(self) -> str:
-        if self.switch is None:
-            raise UsageError(
-                f"the model's chat template has no switch for thinking; expected {' or '.join(SWITCHES)} in it; "
-                "leave thinking as the model does"
-            )
-        return self.switch
 
     def _render(self, chat: Chat, opened: bool) -> str:
         if not self.tokenizer.chat_template:

@@ -14,8 +14,8 @@ from torch import nn
 from transformers import DynamicCache, PreTrainedModel
 
 from sottovoce.errors import ModelError
-from sottovoce.models.huggingface.attention import Attention
 from sottovoce.models.huggingface.captured import Captured
+from sottovoce.models.huggingface.family import Attention
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked, read_before
 from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pass, Reading, kinds_of
 from sottovoce.models.huggingface.table import Table
@@ -98,7 +98,8 @@ class Network:
             states[layer] = hidden[:, -1].clone()  # (b, H); a view would hold the whole prompt
 
         with self._lock, ExitStack() as stack:
-            stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep, edits)))
+            stack.enter_context(hooked(self.layers, edits or {}))  # first, so that states are taken behind them
+            stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep)))
             if FINAL in layers:
                 stack.enter_context(read_before(self.head, lambda normed: keep(FINAL, normed)))
             logits: torch.Tensor = self.model(**self._arguments(reading), use_cache=True).logits
