@@ -155,9 +155,9 @@ class Timed(Network):
         return self._timed(super().step, *arguments, **options)
 
     def _timed(self, make: Callable[..., Pass], *arguments: Any, **options: Any) -> Pass:
-        start = time.perf_counter()
+        start, before = time.perf_counter(), self.inside
         seen = make(*arguments, **options)
-        self.inside += time.perf_counter() - start
+        self.inside = before + time.perf_counter() - start  # a step may be made by `forward`
         return seen
 
 

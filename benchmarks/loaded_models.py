@@ -50,8 +50,7 @@ def with_engine(
     loaded: LoadedModel, kind: type[Engine] = Engine, network: Network | None = None, **limits: Any
 ) -> LoadedModel:  # Any: keyword arguments of an engine
     """The same weights under an engine of their own."""
-    detokenizers = {special: loaded.detokenizer(special=special) for special in (False, True)}
-    return replace(loaded, engine=kind(network or loaded.network, detokenizers, **limits))
+    return replace(loaded, engine=kind(network or loaded.network, loaded.tokenizer, **limits))
 
 
 def _tokenizer(size: int) -> PreTrainedTokenizerFast:

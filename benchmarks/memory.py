@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
@@ -14,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 from benchmarks.decoding import KEPT, requests, sde
 from benchmarks.loaded_models import with_engine
 from benchmarks.measuring import Asked, Table
-from sottovoce.models import LoadedModel, Reply, Request, Statistics
+from sottovoce.models import LoadedModel, Request, Statistics
 from sottovoce.models.engine.loop import Loop
 from sottovoce.models.engine.sequence import Job
 
@@ -56,19 +57,17 @@ def _peaks(loaded: LoadedModel, requests: Sequence[Request]) -> tuple[int, int]:
 
     The loop takes its steps in this thread, where operations can be watched.
     """
-    detokenizers = {special: loaded.detokenizer(special=special) for special in (False, True)}
     statistics = Statistics()
-    loop = Loop(loaded.network, detokenizers, loaded.engine.limits, statistics)
-    replies: list[Reply] = []
-    for request in requests:
-        loop.scheduler.take(Job(request, lambda ended: replies.append(ended.reply())))
+    loop = Loop(loaded.network, loaded.tokenizer, loaded.engine.limits, statistics)
+    jobs = [Job(request, Future()) for request in requests]
+    loop.scheduler.waiting.extend(jobs)
     with LiveBytes() as live:
         while loop.scheduler.busy and not statistics.steps:
             loop.step()
         reading, live.peak = live.peak, live.now
         while loop.scheduler.busy:
             loop.step()
-    assert len(replies) == len(requests), "every request has its reply"
+    assert all(job.future.done() for job in jobs), "every request has its reply"
     return reading, live.peak
 
 

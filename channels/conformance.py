@@ -23,7 +23,7 @@ from collections.abc import Collection, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import fields, replace
 from functools import cache, cached_property
-from itertools import count, pairwise, permutations, zip_longest
+from itertools import pairwise, permutations, zip_longest
 from typing import Any, Literal
 from unittest import SkipTest  # pytest reads it as a skip
 
@@ -40,7 +40,6 @@ from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import PayloadError, ProtocolError, UsageError
 from sottovoce.models import (
-    ChatTurn,
     Ids,
     LoadedModel,
     Reply,
@@ -385,11 +384,9 @@ class ProtocolTests:
 
     def expected(self, chat: Sequence[Turn], *messages: Sequence[str]) -> list[str]:
         """What the template makes of a chat, with these positions in the places of its messages."""
-        number, read = count(), list[str]()
-        holes = [[part if isinstance(part, str) else next(number) for part in turn.parts] for turn in chat]
-        turns = [ChatTurn(turn.role, tuple(parts)) for turn, parts in zip(chat, holes, strict=True)]
-        for piece in self.loaded.chat.encode(turns, pasted=self.protocol.latent and self.protocol.rules.pasted):
-            read += messages[piece] if isinstance(piece, int) else of_words(piece)
+        places, read = iter(messages), list[str]()
+        for piece in self.loaded.chat.encode(chat, pasted=self.protocol.latent and self.protocol.rules.pasted):
+            read += of_words(piece) if isinstance(piece, tuple) else next(places)
         return read
 
     def _readable(self, words: str, request: Request, loaded: LoadedModel | None = None) -> None:

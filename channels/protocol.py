@@ -12,13 +12,13 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
-from sottovoce.channels.message import Heard, Turn
+from sottovoce.channels.message import Heard, Part, Turn
 from sottovoce.channels.options import CompatName, ProtocolOptions
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import PayloadError, UsageError
 from sottovoce.form import Form
-from sottovoce.models import ChatTurn, Edit, Ids, LoadedModel, Piece, Record, Reply, Request, Sampling, Stop
+from sottovoce.models import Edit, Ids, LoadedModel, Piece, Record, Reply, Request, Sampling, Stop
 
 TOP = 5  # most probable tokens kept per position
 Load = Callable[[PayloadRef], Payload]
@@ -138,13 +138,12 @@ class Protocol:
 
     def hear(self, turns: Sequence[Turn], loaded: LoadedModel, load: Load) -> Prompt:
         """Tokenise the wording around heard messages, and let each message in by `read`."""
-        holes: list[Heard] = []
-        chat = [ChatTurn(turn.role, tuple(_with_holes(turn, holes))) for turn in turns]
+        chat = [replace(turn, parts=tuple(_opened(turn))) for turn in turns]
         pieces: list[Piece] = []
         edits: list[Edit] = []
         at = 0
         for wording in loaded.chat.encode(chat, pasted=self.latent and self.rules.pasted):
-            piece, added = (Ids(wording), ()) if isinstance(wording, tuple) else self._in(holes[wording], loaded, load)
+            piece, added = (Ids(wording), ()) if isinstance(wording, tuple) else self._in(wording, loaded, load)
             edits += [replace(edit, at=at + edit.at) for edit in added]
             at += len(piece)
             pieces += [piece] if len(piece) else []
@@ -220,15 +219,12 @@ def payload_ids(heard: Heard, payload: Payload) -> Ids:
     return Ids(tuple(ids[at] for at in payload.tokens(heard.spans)))
 
 
-def _with_holes(turn: Turn, holes: list[Heard]) -> Iterator[str | int]:
-    """The parts of a turn with a number in the place of each message; the beginning it was given is wording."""
+def _opened(turn: Turn) -> Iterator[Part]:
+    """The parts of a turn; the beginning that a message was given is wording before it."""
     for part in turn.parts:
-        if isinstance(part, Heard):
-            yield from [part.begun] * bool(part.begun)
-            holes.append(part)
-            yield len(holes) - 1
-        else:
-            yield part
+        if isinstance(part, Heard) and part.begun:
+            yield part.begun
+        yield part
 
 
 def _stats(reply: Reply) -> dict[str, torch.Tensor]:

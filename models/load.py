@@ -6,6 +6,7 @@ import gc
 import threading
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -14,7 +15,6 @@ from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.devices import Device, Place, is_spread, place_of
 from sottovoce.models.huggingface.load import BUNDLED, Dtype, locate, read
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.text import Detokenizer
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.sizes import size_of
 
@@ -60,18 +60,13 @@ def load(
         if key not in _known:
             other = next((loaded for (same, *_), loaded in _known.items() if same == weights), None)
             if other is None:
-                _known[key] = _loaded(str(name), weights, memory=memory, exact=exact)
+                model, tokenizer = read(str(name), weights.where, dtype, weights.place)
+                _known[key] = assemble(str(name), model, tokenizer, layers_path=layers_path, memory=memory, exact=exact)
+                if is_spread(weights.place):
+                    _ = _known[key].weights_key  # kept: weights cannot be fetched while the engine computes
             else:
                 _known[key] = other.behind(other.engine.twin(memory=memory, exact=exact))
         return _known[key]
-
-
-def _loaded(name: str, weights: _Weights, *, memory: int | None, exact: bool) -> LoadedModel:
-    model, tokenizer = read(name, weights.where, weights.dtype, weights.place)
-    loaded = assemble(name, model, tokenizer, layers_path=weights.layers_path, memory=memory, exact=exact)
-    if is_spread(weights.place):
-        _ = loaded.weights_key  # kept: weights cannot be fetched to look at them while the engine computes
-    return loaded
 
 
 def unload(name: str | Path = BUNDLED) -> bool:
@@ -96,19 +91,15 @@ def assemble(
     tokenizer: PreTrainedTokenizerBase,
     *,
     layers_path: str | None = None,
-    max_batch: int | None = None,
     threads: int | None = None,
-    memory: int | str | None = None,
-    exact: bool = False,
-    reuse: bool = True,
+    **limits: Any,
 ) -> LoadedModel:
-    """Make a loaded model of a model and a tokenizer that are in memory already; the last five are the engine's."""
-    vocabulary = max(tokenizer.get_vocab().values()) + 1
-    network = Network(model, vocabulary, layers_path)
+    """Make a loaded model of a model and a tokenizer that are in memory already.
+
+    `threads` and `limits` (Any: `max_batch`, `memory`, `exact`, `reuse`) are the engine's.
+    """
+    network = Network(model, max(tokenizer.get_vocab().values()) + 1, layers_path)
     if threads is None and network.small:  # of little work, which two threads share at a loss
         threads = 1
-    detokenizers = {special: Detokenizer(tokenizer, special=special) for special in (False, True)}
-    engine = Engine(
-        network, detokenizers, max_batch=max_batch, threads=threads, memory=memory, exact=exact, reuse=reuse
-    )
+    engine = Engine(network, tokenizer, threads=threads, **limits)
     return LoadedModel(name, model, tokenizer, network, engine, ChatTemplate(tokenizer))

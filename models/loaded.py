@@ -15,9 +15,8 @@ from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import Sampling
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.table import Table
+from sottovoce.models.huggingface.table import Table, weights_digest
 from sottovoce.models.huggingface.text import Detokenizer
-from sottovoce.models.huggingface.weights import weights_digest
 
 LATENT_DEPTH = 0.7  # where a model without a known choice is read and edited; never its last layer
 KNOWN_LAYERS = {  # the choices of arXiv 2506.19209, by (family, layers, hidden size, vocabulary rows)

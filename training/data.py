@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 from transformers import PreTrainedTokenizerBase
 
-from sottovoce.models import ChatTemplate, ChatTurn, Ids, LoadedModel, Request, Sampling, Stop
+from sottovoce.models import ChatTemplate, Ids, LoadedModel, Request, Sampling, Stop
 from sottovoce.training.product import Place, Turn, spoken_turn
 
 BATCH = 2400  # tokens of a batch, padding included
@@ -63,26 +63,21 @@ class Encoder:
         return Encoded(encoded.ids[:last], encoded.learnt[:last])
 
     def _fill(self, turns: Sequence[Turn], lessons: frozenset[int], *, opened: bool) -> Encoded:
-        chat, holes, own = list[ChatTurn](), list[tuple[str, bool]](), 0
+        learnt, own = list[bool](), 0
         for turn in turns:
-            parts: list[str | int] = []
-            for part in turn.parts:
-                parts.append(part if isinstance(part, str) else len(holes))
-                if not isinstance(part, str):
-                    holes.append((part.text, turn.role == "assistant" and own in lessons))
-            chat.append(ChatTurn(turn.role, tuple(parts)))
+            lesson = turn.role == "assistant" and own in lessons
+            learnt += [lesson for part in turn.parts if not isinstance(part, str)]
             own += turn.role == "assistant"
-        encoded, lesson = Encoded([], []), False
-        for piece in self.template.encode(chat, opened=opened):
-            if isinstance(piece, int):
-                text, lesson = holes[piece]
-                new = self.template.ids(text, plain=True)
-                encoded.learnt.extend([lesson] * len(new))
-            else:
+        encoded, lesson, taught = Encoded([], []), False, iter(learnt)
+        for piece in self.template.encode(turns, opened=opened):
+            if isinstance(piece, tuple):
                 new = piece
                 # Wording after an assistant's message begins with the end-of-turn mark.
                 encoded.learnt.extend([lesson and new[0] == self.end] + [False] * (len(new) - 1))
                 lesson = False
+            else:
+                new, lesson = self.template.ids(piece.text, plain=True), next(taught)
+                encoded.learnt.extend([lesson] * len(new))
             encoded.ids.extend(new)
         return encoded
 

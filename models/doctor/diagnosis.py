@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
+from typing import NamedTuple
 
+from jinja2 import TemplateError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.errors import ModelError
-from sottovoce.models.doctor.family_check import family_findings
-from sottovoce.models.doctor.selftest import Finding, self_test
-from sottovoce.models.doctor.template_check import template_findings
+from sottovoce.models.doctor.selftest import CHECKS, WHAT_TO_DO, Found, Trial
 from sottovoce.models.engine.memory import amount, default_budget
 from sottovoce.models.huggingface.devices import place_of
+from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, streams
 from sottovoce.models.huggingface.load import Dtype, locate, read
 from sottovoce.models.load import assemble
 from sottovoce.models.loaded import LoadedModel
 
-NEAR = "near 0.7 of the depth, never the last"
+
+@dataclass(frozen=True)
+class Finding:
+    """One line of a diagnosis: what was looked at and what was found."""
+
+    check: str
+    ok: bool | None
+    """None where a fact is neither good nor bad."""
+    detail: str
+    """Where something is wrong it ends with what to do."""
 
 
 def diagnose(
@@ -42,87 +55,131 @@ def examine(
         loaded = assemble(name, model, tokenizer, layers_path=layers_path)
     except ModelError as error:
         return [what, Finding("layers", False, str(error))]
-    facts = [_layers(loaded), _vocabulary(loaded), _stops(loaded), *_settings(loaded)]
-    family = family_findings(model, loaded.layers)
-    return [what, *facts, *family, *_memory(loaded), *template_findings(loaded), *self_test(loaded)]
+    facts = [_found(check, partial(look, loaded)) for check, look in FACTS.items()]
+    trial = Trial.of(loaded)
+    return [what, *facts, *(_found(check, partial(look, trial)) for check, look in CHECKS.items())]
 
 
-def _layers(loaded: LoadedModel) -> Finding:
+def _found(check: str, look: Callable[[], Found]) -> Finding:
+    try:
+        return Finding(check, *look())
+    except Exception as error:  # whatever a model's own code breaks on
+        first = str(error).strip().split("\n")[0]
+        return Finding(check, False, f"the model broke: {type(error).__name__}: {first}; {WHAT_TO_DO}")
+
+
+def _layers(loaded: LoadedModel) -> Found:
     network = loaded.network
     path = next(path for path, module in loaded.model.named_modules() if module is network.layers)
-    head, table = getattr(network.head, "weight", None), getattr(network.embedding, "weight", None)
-    tied = head is not None and table is not None and head.data_ptr() == table.data_ptr()
-    return Finding(
-        "layers",
-        True,
-        f"{loaded.layers} at {path}, hidden size {network.hidden}, embeddings {loaded.table.width} wide, "
-        f"output head {'tied to them' if tied else 'of its own'}",
-    )
+    return True, f"{loaded.layers} at {path}, hidden size {network.hidden}, embeddings {loaded.table.width} wide"
 
 
-def _vocabulary(loaded: LoadedModel) -> Finding:
+def _vocabulary(loaded: LoadedModel) -> Found:
     tokens = max(loaded.tokenizer.get_vocab().values()) + 1
     rows = loaded.model.config.get_text_config().vocab_size
     if tokens > rows:
-        detail = f"the tokenizer has ids up to {tokens - 1}, the table {rows} rows; use the model's own tokenizer"
-        return Finding("vocabulary", False, detail)
-    padded = f"{rows - tokens:,} of them padded, never chosen" if rows > tokens else "none padded"
-    return Finding("vocabulary", True, f"{tokens:,} tokens, table of {rows:,} rows, {padded}")
+        return False, f"the tokenizer has ids up to {tokens - 1}, the table {rows} rows; use the model's own tokenizer"
+    return True, f"{tokens:,} tokens, table of {rows:,} rows"
 
 
-def _stops(loaded: LoadedModel) -> Finding:
+def _stops(loaded: LoadedModel) -> Found:
     if not loaded.stop_ids:
-        detail = "none: replies end at max_tokens or a stop string; set eos_token_id in generation_config.json"
-        return Finding("stop ids", False, detail)
-    named = (f"{id} {loaded.tokenizer.convert_ids_to_tokens(id)!r}" for id in loaded.stop_ids)
-    return Finding("stop ids", True, ", ".join(named))
+        return False, "none: replies end at max_tokens or a stop string; set eos_token_id in generation_config.json"
+    return True, ", ".join(f"{id} {loaded.tokenizer.convert_ids_to_tokens(id)!r}" for id in loaded.stop_ids)
 
 
-def _settings(loaded: LoadedModel) -> list[Finding]:
-    parameters, own, limit = list(loaded.model.parameters()), loaded.sampling, loaded.network.context
-    dtypes, devices = ({str(getattr(each, what)) for each in parameters} for what in ("dtype", "device"))
-    where = f"{', '.join(sorted(dtypes)).replace('torch.', '')} on {', '.join(sorted(devices))}"
-    sampling = f"temperature {own.temperature:g}, top_p {own.top_p:g}, top_k {own.top_k or 'all'}, "
+def _dtypes(loaded: LoadedModel) -> Found:
+    parameters = list(loaded.model.parameters())
+    dtypes, devices = (sorted({str(getattr(each, what)) for each in parameters}) for what in ("dtype", "device"))
+    return None, f"{', '.join(dtypes).replace('torch.', '')} on {', '.join(devices)}"
+
+
+def _context(loaded: LoadedModel) -> Found:
+    limit = loaded.network.context
+    return None, f"{limit:,} positions" if limit else "no limit in its configuration"
+
+
+def _latent(loaded: LoadedModel) -> Found:
     layers = ", ".join(map(str, loaded.latent_layers()))
-    why = "the choice of SDE's authors for a model of this shape" if loaded.known_layers else NEAR
-    return [
-        Finding("dtype and device", None, where),
-        Finding("context", None, f"{limit:,} positions" if limit else "no limit in its configuration"),
-        Finding("sampling defaults", None, f"{sampling}repetition_penalty {own.repetition_penalty:g}"),
-        Finding("latent layers", None, f"{layers} of 0 to {loaded.layers - 1}: {why}"),
-    ]
+    paper, near = "the choice of SDE's authors for a model of this shape", "near 0.7 of the depth, never the last"
+    return None, f"{layers} of 0 to {loaded.layers - 1}: {paper if loaded.known_layers else near}"
 
 
-def _memory(loaded: LoadedModel) -> list[Finding]:
+def _protocols(loaded: LoadedModel) -> Found:
+    several = f"its layers put out {streams(loaded.model)} states a position"
+    refused = {"cipher": LAYERS_READ_IDS} if layers_read_ids(loaded.model) else {}
+    refused |= {"sde": several, "hidden": several} if streams(loaded.model) > 1 else {}
+    names = [name for name in ("nl", "cipher", "sde", "hidden") if name not in refused]
+    why = "".join(f"; no {name}: {reason}" for name, reason in refused.items())
+    return None if refused else True, ", ".join(names) + why
+
+
+def _memory(loaded: LoadedModel) -> Found:
+    """Keys and values are measured on one token, so that grouped heads and compressed caches count as what they are."""
     parts = [*loaded.model.parameters(), *loaded.model.buffers()]
-    size, chosen = loaded.dtype.itemsize, len(loaded.latent_layers())
-    layers = f"{chosen} layer{'s' * (chosen > 1)} x {loaded.network.hidden} x {size} bytes"
-    sde = f"sde {amount(chosen * loaded.network.hidden * size)} ({layers})"
-    width = loaded.table.width
-    cipher = f"cipher {amount(width * size)} for each hearer's table ({width} x {size} bytes)"
-    return [
-        Finding("memory: weights", None, amount(sum(part.numel() * part.element_size() for part in parts))),
-        *_cache(loaded),
-        Finding("memory: payload", None, f"a token: {sde}, {cipher}"),
-    ]
-
-
-def _cache(loaded: LoadedModel) -> list[Finding]:
-    """Measured on one token, so that grouped heads and compressed caches count as what they are."""
-    try:
-        kinds = loaded.network.kinds
-    except Exception as error:  # whatever a model's own code breaks on; the self-test says what to do
-        return [Finding("memory: cache", None, f"not measured: {type(error).__name__}")]
-    if not kinds:
-        return [Finding("memory: cache", None, "the model keeps no keys and values")]
-    queries = loaded.model.config.get_text_config().num_attention_heads
+    weights = amount(sum(part.numel() * part.element_size() for part in parts))
+    kinds = loaded.network.kinds
     size, budget = sum(kind.nbytes for kind in kinds), default_budget(kinds)
-    layers = len({layer for kind in kinds for layer, _ in kind.members})
-    dtype = str(kinds[0].dtype).removeprefix("torch.")
-    held = (
-        f"{amount(1000 * size)} per 1,000 tokens ({layers} layers, keys and values of {kinds[0].heads} heads "
-        f"for {queries} queries, {kinds[0].width} wide, {dtype})"
-    )
-    tokens = float(f"{budget / size:.2g}")
-    room = f"{amount(budget)} of what is free, for about {tokens:,.0f} tokens at a time; --memory of a run sets another"
-    return [Finding("memory: cache", None, held), Finding("memory: budget", None, room)]
+    if not size:
+        return None, f"weights {weights}; the model keeps no keys and values"
+    room = f"{amount(budget)} of what is free, for about {float(f'{budget / size:.2g}'):,.0f} tokens at a time"
+    cache = f"keys and values {amount(1000 * size)} per 1,000 tokens, {room}; --memory of a run sets another"
+    return None, f"weights {weights}; {cache}"
+
+
+def _template(loaded: LoadedModel) -> Found:
+    if not loaded.tokenizer.chat_template:
+        return None, "none: roles are written in capitals, one turn a paragraph"
+    asked, system = {"role": "user", "content": "?"}, {"role": "system", "content": "Speak of teapots."}
+
+    def rendered(*turns: dict[str, str]) -> str:
+        try:
+            return str(loaded.tokenizer.apply_chat_template(list(turns), tokenize=False))
+        except TemplateError:
+            return ""
+
+    if not rendered(asked):
+        return False, "it refuses a question; give the tokenizer another chat_template"
+    takes = system["content"] in rendered(system, asked)
+    switch = loaded.chat.switch
+    said = [
+        "system turns are accepted" if takes else "system turns are not taken: we put them before the first user turn",
+        "turns in any order" if rendered(asked, asked) else "turns alternate: we join neighbouring ones of one role",
+        f"thinking has a switch ({switch})" if switch else "no switch for thinking",
+    ]
+    return True, "; ".join(said)
+
+
+class _Said(NamedTuple):
+    role: str
+    parts: tuple[str | int, ...]
+
+
+def _heard(loaded: LoadedModel) -> Found:
+    """Heard messages must come through the template whole and in order."""
+    chat = [
+        _Said("user", ("? They said: ", 0, " And: ", 1, ".")),
+        _Said("assistant", (2,)),
+        _Said("user", ("They said:\n", 3)),
+    ]
+    try:
+        holes = [piece for piece in loaded.chat.encode(chat) if isinstance(piece, int)]
+    except ModelError as error:
+        return False, str(error)
+    if holes != [0, 1, 2, 3]:
+        return False, f"4 went into the template, {holes} came out; give the tokenizer one that keeps all turns whole"
+    return True, "whole and in order, as the tokens that they were generated as"
+
+
+FACTS: Mapping[str, Callable[[LoadedModel], Found]] = {
+    "layers": _layers,
+    "vocabulary": _vocabulary,
+    "stop ids": _stops,
+    "dtype and device": _dtypes,
+    "context": _context,
+    "latent layers": _latent,
+    "protocols": _protocols,
+    "memory": _memory,
+    "chat template": _template,
+    "heard messages": _heard,
+}

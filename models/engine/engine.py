@@ -9,25 +9,24 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from functools import partial
+
+from transformers import PreTrainedTokenizerBase
 
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.check import check
 from sottovoce.models.engine.keys import chain, position_keys
-from sottovoce.models.engine.loop import Loop
+from sottovoce.models.engine.loop import Loop, Worker
 from sottovoce.models.engine.request import Reply, Request
 from sottovoce.models.engine.sequence import Job
 from sottovoce.models.engine.statistics import Statistics
-from sottovoce.models.engine.worker import Worker, settle
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.text import Detokenizer
 from sottovoce.sizes import size_of
 
 MAX_BATCH = 64
 EXACT_BATCH = 16  # every step of an exact engine has as many sequences, so fewer are cheaper
-SAME = "as the other"
 
 
 class Engine:
@@ -36,7 +35,7 @@ class Engine:
     def __init__(
         self,
         network: Network,
-        detokenizers: Mapping[bool, Detokenizer],
+        tokenizer: PreTrainedTokenizerBase,
         *,
         max_batch: int | None = None,
         threads: int | None = None,
@@ -48,7 +47,7 @@ class Engine:
 
         Args:
             network: The model.
-            detokenizers: By whether special tokens are text.
+            tokenizer: What decodes replies, for stop strings and streaming.
             max_batch: Sequences at a time; None is 64, or 16 where `exact`.
             threads: torch's, inside the engine's thread; an exact engine has one.
             memory: Bytes for keys and values, prefixes included, also as '4GB'; None is a share of what is free,
@@ -59,13 +58,24 @@ class Engine:
         Raises:
             UsageError: `memory` is no size above 0.
         """
-        self.network, self._detokenizers = network, detokenizers
+        self.network, self._tokenizer = network, tokenizer
         self.limits = Limits(max_batch or (EXACT_BATCH if exact else MAX_BATCH), size_of(memory), exact, reuse)
         self._threads = threads
         self._worker: Worker | None = None
         self._lock = threading.Lock()
         self.statistics = Statistics()
         """What it did so far."""
+        self.twin = partial(
+            Engine,
+            network,
+            tokenizer,
+            max_batch=max_batch,
+            threads=threads,
+            memory=memory,
+            exact=exact,
+            reuse=reuse,
+        )
+        """Another engine on the same network, with slots and a thread of its own; as this one but for what is named."""
 
     def submit(self, request: Request, on_text: Callable[[str], None] | None = None) -> Future[Reply]:
         """Queue a request. Cancelling the future frees its slot before the next step.
@@ -78,27 +88,16 @@ class Engine:
             UsageError: a value of the request does not fit the model.
         """
         check(request, self.network)
-        future: Future[Reply] = Future()
-        job = self._job(request, future, on_text)
+        keys = position_keys(request, self.network.table.rows.dtype) if self.limits.reuse else []
+        job = Job(request, Future(), keys, chain(keys[:-1], self.limits.block), on_text)
         with self._lock:
-            self._worker = self._worker or self._start()
-            self._worker.take(job, future)
-        return future
-
-    def _job(self, request: Request, future: Future[Reply], on_text: Callable[[str], None] | None) -> Job:
-        keys: Sequence[bytes] = ()
-        blocks: Sequence[bytes] = ()
-        if self.limits.reuse:
-            keys = position_keys(request, self.network.table.rows.dtype)
-            blocks = chain(keys[:-1], self.limits.block)
-        return Job(request, partial(settle, future), keys, blocks, future.done, on_text)
-
-    def _start(self) -> Worker:
-        begin = partial(Loop, self.network, self._detokenizers, self.limits, self.statistics)
-        worker = Worker(begin, 1 if self.limits.exact else self._threads)
-        worker.start()
-        weakref.finalize(self, worker.forgotten)
-        return worker
+            if self._worker is None:
+                begin = partial(Loop, self.network, self._tokenizer, self.limits, self.statistics)
+                self._worker = Worker(begin, 1 if self.limits.exact else self._threads)
+                self._worker.start()
+                weakref.finalize(self, self._worker.forgotten)
+            self._worker.take(job)
+        return job.future
 
     def run(self, request: Request) -> Reply:
         """Run one request to its end. Errors: see `submit`; an EngineError where the model fails on it."""
@@ -126,15 +125,3 @@ class Engine:
             worker, self._worker = self._worker, None
         if worker is not None:
             worker.end()
-
-    def twin(self, *, reuse: bool = True, exact: bool = False, memory: int | str | None = SAME) -> Engine:
-        """Another engine on the same network, with slots and a thread of its own, and as much memory unless told."""
-        return Engine(
-            self.network,
-            self._detokenizers,
-            max_batch=None if exact != self.limits.exact else self.limits.slots,
-            threads=self._threads,
-            memory=self.limits.memory if memory == SAME else memory,
-            exact=exact,
-            reuse=reuse,
-        )

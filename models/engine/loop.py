@@ -1,32 +1,37 @@
-"""The one decoding loop, by continuous batching: schedule, run, postprocess."""
+"""The one decoding loop, by continuous batching: schedule, run, postprocess; and the thread that takes its steps.
+
+The thread does not know the engine, so that a forgotten one is freed.
+"""
 
 from __future__ import annotations
 
+import queue
 import threading
+import time
+import weakref
+from collections.abc import Callable
 
 import torch
+from transformers import PreTrainedTokenizerBase
 
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.runner import Batch, Made, Runner
 from sottovoce.models.engine.scheduler import Scheduler
-from sottovoce.models.engine.sequence import Detokenizers
+from sottovoce.models.engine.sequence import Job, failure
 from sottovoce.models.engine.statistics import Statistics
 from sottovoce.models.huggingface.network import Network
+
+QUIET = 0.001  # seconds without a newcomer after which an idle engine begins
+LONGEST_WAIT = 0.01  # seconds after which it begins whatever still comes
 
 
 class Loop:
     """Requests on one network, pass by pass."""
 
     def __init__(
-        self,
-        network: Network,
-        detokenizers: Detokenizers,
-        limits: Limits,
-        statistics: Statistics,
-        cancels: threading.Event | None = None,
+        self, network: Network, tokenizer: PreTrainedTokenizerBase, limits: Limits, statistics: Statistics
     ) -> None:
-        """Start empty; `cancels` is set when a job was cancelled."""
-        self.scheduler = Scheduler(network, detokenizers, limits, statistics, cancels or threading.Event())
+        self.scheduler = Scheduler(network, tokenizer, limits, statistics)
         self._runner = Runner(network, exact=limits.exact, slots=limits.slots)
 
     @torch.inference_mode()
@@ -60,3 +65,80 @@ class Loop:
         for sequence in batch.sequences:
             if sequence.ended:
                 self.scheduler.finish(sequence)
+
+
+class Worker(threading.Thread):
+    """Steps a loop as long as there is anything to do, and waits for more until it is ended."""
+
+    def __init__(self, begin: Callable[[], Loop], threads: int | None) -> None:
+        """`begin` makes a loop; `threads` are torch's."""
+        super().__init__(daemon=True)
+        self._begin, self._threads = begin, threads
+        self._queue: queue.SimpleQueue[Job | None] = queue.SimpleQueue()
+        self._jobs: weakref.WeakSet[Job] = weakref.WeakSet()
+        self._closed = False
+
+    def take(self, job: Job) -> None:
+        """Run a job; cancelling its future frees its slot before the next step."""
+        self._jobs.add(job)
+        self._queue.put(job)
+
+    def end(self) -> None:
+        """End the thread once what waits has run; what an engine's thread itself calls does not wait for that."""
+        self._queue.put(None)
+        # A thread that forgets an engine may be that engine's own, or one that waits for the same model.
+        if not isinstance(threading.current_thread(), Worker):
+            self.join()
+
+    def forgotten(self) -> None:
+        """Runs when the engine is forgotten and when Python exits.
+
+        Python kills daemon threads as it exits, and one that is freeing tensors then takes the process
+        down with "terminate called without an active exception". So what runs is cancelled, and the
+        thread is awaited: it ends at its next step.
+        """
+        for job in list(self._jobs):
+            job.future.cancel()
+        self.end()
+
+    def run(self) -> None:
+        """Serve until ended; whatever breaks here, nobody may wait for ever."""
+        if self._threads is not None:
+            torch.set_num_threads(self._threads)  # counts for this thread alone
+        loop: Loop | None = None
+        while True:
+            jobs = self._gather(busy=loop is not None and loop.scheduler.busy)
+            try:
+                if jobs:
+                    loop = loop or self._begin()
+                    loop.scheduler.waiting.extend(jobs)
+                if loop and loop.scheduler.busy:
+                    loop.step()
+                elif self._closed:
+                    break
+            except BaseException as error:  # a model that breaks on its first token, or a mistake of ours
+                self._fail(error)
+                loop = None
+            jobs.clear()  # or they were held while the thread waits
+
+    def _gather(self, *, busy: bool) -> list[Job]:
+        """Who came meanwhile; where nobody runs, wait for one, and for others within milliseconds."""
+        jobs: list[Job] = []
+        timeout, end = 0.0 if busy else None, float("inf")
+        while not self._closed and time.monotonic() < end:
+            try:
+                job = self._queue.get(timeout=timeout)
+            except queue.Empty:
+                break
+            if job is None:
+                self._closed = True
+            else:
+                jobs.append(job)
+            if not busy and len(jobs) == 1:
+                timeout, end = QUIET, time.monotonic() + LONGEST_WAIT
+        return jobs
+
+    def _fail(self, error: BaseException) -> None:
+        ended = failure(error)
+        for job in list(self._jobs):
+            job.settle(ended)

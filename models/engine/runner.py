@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import abc
 from dataclasses import dataclass
-from enum import Enum
 
 import torch
 from torch import nn
@@ -16,7 +15,7 @@ from sottovoce.models.engine.request import Ids
 from sottovoce.models.engine.sequence import Choice, Sequence
 from sottovoce.models.huggingface.layers import Change
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.passes import FINAL, Pass, Reading
+from sottovoce.models.huggingface.passes import FINAL, Reading
 
 ROUND = 64  # columns that an exact pass looks at are a multiple of it, and so are its beginnings
 SHORTEST = 256  # columns of a captured step: to look at a few more costs less than another capture
@@ -49,44 +48,67 @@ class Runner:
 
     def __init__(self, network: Network, *, exact: bool, slots: int) -> None:
         """`exact`: passes of one shape, `slots` sequences in every step, so that sums come in one order."""
-        self._network, self._last_layer = network, len(network.layers) - 1
-        self._exact, self._at_least = exact, slots if exact else 0
-        self._shape = Shape.EXACT if exact else Shape.STEPPED if network.captures else Shape.FREE
+        self._network, self._exact, self._at_least = network, exact, slots if exact else 0
 
     def run(self, batch: Batch, cache: KVCache) -> Made:
         """Read, and choose for those that have read their prompts."""
-        sequences = batch.sequences
-        layers = recorded(sequences, self._last_layer)
-        seen = self._read(batch, cache, layers) if batch.prompts else self._step(sequences, cache, layers)
+        sequences, network = batch.sequences, self._network
+        layers = recorded(sequences, len(network.layers) - 1)
+        if batch.prompts:
+            reading = self._prompts(batch, cache)
+            seen = network.forward(reading, layers, edits(batch, reading.inputs.shape[1]))
+        else:
+            seen = network.step(self._step(sequences, cache), layers)
         done = [
             i for i, (each, n) in enumerate(zip(sequences, batch.takes, strict=True)) if each.filled + n >= each.length
         ]
         if not done:
             return Made(seen.states, {})
         logits = seen.logits[: len(sequences)] if len(done) == len(sequences) else seen.logits[done]
-        choices = choose(self._network.table, [sequences[i] for i in done], logits, self._at_least)
+        choices = choose(network.table, [sequences[i] for i in done], logits, self._at_least)
         return Made(seen.states, dict(zip(done, choices, strict=True)))
 
-    def _read(self, batch: Batch, cache: KVCache, layers: abc.Sequence[int]) -> Pass:
-        reading = prompts(self._network, cache, batch, exact=self._exact)
-        return self._network.forward(reading, layers, edits(batch, reading.inputs.shape[1]))
+    def _prompts(self, batch: Batch, cache: KVCache) -> Reading:
+        """The next positions of prompts.
 
-    def _step(self, sequences: list[Sequence], cache: KVCache, layers: abc.Sequence[int]) -> Pass:
-        return self._network.step(step(self._network, cache, sequences, self._shape), layers)
+        They end together, so that the last query of each is the last of the pass; what a shorter one
+        lacks before is padding, which reads id 0 at position 0 and is written to the spare column.
+        """
+        sequences, n, device = batch.sequences, max(batch.takes), self._network.device
+        read = [range(each.filled, each.filled + take) for each, take in zip(sequences, batch.takes, strict=True)]
+        pads = [n - len(at) for at in read]
+        end = max(at.stop for at in read)
+        return Reading(
+            _prompt_inputs(self._network, sequences, read, n),
+            upload([[0] * pad + list(at) for at, pad in zip(read, pads, strict=True)], device),
+            upload([[cache.columns] * pad + list(at) for at, pad in zip(read, pads, strict=True)], device),
+            torch.arange(whole_rounds(end) if self._exact else end, device=device),
+            cache.window(batch.first, batch.first + len(sequences)),
+            plain=not self._exact and not any(pads) and not any(each.filled for each in sequences),
+        )
 
+    def _step(self, sequences: list[Sequence], cache: KVCache) -> Reading:
+        """One input for each of the sequences in slots 0 .. b.
 
-class Shape(Enum):
-    """How many queries a step has, and how many columns it looks at."""
+        Where there are more queries than sequences, those beyond them read nothing that counts.
+        """
+        filled, device = [each.filled for each in sequences], self._network.device
+        queries, end = self._shape(len(sequences), max(filled) + 1, cache)
+        inputs, idle = _step_inputs(self._network, sequences), queries - len(sequences)
+        if idle:
+            inputs = torch.cat([inputs, inputs.new_zeros(idle, *inputs.shape[1:])])
+        positions = upload(filled + [0] * idle, device)[:, None]
+        columns = upload(filled + [cache.columns] * idle, device)[:, None] if idle else positions
+        plain = not self._exact and not self._network.captures and min(filled) == max(filled)
+        return Reading(
+            inputs[:, None], positions, columns, torch.arange(end, device=device), cache.window(0, queries), plain
+        )
 
-    FREE = "as many as there are"
-    EXACT = "a query in every slot, whole rounds of columns: sums come in one order whatever the batch"
-    STEPPED = "powers of two: few shapes, so that each can be captured"
-
-    def of(self, sequences: int, columns: int, cache: KVCache) -> tuple[int, int]:
+    def _shape(self, sequences: int, columns: int, cache: KVCache) -> tuple[int, int]:
         """Queries and columns of a step of so many sequences, of which the longest needs so many columns."""
-        if self is Shape.EXACT:
+        if self._exact:  # a query in every slot, whole rounds of columns: sums come in one order whatever the batch
             return cache.slots, whole_rounds(columns)
-        if self is Shape.STEPPED:
+        if self._network.captures:  # powers of two: few shapes, so that each can be captured
             queries, wide = (1 << (n - 1).bit_length() for n in (sequences, columns))
             return min(queries, cache.slots), min(max(wide, SHORTEST), cache.columns)
         return sequences, columns
@@ -95,28 +117,6 @@ class Shape(Enum):
 def whole_rounds(columns: int) -> int:
     """The next multiple of a round."""
     return -(-columns // ROUND) * ROUND
-
-
-def prompts(network: Network, cache: KVCache, batch: Batch, *, exact: bool) -> Reading:
-    """The next positions of prompts.
-
-    They end together, so that the last query of each is the last of the pass; what a shorter one
-    lacks before is padding, which reads id 0 at position 0 and is written to the spare column.
-    """
-    sequences, n, device = batch.sequences, max(batch.takes), network.device
-    pads = [n - take for take in batch.takes]
-    read = [range(each.filled, each.filled + take) for each, take in zip(sequences, batch.takes, strict=True)]
-    positions = [[0] * pad + list(at) for at, pad in zip(read, pads, strict=True)]
-    columns = [[cache.columns] * pad + list(at) for at, pad in zip(read, pads, strict=True)]
-    end = max(at.stop for at in read)
-    return Reading(
-        _prompt_inputs(network, sequences, read, n),
-        upload(positions, device),
-        upload(columns, device),
-        torch.arange(whole_rounds(end) if exact else end, device=device),
-        cache.window(batch.first, batch.first + len(sequences)),
-        plain=not exact and not any(pads) and not any(each.filled for each in sequences),
-    )
 
 
 def _prompt_inputs(network: Network, sequences: list[Sequence], read: list[range], n: int) -> torch.Tensor:
@@ -133,23 +133,6 @@ def _embedded(network: Network, sequence: Sequence) -> torch.Tensor:
     table, pieces = network.table.rows, sequence.request.prompt
     found = [network.embed(upload(p.ids, table.device)) if isinstance(p, Ids) else p.rows.to(table) for p in pieces]
     return torch.cat([rows.to(table) for rows in found])
-
-
-def step(network: Network, cache: KVCache, sequences: list[Sequence], shape: Shape) -> Reading:
-    """One input for each of the sequences in slots 0 .. b.
-
-    Where the shape has more queries than sequences, those beyond them read nothing that counts.
-    """
-    filled, device = [each.filled for each in sequences], network.device
-    queries, end = shape.of(len(sequences), max(filled) + 1, cache)
-    inputs, idle = _step_inputs(network, sequences), queries - len(sequences)
-    if idle:
-        inputs = torch.cat([inputs, inputs.new_zeros(idle, *inputs.shape[1:])])
-    positions = upload(filled + [0] * idle, device)[:, None]
-    columns = upload(filled + [cache.columns] * idle, device)[:, None] if idle else positions
-    plain = shape is Shape.FREE and min(filled) == max(filled)
-    span = torch.arange(end, device=device)
-    return Reading(inputs[:, None], positions, columns, span, cache.window(0, queries), plain)
 
 
 def _step_inputs(network: Network, sequences: list[Sequence]) -> torch.Tensor:

@@ -7,15 +7,17 @@ by the last of those that decode, and that one by the last of all.
 
 from __future__ import annotations
 
-import threading
 from collections import abc, deque
 from itertools import takewhile
 
-from sottovoce.errors import EngineError
+from transformers import PreTrainedTokenizerBase
+
+from sottovoce.errors import EngineError, SottovoceError
 from sottovoce.models.engine.cache_manager import CacheManager, Limits
 from sottovoce.models.engine.memory import amount, out_of_memory
+from sottovoce.models.engine.request import Reply
 from sottovoce.models.engine.runner import ROUND, Batch
-from sottovoce.models.engine.sequence import Detokenizers, Job, Sequence, let_go
+from sottovoce.models.engine.sequence import Job, Sequence, let_go
 from sottovoce.models.engine.statistics import Statistics
 from sottovoce.models.huggingface.network import Network
 
@@ -31,12 +33,11 @@ class Scheduler:
     def __init__(
         self,
         network: Network,
-        detokenizers: Detokenizers,
+        tokenizer: PreTrainedTokenizerBase,
         limits: Limits,
         statistics: Statistics,
-        cancels: threading.Event,
     ) -> None:
-        """Start empty; no memory is taken before the first sequence. `cancels` is set when a job was cancelled."""
+        """Start empty; no memory is taken before the first sequence."""
         self.waiting: deque[Job] = deque()
         self.running: list[Sequence] = []
         """Sequence i in slot i."""
@@ -44,8 +45,7 @@ class Scheduler:
         """How many of them decode: the first ones."""
         self.caches = CacheManager(network, limits)
         self._network, self._limits, self._statistics = network, limits, statistics
-        self._detokenizers, self._cancels = detokenizers, cancels
-        self._last_layer, self._version = len(network.layers) - 1, network.version
+        self._tokenizer, self._version = tokenizer, network.version
         self._prompts_next = True
         self._most, self._calm = limits.slots, 0
         """Sequences at a time, fewer for a while after memory ran out; and passes since then."""
@@ -56,12 +56,6 @@ class Scheduler:
     def busy(self) -> bool:
         """True while there is anything to do."""
         return bool(self.running or self.waiting)
-
-    def take(self, job: Job) -> None:
-        """Let a job wait until there is room."""
-        self.waiting.append(job)
-        if job.cancelled():  # before it came here
-            self._cancels.set()
 
     def schedule(self) -> Batch:
         """The next pass: where some decode and others read their prompts, they take turns."""
@@ -121,7 +115,7 @@ class Scheduler:
             elif self.running:
                 break
             else:
-                self._end(job, self._too_large(job))
+                self._done(job, self._too_large(job))
             self.waiting.popleft()
         self.waiting.extendleft(reversed(held))
 
@@ -139,7 +133,7 @@ class Scheduler:
         return soon or 2 * len(shared) * prefixes.block >= job.request.length - known * prefixes.block
 
     def _start(self, job: Job) -> Sequence:
-        sequence = Sequence(job, self._detokenizers, self._last_layer)
+        sequence = Sequence(job, self._tokenizer, len(self._network.layers) - 1)
         sequence.private = self._network.hooked
         self.caches.restore(sequence, len(self.running))
         self.running.append(sequence)
@@ -161,34 +155,26 @@ class Scheduler:
         if sequence.finish is not None and not self._limits.exact:
             self.remember(sequence, replied=True)
         self._remove(sequence)
-        self._done(sequence)
+        self._done(sequence.job, sequence.reply())
 
     def remember(self, sequence: Sequence, *, replied: bool) -> None:
         """Keep its prompt for others, or with `replied` all that it read."""
         self.caches.remember(sequence, self.running.index(sequence), replied=replied)
 
     def _drop_cancelled(self) -> None:
-        if not self._cancels.is_set():
-            return
-        self._cancels.clear()
-        for sequence in [each for each in self.running if each.job.cancelled()]:
+        for sequence in [each for each in self.running if each.job.future.done()]:
             sequence.finish = None
             self.finish(sequence)
-        gone = dict.fromkeys(job for job in self.waiting if job.cancelled())  # asked once: it may be so any time
-        self.waiting = deque(job for job in self.waiting if job not in gone)
+        gone = dict.fromkeys(job for job in self.waiting if job.future.done())  # asked once: it may be so any time
+        if gone:
+            self.waiting = deque(job for job in self.waiting if job not in gone)
         for job in gone:
-            self._end(job)
+            self._done(job, None)
 
-    def _end(self, job: Job, error: EngineError | None = None) -> None:
-        """End a job that does not run."""
-        sequence = Sequence(job, self._detokenizers, self._last_layer)
-        sequence.error = error
-        self._done(sequence)
-
-    def _done(self, sequence: Sequence) -> None:
-        self._suspects.discard(sequence.job)
+    def _done(self, job: Job, ended: Reply | SottovoceError | None) -> None:
+        self._suspects.discard(job)
         self._statistics.requests += 1
-        sequence.job.done(sequence)
+        job.settle(ended)
 
     def _remove(self, sequence: Sequence) -> None:
         at = self.running.index(sequence)

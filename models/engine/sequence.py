@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import traceback
 from collections import abc
+from concurrent.futures import Future
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
 import torch
+from transformers import PreTrainedTokenizerBase
 
 from sottovoce.errors import EngineError, SottovoceError
 from sottovoce.models.engine.keys import id_keys, row_keys
@@ -18,8 +20,6 @@ from sottovoce.models.engine.sampling import Uniforms
 from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, held_back, overlapping, settled
 
 Finish = Literal["stop", "stop_text", "length"]
-Detokenizers = abc.Mapping[bool, Detokenizer]
-"""By whether special tokens are text."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,15 +27,23 @@ class Job:
     """A request on its way through the engine; as a sequence it may begin several times."""
 
     request: Request
-    done: abc.Callable[[Sequence], None]
-    """Gets the sequence when it left: finished, failed or cancelled."""
+    future: Future[Reply]
     keys: abc.Sequence[bytes] = ()
     """Of the prompt's positions, for the prefix cache."""
     blocks: abc.Sequence[bytes] = ()
     """Digests of the prompt's blocks before its last position, which is always read anew."""
-    cancelled: abc.Callable[[], bool] = lambda: False
     on_text: abc.Callable[[str], None] | None = None
     """Gets the reply's text so far whenever it grew, from the engine's thread."""
+
+    def settle(self, ended: Reply | SottovoceError | None) -> None:
+        """Tell who waits how it ended; a cancelled future, with None, tells those who wait for several at once."""
+        future = self.future
+        if (future.done() and not future.cancelled()) or not future.set_running_or_notify_cancel():
+            return
+        if isinstance(ended, Reply):
+            future.set_result(ended)
+        else:
+            future.set_exception(ended or EngineError("the request was given up"))
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +65,7 @@ class Choice:
 class Sequence:
     """A request that was admitted."""
 
-    def __init__(self, job: Job, detokenizers: Detokenizers, last_layer: int) -> None:
+    def __init__(self, job: Job, tokenizer: PreTrainedTokenizerBase, last_layer: int) -> None:
         self.job, self.request, self.length = job, job.request, job.request.length
         self.filled = self.reused = 0
         """Columns of its slot in use, and how many of the prompt's came from the prefix cache."""
@@ -72,8 +80,8 @@ class Sequence:
         self._uniforms = Uniforms(job.request.sampling.seed)
         self.finish: Finish | None = None
         self.error: SottovoceError | None = None
-        self._spans = detokenizers[stop.special].spans
-        self._text = TextStream(detokenizers[stop.special])
+        self._detokenizer = Detokenizer(tokenizer, special=stop.special)
+        self._text = TextStream(self._detokenizer)
         self._shown = 0
         self._recorder = Recorder(record, last_layer if record.final_norm else None)
 
@@ -85,7 +93,7 @@ class Sequence:
     @property
     def ended(self) -> bool:
         """True once it needs no further forward pass."""
-        if self.error or self.job.cancelled():
+        if self.error or self.job.future.done():
             return True
         return self.finish is not None and not self._lacks_state
 
@@ -149,7 +157,7 @@ class Sequence:
         at = first_stop(self._text.text(self.ids), stops)
         if at is None:
             return None
-        keep, _ = overlapping(self._spans(self.ids), (at, at + 1))
+        keep, _ = overlapping(self._detokenizer.spans(self.ids), (at, at + 1))
         del self.ids[keep:]
         return "stop_text"
 
@@ -167,16 +175,23 @@ class Sequence:
         held = held_back(text, self.request.stop.texts)
         if not held:
             return len(text)
-        spans = self._spans(self.ids)
+        spans = self._detokenizer.spans(self.ids)
         return spans[overlapping(spans, (len(text) - held, len(text)))[0]][0]
 
-    def reply(self) -> Reply:
-        """What became of it, tensors on the CPU."""
-        assert self.finish is not None, "only a finished sequence has a reply"
+    def reply(self) -> Reply | SottovoceError | None:
+        """What became of it, tensors on the CPU: a reply, the error it failed with, or None where it was cancelled."""
+        if self.error or self.finish is None:
+            return self.error
+        try:
+            return self._reply(self.finish)
+        except Exception as error:  # memory may be too short even for that
+            return failure(error)
+
+    def _reply(self, finish: Finish) -> Reply:
         n, kept = len(self.ids), self._recorder
         return Reply(
             ids=tuple(self.ids),
-            finish=self.finish,
+            finish=finish,
             usage=Usage(self.length, n, self.reused),
             rows={key: means.cpu() for key, means in kept.means(n).items()},
             states=kept.states(n + 1),

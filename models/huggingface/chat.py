@@ -1,4 +1,4 @@
-"""One adapter for the chat templates of all families: turns of text and numbered holes become ids.
+"""One adapter for the chat templates of all families: turns of text and holes become ids.
 
 The template is rendered once with marks where the holes are, then cut at the marks, and each piece
 of wording is tokenised apart: no token ever spans the edge of a hole, so what fills it (ids as they
@@ -10,33 +10,36 @@ from __future__ import annotations
 
 import copy
 import re
-import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.errors import ModelError, UsageError
 
-MARK = re.compile("\ue000([hp]?\\d*)\ue001")
-"""h: a hole, p: characters to be read plainly, neither: a seam between two texts."""
+MARK = re.compile("\ue000(\\d*)\ue001")
+"""The place of what the template must not see: a hole, or characters to be read plainly; empty between two texts."""
 WHOLE = re.compile(".+", re.DOTALL)
 SWITCHES = ("enable_thinking", "thinking")
 """What templates call their switch for thinking: Qwen3 and those after it; Granite and DeepSeek."""
 
+Hole = TypeVar("Hole", covariant=True)
 Chat = list[dict[str, str]]
 """As transformers takes it: role and content of each turn."""
 
 
-@dataclass(frozen=True)
-class ChatTurn:
-    """A turn as the template sees it: text, and holes by number. Neighbouring texts stay apart."""
+class ChatTurn(Protocol[Hole]):
+    """A turn as the template sees it: text, and holes for what is no text. Neighbouring texts stay apart."""
 
-    role: str
-    parts: tuple[str | int, ...]
+    @property
+    def role(self) -> str:
+        """System, user or assistant."""
+
+    @property
+    def parts(self) -> Sequence[str | Hole]:
+        """In order; a hole is any object that is neither text nor tuple."""
 
 
 class ChatTemplate:
@@ -53,16 +56,19 @@ class ChatTemplate:
         self.tokenizer = tokenizer
         self._set: dict[str, Any] = {}  # Any: a template's own variables
         if thinking is not None:
-            self._set = {self._switch(): thinking}
+            if self.switch is None:
+                raise UsageError(
+                    f"the model's chat template has no switch for thinking; expected {' or '.join(SWITCHES)} in it; "
+                    "leave thinking as the model does"
+                )
+            self._set = {self.switch: thinking}
         special = [re.escape(token) for token in sorted(_special_tokens(tokenizer), key=len, reverse=True)]
         self._escaped = re.compile("|".join([*special, MARK.pattern.replace("(", "(?:")]))
-        self._plain_tokenizer: PreTrainedTokenizerBase | None = None
-        self._copying = threading.Lock()
 
     def encode(
-        self, turns: Sequence[ChatTurn], *, opened: bool = True, pasted: bool = False
-    ) -> list[tuple[int, ...] | int]:
-        """Return the pieces of a chat: token ids, and hole numbers in their places.
+        self, turns: Sequence[ChatTurn[Hole]], *, opened: bool = True, pasted: bool = False
+    ) -> list[tuple[int, ...] | Hole]:
+        """Return the pieces of a chat: token ids, and the holes in their places.
 
         `opened` ends with the words that open the assistant's turn. No beginning-of-sequence id is
         added beside what the template writes; where there is no template, the tokenizer's own opens the chat.
@@ -72,23 +78,23 @@ class ChatTemplate:
         Raises:
             ModelError: the template refuses the chat even after its system turn was merged.
         """
-        plain: list[str] = []
+        marked: list[str | Hole] = []
         chat: Chat = []
         hidden = self._escaped
         for turn in turns:
-            chat.append({"role": turn.role, "content": self._marked(turn, plain, hidden)})
+            chat.append({"role": turn.role, "content": self._marked(turn.parts, marked, hidden)})
             if pasted and turn.role == "user":
                 hidden = WHOLE
-        pieces: list[tuple[int, ...] | int] = [] if self.tokenizer.chat_template or not self.bos else [self.bos]
+        pieces: list[tuple[int, ...] | Hole] = [] if self.tokenizer.chat_template or not self.bos else [self.bos]
+        shown = set[int]()
         for i, piece in enumerate(MARK.split(self._render(chat, opened))):
             if i % 2 == 0 and piece:
                 pieces.append(self.ids(piece))
-            elif piece.startswith("h") and i % 2:
-                pieces.append(int(piece[1:]))
-            elif piece.startswith("p") and i % 2:
-                pieces.append(self.ids(plain[int(piece[1:])], plain=True))
-        lost = {part for turn in turns for part in turn.parts if isinstance(part, int)} - set(pieces)
-        if lost:
+            elif i % 2 and piece:
+                found = marked[int(piece)]
+                shown.add(int(piece))
+                pieces.append(self.ids(found, plain=True) if isinstance(found, str) else found)
+        if lost := [part for at, part in enumerate(marked) if at not in shown and not isinstance(part, str)]:
             raise ModelError(
                 f"the model's chat template leaves out {len(lost)} of the messages it was given; "
                 "give the tokenizer a template that shows every turn"
@@ -115,42 +121,33 @@ class ChatTemplate:
 
     def ids(self, text: str, *, plain: bool = False) -> tuple[int, ...]:
         """Token ids of a text; `plain` reads special tokens in it as ordinary characters."""
-        tokenizer = self._plain() if plain else self.tokenizer
+        tokenizer = self._plain if plain else self.tokenizer
         return tuple(tokenizer(text, add_special_tokens=False, split_special_tokens=plain).input_ids)
 
+    @cached_property
     def _plain(self) -> PreTrainedTokenizerBase:
         # The flag is a state of the tokenizer, not of a call: two threads that wanted it differently
         # would read each other's. So the plain one is a copy of its own.
-        with self._copying:
-            if self._plain_tokenizer is None:
-                self._plain_tokenizer = copy.deepcopy(self.tokenizer)
-                self._plain_tokenizer("", add_special_tokens=False, split_special_tokens=True)
-            return self._plain_tokenizer
+        plain = copy.deepcopy(self.tokenizer)
+        plain("", add_special_tokens=False, split_special_tokens=True)
+        return plain
 
     @staticmethod
-    def _marked(turn: ChatTurn, plain: list[str], hidden: re.Pattern[str]) -> str:
-        """The turn as one string with its marks; what is `hidden` from the template goes to `plain`."""
+    def _marked(parts: Sequence[str | Hole], marked: list[str | Hole], hidden: re.Pattern[str]) -> str:
+        """A turn as one string; holes, and what is `hidden` from the template, go to `marked` and leave a mark."""
 
-        def escape(found: re.Match[str]) -> str:
-            plain.append(found[0])
-            return f"\ue000p{len(plain) - 1}\ue001"
+        def mark(part: str | Hole) -> str:
+            marked.append(part)
+            return f"\ue000{len(marked) - 1}\ue001"
 
-        marked = ""
-        for i, part in enumerate(turn.parts):
-            if isinstance(part, int):
-                marked += f"\ue000h{part}\ue001"
+        text = ""
+        for i, part in enumerate(parts):
+            if isinstance(part, str):
+                seam = i and isinstance(parts[i - 1], str)
+                text += ("\ue000\ue001" if seam else "") + hidden.sub(lambda found: mark(found[0]), part)
             else:
-                seam = i and isinstance(turn.parts[i - 1], str)
-                marked += ("\ue000\ue001" if seam else "") + hidden.sub(escape, part)
-        return marked
-
-    def _switch(self) -> str:
-        if self.switch is None:
-            raise UsageError(
-                f"the model's chat template has no switch for thinking; expected {' or '.join(SWITCHES)} in it; "
-                "leave thinking as the model does"
-            )
-        return self.switch
+                text += mark(part)
+        return text
 
     def _render(self, chat: Chat, opened: bool) -> str:
         if not self.tokenizer.chat_template:

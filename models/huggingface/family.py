@@ -1,10 +1,18 @@
-"""What a family does otherwise than most: layers that read ids, several states a position, changing positions."""
+"""What a family does otherwise than most: the form of its masks, layers that read ids, positions that change."""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
+import torch
 from transformers import PreTrainedConfig, PreTrainedModel
+
+from sottovoce.errors import ModelError
+
+Mask = torch.Tensor | dict[str, torch.Tensor] | None
+FULL, SLIDING = "full_attention", "sliding_attention"
+Form = Literal["bool", "added", "columns"]
 
 LAYERS_READ_IDS = "its layers look token ids up besides the embeddings"
 
@@ -25,13 +33,73 @@ def unscaled(model: PreTrainedModel) -> int | None:
     transformers 5.23 takes the other set of factors as soon as any row passes the length the model
     was trained on: rows beside it, and keys made before, would then fit no longer.
     """
-    limits = [scaling.get("original_max_position_embeddings") for scaling in scalings(model, "longrope")]
-    return min((int(limit) for limit in limits if limit), default=None)
-
-
-def scalings(model: PreTrainedModel, kind: str | None = None) -> list[dict[str, Any]]:  # Any: a configuration's own
-    """The rotary parameters: one set, or one for each kind of layer."""
     config: PreTrainedConfig = model.config.get_text_config()
     found = getattr(config, "rope_parameters", None) or {}
     sets = [found] if "rope_type" in found else [each for each in found.values() if isinstance(each, dict)]
-    return [each for each in sets if kind in (None, each.get("rope_type"))]
+    longrope = [each for each in sets if each.get("rope_type") == "longrope"]
+    limits = [each.get("original_max_position_embeddings") for each in longrope]
+    return min((int(limit) for limit in limits if limit), default=None)
+
+
+@dataclass(frozen=True)
+class Attention:
+    """How a model attends, as far as its masks are concerned."""
+
+    form: Form
+    """True where a key is seen; or 0 there and the lowest number elsewhere, to be added; or, where the
+    family counts positions from its mask (alibi), the columns in use, (b, columns)."""
+    window: int | None
+    """How many keys back a query sees in the windowed layers, itself included."""
+    kinds: tuple[str, ...]
+    """Of the layers, where the family takes one mask for each kind."""
+    dtype: torch.dtype
+
+    @classmethod
+    def of(cls, model: PreTrainedModel) -> Attention:
+        """Read it off the configuration.
+
+        Raises:
+            ModelError: an attention that no mask of ours expresses.
+        """
+        config = model.config.get_text_config()
+        implementation = config._attn_implementation
+        if implementation not in ("sdpa", "eager"):
+            raise ModelError(
+                f"{type(model).__name__} attends by {implementation!r}, which takes no mask for each sequence; "
+                "load it with attn_implementation 'sdpa' or 'eager'"
+            )
+        kinds = tuple(sorted(set(getattr(config, "layer_types", None) or ())))
+        if unknown := set(kinds) - {FULL, SLIDING}:
+            raise ModelError(
+                f"{type(model).__name__} has layers of {', '.join(sorted(unknown))}; "
+                f"expected {FULL} or {SLIDING}: use another model"
+            )
+        window = getattr(config, "sliding_window", None) if not kinds or SLIDING in kinds else None
+        form: Form = "columns" if takes_columns(config) else "bool" if implementation == "sdpa" else "added"
+        return cls(form, window, kinds if SLIDING in kinds else (), model.dtype)
+
+    @property
+    def alone(self) -> bool:
+        """True where prompts must be read one by one: such a mask cannot tell where each one's queries begin."""
+        return self.form == "columns"
+
+    def mask(self, positions: torch.Tensor, span: torch.Tensor) -> Mask:
+        """For queries at positions (b, n) over the columns of `span` (c,), 0 .. c - 1."""
+        if self.form == "columns":
+            return (span <= positions[:, -1:]).long()
+        seen = span <= positions[:, None, :, None]  # (b, 1, n, c)
+        if self.window is None:
+            return self._formed(seen)
+        near = self._formed(seen & (span > positions[:, None, :, None] - self.window))
+        return {FULL: self._formed(seen), SLIDING: near} if self.kinds else near
+
+    def _formed(self, seen: torch.Tensor) -> torch.Tensor:
+        if self.form == "bool":
+            return seen
+        lowest = torch.full((), torch.finfo(self.dtype).min, dtype=self.dtype, device=seen.device)
+        return torch.where(seen, torch.zeros_like(lowest), lowest)
+
+
+def takes_columns(config: Any) -> bool:  # Any: a configuration of any family
+    """True where the family counts positions from its mask, which then must be of columns (b, c)."""
+    return bool(getattr(config, "alibi", False)) or config.model_type == "bloom"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -71,24 +72,14 @@ def record_activations(
         yield states
 
 
-def capture(
-    layers: Sequence[int], keep: Callable[[int, torch.Tensor], None], edits: Mapping[int, Change] | None = None
-) -> dict[int, Change]:
-    """Changes for `hooked`: the edits, and after them what shows `keep` the output (b, n, H) of each of the layers."""
-    edits = edits or {}
+def capture(layers: Sequence[int], keep: Callable[[int, torch.Tensor], None]) -> dict[int, Change]:
+    """Changes for `hooked` that change nothing: they show `keep` the output (b, n, H) of each of the layers."""
 
-    def change(layer: int) -> Change:
-        edit = edits.get(layer)
+    def shown(layer: int, hidden: torch.Tensor) -> torch.Tensor:
+        keep(layer, hidden)
+        return hidden
 
-        def changed(hidden: torch.Tensor) -> torch.Tensor:
-            hidden = edit(hidden) if edit else hidden
-            if layer in layers:
-                keep(layer, hidden)
-            return hidden
-
-        return changed
-
-    return {layer: change(layer) for layer in {*layers, *edits}}
+    return {layer: partial(shown, layer) for layer in layers}
 
 
 @contextmanager

@@ -14,8 +14,8 @@ from torch import nn
 from transformers import DynamicCache, PreTrainedModel
 
 from sottovoce.errors import ModelError
-from sottovoce.models.huggingface.attention import Attention
 from sottovoce.models.huggingface.captured import Captured
+from sottovoce.models.huggingface.family import Attention
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked, read_before
 from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pass, Reading, kinds_of
 from sottovoce.models.huggingface.table import Table
@@ -92,17 +92,14 @@ class Network:
 
         `edits` change what decoder layers put out; they come before the states are taken.
         """
-        with self._lock:
-            return self._forward(reading, layers, edits)
-
-    def _forward(self, reading: Reading, layers: Sequence[int], edits: Mapping[int, Change] | None = None) -> Pass:
         states: dict[int, torch.Tensor] = {}
 
         def keep(layer: int, hidden: torch.Tensor) -> None:
             states[layer] = hidden[:, -1].clone()  # (b, H); a view would hold the whole prompt
 
-        with ExitStack() as stack:
-            stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep, edits)))
+        with self._lock, ExitStack() as stack:
+            stack.enter_context(hooked(self.layers, edits or {}))  # first, so that states are taken behind them
+            stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep)))
             if FINAL in layers:
                 stack.enter_context(read_before(self.head, lambda normed: keep(FINAL, normed)))
             logits: torch.Tensor = self.model(**self._arguments(reading), use_cache=True).logits
@@ -112,7 +109,7 @@ class Network:
         """As `forward`, one query a sequence; perhaps with the states of other layers too."""
         with self._lock:
             again = self._captured.step(reading, layers) if self._captured and not self.hooked else None
-            return again or self._forward(reading, layers)
+            return again or self.forward(reading, layers)
 
     @property
     def hooked(self) -> bool:
@@ -136,7 +133,7 @@ class Network:
     def _captured(self) -> Captured | None:
         """What makes a step that was made before without the model's own code, where all of it lies on one GPU."""
         one_gpu = self.device.type == "cuda" and {kind.device for kind in self.kinds} == {self.device}
-        return Captured(self._forward, len(self.layers)) if one_gpu and not self.attention.alone else None
+        return Captured(self.forward, len(self.layers)) if one_gpu and not self.attention.alone else None
 
     def _arguments(self, reading: Reading) -> dict[str, Any]:
         """Keyword arguments of the model (Any: of all kinds)."""

@@ -25,8 +25,7 @@ def mixed(feed: Feed = Feed(), sampling: Sampling = Sampling()) -> list[Request]
 
 def stepped(loaded: LoadedModel) -> Engine:
     network = Stepped(loaded.model, VOCABULARY)
-    detokenizers = {special: loaded.detokenizer(special=special) for special in (False, True)}
-    return Engine(network, detokenizers, reuse=False)
+    return Engine(network, loaded.tokenizer, reuse=False)
 
 
 @pytest.mark.parametrize("family", ["qwen2", "gemma2", "gpt2", "mpt", "phi3-window"])

@@ -2,14 +2,22 @@ from __future__ import annotations
 
 import copy
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import pytest
 
 from sottovoce.errors import ModelError, UsageError
-from sottovoce.models.huggingface.chat import ChatTemplate, ChatTurn
+from sottovoce.models.huggingface.chat import ChatTemplate
 from tests import chats
 from tests.chats import tokenizer_with
 from tests.support import CHATML, ids, tiny_tokenizer
+
+
+@dataclass(frozen=True)
+class Said:
+    role: str
+    parts: tuple[str | int, ...]
+
 
 CHAT = ChatTemplate(tiny_tokenizer())
 TRIMMED = (
@@ -22,22 +30,22 @@ def chat(template: str | None, **options: bool) -> ChatTemplate:
     return ChatTemplate(tokenizer_with(template, **options))
 
 
-def shown(template: ChatTemplate, *turns: ChatTurn, opened: bool = True) -> list[str | int]:
+def shown(template: ChatTemplate, *turns: Said, opened: bool = True) -> list[str | int]:
     """The pieces of a chat as text, holes by number."""
     pieces = template.encode(turns, opened=opened)
     return [piece if isinstance(piece, int) else str(template.tokenizer.decode(list(piece))) for piece in pieces]
 
 
-def system(*parts: str | int) -> ChatTurn:
-    return ChatTurn("system", parts)
+def system(*parts: str | int) -> Said:
+    return Said("system", parts)
 
 
-def user(*parts: str | int) -> ChatTurn:
-    return ChatTurn("user", parts)
+def user(*parts: str | int) -> Said:
+    return Said("user", parts)
 
 
-def assistant(*parts: str | int) -> ChatTurn:
-    return ChatTurn("assistant", parts)
+def assistant(*parts: str | int) -> Said:
+    return Said("assistant", parts)
 
 
 def test_a_chat_without_holes_has_the_ids_of_transformers() -> None:
@@ -46,7 +54,7 @@ def test_a_chat_without_holes_has_the_ids_of_transformers() -> None:
         [{"role": role, "content": content} for role, content in turns], add_generation_prompt=True, return_dict=False
     )
 
-    assert CHAT.encode([ChatTurn(role, (content,)) for role, content in turns]) == [tuple(expected)]
+    assert CHAT.encode([Said(role, (content,)) for role, content in turns]) == [tuple(expected)]
 
 
 @pytest.mark.parametrize(

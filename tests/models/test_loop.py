@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from typing import Any
@@ -16,7 +15,7 @@ from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.loop import Loop
 from sottovoce.models.engine.scheduler import CHUNK
-from sottovoce.models.engine.sequence import Job, Sequence
+from sottovoce.models.engine.sequence import Job
 from sottovoce.models.engine.statistics import Statistics
 from sottovoce.models.huggingface.layers import hooked
 from tests.models.support import LIMIT, busy, fresh, living, slots, spoiled, words
@@ -457,22 +456,31 @@ def test_an_error_that_somebody_keeps_holds_no_keys_and_values(
 # Sabotage
 
 
-def batch_of(loaded: LoadedModel, *jobs: Job) -> Loop:
-    """A batch before which jobs wait; one of them was cancelled perhaps."""
-    detokenizers = {special: loaded.detokenizer(special=special) for special in (False, True)}
-    cancels = threading.Event()
-    cancels.set()
-    batch = Loop(loaded.network, detokenizers, Limits(4), Statistics(), cancels)
-    batch.scheduler.waiting.extend(jobs)
-    return batch
+class Looked(Future[Reply]):
+    """Is cancelled as the engine looks at it for the nth time."""
+
+    def __init__(self, looks: int) -> None:
+        super().__init__()
+        self.looks, self.settled = looks, 0
+
+    def done(self) -> bool:
+        self.looks -= 1
+        if self.looks < 0:
+            self.cancel()
+        return super().done()
+
+    def set_running_or_notify_cancel(self) -> bool:
+        self.settled += 1
+        return super().set_running_or_notify_cancel()
 
 
 @pytest.mark.parametrize("looks", range(8))
 def test_a_request_that_is_cancelled_between_any_two_looks_is_settled_once(looks: int) -> None:
-    ended, answers = list[Sequence](), iter([False] * looks)
-    batch = batch_of(fresh(), Job(request(max_new=2), ended.append, cancelled=lambda: next(answers, True)))
+    loaded, future = fresh(), Looked(looks)
+    batch = Loop(loaded.network, loaded.tokenizer, Limits(4), Statistics())
+    batch.scheduler.waiting.append(Job(request(max_new=2), future))
 
     while batch.scheduler.busy:
         batch.step()
 
-    assert len(ended) == 1
+    assert future.settled == 1

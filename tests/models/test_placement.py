@@ -210,12 +210,6 @@ def test_torchao_is_silent_where_it_is_installed(folder: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
-def test_a_dtype_that_the_kind_cannot_compute_in_is_refused_as_it_is_loaded(tmp_path: Path) -> None:
-    quantise.fp8(tmp_path)  # its other weights stay as they are saved
-    with pytest.raises(ModelError, match=r"is quantised and cannot compute in .*; leave the dtype to the checkpoint"):
-        load(tmp_path, device="cpu", dtype="bfloat16")
-
-
 @pytest.mark.parametrize(
     ("kind", "complaint"),
     [
