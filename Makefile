@@ -1,6 +1,7 @@
 # Every target sets up what it needs in .venv, once, from constraints.txt.
 PYTHON ?= python3
 PIP_FLAGS ?=
+WORKERS ?= 2
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet --no-input $(PIP_FLAGS) --constraint constraints.txt
 INPUTS := pyproject.toml constraints.txt
@@ -15,10 +16,10 @@ debate: .venv/core.stamp ## Let two agents who each know a part find the answer 
 	$(BIN)/python cli.py debate --sample split/3 --protocol cipher --rounds 2
 
 test: .venv/test.stamp ## Run the tests that every change must pass
-	$(BIN)/python -m pytest -m "not slow and not gpu and not network"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not gpu and not network"
 
 test-all: .venv/test.stamp ## Run the slow tests too, and those for a GPU where there is one
-	$(BIN)/python -m pytest -m "not network"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not network"
 
 check: .venv/test.stamp ## Lint, format, types and layers
 	$(BIN)/ruff check
