@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+from pydantic import Field, model_validator
 
+from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 
 CompatName = Literal["paper", "reference"]
@@ -14,20 +15,10 @@ CriterionAt = Literal["one", "generation"]
 Inject = Literal["latest", "all"]
 
 
-class ProtocolOptions(BaseModel):
-    """What every protocol can be told; whoever makes them, a value that does not fit is a UsageError of one line."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
+class ProtocolOptions(Checked):
+    """What every protocol can be told."""
 
     compat: CompatName = Field(default="paper", description="follow the papers, or their published code")
-
-    @model_validator(mode="wrap")
-    @classmethod
-    def _in_one_line(cls, values: Any, build: ModelWrapValidatorHandler[Self]) -> Self:  # Any: as they were given
-        try:
-            return build(values)
-        except ValidationError as error:
-            raise UsageError(first_wrong(error, cls.__name__)) from error
 
 
 class CipherOptions(ProtocolOptions):
@@ -62,11 +53,3 @@ class StateOptions(ProtocolOptions):
     allow_other_weights: bool = Field(
         default=False, description="sde, hidden: let models of equal shape exchange states"
     )
-
-
-def first_wrong(error: ValidationError, whole: str) -> str:
-    """One line about the first value that does not fit; `whole` names what has no field of its own."""
-    first = error.errors()[0]
-    where, message = ".".join(str(step) for step in first["loc"]) or whole, str(first["msg"])
-    expected = message.removeprefix("Input should be ")
-    return f"{where} is {first['input']!r}: {message if expected == message else 'expected ' + expected}"

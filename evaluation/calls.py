@@ -15,7 +15,7 @@ from typing import Any, Literal, NamedTuple
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.channels.message import Heard, Place
 from sottovoce.errors import UsageError
-from sottovoce.nodes.settings import Settings, validated
+from sottovoce.nodes.settings import Settings
 
 Carries = Literal["question", "full", "viewpoint", "summary", "vote"]
 Create = Callable[..., Any]  # Any: `create(settings, models=...)` returns an uncompiled graph
@@ -93,7 +93,7 @@ def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revis
 
     def hold(undecided: Iterable[str] = (), seed: int = 0) -> tuple[NeverAgreeing, Any, list[set[str]]]:
         model = NeverAgreeing(answers=answers, undecided=frozenset(undecided))
-        graph = create(validated(type(settings), {**values, "seed": settings.seed + seed}), models=model).compile()
+        graph = create(type(settings).model_validate({**values, "seed": settings.seed + seed}), models=model).compile()
         config = {"recursion_limit": 10**6, "max_concurrency": 1}
         state = graph.invoke({**QUESTION, **question}, config, output_keys=["board", "decision"])
         rounds = range(state["board"][-1].round + 1)

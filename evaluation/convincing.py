@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from sottovoce.checked import Checked
 from sottovoce.errors import SottovoceError, UsageError
 from sottovoce.evaluation.runs.files import check_writable, write
 from sottovoce.evaluation.views.printable import counted, one_line
-from sottovoce.nodes.settings import OF_LOADING, OF_SAMPLING, Single, validated
+from sottovoce.nodes.settings import OF_LOADING, OF_SAMPLING, Single
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.walk import Walk
@@ -30,15 +31,19 @@ TOLD: dict[str, Any] = {  # Any: as pydantic takes them
     for name, info in Single.model_fields.items()
     if name in {*SPOKEN, *OF_SAMPLING, *OF_LOADING}
 }
-SpeakingOptions: type[BaseModel] = create_model(
-    "SpeakingOptions", __config__=ConfigDict(extra="forbid", frozen=True, title="Settings"), **TOLD
-)
 
 
-class SampleOptions(BaseModel):
+class _Told(Checked):
+    model_config = ConfigDict(title="Settings")
+
+
+SpeakingOptions: Any = create_model("SpeakingOptions", __base__=_Told, **TOLD)
+
+
+class SampleOptions(Checked):
     """What is to be found where."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, title="Samples")
+    model_config = ConfigDict(title="Samples")
 
     training_file: Path | None = Field(
         default=None,
@@ -64,7 +69,7 @@ def show_convince(options: SampleOptions, speaking: BaseModel, models: Models = 
     if options.out.exists():
         raise UsageError(f"--out {str(options.out)!r} exists already; choose another file")
     check_writable(options.out, "--out")
-    settings = validated(Single, speaking.model_dump(exclude_unset=True))
+    settings = Single.model_validate(speaking.model_dump(exclude_unset=True))
     found = _found(options.training_file, options.samples, settings, models)
     told = f"{counted(found.asked, 'question')} asked, {found.wrong:,} wrong, {len(found.samples):,} convinced"
     if not found.samples:

@@ -15,8 +15,9 @@ from functools import lru_cache, partial
 from math import factorial
 from typing import TYPE_CHECKING, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from sottovoce.checked import Checked
 from sottovoce.evaluation.views.printable import counted
 from sottovoce.graphs import scheme
 from sottovoce.nodes.settings import Settings
@@ -141,10 +142,10 @@ def spoken_by(settings: Settings, agents: Sequence[str] = ()) -> dict[str, str]:
     return spoken
 
 
-class Looked(BaseModel):
+class Looked(Checked):
     """How symmetry is looked at."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, title="Symmetry")
+    model_config = ConfigDict(title="Symmetry")
 
     private: bool = Field(default=False, description="each agent has documents of its own: they count as its prompt")
     as_json: bool = Field(default=False, alias="json", description="one JSON object on stdout, and nothing else")

@@ -15,9 +15,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import cast
 
+from pydantic import ValidationError
+
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Turn
+from sottovoce.checked import first_wrong
 from sottovoce.errors import SottovoceError, UsageError, choose
 from sottovoce.nodes.act import node
 from sottovoce.nodes.context import Contexts, RunContext
@@ -25,7 +28,7 @@ from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.reconcile import answer_turns, form, stated
 from sottovoce.nodes.samples import Sample, Samples
 from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import Single, validated
+from sottovoce.nodes.settings import Single
 from sottovoce.nodes.state import Discussion, Update
 from sottovoce.nodes.views import View
 from sottovoce.prompts import kinds
@@ -84,7 +87,10 @@ def _sample(question: Question, before: str | None, after: str) -> Sample:
     """A question as a convincing sample; a UsageError where a text of it is empty or none."""
     shown = {"question": question["question"], "kind": question.get("kind", "number")}
     known = {"choices": question.get("choices", []), "explanation": question["solution"], "answer": question["target"]}
-    return validated(Sample, {**shown, **known, "before": before, "after": after})
+    try:
+        return Sample.model_validate({**shown, **known, "before": before, "after": after})
+    except ValidationError as error:
+        raise UsageError(first_wrong(error, "the sample")) from error
 
 
 @dataclass

@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.errors import UsageError, choose
-from sottovoce.nodes.settings import Settings, validated
+from sottovoce.nodes.settings import Settings
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -59,7 +59,7 @@ class Scheme:
         """
         given = config.get("configurable") or {}
         known = {name: value for name, value in given.items() if name in self.settings.model_fields}
-        graph: CompiledStateGraph[Any, Any, Any, Any] = self.create(validated(self.settings, known)).compile(
+        graph: CompiledStateGraph[Any, Any, Any, Any] = self.create(self.settings.model_validate(known)).compile(
             name=self.name
         )
         return graph

@@ -23,7 +23,7 @@ from sottovoce.agents.hosted import hosted, is_hosted
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.nodes.settings import OF_SAMPLING, AnySettings, Settings, validated
+from sottovoce.nodes.settings import OF_SAMPLING, AnySettings, Settings
 from sottovoce.nodes.state import Discussion, moment
 from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
@@ -126,7 +126,7 @@ class Contexts(Generic[AnySettings]):
                 found, expected = type(context).__name__, self.kind.__name__
                 raise UsageError(f"the context holds settings of {found}; this graph takes those of {expected}")
             context = context.model_dump(exclude_unset=True)
-        settings = validated(self.kind, {**self.defaults.model_dump(), **(context or {})})
+        settings = self.kind.model_validate({**self.defaults.model_dump(), **(context or {})})
         for asked, built in zip(settings.topology(), self.defaults.topology(), strict=True):
             if asked != built:
                 raise UsageError(
@@ -139,7 +139,7 @@ class Contexts(Generic[AnySettings]):
         key = json.dumps(state["settings"], sort_keys=True)
         context = self._made.get(key)
         if context is None:
-            settings = validated(self.kind, state["settings"])
+            settings = self.kind.model_validate(state["settings"])
             prompts = Prompts(Path(settings.prompts) if settings.prompts else None)
             context = RunContext(settings, self._models(settings), prompts, self.answers, self.restored)
             while len(self._made) >= KEPT:

@@ -9,8 +9,8 @@ from typing import Any, NotRequired, get_type_hints
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from sottovoce.checked import first_wrong
 from sottovoce.errors import UsageError, choose
-from sottovoce.nodes.settings import first_wrong
 from sottovoce.prompts import kinds
 
 

@@ -13,8 +13,8 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
 
 from sottovoce.channels.message import words
+from sottovoce.checked import first_wrong
 from sottovoce.errors import PromptError, UsageError
-from sottovoce.nodes.settings import first_wrong
 from sottovoce.prompts.kinds import MOST_CHOICES, KindName, lettered
 from sottovoce.prompts.render import Prompts
 

@@ -14,11 +14,12 @@ from io import TextIOWrapper
 from typing import Any, Literal
 
 import typer
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from typer.core import TyperGroup
 
 from sottovoce import __version__
 from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.checked import Checked
 from sottovoce.errors import SottovoceError, UsageError, choose
 from sottovoce.evaluation.convincing import SampleOptions, SpeakingOptions, show_convince
 from sottovoce.evaluation.runs.question import QuestionOptions
@@ -79,7 +80,7 @@ def everywhere(
     """Language-model agents that discuss in words and in what lies under the words."""
 
 
-class Drawing(BaseModel):
+class Drawing(Checked):
     """How a graph is drawn."""
 
     model_config = ConfigDict(title="Drawing")

@@ -17,7 +17,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from sottovoce.errors import UsageError, choose
-from sottovoce.nodes.settings import Settings, validated
+from sottovoce.nodes.settings import Settings
 from sottovoce.sizes import Size
 
 FILE = "settings"
@@ -59,7 +59,7 @@ def build(model: type[Model], given: Given) -> Model:
     typed = {name: given[name] for name in names if given.get(name) not in (None, False)}
     if issubclass(model, Settings) and given.get(FILE) is not None:
         typed = {**from_file(Path(given[FILE]), model), **typed}
-    return validated(model, typed)
+    return model.model_validate(typed)
 
 
 def from_file(path: Path, model: type[Settings]) -> Given:

@@ -10,8 +10,9 @@ import re
 import string
 from typing import Any, cast
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, choose
 from sottovoce.evaluation.arithmetic import questions, split_knowledge
 from sottovoce.graphs import schemes
@@ -34,10 +35,10 @@ def _many(description: str, option: str) -> Any:  # Any: see _one
     return Field(default=[], alias=option, description=description)
 
 
-class QuestionOptions(BaseModel):
+class QuestionOptions(Checked):
     """What a run is asked, as a person can say it on a command line; its fields are those of `Question`."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, title="Question")
+    model_config = ConfigDict(title="Question")
 
     question: str | None = Field(
         default=None,

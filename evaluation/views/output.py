@@ -10,17 +10,18 @@ import sys
 from contextlib import nullcontext
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
+from sottovoce.checked import Checked
 from sottovoce.evaluation.runs.files import check_free, check_writable, write
 from sottovoce.evaluation.runs.question import QuestionOptions, question_of
 from sottovoce.nodes.settings import Settings
 
 
-class Output(BaseModel):
+class Output(Checked):
     """What is wanted of a run."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, title="Output")
+    model_config = ConfigDict(title="Output")
 
     as_json: bool = Field(default=False, alias="json", description="one JSON object on stdout, and nothing else")
     save: Path | None = Field(default=None, description="keep the run in this folder: run.json and its payloads")

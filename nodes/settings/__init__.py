@@ -3,17 +3,14 @@
 Nothing here imports torch or langgraph: the command line reads it to print its help.
 """
 
-from sottovoce.channels.options import first_wrong
 from sottovoce.nodes.settings.alone import SelfConsistency, Single
 from sottovoce.nodes.settings.base import (
     COMPONENTS,
     OF_LOADING,
     OF_PROTOCOL,
     OF_SAMPLING,
-    AnyModel,
     AnySettings,
     Settings,
-    validated,
 )
 from sottovoce.nodes.settings.cmd import CMD
 from sottovoce.nodes.settings.debate import Debate, FinalRule, Order, Role
@@ -28,7 +25,6 @@ __all__ = [
     "OF_LOADING",
     "OF_PROTOCOL",
     "OF_SAMPLING",
-    "AnyModel",
     "AnySettings",
     "Debate",
     "FinalRule",
@@ -39,6 +35,4 @@ __all__ = [
     "SelfConsistency",
     "Settings",
     "Single",
-    "first_wrong",
-    "validated",
 ]

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
-    ModelWrapValidatorHandler,
-    ValidationError,
     field_validator,
     model_validator,
 )
 
-from sottovoce.channels.options import CipherOptions, StateOptions, first_wrong
+from sottovoce.channels.options import CipherOptions, StateOptions
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError, choose
 from sottovoce.sizes import Size
@@ -177,15 +174,6 @@ class Settings(CipherOptions, StateOptions):
             found |= {own: value} if not dot or owner == agent else {}
         return found
 
-    @model_validator(mode="wrap")
-    @classmethod
-    def _in_one_line(cls, values: Any, build: ModelWrapValidatorHandler[Self]) -> Self:  # Any: as they were given
-        """LangGraph makes the context's settings itself: whoever makes them, the complaint is our one line."""
-        try:
-            return build(values)
-        except ValidationError as error:
-            raise UsageError(first_wrong(error, cls.__name__)) from error
-
     @field_validator("protocol")
     @classmethod
     def _known(cls, protocol: str) -> str:
@@ -206,16 +194,3 @@ class Settings(CipherOptions, StateOptions):
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)
-AnyModel = TypeVar("AnyModel", bound=BaseModel)
-
-
-def validated(kind: type[AnyModel], values: dict[str, Any]) -> AnyModel:  # Any: values as they were given
-    """Settings (or other options) from plain values.
-
-    Raises:
-        UsageError: one line for the first value that does not fit.
-    """
-    try:
-        return kind.model_validate(values)
-    except ValidationError as error:
-        raise UsageError(first_wrong(error, kind.__name__)) from error

@@ -9,7 +9,6 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
-from sottovoce.nodes.settings import validated
 from tests.graphs.support import KEYS, QUESTION, Graph, board
 
 PRIVATE = {"agent_1": ["Mia has 3.", "Tom has 5."], "agent_2": ["Tom has 5.", "Ann has 7."]}
@@ -17,7 +16,7 @@ PRIVATE = {"agent_1": ["Mia has 3.", "Tom has 5."], "agent_2": ["Tom has 5.", "A
 
 def baseline(name: str, models: Any = None, *, store: PayloadStore | None = None, **settings: Any) -> Graph:
     found = scheme(name)
-    graph: Graph = found.create(validated(found.settings, settings), models=models, store=store).compile()
+    graph: Graph = found.create(found.settings.model_validate(settings), models=models, store=store).compile()
     return graph
 
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.channels.message import Heard
 from sottovoce.errors import UsageError
-from sottovoce.nodes.settings import CMD, validated
+from sottovoce.nodes.settings import CMD
 from sottovoce.nodes.settings.cmd import sizes_of
 from tests.graphs.support import board, built, calls, heard, held
 
@@ -63,11 +63,11 @@ def test_groups_are_as_equal_as_possible_and_of_three_at_most(agents: int, sizes
 
 
 def test_strict_refuses_what_the_published_code_refuses() -> None:
-    assert validated(CMD, {"agents": 9, "strict": True}).agents == 9
+    assert CMD.model_validate({"agents": 9, "strict": True}).agents == 9
     with pytest.raises(UsageError, match="agents is 7: expected a multiple of 3 where strict is set"):
-        validated(CMD, {"agents": 7, "strict": True})
+        CMD.model_validate({"agents": 7, "strict": True})
     with pytest.raises(UsageError, match="agents is 0: expected greater than or equal to 1"):
-        validated(CMD, {"agents": 0})
+        CMD.model_validate({"agents": 0})
 
 
 # The visibility rule (test oracle 5)

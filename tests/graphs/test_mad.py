@@ -9,7 +9,7 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Heard
 from sottovoce.errors import UsageError
-from sottovoce.nodes.settings import MAD, validated
+from sottovoce.nodes.settings import MAD
 from tests.graphs.support import board, built, calls, heard, held
 
 OPEN = '{"Whether there is a preference": "No", "Supported Side": "", "Reason": "Unclear.", "debate_answer": ""}'
@@ -124,12 +124,12 @@ def test_each_level_of_disagreement_says_something_else_and_two_is_the_default()
 @pytest.mark.parametrize("level", [7, -1])
 def test_another_level_is_refused(level: int) -> None:
     with pytest.raises(UsageError, match=f"disagreement is {level}: expected (less|greater) than or equal to [03]"):
-        validated(MAD, {"disagreement": level})
+        MAD.model_validate({"disagreement": level})
 
 
 def test_a_debate_of_one_side_is_refused() -> None:
     with pytest.raises(UsageError, match="agents is 1: expected greater than or equal to 2"):
-        validated(MAD, {"agents": 1})
+        MAD.model_validate({"agents": 1})
 
 
 # What cannot be read

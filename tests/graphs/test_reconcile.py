@@ -11,7 +11,7 @@ from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.channels.message import Heard, Message
 from sottovoce.errors import UsageError
 from sottovoce.nodes.reconcile import ballot
-from sottovoce.nodes.settings import ReConcile, validated
+from sottovoce.nodes.settings import ReConcile
 from sottovoce.prompts.structured import recalibrated
 from tests.graphs.support import board, built, calls, heard, held
 
@@ -165,7 +165,7 @@ def test_all_abstaining_ends_without_an_answer() -> None:
 
 def test_one_agent_cannot_be_reconciled() -> None:
     with pytest.raises(UsageError, match="agents is 1: expected greater than or equal to 2"):
-        validated(ReConcile, {"agents": 1})
+        ReConcile.model_validate({"agents": 1})
 
 
 # Different models, hosted ones among them

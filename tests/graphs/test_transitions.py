@@ -17,7 +17,6 @@ from syrupy.extensions.json import JSONSnapshotExtension
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import NAMES, scheme
-from sottovoce.nodes.settings import validated
 from tests.graphs.support import QUESTION, lonely
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
@@ -52,7 +51,7 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
 
 def built(name: str, settings: dict[str, Any], **more: Any) -> Graph:
     found = scheme(name)
-    graph: Graph = found.create(validated(found.settings, settings), **more).compile(name=name)
+    graph: Graph = found.create(found.settings.model_validate(settings), **more).compile(name=name)
     return graph
 
 

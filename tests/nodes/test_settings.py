@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.errors import UsageError
 from sottovoce.models.engine.memory import amount
-from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single, validated
+from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single, 
 )
 def test_what_does_not_fit_is_one_line(kind: type[Settings], values: dict[str, Any], expected: str) -> None:
     with pytest.raises(UsageError) as found:
-        validated(kind, values)
+        kind.model_validate(values)
     assert expected in str(found.value)
     assert "\n" not in str(found.value)
 
@@ -65,7 +65,7 @@ def test_only_options_that_were_set_reach_the_protocol() -> None:
     "settings", [Debate(agents=3, role=["debater", "expert", "dummy"]), Single(), SelfConsistency()]
 )
 def test_settings_survive_a_trip_through_json(settings: Settings) -> None:
-    assert validated(type(settings), settings.model_dump(mode="json")) == settings
+    assert type(settings).model_validate(settings.model_dump(mode="json")) == settings
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.graphs.single import create_single
 from sottovoce.nodes.question import Question, check_question
-from sottovoce.nodes.settings import validated
 from sottovoce.nodes.views import View
 from sottovoce.prompts.kinds import KINDS, named, placeholder, read, read_field, read_value, same
 from sottovoce.prompts.render import Prompts
@@ -60,9 +59,9 @@ def test_a_discussion_is_held_in_it() -> None:
 def test_the_command_line_takes_it() -> None:
     from sottovoce.evaluation.runs.question import QuestionOptions
 
-    assert validated(QuestionOptions, {"kind": "roman"}).kind == "roman"
+    assert QuestionOptions.model_validate({"kind": "roman"}).kind == "roman"
     with pytest.raises(UsageError, match=r"^unknown kind of answer 'greek'; choose from: label, .*, roman, text, "):
-        validated(QuestionOptions, {"kind": "greek"})
+        QuestionOptions.model_validate({"kind": "greek"})
 
 
 def test_a_name_is_given_once() -> None:

@@ -1,0 +1,31 @@
+"""Values that come from outside, held to a pydantic model: what does not fit is a UsageError of one line."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
+
+from sottovoce.errors import UsageError
+
+
+class Checked(BaseModel):
+    """Base of settings and options; whoever makes them, LangGraph too, the complaint is ours."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_line(cls, values: Any, build: ModelWrapValidatorHandler[Self]) -> Self:  # Any: as they were given
+        try:
+            return build(values)
+        except ValidationError as error:
+            raise UsageError(first_wrong(error, cls.__name__)) from error
+
+
+def first_wrong(error: ValidationError, whole: str) -> str:
+    """One line about the first value that does not fit; `whole` names what has no field of its own."""
+    first = error.errors()[0]
+    where, message = ".".join(str(step) for step in first["loc"]) or whole, str(first["msg"])
+    expected = message.removeprefix("Input should be ")
+    return f"{where} is {first['input']!r}: {message if expected == message else 'expected ' + expected}"
