@@ -1,8 +1,7 @@
 """Every model call of a discussion and what it hears (CMD, arXiv 2402.18272, Appendix A), read from a scripted run.
 
-The graph itself is run by agents that never agree, so that all rounds are held and a tie goes to whoever is asked at
-one; the prompts say who hears what. Edges that only carry an agent's own history are left out: its memory goes
-without saying, and with it all that it read before.
+The graph is run by agents that never agree, so that all rounds are held and a tie is put to whoever is asked at one;
+the prompts say who hears what. An agent's own history, with all that it read before, goes without saying.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal, NamedTuple
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard, Message, Place
+from sottovoce.channels.message import Heard, Place
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings import Settings, validated
 
@@ -66,7 +65,6 @@ class NeverAgreeing(ScriptedChatModel):
     """States a value of its own in each answer, in the form that was asked for, and leaves all else open."""
 
     answers: Acts
-    """The acts that hold answers."""
     undecided: frozenset[str] = frozenset()
     """Agents that have no answer either."""
 
@@ -93,23 +91,24 @@ def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revis
     """
     values = settings.model_dump(include=settings.model_fields_set - settings.of_models())
 
-    def hold(undecided: Iterable[str] = (), seed: int = 0) -> tuple[NeverAgreeing, Any]:  # Any: a state
+    def hold(undecided: Iterable[str] = (), seed: int = 0) -> tuple[NeverAgreeing, Any, list[set[str]]]:
         model = NeverAgreeing(answers=answers, undecided=frozenset(undecided))
         graph = create(validated(type(settings), {**values, "seed": settings.seed + seed}), models=model).compile()
         config = {"recursion_limit": 10**6, "max_concurrency": 1}
-        return model, graph.invoke({**QUESTION, **question}, config, output_keys=["board", "decision"])
+        state = graph.invoke({**QUESTION, **question}, config, output_keys=["board", "decision"])
+        rounds = range(state["board"][-1].round + 1)
+        return model, state, [{each.agent for each in state["board"] if each.round == round} for round in rounds]
 
-    model, state = hold()
-    board, speakers, names = state["board"], _speakers(state["board"]), settings.names()
-    end = _settled_until(speakers, (_speakers(hold(speakers[-1], seed)[1]["board"]) for seed in range(1, 4)))
+    model, state, speakers = hold()
+    board, names = state["board"], settings.names()
+    end = _settled_until(speakers, (hold(speakers[-1], seed)[-1] for seed in (1, 2, 3)))
     asked = {Place(**each.place)[1:5]: each for each in model.asked if each.round < end and not each.place["attempt"]}
     told = {each.place[1:5]: each.source for each in board if each.round < end and each.agent in names}  # a dummy's
     told |= {key: _told(each, names) for key, each in asked.items()}
     calls = {key: Call(key[2], key[0], told[key], key[1]) for each in board if (key := each.place[1:5]) in told}
     stated = {value: each.place[1:5] for each in board for value in VALUE.findall(each.text)}
     edges = [Edge(None, call, "question") for call in calls.values()]
-    for one, other, carries in _edges(asked, stated, answers):
-        edges += [Edge(calls[one], calls[other], carries)] if one in calls else []
+    edges += [Edge(calls[a], calls[b], how) for a, b, how in _edges(asked, stated, answers) if a in calls]
     votes, by = state["decision"]["votes"], state["decision"].get("by")
     deciding = {by, *(vote["agent"] for vote in votes if vote["counts"])} if end == len(speakers) else speakers[end - 1]
     last = {call.agent: call for call in calls.values()}
@@ -119,16 +118,9 @@ def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revis
     return Unrolled(tuple(calls.values()), tuple(edges), others, left_out)
 
 
-def _speakers(board: list[Message]) -> list[set[str]]:
-    return [{each.agent for each in board if each.round == round} for round in range(board[-1].round + 1)]
-
-
 def _settled_until(speakers: list[set[str]], other_runs: Iterable[list[set[str]]]) -> int:
-    """Before which round the same agents speak, whatever the answers are and the lots say.
-
-    Looked at where fewer speak at last than at first: in other runs those had no answer, and lots fell otherwise.
-    """
-    runs = other_runs if speakers[-1] < speakers[0] else ()
+    """Before which round the same agents speak, also where those who speak last had no answer and lots differed."""
+    runs = other_runs if speakers[-1] < speakers[0] else ()  # else nobody was chosen to go on
     differ = ([one != other for one, other in zip(speakers, run, strict=False)] for run in runs)
     return next((each.index(True) for each in differ if True in each), len(speakers))
 
@@ -150,9 +142,8 @@ def _edges(asked: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> It
 def _told(asked: Asked, names: list[str]) -> str:
     """The act and each line of a prompt once, without what depends on who said it; their order is left out."""
     turns = ("".join(part if isinstance(part, str) else "<said>" for part in turn.parts) for turn in asked.turns)
-    either = "|".join(name.replace("_", "[_ ]") for name in names)  # prompts write "debater 3"
-    lines = (
-        re.sub(rf"\b(?:{either})\b", lambda found: "<you>" if found[0] == asked.agent else "<another>", line)
-        for line in set(VALUE.sub("<said>", "\n".join(turns)).split("\n"))
-    )
-    return "\n".join([asked.act, *sorted(set(lines))])
+    told = set(VALUE.sub("<said>", "\n".join(turns)).split("\n"))
+    for name in (asked.agent, *names):  # prompts write "debater 3"
+        named = re.compile(rf"\b{name.replace('_', '[_ ]')}\b")
+        told = {named.sub("<you>" if name == asked.agent else "<another>", line) for line in told}
+    return "\n".join([asked.act, *sorted(told)])

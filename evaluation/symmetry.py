@@ -1,10 +1,9 @@
 """Which agents of a discussion could change places without changing it (CMD, arXiv 2402.18272, Appendix A).
 
 A permutation of the agents is a symmetry if it takes calls along, the first of one agent to the first of the other,
-so that each keeps its prompt and every edge what it carries; with models, an agent also goes only where its own
-model is. An edge is labelled by what it carries (72 for CMD's two groups of three), or bare as in Definition 1 (720).
-The order of messages within a prompt is left out, and so is who wins a tie. Moderator, judge, secretary and
-summariser stay where they are, so that CMD's 72 are of 720.
+so that each keeps its prompt and every edge what it carries; with models, an agent goes only where its own model is.
+An edge is labelled by what it carries (72 for CMD's two groups of three), or bare as in Definition 1 (720). The order
+of messages in a prompt and who wins a tie are left out; moderator, judge, secretary and summariser stay in place.
 """
 
 from __future__ import annotations
@@ -12,27 +11,26 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from math import factorial
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from sottovoce.evaluation.calls import Call, Unrolled, unroll
 from sottovoce.evaluation.views.printable import counted
 from sottovoce.graphs import scheme
 from sottovoce.nodes.settings import Settings
 
+if TYPE_CHECKING:
+    from sottovoce.evaluation.calls import Call, Unrolled
+
 CAUSES = {"graph": "who hears whom", "prompts": "what agents are told", "models": "who thinks, and how"}
 Related = tuple[tuple[int, ...], ...]
-"""By two agents: which calls of theirs hear which, as a number. By one: its model, its prompts, and what passes
-between it and the question, the decision and those who do not discuss."""
-Images = list[list[int]]
-"""Of permutations: where each takes each agent, by index."""
+"""By two agents: who hears what of the other, as a number; by one: its model, its prompts, and its other edges."""
+Images = list[list[int]]  # of permutations: where each takes each agent
 
 
-@dataclass(frozen=True)
-class Symmetry:
+class Symmetry(NamedTuple):
     """The group of symmetries of a discussion, on the agents that discuss."""
 
     order: int
@@ -48,12 +46,10 @@ def symmetry(unrolled: Unrolled, models: Mapping[str, str] | None = None, *, lab
     """The symmetries of a discussion: of its mechanism, or with `models` (by agent) of these agents in it."""
     from sympy.combinatorics import Permutation  # late: half a second
 
-    def group(*, own: bool, prompts: bool) -> tuple[Images, int, list[int]]:
-        return _group(_related(unrolled, models if own and models else {}, prompts=prompts, labelled=labelled))
-
-    agents, of_graph = unrolled.agents(), group(own=False, prompts=False)[1]
-    of_prompts, of_models = group(own=False, prompts=True)[1], group(own=True, prompts=False)[1]
-    images, order, orbits = group(own=True, prompts=True)
+    agents, own, related = unrolled.agents(), models or {}, partial(_related, unrolled, labelled=labelled)
+    images, order, orbits = _group(related(own, prompts=True))
+    of_graph, of_prompts = (_group(related({}, prompts=prompts))[1] for prompts in (False, True))
+    of_models = _group(related(own, prompts=False))[1]
     fewer = (of_graph < factorial(len(agents)), of_prompts < of_graph, of_models < of_graph)
     return Symmetry(
         order,
@@ -64,7 +60,8 @@ def symmetry(unrolled: Unrolled, models: Mapping[str, str] | None = None, *, lab
 
 
 def _related(unrolled: Unrolled, models: Mapping[str, str], *, prompts: bool, labelled: bool) -> Related:
-    agents, at = unrolled.agents(), dict[Call | None, tuple[str, int]]({None: ("", 0)})  # question and decision
+    agents = unrolled.agents()
+    at: dict[Call | None, tuple[str, int]] = {None: ("", 0)}  # the question and the decision are nobody's
     told, between = defaultdict[str, list[str]](list), defaultdict[tuple[str, str], list[tuple[int, int, str]]](list)
     for call in unrolled.calls:
         at[call] = call.agent, len(told[call.agent])
@@ -113,10 +110,8 @@ def _match(related: Related, agents: list[int], images: list[int]) -> Images:
 
 
 def _coloured(related: Related, fixed: list[int]) -> list[int]:
-    """Agents by colour, the fixed ones each of its own, split by their relations to all others until none splits.
-
-    Hashes of tuples of numbers are equal in every process, so the same generators are found.
-    """
+    """Agents by colour, the fixed ones each of its own, split by their relations to all others until none splits."""
+    # Hashes of numbers are equal in every process, so the same generators are found.
     colours = [hash((row[i], fixed.index(i) if i in fixed else -1)) for i, row in enumerate(related)]
     while True:
         finer = [hash((colours[i], *sorted(zip(row, colours, strict=True)))) for i, row in enumerate(related)]
@@ -128,22 +123,21 @@ def _coloured(related: Related, fixed: list[int]) -> list[int]:
 def spoken_by(settings: Settings, agents: Sequence[str] = ()) -> dict[str, str]:
     """Each agent's model: at another temperature it is another one (another distribution of replies).
 
-    As `RunContext` has it for local models, without loading any; who has none of its own takes the first agent's.
+    As local models have it, without loading any; who has none of its own takes the first agent's.
     """
     from sottovoce.channels.registry import PROTOCOLS  # late: a protocol imports torch
 
     names, speakers, own = settings.names(), settings.speakers(), settings.default_temperature
     channel, spoken = PROTOCOLS[settings.protocol](), dict[str, str]()
     for name in agents or names:
-        model_of, spread = name if name in names else names[0], settings.discusses and name in speakers
+        like = name if name in names else names[0]
+        spread = settings.discusses and name in speakers and not settings.temperature
         share = channel.temperature(speakers.index(name), len(speakers), 1.0) if spread else 1.0
-        if settings.temperature:
-            at = f"temperature {settings.of('temperature', model_of):.4g}"
-        elif own is None or (spread and channel.averages):
-            at = "its own temperature" if share == 1 else f"{share:.4g} of its temperature"
-        else:
-            at = f"temperature {share * own:.4g}"
-        spoken[name] = f"{settings.of('model', model_of)} at {at}"
+        base = settings.of("temperature", like) if settings.temperature else own
+        at = "its own temperature" if share == 1 else f"{share:.4g} of its temperature"
+        if base is not None and not (spread and channel.averages):
+            at = f"temperature {share * base:.4g}"
+        spoken[name] = f"{settings.of('model', like)} at {at}"
     return spoken
 
 
@@ -158,21 +152,19 @@ class Looked(BaseModel):
 
 def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:
     """Print the symmetries of a scheme with these settings, edges labelled by what they carry and bare."""
+    from sottovoce.evaluation.calls import unroll  # late: it imports langchain
+
     found, owners = scheme(name), settings.owners() if looked.private else None
     documents = {owner: [f"document {number}"] for number, owner in enumerate(owners or [], 1)}
     unrolled = unroll(found.create, settings, found.answers, documents=documents)
     models = spoken_by(settings, [*unrolled.agents(), *unrolled.others])
+    mechanism, labelled = symmetry(unrolled), symmetry(unrolled, models)
     bare = symmetry(unrolled, models, labelled=False)
-    groups = {"mechanism": symmetry(unrolled), "labelled": symmetry(unrolled, models), "bare": bare}
     if looked.as_json:
+        groups = {"mechanism": mechanism._asdict(), "labelled": labelled._asdict(), "bare": bare._asdict()}
         about = {"scheme": name, "models": models, "others": unrolled.others, "left_out": unrolled.left_out}
-        print(json.dumps({**about, **{each: asdict(group) for each, group in groups.items()}}))
-    else:
-        print("\n".join(lines(unrolled, **groups)))
-
-
-def lines(unrolled: Unrolled, mechanism: Symmetry, labelled: Symmetry, bare: Symmetry) -> list[str]:
-    """Order, orbits, generators and what breaks the symmetry, a line each, and what it comes to otherwise."""
+        print(json.dumps({**about, **groups}))
+        return
     agents, others = len(unrolled.agents()), ", ".join(unrolled.others)
     cycles = ["".join(f"({' '.join(cycle)})" for cycle in generator) for generator in labelled.generators]
     rows = {
@@ -185,5 +177,5 @@ def lines(unrolled: Unrolled, mechanism: Symmetry, labelled: Symmetry, bare: Sym
         "others": others and f"{others}: kept in place, for the permutations are of agents alone",
         "left out": unrolled.left_out,
     }
-    first = f"{counted(agents, 'agent')}, {counted(len(unrolled.calls), 'call')}"
-    return [first, *(f"{name:15}{text}" for name, text in rows.items() if text)]
+    print(f"{counted(agents, 'agent')}, {counted(len(unrolled.calls), 'call')}")
+    print("\n".join(f"{name:15}{text}" for name, text in rows.items() if text))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Mapping
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, Turn
@@ -11,7 +12,7 @@ from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, last_votes, majority
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import Debate
-from sottovoce.nodes.state import Decision, Discussion, Update, Vote, attempt_of, moment, said
+from sottovoce.nodes.state import Decision, Discussion, Update, Vote, attempt_of, moment, rounds_of
 from sottovoce.prompts import kinds
 
 SUMMARISER = "summariser"
@@ -30,15 +31,16 @@ async def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Updat
         return {"board": await say(run, state, Ask(agent, "answer", run.view(state, agent).independent()))}
     summary: list[Message] = []
     if run.settings.summarise == "each":
-        summary = await summary_of(run, state, agent, _others(run, state, agent, round - 1))
+        before = rounds_of(state, run.answers)[round - 1]
+        summary = await summary_of(run, state, agent, _others(run, before, agent, round - 1))
     turns = _later_turns(run, state, agent, summary)
     return {"board": [*summary, *await say(run, state, Ask(agent, "revise", turns))]}
 
 
 async def summarise(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
     """One shared summary of the round."""
-    names = run.settings.speakers()
-    answers = [message for name in names if (message := said(state, name, state["round"], run.answers))]
+    spoken = rounds_of(state, run.answers)[-1]
+    answers = [spoken[name] for name in run.settings.speakers() if name in spoken]
     return {"board": await summary_of(run, state, agent, answers)}
 
 
@@ -63,27 +65,27 @@ def _speaks(run: RunContext[Debate], agent: str, round: int) -> bool:
 
 
 def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary: list[Message]) -> tuple[Turn, ...]:
-    settings, view, rounds = run.settings, run.view(state, agent), range(state["round"])
-    own = [_must(state, agent, r, run.answers) for r in rounds]
-    if settings.summarise == "each":  # each was read in the round after the one that it is of
-        earlier = [_must(state, agent, r, SUMMARISE) for r in rounds[1:]]
-        return view.history_of_summaries(own, [*earlier, *summary])
-    if settings.summarise == "shared":
-        return view.history_of_summaries(own, [_must(state, SUMMARISER, r, SUMMARISE) for r in rounds])
+    settings, view = run.settings, run.view(state, agent)
+    rounds = rounds_of(state, run.answers)[:-1]
+    own = [_must(spoken, agent, r) for r, spoken in enumerate(rounds)]
+    if settings.summarise != "none":  # an agent's own are read in the round after the one that they are of
+        by = SUMMARISER if settings.summarise == "shared" else agent
+        summaries = [spoken[by] for spoken in rounds_of(state, SUMMARISE) if by in spoken]
+        return view.history_of_summaries(own, [*summaries, *summary])
+    others = [_others(run, spoken, agent, r) for r, spoken in enumerate(rounds)]
     if settings.shape == "fresh":
-        return view.fresh(own[-1], _others(run, state, agent, rounds[-1]), settings.order)
-    return view.history(own, [_others(run, state, agent, r) for r in rounds], settings.order)
+        return view.fresh(own[-1], others[-1], settings.order)
+    return view.history(own, others, settings.order)
 
 
-def _others(run: RunContext[Debate], state: Discussion, agent: str, round: int) -> list[Message]:
-    return [_must(state, other, round, run.answers) for other in run.settings.speakers() if other != agent]
+def _others(run: RunContext[Debate], spoken: Mapping[str, Message], agent: str, round: int) -> list[Message]:
+    return [_must(spoken, other, round) for other in run.settings.speakers() if other != agent]
 
 
-def _must(state: Discussion, agent: str, round: int, acts: tuple[str, ...]) -> Message:
-    message = said(state, agent, round, acts)
-    if message is None:
+def _must(spoken: Mapping[str, Message], agent: str, round: int) -> Message:
+    if agent not in spoken:
         raise UsageError(f"{agent!r} has no message of round {round} on the board; resume the run from an earlier step")
-    return message
+    return spoken[agent]
 
 
 def _given(run: RunContext[Debate], state: Discussion, agent: str, role: str) -> Message:

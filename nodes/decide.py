@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableLambda
 from sottovoce.channels.message import Message
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
+from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.nodes.tally import Viewpoint, ballot, leading, viewpoints
 from sottovoce.prompts import kinds
 
@@ -43,8 +43,8 @@ def last_votes(run: RunContext[Any], state: Discussion, read: Read = ballot) -> 
 
 def votes_of(run: RunContext[Any], state: Discussion, round: int, read: Read = ballot) -> list[Vote]:
     """One vote of each agent that spoke in a round."""
-    messages = [said(state, name, round, run.answers) for name in run.settings.speakers()]
-    return [read(message, state) for message in messages if message is not None]
+    spoken = rounds_of(state, run.answers)[round]
+    return [read(spoken[name], state) for name in run.settings.speakers() if name in spoken]
 
 
 def by_majority(run: RunContext[Any], state: Discussion) -> Decision:
