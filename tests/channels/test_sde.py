@@ -15,7 +15,7 @@ from sottovoce.errors import ProtocolError, UsageError
 from sottovoce.models import Edit, Ids, LoadedModel, Request, Sampling, assemble
 from tests.support import HIDDEN, close, hear, say, tiny_loaded, tiny_model, tiny_tokenizer
 
-MIND = tiny_loaded(num_hidden_layers=3)
+LOADED = tiny_loaded(num_hidden_layers=3)
 
 
 def payload_of(message: Message, store: PayloadStore) -> Payload:
@@ -52,9 +52,9 @@ def test_deltas_are_differences_of_the_hidden_states_of_a_plain_forward_pass(
 
 
 def test_the_reference_takes_the_last_layer_after_the_final_norm(store: PayloadStore) -> None:
-    reference = payload_of(say(SDE(layers=(0, 2), compat="reference"), MIND, store), store)
-    states = hidden_states(MIND, "What is 14 + 3?", reference.ids)
-    paper = payload_of(say(SDE(layers=(0, 2)), MIND, store), store)
+    reference = payload_of(say(SDE(layers=(0, 2), compat="reference"), LOADED, store), store)
+    states = hidden_states(LOADED, "What is 14 + 3?", reference.ids)
+    paper = payload_of(say(SDE(layers=(0, 2)), LOADED, store), store)
 
     assert reference.states is not None and paper.states is not None
     assert close(reference.states, torch.stack([states[1].diff(dim=0), states[3].diff(dim=0)]))
@@ -62,8 +62,8 @@ def test_the_reference_takes_the_last_layer_after_the_final_norm(store: PayloadS
 
 
 def test_hidden_carries_the_states_themselves(store: PayloadStore) -> None:
-    payload = payload_of(say(Hidden(layers=(0, 1)), MIND, store), store)
-    states = hidden_states(MIND, "What is 14 + 3?", payload.ids)
+    payload = payload_of(say(Hidden(layers=(0, 1)), LOADED, store), store)
+    states = hidden_states(LOADED, "What is 14 + 3?", payload.ids)
 
     assert payload.states is not None and payload.label.protocol == "hidden"
     assert close(payload.states, torch.stack([states[1][1:], states[2][1:]]))
@@ -71,10 +71,10 @@ def test_hidden_carries_the_states_themselves(store: PayloadStore) -> None:
 
 @pytest.mark.parametrize("protocol", [SDE(layers=(0, 1)), Hidden(layers=(0, 1))])
 def test_a_message_is_heard_as_its_tokens_with_its_states_added_there(store: PayloadStore, protocol: SDE) -> None:
-    message = say(protocol, MIND, store)
+    message = say(protocol, LOADED, store)
     payload = payload_of(message, store)
 
-    request = hear(protocol, MIND, store, Heard(message))
+    request = hear(protocol, LOADED, store, Heard(message))
 
     assert payload.states is not None and len(request.edits) == 2
     for edit, layer, states in zip(request.edits, (0, 1), payload.states, strict=True):
@@ -84,23 +84,23 @@ def test_a_message_is_heard_as_its_tokens_with_its_states_added_there(store: Pay
 
 @pytest.mark.parametrize("protocol", [SDE(layers=(0, 1)), Hidden(layers=(0, 1))])
 def test_with_nothing_added_a_message_is_heard_as_its_words_are(store: PayloadStore, protocol: SDE) -> None:
-    request = hear(protocol, MIND, store, Heard(say(protocol, MIND, store)))
+    request = hear(protocol, LOADED, store, Heard(say(protocol, LOADED, store)))
     zeroed = replace(
         request, edits=tuple(Edit(edit.layer, edit.at, torch.zeros_like(edit.delta)) for edit in request.edits)
     )
-    words = hear(NL(), MIND, store, Heard(say(NL(), MIND, store)))
+    words = hear(NL(), LOADED, store, Heard(say(NL(), LOADED, store)))
 
-    silent, spoken, added = MIND.engine.run_all([zeroed, words, request])
+    silent, spoken, added = LOADED.engine.run_all([zeroed, words, request])
 
     assert prompt_ids(zeroed) == prompt_ids(words)
     assert silent.ids == spoken.ids != added.ids
 
 
 def test_older_messages_carry_their_states_only_where_all_are_injected(store: PayloadStore) -> None:
-    older, newer = say(SDE(), MIND, store), say(SDE(), MIND, store, prompt="Why?")
+    older, newer = say(SDE(), LOADED, store), say(SDE(), LOADED, store, prompt="Why?")
     heard = Heard(older, latest=False), "\nand\n", Heard(newer)
 
-    latest, everything = [hear(SDE(inject=inject), MIND, store, *heard) for inject in ("latest", "all")]
+    latest, everything = [hear(SDE(inject=inject), LOADED, store, *heard) for inject in ("latest", "all")]
 
     assert [len(request.edits) for request in (latest, everything)] == [1, 2]
     assert latest.edits[0].at == everything.edits[1].at > everything.edits[0].at
@@ -109,30 +109,30 @@ def test_older_messages_carry_their_states_only_where_all_are_injected(store: Pa
 
 @pytest.mark.parametrize("inject", ["latest", "all"])
 def test_own_messages_never_carry_states(store: PayloadStore, inject: str) -> None:
-    message = say(SDE(), MIND, store)
+    message = say(SDE(), LOADED, store)
 
-    assert hear(SDE(inject=inject), MIND, store, Heard(message, own=True)).edits == ()
+    assert hear(SDE(inject=inject), LOADED, store, Heard(message, own=True)).edits == ()
 
 
 def test_messages_of_another_protocol_are_heard_without_states(store: PayloadStore) -> None:
     for spoken in (NL(), Hidden()):
-        request = hear(SDE(), MIND, store, Heard(say(spoken, MIND, store)))
+        request = hear(SDE(), LOADED, store, Heard(say(spoken, LOADED, store)))
         assert request.edits == ()
-        assert prompt_ids(request) == prompt_ids(hear(NL(), MIND, store, Heard(say(spoken, MIND, store))))
+        assert prompt_ids(request) == prompt_ids(hear(NL(), LOADED, store, Heard(say(spoken, LOADED, store))))
 
 
 def test_a_silent_agent_is_heard_without_a_crash(store: PayloadStore) -> None:
-    asked = hear(SDE(layers=(0, 1)), MIND, store)
-    (first,) = MIND.engine.run(replace(asked, stop=replace(asked.stop, max_new=1))).ids
-    silent = MIND.engine.run(replace(asked, stop=replace(asked.stop, ids=(first,))))
-    payload = SDE(layers=(0, 1)).record(silent, MIND)
+    asked = hear(SDE(layers=(0, 1)), LOADED, store)
+    (first,) = LOADED.engine.run(replace(asked, stop=replace(asked.stop, max_new=1))).ids
+    silent = LOADED.engine.run(replace(asked, stop=replace(asked.stop, ids=(first,))))
+    payload = SDE(layers=(0, 1)).record(silent, LOADED)
     message = Message("agent_1", 0, "answer", payload.label.text, payload=store.put(payload))
 
-    request = hear(SDE(layers=(0, 1)), MIND, store, Heard(message))
+    request = hear(SDE(layers=(0, 1)), LOADED, store, Heard(message))
 
     assert (message.text, len(payload)) == ("", 0)
     assert payload.states is not None and payload.states.shape == (2, 0, HIDDEN)
-    assert request.edits == () and len(MIND.engine.run(request).ids) == 8
+    assert request.edits == () and len(LOADED.engine.run(request).ids) == 8
 
 
 def test_states_are_kept_in_the_models_dtype_and_taken_apart_in_float32(store: PayloadStore) -> None:
@@ -150,14 +150,14 @@ def test_states_are_kept_in_the_models_dtype_and_taken_apart_in_float32(store: P
 def test_the_layers_of_the_message_count_not_those_of_the_hearer(
     store: PayloadStore, layers: tuple[int, ...], heard_layers: tuple[int, ...]
 ) -> None:
-    message = say(SDE(layers=heard_layers), MIND, store)
+    message = say(SDE(layers=heard_layers), LOADED, store)
 
-    assert tuple(edit.layer for edit in hear(SDE(layers=layers), MIND, store, Heard(message)).edits) == heard_layers
+    assert tuple(edit.layer for edit in hear(SDE(layers=layers), LOADED, store, Heard(message)).edits) == heard_layers
 
 
 def test_a_layer_out_of_range_is_refused(store: PayloadStore) -> None:
     with pytest.raises(UsageError, match="layer 3 is out of range"):
-        hear(SDE(layers=(3,)), MIND, store)
+        hear(SDE(layers=(3,)), LOADED, store)
 
 
 # Between two models
@@ -166,26 +166,26 @@ def test_a_layer_out_of_range_is_refused(store: PayloadStore) -> None:
 def test_the_same_weights_may_exchange_states() -> None:
     twin = assemble("twin", tiny_model(num_hidden_layers=3), tiny_tokenizer())
 
-    assert SDE().check(MIND, twin) is None
-    assert Hidden().check(twin, MIND) is None
+    assert SDE().check(LOADED, twin) is None
+    assert Hidden().check(twin, LOADED) is None
 
 
 def test_other_weights_are_refused_by_name_and_by_what_would_help() -> None:
     other, smaller = tiny_loaded(seed=1, num_hidden_layers=3), tiny_loaded(seed=1)
 
     with pytest.raises(ProtocolError, match="sde needs one model on both sides, but 'qwen2-0' and 'qwen2-1'") as same:
-        SDE().check(MIND, other)
+        SDE().check(LOADED, other)
     with pytest.raises(ProtocolError, match="hidden needs one model") as different:
-        Hidden().check(MIND, smaller)
+        Hidden().check(LOADED, smaller)
 
     assert "--allow-other-weights" in str(same.value) and "--allow-other-weights" not in str(different.value)
 
 
 def test_other_weights_of_one_shape_are_heard_where_the_user_allows_it(store: PayloadStore) -> None:
     other, allowing = tiny_loaded(seed=1, num_hidden_layers=3), SDE(allow_other_weights=True)
-    heard = Heard(say(SDE(), MIND, store))
+    heard = Heard(say(SDE(), LOADED, store))
 
-    assert allowing.check(MIND, other) == "by sde between other weights, which is outside the paper"
+    assert allowing.check(LOADED, other) == "by sde between other weights, which is outside the paper"
     assert len(hear(allowing, other, store, heard).edits) == 1
     assert hear(SDE(), other, store, heard).edits == ()
 
@@ -198,19 +198,19 @@ def test_other_shapes_and_vocabularies_are_refused_whatever_is_allowed() -> None
 
     for other in others:
         with pytest.raises(ProtocolError):
-            SDE(allow_other_weights=True).check(MIND, other)
+            SDE(allow_other_weights=True).check(LOADED, other)
 
 
 def test_a_message_of_a_wider_model_is_heard_without_states(store: PayloadStore) -> None:
     wide = tiny_loaded(hidden_size=48, num_hidden_layers=3)
 
-    request = hear(SDE(allow_other_weights=True), MIND, store, Heard(say(SDE(), wide, store)))
+    request = hear(SDE(allow_other_weights=True), LOADED, store, Heard(say(SDE(), wide, store)))
 
-    assert request.edits == () and len(MIND.engine.run(request).ids) == 8
+    assert request.edits == () and len(LOADED.engine.run(request).ids) == 8
 
 
 def test_sampling_penalties_of_the_model_stay_active(store: PayloadStore) -> None:
     sampling = Sampling(0.7, 0.8, 20, 1.05, seed=3)
-    said = say(SDE(), MIND, store, sampling=sampling)
+    said = say(SDE(), LOADED, store, sampling=sampling)
 
-    assert said.text == say(NL(), MIND, store, sampling=sampling).text
+    assert said.text == say(NL(), LOADED, store, sampling=sampling).text
