@@ -132,8 +132,8 @@ def spoken_by(settings: Settings, agents: Sequence[str] = ()) -> dict[str, str]:
     channel, spoken = PROTOCOLS[settings.protocol](), dict[str, str]()
     for name in agents or names:
         like = name if name in names else names[0]
-        spread = settings.discusses and name in speakers and not settings.temperature
-        share = channel.temperature(speakers.index(name), len(speakers), 1.0) if spread else 1.0
+        spread = settings.discusses and like in speakers and not settings.temperature
+        share = channel.temperature(speakers.index(like), len(speakers), 1.0) if spread else 1.0
         base = settings.of("temperature", like) if settings.temperature else own
         at = "its own temperature" if share == 1 else f"{share:.4g} of its temperature"
         if base is not None and not (spread and channel.averages):

@@ -59,15 +59,16 @@ def discuss_turns(
     O_i = {(v_j, e_j where j is of i's group, else v_j alone) : j != i} (section 3.2): of other groups only
     the number of agents per viewpoint is told, all of them in one tally, and nothing of what they said.
     Earlier rounds are forgotten. Those who stayed behind when a level sent its representatives are in no group:
-    the rule restricts who hears, not who spoke, so their viewpoints are in the tally.
+    the rule restricts who hears, not who spoke, so their viewpoints are in the tally, as those of one group more.
     """
     mine = next(group for group in groups if view.agent in group)
     near = [vote for vote in votes if vote["agent"] in mine and vote["agent"] != view.agent]
     far = [vote for vote in votes if vote["agent"] not in mine]
+    left_behind = {vote["agent"] for vote in votes}.difference(*groups)
     heard = {vote["agent"]: Heard(messages[vote["agent"]]) for vote in near}
     parts = view.prompts.render(
         "cmd/discuss",
-        groups=len(groups),
+        groups=len(groups) + bool(left_behind),
         tally=[line for line, _ in viewpoint_slots(view, [vote for vote in far if vote["answer"] is not None])],
         viewpoints=viewpoint_slots(view, near, heard),
     )

@@ -24,10 +24,13 @@ class Form:
     """A regular expression that the whole reply matches."""
 
     def __post_init__(self) -> None:
-        given = [name for name in ("schema", "choices", "pattern") if getattr(self, name)]
-        if len(given) != 1:
-            found = " and ".join(given) or "nothing"
-            raise UsageError(f"the form of a reply was given as {found}; expected one of schema, choices, pattern")
+        """Refuse none and several."""
+        given = {"schema": self.schema is not None, "choices": bool(self.choices), "pattern": self.pattern is not None}
+        found = [name for name, is_given in given.items() if is_given]
+        if len(found) != 1:
+            raise UsageError(
+                f"a form has {' and '.join(found) or 'none of them'}; expected exactly one of schema, choices and pattern"
+            )
 
     @classmethod
     def of_object(cls, *names: str) -> Form:

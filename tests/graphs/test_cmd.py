@@ -193,11 +193,11 @@ def test_groups_send_representatives_until_one_answer_leads() -> None:
     assert state["decision"]["why"] == "2 of 2 say 21 (level 2)"
 
 
-def test_a_representative_keeps_its_last_answer_and_hears_the_other_representatives_alone() -> None:
+def test_a_representative_keeps_its_last_answer_and_hears_the_other_representatives_in_full() -> None:
     _, model = discussed(*SIX)
     asked = calls(model, "agent_1")[1]
     assert heard(asked) == [("agent_1", 0), ("agent_4", 0)] and letters(asked) == {"A", "D"}
-    assert "There is one group of agents" in asked.text and asked.act == "revise"
+    assert "There are 2 groups of agents" in asked.text and asked.act == "revise"
 
 
 def test_representatives_hear_of_those_who_stayed_behind_how_many_hold_which_view_and_nothing_more() -> None:
