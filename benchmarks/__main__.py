@@ -4,24 +4,50 @@ from __future__ import annotations
 
 import argparse
 import os
+import subprocess
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from importlib.metadata import version
+from pathlib import Path
 
 import torch
 
-from benchmarks import debates, decoding, memory, reuse, slots, starting
+from benchmarks import debates, decoding, memory, reuse
 from benchmarks.loaded_models import BUNDLED, SHAPES, loaded_of
-from benchmarks.measuring import Asked, Table
+from benchmarks.measuring import Asked, Table, interleaved
+
+ROOT = Path(__file__).resolve().parents[1]
+STARTS: Mapping[str, list[str]] = {
+    "python -c pass": ["-c", "pass"],
+    "python cli.py --help": ["cli.py", "--help"],
+    "python cli.py debate --help": ["cli.py", "debate", "--help"],
+    "import sottovoce.graphs.debate": ["-c", "import sottovoce.graphs.debate"],
+    "import sottovoce.models": ["-c", "import sottovoce.models"],
+    "import torch (for comparison)": ["-c", "import torch"],
+}
+
+
+def starting(asked: Asked) -> Iterator[Table]:
+    """How long the command line and a graph take to start, each in a fresh process."""
+    start = partial(subprocess.run, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    chosen = [list(STARTS.items())[i] for i in asked.some(*range(len(STARTS)))]
+    runs = {name: partial(start, [sys.executable, *arguments]) for name, arguments in chosen}
+    found, table = interleaved(runs, min(asked.repeats, 3)), Table()
+    table.add("a fresh process, wall time", "seconds")
+    for name in found.seconds:
+        table.add(name, f"{found.median(name):.2f}")
+    yield table
+
 
 SECTIONS: Mapping[str, Callable[[Asked], Iterable[Table]]] = {
     "decoding": decoding.tables,
-    "slots": slots.tables,
+    "slots": reuse.slots,
     "reuse": reuse.tables,
     "memory": memory.tables,
     "debates": debates.tables,
     "growth": debates.growth,
-    "starting": starting.tables,
+    "starting": starting,
 }
 OF_ANY_SHAPE = ("decoding", "memory")  # the others hold debates, or measure what a small model costs
 
@@ -37,7 +63,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.exit(f"unknown section {unknown[0]!r}; choose from: {', '.join(SECTIONS)}")
     torch.set_num_threads(asked.threads)
     given = Asked(loaded_of(shape, asked.device), asked.repeats, asked.clock, asked.threads, asked.tiny)
-    _head(given, shape, asked.device)
+    size, cores = given.loaded.model.num_parameters(), os.cpu_count()
+    where = f"{cores} cores" if asked.device == "cpu" else f"{torch.cuda.get_device_name()} and {cores} cores"
+    what = f"{shape}, {size:,} parameters, {given.loaded.dtype}; torch {torch.__version__}"
+    print(f"`{' '.join(['python -m benchmarks', *sys.argv[1:]])}`: {what}, transformers {version('transformers')},")
+    print(
+        f"{where}; {asked.threads} torch threads where nothing else is said; middle of {asked.repeats} repeats in turn,"
+    )
+    print(f"{asked.clock} time.")
     for name in sections:
         for table in SECTIONS[name](given):
             print(f"\n{table}", flush=True)
@@ -57,17 +90,6 @@ def _arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--tiny", action="store_true", help="small sizes: whether it runs, not how fast")
     return parser
-
-
-def _head(asked: Asked, shape: str, device: str) -> None:
-    what = "the bundled model" if shape == BUNDLED else f"random weights in the shape {shape}"
-    loaded, cores = asked.loaded, os.cpu_count()
-    where = f"{cores} cores" if device == "cpu" else f"{torch.cuda.get_device_name()} and {cores} cores"
-    print(
-        f"`{' '.join(['python -m benchmarks', *sys.argv[1:]])}`: {what}, {loaded.model.num_parameters():,} parameters,"
-    )
-    print(f"{loaded.dtype}; torch {torch.__version__}, transformers {version('transformers')}, {where}, torch threads:")
-    print(f"{asked.threads} where nothing else is said; middle of {asked.repeats} repeats in turn, {asked.clock} time.")
 
 
 if __name__ == "__main__":

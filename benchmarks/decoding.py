@@ -26,7 +26,6 @@ BATCHES, LARGE_BATCHES = (1, 8, 32), (1, 8, 32, 64)
 LARGE = 1_000_000_000  # parameters from which on the larger batches are tried too
 KEPT = Record(stats=True, top=TOP)  # what every reply of an agent keeps
 KEEPING = "`nl` with statistics"
-_AGAINST = "`nl` against `transformers.generate`, the faster of its caches"
 CACHES = {"`generate`": None, "`generate`, static cache": "static"}
 
 
@@ -78,12 +77,13 @@ def tables(asked: Asked) -> Iterator[Table]:
     rivals = [_rivals(loaded, requests(batch, asked.most(NEW))) for batch in batches]
     repeats = [asked.repeats * max(4 - batch // 4, 1) for batch in batches]  # short ones are noisy
     found = [interleaved(each, n, asked.clock, warm=2) for each, n in zip(rivals, repeats, strict=True)]
-    table = Table()
-    table.add(_title(asked), *(f"batch {batch}" for batch in batches), "aim")
-    for name, aim, value in _ratios(loaded):
+    table, caches = Table(), [name for name in CACHES if name in rivals[0]]
+    title = f"{asked.most(NEW)} new tokens after {SHORTEST}-{LONGEST}, torch threads: {asked.threads}"
+    table.add(title, *(f"batch {batch}" for batch in batches), "aim")
+    for name, aim, value in _ratios(loaded, caches):
         table.add(name, *map(value, found), aim)
     table.add("rows equal to those of `generate`, token for token", *(_agree(loaded, each) for each in batches))
-    for name in (*_caches(found[0]), "`nl`", KEEPING):
+    for name in (*caches, "`nl`", KEEPING):
         table.add(
             f"milliseconds a step: {name}", *(f"{1000 * each.median(name) / asked.most(NEW):.2f}" for each in found)
         )
@@ -94,20 +94,12 @@ def tables(asked: Asked) -> Iterator[Table]:
     yield table
 
 
-def _caches(found: Times) -> list[str]:
-    return [name for name in CACHES if name in found.seconds]
-
-
-def _title(asked: Asked) -> str:
-    threads = "one thread" if asked.threads == 1 else f"{asked.threads} threads"
-    return f"{asked.most(NEW)} new tokens after {SHORTEST}-{LONGEST}, {threads}"
-
-
-def _ratios(loaded: LoadedModel) -> Iterator[tuple[str, str, Callable[[Times], str]]]:
+def _ratios(loaded: LoadedModel, caches: list[str]) -> Iterator[tuple[str, str, Callable[[Times], str]]]:
     """Name, aim, and how it follows from the times."""
     # A step of CIPHER has one product with the whole table more.
     means = min(1 - loaded.table.rows.numel() / loaded.model.num_parameters(), 0.9)
-    yield _AGAINST, "1.3x, 1.1x, 1.0x", lambda each: times(each.speed("`nl`", min(_caches(each), key=each.median)))
+    against = "`nl` against `transformers.generate`, the faster of its caches"
+    yield against, "1.3x, 1.1x, 1.0x", lambda each: times(min(each.speed("`nl`", name) for name in caches))
     yield "cost of statistics per token", "3 %", lambda each: percent(1 / each.speed(KEEPING, "`nl`") - 1)
     yield f"`cipher` against {KEEPING}", f"{means:.2f}x", lambda each: times(each.speed("`cipher`", KEEPING))
     yield f"`sde` of two layers against {KEEPING}", "0.95x", lambda each: times(each.speed("`sde`", KEEPING))
@@ -120,19 +112,15 @@ def _rivals(loaded: LoadedModel, bare: Sequence[Request]) -> dict[str, Run]:
         "`cipher`": [cipher(request) for request in bare],
         "`sde`": [sde(request, loaded) for request in bare],
     }
-    theirs: dict[str, Run] = {name: partial(generate, loaded, bare, cache) for name, cache in CACHES.items()}
-    runs = {name: run for name, run in theirs.items() if _works(name, run)}
-    return runs | {name: partial(loaded.engine.run_all, each) for name, each in ours.items()}
-
-
-def _works(name: str, run: Run) -> bool:
-    """On a GPU a static cache is compiled for, which needs a compiler there."""
-    try:
-        run()
-    except Exception as error:  # whatever it is: the others can be measured
-        print(f"{name} is left out: {type(error).__name__}: {error}", file=sys.stderr)
-        return False
-    return True
+    theirs: dict[str, Run] = {}
+    for name, cache in CACHES.items():
+        run = partial(generate, loaded, bare, cache)
+        try:
+            run()
+            theirs[name] = run
+        except Exception as error:  # on a GPU a static cache is compiled for, which needs a compiler there
+            print(f"{name} is left out: {type(error).__name__}: {error}", file=sys.stderr)
+    return theirs | {name: partial(loaded.engine.run_all, each) for name, each in ours.items()}
 
 
 def _agree(loaded: LoadedModel, batch: int) -> str:

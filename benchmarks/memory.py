@@ -20,6 +20,7 @@ from sottovoce.models.engine.loop import Loop
 from sottovoce.models.engine.sequence import Job
 
 ROWS, NEW = 8, 256
+BYTES = "{:,} bytes".format
 WARM = 3
 
 
@@ -34,16 +35,12 @@ def tables(asked: Asked) -> Iterator[Table]:
     words, deltas, states = _peaks(loaded, kept), _peaks(loaded, recorded), _states(loaded, recorded)
     table = Table()
     table.add(f"{len(bare)} rows of {bare[0].stop.max_new} new tokens, without weights", "prompts", "steps", "aim")
-    table.add("peak of `nl` with statistics", *map(_mega, words))
-    table.add("peak of `sde` of two layers", *map(_mega, deltas))
-    table.add("layers x states x hidden x bytes", "", _mega(states))
+    table.add("peak of `nl` with statistics", *map(BYTES, words))
+    table.add("peak of `sde` of two layers", *map(BYTES, deltas))
+    table.add("layers x states x hidden x bytes", "", BYTES(states))
     added = [(more - less) / states for more, less in zip(deltas, words, strict=True)]
     table.add("what `sde` adds, as a share of that", *(f"{share:.0%}" for share in added), "110 % at most")
     yield table
-
-
-def _mega(nbytes: float) -> str:
-    return f"{nbytes / 1e6:.3f} MB"
 
 
 def _states(loaded: LoadedModel, requests: Sequence[Request]) -> int:

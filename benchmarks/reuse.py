@@ -1,12 +1,14 @@
-"""The share of prompts that need not be computed again, in debates of three agents, against what is possible."""
+"""What an engine makes of its room: slots that are busy, and prompts that need not be computed again in debates."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from langchain_core.messages import BaseMessage
@@ -18,8 +20,8 @@ from benchmarks.measuring import Asked, Table, percent
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
-from sottovoce.models import Engine, Reply, Request
-from sottovoce.models.engine.keys import chain, id_keys, position_keys, row_keys
+from sottovoce.models import Engine, Ids, Reply, Request, Statistics, Stop
+from sottovoce.models.engine.prefix_cache import chain, id_keys, position_keys, row_keys
 from sottovoce.nodes.settings import Debate
 
 SETTINGS = Debate(agents=3, rounds=3)
@@ -33,6 +35,46 @@ CASES: dict[str, tuple[str, dict[str, str]]] = {
     "`hidden`, the latest": ("hidden", {"inject": "latest"}),
 }
 AIMS = dict.fromkeys(("`nl`", "`cipher`", "`sde`, all messages with their states"), "55 %")
+SLOTS = (8, 16)
+REQUESTS = 256
+SHORT, LONG = 10, 100  # new tokens: half of the requests each, shuffled
+PROMPT = 24  # tokens
+
+
+def slots(asked: Asked) -> Iterator[Table]:
+    """The busy share by number of slots, while more requests wait than there are, their replies of lengths 1:10."""
+    table, requests = Table(), mixed(asked.most(REQUESTS, 40))
+    table.add(f"{len(requests)} requests of {SHORT} or {LONG} new tokens", *(f"{n} slots" for n in SLOTS), "aim")
+    found = [busy(asked, n, requests) for n in SLOTS]
+    table.add("slots busy, until the queue is empty", *(percent(queued) for queued, _ in found), "90 %")
+    table.add("slots busy, to the last reply", *(percent(whole) for _, whole in found))
+    yield table
+
+
+def mixed(n: int) -> list[Request]:
+    """Requests of two lengths in a fixed random order."""
+    lengths = [SHORT, LONG] * (n // 2)
+    random.Random(0).shuffle(lengths)
+    prompts = [tuple(10 + (7 * i + 13 * j) % 500 for j in range(PROMPT)) for i in range(n)]
+    return [Request((Ids(prompt),), Stop(new)) for prompt, new in zip(prompts, lengths, strict=True)]
+
+
+def busy(asked: Asked, slots: int, requests: list[Request]) -> tuple[float, float]:
+    """Slots that decoded, of all slots in all steps: while anybody waited, and to the end of the last reply."""
+    engine = with_engine(asked.loaded, threads=asked.threads, reuse=False, max_batch=slots).engine
+    seen: list[Statistics] = []
+
+    def left(_: Any) -> None:  # Any: a future
+        if engine.statistics.requests >= len(requests) - slots and not seen:
+            seen.append(replace(engine.statistics))
+
+    futures = [engine.submit(request) for request in requests]
+    for future in futures:
+        future.add_done_callback(left)
+    for future in futures:
+        future.result()
+    queued, whole = (each.stepped / (each.steps * slots) for each in (seen[0], engine.statistics))
+    return queued, whole
 
 
 class Counting(HookedChatModel):

@@ -16,12 +16,12 @@ from sottovoce.models.engine.request import (
     Rows,
     Sampling,
     Sparse,
+    Statistics,
     Stats,
     Stop,
     Usage,
     Weigh,
 )
-from sottovoce.models.engine.statistics import Statistics
 from sottovoce.models.huggingface.chat import ChatTemplate, ChatTurn
 from sottovoce.models.huggingface.family import layers_read_ids, streams
 from sottovoce.models.huggingface.layers import record_activations

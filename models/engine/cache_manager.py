@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 
-from sottovoce.models.engine.keys import chain
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.memory import default_budget, hold, out_of_memory, shares_of
 from sottovoce.models.engine.prefix_cache import PrefixCache
@@ -38,7 +37,7 @@ class CacheManager:
     """Keys and values: those of sequences in their slots, and the prefixes that they leave behind."""
 
     def __init__(self, network: Network, limits: Limits) -> None:
-        self.limits, self._own_table = limits, network.table.key
+        self.limits = limits
         self.kv = KVCache(network.kinds)
         self.budget = default_budget(network.kinds) if limits.memory is None else limits.memory
         """Bytes, of both."""
@@ -92,17 +91,6 @@ class CacheManager:
     def alone_takes(self, job: Job) -> int:
         """Bytes of keys and values that a job needs where nobody else runs."""
         return self.kv.nbytes(self.limits.slots if self.limits.exact else 1, _columns(job))
-
-    def restore(self, sequence: Sequence, slot: int) -> None:
-        """Fill a slot with as much of a sequence's prompt as is known."""
-        if not sequence.private:
-            sequence.filled = sequence.reused = self.prefixes.restore(sequence.job.blocks, self.kv, slot)
-
-    def remember(self, sequence: Sequence, slot: int, *, replied: bool) -> None:
-        """Keep the prompt of a slot for others, or with `replied` all that was read."""
-        if self.prefixes.budget and not sequence.private:
-            keys = sequence.keys(self._own_table) if replied else sequence.job.keys
-            self.prefixes.store(chain(keys, self.limits.block, sequence.job.blocks), self.kv, slot)
 
 
 def _columns(job: Job) -> int:

@@ -17,11 +17,10 @@ from transformers import PreTrainedTokenizerBase
 
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.check import check
-from sottovoce.models.engine.keys import chain, position_keys
 from sottovoce.models.engine.loop import Loop, Worker
-from sottovoce.models.engine.request import Reply, Request
+from sottovoce.models.engine.prefix_cache import chain, position_keys
+from sottovoce.models.engine.request import Reply, Request, Statistics
 from sottovoce.models.engine.sequence import Job
-from sottovoce.models.engine.statistics import Statistics
 from sottovoce.models.huggingface.network import Network
 from sottovoce.sizes import size_of
 
@@ -66,14 +65,7 @@ class Engine:
         self.statistics = Statistics()
         """What it did so far."""
         self.twin = partial(
-            Engine,
-            network,
-            tokenizer,
-            max_batch=max_batch,
-            threads=threads,
-            memory=memory,
-            exact=exact,
-            reuse=reuse,
+            Engine, network, tokenizer, max_batch=max_batch, threads=threads, memory=memory, exact=exact, reuse=reuse
         )
         """Another engine on the same network, with slots and a thread of its own; as this one but for what is named."""
 

@@ -15,10 +15,10 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.models.engine.cache_manager import Limits
+from sottovoce.models.engine.request import Statistics
 from sottovoce.models.engine.runner import Batch, Made, Runner
 from sottovoce.models.engine.scheduler import Scheduler
 from sottovoce.models.engine.sequence import Job, failure
-from sottovoce.models.engine.statistics import Statistics
 from sottovoce.models.huggingface.network import Network
 
 QUIET = 0.001  # seconds without a newcomer after which an idle engine begins

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import abc
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 from torch import nn
@@ -157,18 +158,15 @@ def edits(batch: Batch, n: int) -> abc.Mapping[int, Change]:
             a, b = max(start, edit.at), min(end, edit.at + len(edit.delta))
             if a < b:
                 by_layer.setdefault(edit.layer, []).append((i, n - (end - a), edit.delta[a - edit.at : b - edit.at]))
-    return {layer: _adder(additions) for layer, additions in by_layer.items()}
+    return {layer: partial(_added, additions) for layer, additions in by_layer.items()}
 
 
-def _adder(additions: abc.Sequence[tuple[int, int, torch.Tensor]]) -> Change:
-    def change(hidden: torch.Tensor) -> torch.Tensor:
-        hidden = hidden.clone()
-        for i, at, delta in additions:
-            here = hidden[i, at : at + len(delta)]
-            here.copy_(here.float() + delta.to(here.device).float())
-        return hidden
-
-    return change
+def _added(additions: abc.Sequence[tuple[int, int, torch.Tensor]], hidden: torch.Tensor) -> torch.Tensor:
+    hidden = hidden.clone()
+    for i, at, delta in additions:
+        here = hidden[i, at : at + len(delta)]
+        here.copy_(here.float() + delta.to(here.device).float())
+    return hidden
 
 
 def recorded(sequences: list[Sequence], last: int) -> list[int]:

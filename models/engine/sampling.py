@@ -46,8 +46,6 @@ def _cooled(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
 
 def penalise(logits: torch.Tensor, seen: Sequence[Sequence[int]], penalties: Sequence[float]) -> torch.Tensor:
     """Divide positive and multiply negative logits of the ids seen so far by the row's penalty."""
-    if all(penalty == 1.0 for penalty in penalties):
-        return logits
     logits = logits.clone()
     for row, ids, penalty in zip(logits, seen, penalties, strict=True):
         if penalty != 1.0 and ids:

@@ -15,10 +15,10 @@ from transformers import PreTrainedTokenizerBase
 from sottovoce.errors import EngineError, SottovoceError
 from sottovoce.models.engine.cache_manager import CacheManager, Limits
 from sottovoce.models.engine.memory import amount, out_of_memory
-from sottovoce.models.engine.request import Reply
+from sottovoce.models.engine.prefix_cache import chain
+from sottovoce.models.engine.request import Reply, Statistics
 from sottovoce.models.engine.runner import ROUND, Batch
 from sottovoce.models.engine.sequence import Job, Sequence, let_go
-from sottovoce.models.engine.statistics import Statistics
 from sottovoce.models.huggingface.network import Network
 
 CHUNK = 1024  # positions of prompts that are read between two steps
@@ -135,7 +135,9 @@ class Scheduler:
     def _start(self, job: Job) -> Sequence:
         sequence = Sequence(job, self._tokenizer, len(self._network.layers) - 1)
         sequence.private = self._network.hooked
-        self.caches.restore(sequence, len(self.running))
+        if not sequence.private:
+            slot = len(self.running)
+            sequence.filled = sequence.reused = self.caches.prefixes.restore(job.blocks, self.caches.kv, slot)
         self.running.append(sequence)
         self._statistics.prompt += sequence.length
         self._statistics.reused += sequence.reused
@@ -159,7 +161,10 @@ class Scheduler:
 
     def remember(self, sequence: Sequence, *, replied: bool) -> None:
         """Keep its prompt for others, or with `replied` all that it read."""
-        self.caches.remember(sequence, self.running.index(sequence), replied=replied)
+        if self.caches.prefixes.budget and not sequence.private:
+            keys = sequence.keys(self._network.table.key) if replied else sequence.job.keys
+            digests = chain(keys, self._limits.block, sequence.job.blocks)
+            self.caches.prefixes.store(digests, self.caches.kv, self.running.index(sequence))
 
     def _drop_cancelled(self) -> None:
         for sequence in [each for each in self.running if each.job.future.done()]:

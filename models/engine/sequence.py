@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.errors import EngineError, SottovoceError
-from sottovoce.models.engine.keys import id_keys, row_keys
+from sottovoce.models.engine.prefix_cache import id_keys, row_keys
 from sottovoce.models.engine.recorder import Recorder
 from sottovoce.models.engine.request import Ids, Reply, Request, Usage
 from sottovoce.models.engine.sampling import Uniforms

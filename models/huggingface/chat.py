@@ -62,7 +62,9 @@ class ChatTemplate:
                     "leave thinking as the model does"
                 )
             self._set = {self.switch: thinking}
-        special = [re.escape(token) for token in sorted(_special_tokens(tokenizer), key=len, reverse=True)]
+        added = [str(token) for token in tokenizer.added_tokens_decoder.values() if token.special]
+        longest_first = sorted({*tokenizer.all_special_tokens, *added}, key=len, reverse=True)
+        special = [re.escape(token) for token in longest_first]
         self._escaped = re.compile("|".join([*special, MARK.pattern.replace("(", "(?:")]))
 
     def encode(
@@ -172,11 +174,6 @@ class ChatTemplate:
         )
         assert isinstance(text, str), "a single chat renders to a single text"
         return text
-
-
-def _special_tokens(tokenizer: PreTrainedTokenizerBase) -> set[str]:
-    added = tokenizer.added_tokens_decoder.values()
-    return {*tokenizer.all_special_tokens, *(str(token) for token in added if token.special)}
 
 
 def _joined(chat: Chat) -> Chat:

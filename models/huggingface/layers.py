@@ -103,16 +103,6 @@ def _hook(change: Change) -> Callable[..., Any]:  # Any: a layer puts out a tens
     return hook
 
 
-@contextmanager
-def read_before(module: nn.Module, read: Callable[[torch.Tensor], None]) -> Iterator[None]:
-    """Show `read` the first input of `module` inside the block: the normed states, for an output head."""
-    handle = module.register_forward_pre_hook(lambda _, inputs: read(inputs[0]))
-    try:
-        yield
-    finally:
-        handle.remove()
-
-
 class Hooks:
     """The hooks that others put on a model, on any of its parts, or on all modules of the process."""
 

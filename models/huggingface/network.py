@@ -16,7 +16,7 @@ from transformers import DynamicCache, PreTrainedModel
 from sottovoce.errors import ModelError
 from sottovoce.models.huggingface.captured import Captured
 from sottovoce.models.huggingface.family import Attention
-from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked, read_before
+from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked
 from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pass, Reading, kinds_of
 from sottovoce.models.huggingface.table import Table
 
@@ -101,7 +101,8 @@ class Network:
             stack.enter_context(hooked(self.layers, edits or {}))  # first, so that states are taken behind them
             stack.enter_context(hooked(self.layers, capture([at for at in layers if at != FINAL], keep)))
             if FINAL in layers:
-                stack.enter_context(read_before(self.head, lambda normed: keep(FINAL, normed)))
+                handle = self.head.register_forward_pre_hook(lambda _, inputs: keep(FINAL, inputs[0]))
+                stack.callback(handle.remove)
             logits: torch.Tensor = self.model(**self._arguments(reading), use_cache=True).logits
         return Pass(logits[:, -1, : len(self.table)].float(), states)
 

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from sottovoce.models import Edit, Ids, Request, Rows, Stop
-from sottovoce.models.engine.keys import chain, position_keys, row_digests
+from sottovoce.models.engine.prefix_cache import chain, position_keys, row_digests
 from tests.support import HIDDEN, edit, noise, request
 
 IDS, LATENT = Ids((5, 6, 7, 8)), noise(4, HIDDEN)

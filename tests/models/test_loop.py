@@ -14,9 +14,9 @@ from sottovoce.models import Engine, Feed, Ids, LoadedModel, Record, Reply, Requ
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.kv_cache import KVCache
 from sottovoce.models.engine.loop import Loop
+from sottovoce.models.engine.request import Statistics
 from sottovoce.models.engine.scheduler import CHUNK
 from sottovoce.models.engine.sequence import Job
-from sottovoce.models.engine.statistics import Statistics
 from sottovoce.models.huggingface.layers import hooked
 from tests.models.support import LIMIT, busy, fresh, living, slots, spoiled, words
 from tests.support import HIDDEN, close, edit, request, rows, same_reply

@@ -11,9 +11,8 @@ import torch
 
 from sottovoce.errors import EngineError
 from sottovoce.models import Edit, Engine, Feed, Ids, LoadedModel, Record, Request, Rows, Sampling, Stop
-from sottovoce.models.engine.keys import chain, id_keys
 from sottovoce.models.engine.kv_cache import KVCache
-from sottovoce.models.engine.prefix_cache import PrefixCache
+from sottovoce.models.engine.prefix_cache import PrefixCache, chain, id_keys
 from sottovoce.models.huggingface.passes import Kind
 from tests.models.support import LIMIT, POSITION, busy, consistent, fresh, slots, spoiled, words
 from tests.support import HIDDEN, edit, noise, request, rows, same_reply
