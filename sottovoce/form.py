@@ -28,9 +28,8 @@ class Form:
         given = {"schema": self.schema is not None, "choices": bool(self.choices), "pattern": self.pattern is not None}
         found = [name for name, is_given in given.items() if is_given]
         if len(found) != 1:
-            raise UsageError(
-                f"a form has {' and '.join(found) or 'none of them'}; expected exactly one of schema, choices and pattern"
-            )
+            has = " and ".join(found) or "none of them"
+            raise UsageError(f"a form has {has}; expected exactly one of schema, choices and pattern")
 
     @classmethod
     def of_object(cls, *names: str) -> Form:
