@@ -48,11 +48,15 @@ def tables(asked: Asked) -> Iterator[Table]:
     table.add(
         f"debates of {SETTINGS.agents} agents, {SETTINGS.rounds} rounds, up to {TOKENS} tokens a reply", "", "aim"
     )
-    found = {threads: _compare(asked, n, threads) for threads in dict.fromkeys((1, cores))}
-    for threads, (speed, seconds) in found.items():
-        name = "one thread" if threads == 1 else f"{threads} threads"
-        table.add(f"{n} together, {name}, against one after another, one thread", times(speed), "3x on two threads")
-        table.add(f"together, {name}: seconds", f"{seconds:.2f}")
+    for threads in dict.fromkeys((1, cores)):
+        runs: dict[str, Run] = {
+            "together": partial(_hold, asked.loaded, n, threads),
+            "in turn": partial(_hold, asked.loaded, n, 1, together=False),
+        }
+        found = interleaved(runs, min(asked.repeats, 3), asked.clock)
+        name, speed = f"together, torch threads: {threads}", found.speed("together", "in turn")
+        table.add(f"{n} {name}, against one after another, one thread", times(speed), "3x on two threads")
+        table.add(f"{name}: seconds", f"{found.median('together'):.2f}")
     for protocol in PROTOCOLS:
         size, tokens = payload(asked.loaded, protocol)
         table.add(f"payload of a message: `{protocol}`", f"{size:,.0f} bytes, {tokens:.0f} tokens")
@@ -79,16 +83,6 @@ def payload(loaded: LoadedModel, protocol: str) -> tuple[float, float]:
         state = graph.invoke(questions(1)[0], output_keys=["board"])
         refs = [message.payload for message in state["board"]]
         return median(ref.nbytes for ref in refs), median(ref.tokens for ref in refs)
-
-
-def _compare(asked: Asked, n: int, threads: int) -> tuple[float, float]:
-    """How many times as fast together is, and its seconds."""
-    runs: dict[str, Run] = {
-        "together": partial(_hold, asked.loaded, n, threads),
-        "in turn": partial(_hold, asked.loaded, n, 1, together=False),
-    }
-    found = interleaved(runs, min(asked.repeats, 3), asked.clock)
-    return found.speed("together", "in turn"), found.median("together")
 
 
 def _each(asked: Asked, n: int, settings: Debate = SETTINGS) -> float:

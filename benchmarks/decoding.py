@@ -14,9 +14,11 @@ import torch
 
 from benchmarks.loaded_models import with_engine
 from benchmarks.measuring import Asked, Run, Table, Times, interleaved, percent, times
-from sottovoce.channels.cipher import SPARSE
-from sottovoce.channels.protocol import TOP
-from sottovoce.models import Feed, Ids, LoadedModel, Record, Request, Sampling, Stop
+from sottovoce.channels.cipher import Cipher
+from sottovoce.channels.nl import NL
+from sottovoce.channels.protocol import Prompt, Protocol, Speech
+from sottovoce.channels.sde import SDE
+from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.passes import Pass
 
@@ -24,7 +26,6 @@ NEW = 64  # tokens a reply; no stop ids, so that every rival makes as many
 SHORTEST, LONGEST = 40, 120  # tokens of the prompts, which grow evenly between
 BATCHES, LARGE_BATCHES = (1, 8, 32), (1, 8, 32, 64)
 LARGE = 1_000_000_000  # parameters from which on the larger batches are tried too
-KEPT = Record(stats=True, top=TOP)  # what every reply of an agent keeps
 KEEPING = "`nl` with statistics"
 CACHES = {"`generate`": None, "`generate`, static cache": "static"}
 
@@ -36,21 +37,17 @@ def requests(batch: int, new: int = NEW) -> list[Request]:
     return [Request((Ids(prompt),), Stop(new)) for prompt in prompts]
 
 
-def cipher(request: Request) -> Request:
-    """What the cipher protocol makes of a request: means at 0.7, stopping by the nearest token."""
-    return replace(
-        request,
-        feed=Feed("mean"),
-        sampling=Sampling(temperature=0.7),
-        stop=replace(request.stop, by="nearest", special=True),
-        record=replace(KEPT, sparse=SPARSE),
-    )
+def spoken(protocol: Protocol, bare: Sequence[Request], loaded: LoadedModel) -> list[Request]:
+    """What a protocol makes of the same prompts; cipher at 0.7, the others greedy."""
+    sampling = Sampling(temperature=0.7 if protocol.averages else 0.0)
+    asked = [protocol.speak(Prompt(each.prompt), loaded, Speech(each.stop.max_new, sampling)) for each in bare]
+    return [replace(each, stop=replace(each.stop, ids=())) for each in asked]
 
 
-def sde(request: Request, loaded: LoadedModel) -> Request:
-    """What the sde protocol makes of a request, with two layers that lie where a model is read by default."""
+def sde(loaded: LoadedModel) -> SDE:
+    """With two layers that lie where a model is read by default."""
     last = loaded.latent_layers()[-1]
-    return replace(request, record=replace(KEPT, layers=(last - 1, last)))
+    return SDE(layers=(last - 1, last))
 
 
 @torch.inference_mode()
@@ -108,9 +105,9 @@ def _ratios(loaded: LoadedModel, caches: list[str]) -> Iterator[tuple[str, str, 
 def _rivals(loaded: LoadedModel, bare: Sequence[Request]) -> dict[str, Run]:
     ours = {
         "`nl`": bare,
-        KEEPING: [replace(request, record=KEPT) for request in bare],
-        "`cipher`": [cipher(request) for request in bare],
-        "`sde`": [sde(request, loaded) for request in bare],
+        KEEPING: spoken(NL(), bare, loaded),
+        "`cipher`": spoken(Cipher(), bare, loaded),
+        "`sde`": spoken(sde(loaded), bare, loaded),
     }
     theirs: dict[str, Run] = {}
     for name, cache in CACHES.items():
@@ -151,7 +148,7 @@ class Timed(Network):
 
 def _outside(asked: Asked, batch: int) -> float:
     """The share of the wall time of a batch that is not spent in forward passes."""
-    kept = [replace(request, record=KEPT) for request in requests(batch, asked.most(NEW))]
+    kept = spoken(NL(), requests(batch, asked.most(NEW)), asked.loaded)
     network = Timed(asked.loaded.model, len(asked.loaded.table))
     engine = with_engine(asked.loaded, network=network, threads=asked.threads, reuse=False).engine
     engine.run_all(kept)

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config
 
 from sottovoce.models import Engine, LoadedModel, assemble, load
 from sottovoce.models.huggingface.network import Network
@@ -35,14 +35,10 @@ def loaded_of(shape: str, device: str) -> LoadedModel:
         return load(device=device)
     sizes: dict[str, Any] = dict(zip(SIZES, SHAPES[shape], strict=True))  # Any: as the configuration takes them
     config = Qwen2Config(max_position_embeddings=4096, eos_token_id=2, pad_token_id=0, **sizes)
-    before = torch.get_default_dtype()
-    torch.set_default_dtype(torch.float32 if device == "cpu" else torch.bfloat16)
-    try:
-        with torch.random.fork_rng(), torch.device(device):
-            torch.manual_seed(0)
-            model = Qwen2ForCausalLM(config)
-    finally:
-        torch.set_default_dtype(before)
+    dtype = torch.float32 if device == "cpu" else torch.bfloat16
+    with torch.random.fork_rng(), torch.device(device):
+        torch.manual_seed(0)
+        model: PreTrainedModel = AutoModelForCausalLM.from_config(config, dtype=dtype)
     return assemble(shape, model, _tokenizer(config.vocab_size))
 
 

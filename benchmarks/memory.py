@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Future
-from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
-import torch
-from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+from torch.profiler import ProfilerActivity, profile
 
-from benchmarks.decoding import KEPT, requests, sde
+from benchmarks.decoding import requests, sde, spoken
 from benchmarks.loaded_models import with_engine
 from benchmarks.measuring import Asked, Table
+from sottovoce.channels.nl import NL
 from sottovoce.models import LoadedModel, Request, Statistics
 from sottovoce.models.engine.loop import Loop
 from sottovoce.models.engine.sequence import Job
@@ -28,8 +26,7 @@ def tables(asked: Asked) -> Iterator[Table]:
     """Peaks of the same requests with and without two layers recorded, until the last reply is made."""
     loaded = with_engine(asked.loaded, threads=asked.threads, reuse=False)
     bare = requests(asked.most(ROWS, 2), asked.most(NEW, 40))
-    kept = [replace(request, record=KEPT) for request in bare]
-    recorded = [sde(request, loaded) for request in bare]
+    kept, recorded = spoken(NL(), bare, loaded), spoken(sde(loaded), bare, loaded)
     for _ in range(WARM):  # what is made once and kept does not count
         loaded.engine.run_all(recorded)
     words, deltas, states = _peaks(loaded, kept), _peaks(loaded, recorded), _states(loaded, recorded)
@@ -50,58 +47,23 @@ def _states(loaded: LoadedModel, requests: Sequence[Request]) -> int:
 
 
 def _peaks(loaded: LoadedModel, requests: Sequence[Request]) -> tuple[int, int]:
-    """Bytes of live tensors at their peaks, up to the first step and from there to the last reply.
+    """Bytes that are allocated at their peaks, up to the first step and from there to the last reply.
 
-    The loop takes its steps in this thread, where operations can be watched.
+    The loop takes its steps in this thread, where torch's profiler sees what is allocated and freed.
     """
     statistics = Statistics()
     loop = Loop(loaded.network, loaded.tokenizer, loaded.engine.limits, statistics)
     jobs = [Job(request, Future()) for request in requests]
     loop.scheduler.waiting.extend(jobs)
-    with LiveBytes() as live:
-        while loop.scheduler.busy and not statistics.steps:
-            loop.step()
-        reading, live.peak = live.peak, live.now
-        while loop.scheduler.busy:
-            loop.step()
+    live, peaks = 0, list[int]()
+    for stepped in (False, True):
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as made:
+            while loop.scheduler.busy and (stepped or not statistics.steps):
+                loop.step()
+        results: Any = made.profiler  # Any: torch types none of its events
+        events = [event for event in results.kineto_results.events() if event.name() == "[memory]"]
+        sums = list(accumulate((event.nbytes() for event in events), initial=live))
+        live = sums[-1]
+        peaks.append(max(sums))
     assert all(job.future.done() for job in jobs), "every request has its reply"
-    return reading, live.peak
-
-
-class LiveBytes(TorchDispatchMode):
-    """Counts what operations of this thread make, until it is freed; torch's own counters know a GPU alone."""
-
-    def __init__(self) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]  # torch's own
-        self.now = self.peak = 0
-        self._seen: dict[weakref.ref[torch.UntypedStorage], int] = {}
-
-    def __torch_dispatch__(
-        self,
-        func: Callable[..., Any],  # Any: an operator, its arguments and what it gives
-        types: Any,
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
-    ) -> Any:
-        """Run the operator and count what it made."""
-        made = func(*args, **(kwargs or {}))
-        given = {_storage(leaf) for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)}
-        for leaf in tree_leaves(made):
-            if isinstance(leaf, torch.Tensor) and _storage(leaf) not in given:
-                self._count(leaf.untyped_storage())
-        return made
-
-    def _count(self, storage: torch.UntypedStorage) -> None:
-        ref = weakref.ref(storage, self._freed)
-        if ref not in self._seen:
-            self._seen[ref] = storage.nbytes()
-            self.now += storage.nbytes()
-            self.peak = max(self.peak, self.now)
-
-    def _freed(self, ref: weakref.ref[torch.UntypedStorage]) -> None:
-        self.now -= self._seen.pop(ref)
-
-
-def _storage(tensor: torch.Tensor) -> int:
-    cdata: int = tensor.untyped_storage()._cdata
-    return cdata
+    return peaks[0], peaks[1]

@@ -62,14 +62,26 @@ def placed(model: PreTrainedModel, place: Place) -> PreTrainedModel:
     """The model where it was asked to be.
 
     Raises:
-        ModelError: torch has no such device here.
+        ModelError: torch has no such device here, or a map names what is no module of the model.
     """
-    if isinstance(place, str) and place != MAP:
+    if not isinstance(place, str):
+        _check_names(model, [name for name, _ in place])
+    elif place != MAP:
         try:
             nn.Module.to(model, torch.device(place))
         except (RuntimeError, AssertionError) as error:  # torch without that backend, or no such device
             raise ModelError(f"device {place!r} cannot be used: {str(error).splitlines()[0]}") from error
     return model
+
+
+def _check_names(model: PreTrainedModel, names: list[str]) -> None:
+    """A misspelt name would leave its module on the cpu, and nobody would know."""
+    known = {*dict(model.named_modules()), *dict(model.named_parameters())}
+    if unknown := [name for name in names if name not in known]:
+        raise ModelError(
+            f"the device map names {unknown[0]!r}, which is no module of {type(model).__name__}; "
+            f"it has {', '.join(sorted(child for child, _ in model.named_children()))} and what is below them"
+        )
 
 
 def entry(module: nn.Module) -> torch.device:

@@ -23,7 +23,7 @@ from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
 
 from sottovoce.errors import ModelError, choose
-from sottovoce.models.huggingface.devices import Place, device_map, on_cpu, placed
+from sottovoce.models.huggingface.devices import Place, device_map, entry, on_cpu, placed
 
 BUNDLED = "bundled"
 BUNDLED_FOLDER = Path(__file__).parents[1] / "bundled"
@@ -58,7 +58,10 @@ def read(name: str, where: str, dtype: Dtype, place: Place) -> tuple[PreTrainedM
         raise ModelError(f"model {name!r} cannot be loaded: {_reason(error)}") from error
     model, report = loaded
     _check_complete(name, tokenizer, sorted(report["missing_keys"]))
-    return placed(model, place), tokenizer
+    model = placed(model, place)
+    if quantised:
+        _check_computes(name, model)
+    return model, tokenizer
 
 
 def _reason(error: Exception) -> str:
@@ -142,3 +145,17 @@ def _is_quantised(name: str, config: PreTrainedConfig) -> bool:
     if found.get("quant_method") == "compressed-tensors":
         found["dequantize"] = True  # else its first pass unpacks the weights, and puts bars on the terminal
     return True
+
+
+def _check_computes(name: str, model: PreTrainedModel) -> None:
+    """Run one token through a quantised model, since some kinds find only then that they cannot compute here."""
+    ids = torch.zeros(1, 1, dtype=torch.long, device=entry(model.get_input_embeddings()))
+    try:
+        with torch.no_grad():
+            model(input_ids=ids)
+    except Exception as error:  # whatever a package of kernels breaks on
+        first = str(error).strip().split("\n")[0]
+        raise ModelError(
+            f"model {name!r} is quantised and cannot compute in {model.dtype} on {ids.device}: {first}; "
+            "leave the dtype to the checkpoint (auto), or choose another device"
+        ) from error

@@ -149,12 +149,3 @@ def test_a_number_s_target_is_a_plain_number_and_another_kind_s_need_not_be() ->
     with pytest.raises(UsageError, match=r"^target is 'two'; expected a plain number, as answers are read: 22, -3.5$"):
         check_question({"question": "1 + 1?", "target": "two"}, None)
     check_question({"question": "1 + 1?", "kind": "text", "target": "two"}, None)
-
-
-def test_a_form_is_one_thing() -> None:
-    with pytest.raises(
-        UsageError, match=r"^the form of a reply was given as nothing; expected one of schema, choices, pattern$"
-    ):
-        Form()
-    with pytest.raises(UsageError, match=r"^the form of a reply was given as choices and pattern; expected one of"):
-        Form(choices=("a",), pattern="b")
