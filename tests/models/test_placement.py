@@ -101,6 +101,10 @@ def test_a_spread_model_is_loaded_once_and_told_apart_by_its_map(folder: Path) -
     ("device", "complaint"),
     [
         ({"": "banana"}, "cannot be loaded: .*banana"),
+        (
+            {"model.leyers": "cpu", "": "cpu"},
+            "the device map names 'model.leyers', .* Qwen2ForCausalLM; it has lm_head, model",
+        ),
         ("banana", "device 'banana' cannot be used"),
     ],
 )
@@ -223,3 +227,9 @@ def test_a_kind_that_cannot_be_read_here_is_refused_by_the_name_of_what_is_missi
     with pytest.raises(ModelError, match=complaint) as caught:
         load(folder, device="cpu")
     assert "\n" not in str(caught.value)
+
+
+def test_a_dtype_that_the_kind_cannot_compute_in_is_refused_as_it_is_loaded(tmp_path: Path) -> None:
+    quantise.fp8(tmp_path)  # its other weights stay as they are saved
+    with pytest.raises(ModelError, match=r"is quantised and cannot compute in .*; leave the dtype to the checkpoint"):
+        load(tmp_path, device="cpu", dtype="bfloat16")
