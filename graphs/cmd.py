@@ -10,8 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from sottovoce.graphs.scheme import Scheme, State
-from sottovoce.nodes.settings import CMD
-from sottovoce.nodes.settings.cmd import SECRETARY, grouped
+from sottovoce.nodes.settings import CMD, SECRETARY
 
 if TYPE_CHECKING:
     from sottovoce.graphs.frame import Graph
@@ -50,7 +49,7 @@ def create_cmd(
 
     settings = settings or CMD()
     frame = Frame(SCHEME, settings, models, store, watch, rule=acts.by_vote, begin=acts.begin, state=acts.Grouped)
-    for number, group in enumerate(grouped(settings.speakers()), 1):
+    for number, group in enumerate(settings.groups(), 1):
         for agent in group:  # side by side, in each round
             frame.graph.add_edge("next_round", agent)
             frame.act(agent, acts.discuss, role=f"group {number}", to="vote")

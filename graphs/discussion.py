@@ -24,8 +24,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Literal
 
 from sottovoce.graphs.scheme import Scheme, State
-from sottovoce.nodes.settings import MesSync
-from sottovoce.nodes.settings.cmd import SECRETARY
+from sottovoce.nodes.settings import SECRETARY, MesSync
 
 if TYPE_CHECKING:
     from sottovoce.graphs.frame import Graph

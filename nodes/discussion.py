@@ -19,8 +19,7 @@ from sottovoce.nodes.cmd import Reading, by_secretary
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, never_over, receivers_of
 from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import MesSync
-from sottovoce.nodes.settings.cmd import SECRETARY
+from sottovoce.nodes.settings import SECRETARY, MesSync
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, heard, moment, said
 from sottovoce.nodes.tally import ballot
 

@@ -5,13 +5,7 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
 from sottovoce.channels.options import CipherOptions, StateOptions
 from sottovoce.channels.registry import PROTOCOLS
@@ -97,7 +91,7 @@ class Settings(CipherOptions, StateOptions):
     )
     exact: bool = Field(default=False, description="equal bits whatever else runs; slower, and for float32 on a CPU")
 
-    discusses: ClassVar[bool] = False
+    discusses: ClassVar[bool] = True
     """Whether its agents hear one another."""
     default_temperature: ClassVar[float | None] = None
     """The scheme's own where none was set; None leaves it to the models."""

@@ -31,8 +31,7 @@ from sottovoce.nodes.opening import close_round
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, unreadable
 from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import CMD, Debate, MesSync
-from sottovoce.nodes.settings.cmd import grouped
+from sottovoce.nodes.settings import CMD, Debate, MesSync, grouped
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
 from sottovoce.nodes.tally import ballot, viewpoints
 from sottovoce.nodes.views import View

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
@@ -23,7 +23,6 @@ from sottovoce.nodes.state import Discussion, Update, heard
 class Library(Settings):
     """Agents read before they answer."""
 
-    discusses: ClassVar[bool] = True
     agents: int = Field(default=2, description="how many")
     rounds: int = Field(default=2, description="in which each chooses and answers")
 

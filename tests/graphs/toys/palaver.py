@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -20,7 +20,6 @@ from sottovoce.nodes.state import RESTORED, Discussion, Update, heard
 class Palaver(Settings):
     """Agents speak whenever it is their turn."""
 
-    discusses: ClassVar[bool] = True
     agents: int = Field(default=3, description="how many")
     rounds: int = Field(default=2, description="in each of which everybody speaks three times")
 

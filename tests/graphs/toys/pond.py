@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
@@ -20,7 +20,6 @@ from sottovoce.nodes.state import RESTORED, Discussion, Outcome, Update, heard, 
 class Pond(Settings):
     """Agents take fish from one pond."""
 
-    discusses: ClassVar[bool] = True
     agents: int = Field(default=2, description="how many")
     rounds: int = Field(default=3, description="seasons")
 
