@@ -11,8 +11,8 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Turn
 from sottovoce.form import Form
 from sottovoce.graphs.debate import another_round
-from sottovoce.graphs.frame import Frame, Graph
-from sottovoce.graphs.scheme import Scheme
+from sottovoce.graphs.frame import Frame
+from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import passages_of, shown
 from sottovoce.nodes.say import say

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Turn
-from sottovoce.graphs.frame import Frame, Graph
-from sottovoce.graphs.scheme import Scheme, State
+from sottovoce.graphs.frame import Frame
+from sottovoce.graphs.scheme import Graph, Scheme, State
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import Settings

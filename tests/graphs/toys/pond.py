@@ -9,8 +9,8 @@ from pydantic import Field
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Turn
 from sottovoce.graphs.debate import another_round
-from sottovoce.graphs.frame import Frame, Graph
-from sottovoce.graphs.scheme import Scheme
+from sottovoce.graphs.frame import Frame
+from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import Settings
