@@ -7,12 +7,11 @@ from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from sottovoce.channels.options import CipherOptions, StateOptions
+from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError, choose
 from sottovoce.sizes import Size
 
-LONGEST_REPLY = 512  # tokens, of the debates in SDE (arXiv 2506.19209)
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
 OF_LOADING = ("dtype", "device", "memory", "thinking", "exact")
 OF_PROTOCOL = tuple(CipherOptions.model_fields | StateOptions.model_fields)
