@@ -24,6 +24,7 @@ from pydantic import Field, model_validator
 from sottovoce.agents import spoken
 from sottovoce.agents.convert import to_turns
 from sottovoce.agents.streaming import Stream
+from sottovoce.channels.options import LONGEST_REPLY
 from sottovoce.channels.registry import create
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
     from sottovoce.models import LoadedModel, Reply, Request, Sampling
 
 WORDS = "nl"
-LONGEST_REPLY = 512  # tokens, of the debates in SDE (arXiv 2506.19209)
 
 
 class HookedChatModel(BaseChatModel):
@@ -123,18 +123,7 @@ class HookedChatModel(BaseChatModel):
         return "sottovoce"
 
     def _get_ls_params(self, stop: list[str] | None = None, **kwargs: Any) -> LangSmithParams:
-        params = LangSmithParams(
-            ls_provider=spoken.PROVIDER,
-            ls_model_name=str(kwargs.get("model", self.model)),
-            ls_model_type="chat",
-            ls_max_tokens=kwargs.get("max_tokens", self.max_tokens),
-        )
-        temperature = kwargs.get("temperature", self.temperature)
-        if temperature is not None:
-            params["ls_temperature"] = temperature
-        if stop or self.stop:
-            params["ls_stop"] = stop or self.stop
-        return params
+        return {**super()._get_ls_params(stop or self.stop, **kwargs), "ls_provider": spoken.PROVIDER}
 
     def request(self, messages: Sequence[BaseMessage], stop: list[str] | None = None, **kwargs: Any) -> Request:
         """Lower a chat to the engine's request, as a call would run it."""

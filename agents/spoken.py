@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
@@ -23,7 +22,7 @@ def message(reply: Reply, payload: Payload, ref: PayloadRef, temperature: float)
     used, new = reply.usage.prompt, reply.usage.new
     return AIMessage(
         content=payload.label.text,
-        additional_kwargs={"payload": _plain(ref), "stats": _summary(payload, temperature)},
+        additional_kwargs={"payload": ref.to_dict(), "stats": _summary(payload, temperature)},
         response_metadata={
             "model_name": payload.label.model,
             "model_provider": PROVIDER,
@@ -60,10 +59,6 @@ def last_chunk(message: AIMessage, shown: str) -> ChatGenerationChunk:
             chunk_position="last",
         )
     )
-
-
-def _plain(ref: PayloadRef) -> dict[str, Any]:  # Any: plain JSON
-    return {**asdict(ref), "layers": list(ref.layers)}
 
 
 def _summary(payload: Payload, temperature: float) -> dict[str, float]:

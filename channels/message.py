@@ -87,11 +87,8 @@ class Message:
 
     def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
         """Plain JSON, as checkpoints and saved runs hold it."""
-        data = asdict(self)
-        data["notes"], data["stats"] = list(self.notes), dict(self.stats)
-        if self.payload is not None:
-            data["payload"]["layers"] = list(self.payload.layers)
-        return data
+        payload = self.payload and self.payload.to_dict()
+        return {**asdict(self), "payload": payload, "notes": list(self.notes), "stats": dict(self.stats)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Message:  # Any: JSON as it comes

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 
+LONGEST_REPLY = 512  # tokens, of the debates in SDE (arXiv 2506.19209)
 CompatName = Literal["paper", "reference"]
 Partial = Literal["entropy", "entropy_reversed", "max", "max_reversed"]
 CriterionAt = Literal["one", "generation"]

@@ -16,7 +16,7 @@ import uuid
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, unquote
@@ -74,9 +74,13 @@ class PayloadRef:
             layers=payload.label.layers,
         )
 
+    def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
+        """Plain JSON."""
+        return {**asdict(self), "layers": list(self.layers)}
+
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PayloadRef:  # Any: JSON as it comes
-        """Read what `dataclasses.asdict` wrote, also after a trip through JSON."""
+        """Read what `to_dict` wrote."""
         return cls(**{**data, "layers": tuple(data.get("layers", ()))})
 
 

@@ -7,16 +7,10 @@ representative to the next level.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal, Unpack
 
-from sottovoce.graphs.scheme import Scheme, State
-from sottovoce.nodes.settings import CMD
-from sottovoce.nodes.settings.cmd import SECRETARY, grouped
-
-if TYPE_CHECKING:
-    from sottovoce.graphs.frame import Graph
-    from sottovoce.nodes.context import Models
-    from sottovoce.nodes.watch import Watch
+from sottovoce.graphs.scheme import Given, Graph, Scheme, State
+from sottovoce.nodes.settings import CMD, SECRETARY
 
 
 def after_round(state: State) -> Literal["next_round", "secretary", "decide"]:
@@ -40,17 +34,15 @@ def tied(state: State) -> bool:
     return is_tie(state["votes"], state)
 
 
-def create_cmd(
-    settings: CMD | None = None, *, models: Models = None, store: Any = None, watch: Watch | str | None = None
-) -> Graph:
+def create_cmd(settings: CMD | None = None, **given: Unpack[Given]) -> Graph:
     """The graph of CMD, uncompiled. `models` by name: the agents' and, where there is one, "secretary"."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import cmd as acts
     from sottovoce.nodes.decide import vote
 
     settings = settings or CMD()
-    frame = Frame(SCHEME, settings, models, store, watch, rule=acts.by_vote, begin=acts.begin, state=acts.Grouped)
-    for number, group in enumerate(grouped(settings.speakers()), 1):
+    frame = Frame(SCHEME, settings, **given, rule=acts.by_vote, begin=acts.begin, state=acts.Grouped)
+    for number, group in enumerate(settings.groups(), 1):
         for agent in group:  # side by side, in each round
             frame.graph.add_edge("next_round", agent)
             frame.act(agent, acts.discuss, role=f"group {number}", to="vote")

@@ -7,15 +7,10 @@ nothing of it, so they run side by side.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal, Unpack
 
-from sottovoce.graphs.scheme import Scheme, State
+from sottovoce.graphs.scheme import Given, Graph, Scheme, State
 from sottovoce.nodes.settings import Debate
-
-if TYPE_CHECKING:
-    from sottovoce.graphs.frame import Graph
-    from sottovoce.nodes.context import Models
-    from sottovoce.nodes.watch import Watch
 
 
 def another_round(state: State) -> Literal["next_round", "decide"]:
@@ -28,27 +23,19 @@ def summary_or_end(state: State) -> Literal["summarise", "decide"]:
     return "summarise" if another_round(state) == "next_round" else "decide"
 
 
-def create_debate(
-    settings: Debate | None = None,
-    *,
-    models: Models = None,
-    store: Any = None,  # Any: a PayloadStore; naming its type would import torch
-    watch: Watch | str | None = None,
-) -> Graph:
+def create_debate(settings: Debate | None = None, **given: Unpack[Given]) -> Graph:
     """The graph of a debate, uncompiled.
 
     Args:
         settings: The defaults of its runs; nodes are made for as many agents as they say.
-        models: Any chat models, one for all agents or by agent name; None makes those that the settings name.
-        store: A `PayloadStore` for what lies under the messages; None is the default folder.
-        watch: Looks at what an agent says before it is published.
+        given: `models`, `store` and `watch`, see `Given`.
     """
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import debate as acts
     from sottovoce.nodes.opening import close_round
 
     settings = settings or Debate()
-    frame = Frame(SCHEME, settings, models, store, watch, rule=acts.by_rule)
+    frame = Frame(SCHEME, settings, **given, rule=acts.by_rule)
     for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, acts.speak, role="debater", to="close_round")

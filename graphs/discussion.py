@@ -21,17 +21,13 @@ round, and who keeps it for later. It goes on until nothing is sent or the rule 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal, Unpack
 
-from sottovoce.graphs.scheme import Scheme, State
-from sottovoce.nodes.settings import MesSync
-from sottovoce.nodes.settings.cmd import SECRETARY
+from sottovoce.graphs.scheme import Given, Graph, Scheme, State
+from sottovoce.nodes.settings import SECRETARY, MesSync
 
 if TYPE_CHECKING:
-    from sottovoce.graphs.frame import Graph
-    from sottovoce.nodes.context import Models
     from sottovoce.nodes.rules import DiscussionRule
-    from sottovoce.nodes.watch import Watch
 
 
 def another_round(state: State) -> Literal["next_round", "decide"]:
@@ -48,14 +44,7 @@ def tie_or_end(state: State) -> Literal["next_round", "secretary", "decide"]:
     return "secretary" if is_tie(state["votes"], state) else "decide"
 
 
-def create_discussion(
-    rule: DiscussionRule,
-    settings: MesSync | None = None,
-    *,
-    models: Models = None,
-    store: Any = None,  # Any: see create_debate
-    watch: Watch | str | None = None,
-) -> Graph:
+def create_discussion(rule: DiscussionRule, settings: MesSync | None = None, **given: Unpack[Given]) -> Graph:
     """The graph of a discussion, uncompiled. `models` by name: the agents' and, where there is one, "secretary"."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import discussion as acts
@@ -65,7 +54,7 @@ def create_discussion(
     settings = settings or MesSync()
     check_rule(rule, settings.speakers())
     passing = acts.Passing(rule)
-    frame = Frame(SCHEME, settings, models, store, watch, rule=passing.decide, begin=passing.begin, state=acts.Passed)
+    frame = Frame(SCHEME, settings, **given, rule=passing.decide, begin=passing.begin, state=acts.Passed)
     for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, passing.speak, to="pass_on")

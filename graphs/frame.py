@@ -7,7 +7,7 @@ from typing import Any, get_args, get_type_hints
 
 from langgraph.graph import END, START, StateGraph
 
-from sottovoce.graphs.scheme import Scheme
+from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.act import Act, node
 from sottovoce.nodes.context import Contexts, Models
 from sottovoce.nodes.decide import Rule, by_majority, decide
@@ -17,7 +17,6 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import RESTORED, Discussion, Outcome
 from sottovoce.nodes.watch import MONITORS, Watch, go_back, held_back, next_of, watching
 
-Graph = StateGraph[Any, Any, Any, Any]  # Any: the types of every scheme
 Router = Callable[[Any], str]
 RESET = "reset"
 
@@ -44,9 +43,7 @@ class Frame:
         Args:
             scheme: Its record.
             settings: The defaults of its runs, and what its nodes are made for.
-            models: Chat models that play the agents, one for all or by name; None makes those of the settings.
-            store: Where payloads go; None is the default folder.
-            watch: Looks at every act before it is published; also by name, as it is registered in `MONITORS`.
+            models: See `Given`, as for `store` and `watch`.
             rule: How it is decided.
             begin: The first values of the scheme's own keys.
             state: `Discussion`, or what the scheme derives from it; likewise `question` and `outcome`.

@@ -8,15 +8,10 @@ round. After the last round a fresh judge lists the candidates and chooses one.
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Unpack
 
-from sottovoce.graphs.scheme import Scheme
+from sottovoce.graphs.scheme import Given, Graph, Scheme
 from sottovoce.nodes.settings import MAD
-
-if TYPE_CHECKING:
-    from sottovoce.graphs.frame import Graph
-    from sottovoce.nodes.context import Models
-    from sottovoce.nodes.watch import Watch
 
 
 def after_verdict(state: Any) -> Literal["decide", "next_round", "list_candidates"]:
@@ -28,15 +23,13 @@ def after_verdict(state: Any) -> Literal["decide", "next_round", "list_candidate
     return "next_round" if state["round"] + 1 < state["settings"]["rounds"] else "list_candidates"
 
 
-def create_mad(
-    settings: MAD | None = None, *, models: Models = None, store: Any = None, watch: Watch | str | None = None
-) -> Graph:
-    """The graph of MAD, uncompiled. `models` by name: the debaters', "moderator", "judge"; else see `create_debate`."""
+def create_mad(settings: MAD | None = None, **given: Unpack[Given]) -> Graph:
+    """The graph of MAD, uncompiled. `models` by name: the debaters', "moderator", "judge"; else see `Given`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import mad as acts
 
     settings = settings or MAD()
-    frame = Frame(SCHEME, settings, models, store, watch, rule=acts.by_verdict)
+    frame = Frame(SCHEME, settings, **given, rule=acts.by_verdict)
     debaters = settings.speakers()
     frame.graph.add_edge("next_round", debaters[0])
     for debater, following in pairwise([*debaters, "moderator"]):

@@ -7,15 +7,10 @@ confidences weigh the votes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Literal, Unpack
 
-from sottovoce.graphs.scheme import Scheme, State
+from sottovoce.graphs.scheme import Given, Graph, Scheme, State
 from sottovoce.nodes.settings import ReConcile
-
-if TYPE_CHECKING:
-    from sottovoce.graphs.frame import Graph
-    from sottovoce.nodes.context import Models
-    from sottovoce.nodes.watch import Watch
 
 
 def after_vote(state: State) -> Literal["next_round", "decide"]:
@@ -25,16 +20,14 @@ def after_vote(state: State) -> Literal["next_round", "decide"]:
     return "decide" if agreed(state) or state["round"] >= state["settings"]["rounds"] else "next_round"
 
 
-def create_reconcile(
-    settings: ReConcile | None = None, *, models: Models = None, store: Any = None, watch: Watch | str | None = None
-) -> Graph:
-    """The graph of ReConcile, uncompiled. Models by agent name may be local and hosted; else see `create_debate`."""
+def create_reconcile(settings: ReConcile | None = None, **given: Unpack[Given]) -> Graph:
+    """The graph of ReConcile, uncompiled. Models by agent name may be local and hosted; else see `Given`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import reconcile as acts
     from sottovoce.nodes.decide import vote
 
     settings = settings or ReConcile()
-    frame = Frame(SCHEME, settings, models, store, watch, rule=acts.by_weight, begin=acts.begin)
+    frame = Frame(SCHEME, settings, **given, rule=acts.by_weight, begin=acts.begin)
     for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, acts.discuss, to="vote")

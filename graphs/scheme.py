@@ -8,18 +8,36 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from typing_extensions import TypedDict
 
 from sottovoce.errors import UsageError, choose
 from sottovoce.nodes.settings import Settings
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
+    from langgraph.graph import StateGraph
     from langgraph.graph.state import CompiledStateGraph
+
+    from sottovoce.nodes.context import Models
+    from sottovoce.nodes.watch import Watch
 
 NAMES = ("debate", "mad", "reconcile", "cmd", "single", "self_consistency")
 """Each the file of a scheme in this folder, which holds its record as `SCHEME`."""
 State = Mapping[str, Any]  # Any: what a router reads of the state, by key
+Graph: TypeAlias = "StateGraph[Any, Any, Any, Any]"  # Any: the types of every scheme
+
+
+class Given(TypedDict, total=False):
+    """What a graph may be given besides settings."""
+
+    models: Models
+    """Any chat models, one for all agents or by agent name; None makes those that the settings name."""
+    store: Any  # Any: a PayloadStore; naming its type would import torch
+    """A `PayloadStore` for what lies under the messages; None is the default folder."""
+    watch: Watch | str | None
+    """Looks at every act before it is published; also by name, as it is registered in `MONITORS`."""
 
 
 @dataclass(frozen=True)
@@ -29,7 +47,7 @@ class Scheme:
     name: str
     settings: type[Settings]
     """Its docstring's first line says in one sentence what the scheme does."""
-    create: Callable[..., Any]  # Any: a StateGraph; naming it would import langgraph
+    create: Callable[..., Any]  # Any: a Graph, or what has its methods
     """`create(settings, models=..., store=..., watch=...)` builds the graph, uncompiled."""
     answers: tuple[str, ...] = ("answer", "revise")
     """The acts that state an answer of the agent's own; what others say is heard and never counted."""

@@ -5,30 +5,19 @@ The Majority@k baseline of Du et al. and CIPHER; like `single`, every sample has
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Unpack
 
-from sottovoce.graphs.scheme import Scheme
+from sottovoce.graphs.scheme import Given, Graph, Scheme
 from sottovoce.nodes.settings import SelfConsistency
 
-if TYPE_CHECKING:
-    from sottovoce.graphs.frame import Graph
-    from sottovoce.nodes.context import Models
-    from sottovoce.nodes.watch import Watch
 
-
-def create_self_consistency(
-    settings: SelfConsistency | None = None,
-    *,
-    models: Models = None,
-    store: Any = None,
-    watch: Watch | str | None = None,
-) -> Graph:
-    """The graph of k samples, uncompiled. Arguments: see `create_debate`."""
+def create_self_consistency(settings: SelfConsistency | None = None, **given: Unpack[Given]) -> Graph:
+    """The graph of k samples, uncompiled. `given`: see `Given`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes.answer import in_words
 
     settings = settings or SelfConsistency()
-    frame = Frame(SCHEME, settings, models, store, watch)
+    frame = Frame(SCHEME, settings, **given)
     for sample in settings.speakers():
         frame.graph.add_edge("next_round", sample)
         frame.act(sample, in_words, role="sample", to="decide")

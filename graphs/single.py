@@ -2,27 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Unpack
 
-from sottovoce.graphs.scheme import Scheme
+from sottovoce.graphs.scheme import Given, Graph, Scheme
 from sottovoce.nodes.settings import Single
 
-if TYPE_CHECKING:
-    from sottovoce.graphs.frame import Graph
-    from sottovoce.nodes.context import Models
-    from sottovoce.nodes.watch import Watch
 
-
-def create_single(
-    settings: Single | None = None, *, models: Models = None, store: Any = None, watch: Watch | str | None = None
-) -> Graph:
-    """The graph of the single agent, uncompiled. Arguments: see `create_debate`."""
+def create_single(settings: Single | None = None, **given: Unpack[Given]) -> Graph:
+    """The graph of the single agent, uncompiled. `given`: see `Given`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes.answer import answer
 
     settings = settings or Single()
     (agent,) = settings.speakers()
-    frame = Frame(SCHEME, settings, models, store, watch)
+    frame = Frame(SCHEME, settings, **given)
     frame.graph.add_edge("next_round", agent)
     frame.act(agent, answer, role="single", to="decide")
     return frame.graph

@@ -17,8 +17,7 @@ from sottovoce.nodes.act import Act
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, last_votes, votes_of
 from sottovoce.nodes.say import say, unreadable
-from sottovoce.nodes.settings import CMD
-from sottovoce.nodes.settings.cmd import SECRETARY, grouped
+from sottovoce.nodes.settings import CMD, SECRETARY, grouped
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.nodes.tally import leading, number, viewpoints
 from sottovoce.nodes.views import View, viewpoint_slots

@@ -172,7 +172,7 @@ class Contexts(Generic[AnySettings]):
             made = dict.fromkeys(names, self.models)
         else:
             made = {name: self.models[name] for name in names}
-        return {name: _introduced(name, _stored(model, self.store), made) for name, model in made.items()}
+        return {name: _introduced(name, model, made, self.store) for name, model in made.items()}
 
 
 def made_from(settings: Settings, agent: str, store: Any = None) -> BaseChatModel:  # Any: see Contexts
@@ -198,16 +198,13 @@ def _local(models: Mapping[str, BaseChatModel]) -> list[HookedChatModel]:
     return [model for model in models.values() if isinstance(model, HookedChatModel)]
 
 
-def _stored(model: BaseChatModel, store: Any) -> BaseChatModel:  # Any: see Contexts
-    """A hooked model that was given without a store keeps its payloads where the run does."""
-    if store is None or not isinstance(model, HookedChatModel) or model.store is not None:
-        return model
-    return model.model_copy(update={"store": store})
+def _introduced(name: str, model: BaseChatModel, everyone: Mapping[str, BaseChatModel], store: Any) -> BaseChatModel:
+    """A hooked model knows who will hear it (cipher averages over their tables too), and where the run's store is.
 
-
-def _introduced(name: str, model: BaseChatModel, everyone: Mapping[str, BaseChatModel]) -> BaseChatModel:
-    """A hooked model knows who will hear it, so that cipher can average over their tables too."""
-    if not isinstance(model, HookedChatModel) or model.hearers:
+    One that was made with hearers or a store keeps its own.
+    """
+    if not isinstance(model, HookedChatModel):
         return model
-    hearers = tuple(other for other_name, other in everyone.items() if other_name != name and other is not model)
-    return model.model_copy(update={"hearers": tuple(each for each in hearers if isinstance(each, HookedChatModel))})
+    others = {other_name: other for other_name, other in everyone.items() if other_name != name and other is not model}
+    known = {"hearers": model.hearers or tuple(_local(others)), "store": model.store or store}
+    return model.model_copy(update=known)

@@ -15,12 +15,12 @@ from langchain_core.runnables import RunnableLambda
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message
 from sottovoce.errors import UsageError
+from sottovoce.nodes.act import plain
 from sottovoce.nodes.cmd import Reading, by_secretary
 from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, never_over, receivers_of
+from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, receivers_of
 from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import MesSync
-from sottovoce.nodes.settings.cmd import SECRETARY
+from sottovoce.nodes.settings import SECRETARY, MesSync
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, heard, moment, said
 from sottovoce.nodes.tally import ballot
 
@@ -75,10 +75,12 @@ class Passing:
             if not sent and not remarks:
                 return {"votes": votes}
             if state["round"] + 1 == run.settings.depth:
-                raise never_over(self.rule, state["round"] + 1)
+                raise UsageError(
+                    f"the rule {type(self.rule).__name__} is not over after {run.settings.depth} rounds; expected an "
+                    "end by then: let its is_over say when, or raise the setting 'depth'"
+                )
             now, held = self._received(counted, sent)
-            board = [message.to_dict() for message in remarks]
-            return {"votes": votes, "board": board, "heard": [*state["heard"], now], "held": held}
+            return plain({"votes": votes, "board": remarks, "heard": [*state["heard"], now], "held": held})
 
         return RunnableLambda(pass_on, name="pass_on")
 

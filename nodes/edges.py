@@ -6,11 +6,9 @@ from typing import Any
 
 from langchain_core.language_models.chat_models import BaseChatModel
 
-from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.errors import ProtocolError
 from sottovoce.nodes.context import RunContext
-
-WORDS = "nl"
 
 
 def check_edges(run: RunContext[Any]) -> list[str]:  # Any: of every scheme

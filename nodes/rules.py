@@ -7,11 +7,9 @@ describes; `nodes/discussion.py` does what it says.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.errors import UsageError, choose
-from sottovoce.nodes import say
 from sottovoce.nodes.decide import majority
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Vote
@@ -23,8 +21,8 @@ SILENT = "<silence>"
 """What an agent says that has nothing to say: nobody hears it, and it is no vote."""
 
 
-class DiscussionRule(Protocol):
-    """Derive from it and write what is different; any object that has these methods serves as well.
+class DiscussionRule:
+    """Derive from it and write what is different.
 
     As it stands, all agents speak in every round, hear all others of the round before, and never stop.
     A rule answers from what it is told and keeps nothing in mind: it is asked by agents side by side, and
@@ -60,7 +58,7 @@ class DiscussionRule(Protocol):
         return turns
 
     def validate(self, view: View, text: str) -> str:
-        """What is wrong with an answer, in a few words, or nothing.
+        """What is wrong with an answer, in a few words, or nothing; `say.unreadable` has the usual complaint.
 
         The agent is asked once to say it again; what is still wrong is heard as it is, and its vote is an abstention.
         """
@@ -107,32 +105,23 @@ def _asked(view: View, messages: Sequence[Message], *, first: bool, latest: bool
     return Turn("user", (*blocks[0], *(part for block in blocks[1:] for part in ("\n", *block))))
 
 
-def unreadable(view: View, text: str) -> str:
-    """The complaint of a text that holds no answer of the question's kind; a rule may `validate` by it."""
-    return say.unreadable(view.question)(text)
-
-
 def check_rule(rule: DiscussionRule, agents: Sequence[str]) -> None:
     """Refuse what cannot be a rule, before any model speaks.
 
     Raises:
-        UsageError: it is a class, lacks a method, or names no first speakers among the agents.
+        UsageError: it is none, or names no first speakers among the agents.
     """
-    if isinstance(rule, type):
-        raise UsageError(f"the rule is the class {rule.__name__}; give an object of it, like {rule.__name__}()")
-    methods = [name for name in vars(DiscussionRule) if not name.startswith("_")]
-    if missing := [name for name in methods if not callable(getattr(rule, name, None))]:
-        raise UsageError(
-            f"the rule {_name(rule)} has no method {', '.join(missing)}; "
-            "write it, or derive the class from DiscussionRule, which has them all"
-        )
+    if not isinstance(rule, DiscussionRule):
+        raise UsageError(f"the rule is {rule!r}; expected an object of a class that is derived from DiscussionRule")
     if not first_of(rule, agents):
-        raise UsageError(f"the rule {_name(rule)} names no first speaker; expected some of: {', '.join(agents)}")
+        raise UsageError(
+            f"the rule {type(rule).__name__} names no first speaker; expected some of: {', '.join(agents)}"
+        )
 
 
 def first_of(rule: DiscussionRule, agents: Sequence[str]) -> list[str]:
     """Who speaks first, in agents' order."""
-    return _among(agents, rule.first_speakers(agents), f"first speaker of the rule {_name(rule)}")
+    return _among(agents, rule.first_speakers(agents), f"first speaker of the rule {type(rule).__name__}")
 
 
 def receivers_of(rule: DiscussionRule, message: Message, state: Discussion, agents: Sequence[str]) -> list[str]:
@@ -142,16 +131,8 @@ def receivers_of(rule: DiscussionRule, message: Message, state: Discussion, agen
         UsageError: the rule names somebody who is no agent.
     """
     found = rule.receivers(message, state, agents)
-    where = f"receiver of {message.agent!r} after round {message.round + 1} by the rule {_name(rule)}"
+    where = f"receiver of {message.agent!r} after round {message.round + 1} by the rule {type(rule).__name__}"
     return _among(agents, found, where)
-
-
-def never_over(rule: DiscussionRule, depth: int) -> UsageError:
-    """The complaint of a discussion that has run as long as it may."""
-    return UsageError(
-        f"the rule {_name(rule)} is not over after {depth} rounds; expected an end by then: "
-        "let its is_over say when, or raise the setting 'depth'"
-    )
 
 
 def _among(agents: Sequence[str], found: Iterable[str], what: str) -> list[str]:
@@ -162,7 +143,3 @@ def _among(agents: Sequence[str], found: Iterable[str], what: str) -> list[str]:
         if name not in agents:
             raise UsageError(choose(f"{what}:", name, list(agents)))
     return [agent for agent in agents if agent in named]
-
-
-def _name(rule: DiscussionRule) -> str:
-    return type(rule).__name__

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
 from sottovoce.channels.message import words
-from sottovoce.checked import first_wrong
+from sottovoce.checked import Checked
 from sottovoce.errors import PromptError, UsageError
 from sottovoce.prompts.kinds import MOST_CHOICES, KindName, lettered
 from sottovoce.prompts.render import Prompts
 
-FORMAT = "sottovoce.samples"
-VERSION = 1
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 
@@ -41,20 +39,20 @@ class Sample(BaseModel):
     """What it answered when it had read the explanation."""
 
 
-class Samples(BaseModel):
+class Samples(Checked):
     """The samples of one model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    format: str = FORMAT
-    version: int = VERSION
+    format: Literal["sottovoce.samples"] = "sottovoce.samples"
+    version: Literal[1] = 1
     model: Text
     """Who was convinced."""
     weights: str | None = None
     """`LoadedModel.weights_key`: models of one name may differ; None for a hosted one."""
     temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """As it was in force; None left the model its own."""
-    settings: dict[str, Any] = {}  # Any: plain JSON
+    settings: dict[str, Any] = Field(default={})  # Any: plain JSON
     """What else the model was told: protocol (always nl), seed, max_tokens, ..."""
     samples: list[Sample] = Field(min_length=1)
     """In the order of the training file."""
@@ -72,21 +70,12 @@ def read_samples(path: Path | str) -> Samples:
     """
     name = f"samples file {str(path)!r}"
     try:
-        data: Any = json.loads(Path(path).read_text(encoding="utf-8"))  # Any: JSON as it comes
+        return Samples.model_validate(json.loads(Path(path).read_text(encoding="utf-8")))
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}; `convince` makes one") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is no JSON: {error}") from error
-    found = data.get("format") if isinstance(data, dict) else None
-    if found != FORMAT:
-        raise UsageError(f"{name} holds no samples: its format is {found!r}; expected {FORMAT!r}")
-    if data.get("version") != VERSION:
-        raise UsageError(f"{name} has version {data.get('version')!r}; this program reads {VERSION}")
-    try:
-        return Samples.model_validate(data)
-    except ValidationError as error:
-        raise UsageError(f"{name}: {_wrong(error)}") from error
-    except UsageError as error:  # of a kind that nobody knows
+    except UsageError as error:
         raise UsageError(f"{name}: {error}") from error
 
 
@@ -105,12 +94,3 @@ def _as_example(sample: Sample, file: str, prompts: Prompts) -> str:
         return words(prompts.render("reconcile/sample", **slots))
     except PromptError as error:
         raise PromptError(f"samples file {file!r}: {error}") from error
-
-
-def _wrong(error: ValidationError) -> str:
-    """The first complaint; of a missing field pydantic would quote all that is there."""
-    first = error.errors()[0]
-    *within, field = [str(step) for step in first["loc"]]
-    if first["type"] == "missing":
-        return f"{'.'.join(within) or 'it'} has no {field!r}"
-    return first_wrong(error, "it")

@@ -59,10 +59,11 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
     stats: dict[str, float] = dict(reply.additional_kwargs.get("stats", {}))
     if usage:
         stats |= {"tokens_in": usage["input_tokens"], "tokens_out": usage["output_tokens"]}
+    text = str(reply.text) if ref else str(reply.text).removeprefix(call.ask.begun)  # a hosted model may repeat it
     cut = reply.response_metadata.get("finish_reason") == "length"
     return Message(
         **call.place._asdict(),
-        text=str(reply.text).removeprefix(call.ask.begun),  # a hosted model may repeat the beginning
+        text=text,
         order=order,
         begun=call.ask.begun,
         payload=PayloadRef.from_dict(ref) if ref else None,

@@ -26,6 +26,9 @@ class Checked(BaseModel):
 def first_wrong(error: ValidationError, whole: str) -> str:
     """One line about the first value that does not fit; `whole` names what has no field of its own."""
     first = error.errors()[0]
+    if first["type"] == "missing":  # its input is all that is there
+        *within, field = map(str, first["loc"])
+        return f"{'.'.join(within) or whole} has no {field!r}"
     where, message = ".".join(str(step) for step in first["loc"]) or whole, str(first["msg"])
     expected = message.removeprefix("Input should be ")
     return f"{where} is {first['input']!r}: {message if expected == message else 'expected ' + expected}"

@@ -18,8 +18,7 @@ from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.say import unreadable
-from sottovoce.nodes.settings import COMPONENTS, Order
-from sottovoce.nodes.settings.cmd import SECRETARY, grouped
+from sottovoce.nodes.settings import COMPONENTS, SECRETARY, Order, grouped
 from sottovoce.nodes.state import heard
 from sottovoce.nodes.tally import ballot
 from sottovoce.nodes.views import View

@@ -3,20 +3,19 @@
 Nothing here imports torch or langgraph: the command line reads it to print its help.
 """
 
-from sottovoce.nodes.settings.alone import SelfConsistency, Single
-from sottovoce.nodes.settings.base import (
-    COMPONENTS,
-    OF_LOADING,
-    OF_PROTOCOL,
-    OF_SAMPLING,
-    AnySettings,
-    Settings,
+from sottovoce.nodes.settings.base import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING, AnySettings, Settings
+from sottovoce.nodes.settings.schemes import (
+    CMD,
+    MAD,
+    SECRETARY,
+    Debate,
+    MesSync,
+    Order,
+    ReConcile,
+    SelfConsistency,
+    Single,
+    grouped,
 )
-from sottovoce.nodes.settings.cmd import CMD
-from sottovoce.nodes.settings.debate import Debate, FinalRule, Order, Role
-from sottovoce.nodes.settings.discussion import MesSync
-from sottovoce.nodes.settings.mad import MAD
-from sottovoce.nodes.settings.reconcile import ReConcile
 
 __all__ = [
     "CMD",
@@ -25,14 +24,14 @@ __all__ = [
     "OF_LOADING",
     "OF_PROTOCOL",
     "OF_SAMPLING",
+    "SECRETARY",
     "AnySettings",
     "Debate",
-    "FinalRule",
     "MesSync",
     "Order",
     "ReConcile",
-    "Role",
     "SelfConsistency",
     "Settings",
     "Single",
+    "grouped",
 ]

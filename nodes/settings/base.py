@@ -5,20 +5,13 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
-from pydantic import (
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    field_validator,
-    model_validator,
-)
+from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from sottovoce.channels.options import CipherOptions, StateOptions
+from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError, choose
 from sottovoce.sizes import Size
 
-LONGEST_REPLY = 512  # tokens, of the debates in SDE (arXiv 2506.19209)
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
 OF_LOADING = ("dtype", "device", "memory", "thinking", "exact")
 OF_PROTOCOL = tuple(CipherOptions.model_fields | StateOptions.model_fields)
@@ -97,7 +90,7 @@ class Settings(CipherOptions, StateOptions):
     )
     exact: bool = Field(default=False, description="equal bits whatever else runs; slower, and for float32 on a CPU")
 
-    discusses: ClassVar[bool] = False
+    discusses: ClassVar[bool] = True
     """Whether its agents hear one another."""
     default_temperature: ClassVar[float | None] = None
     """The scheme's own where none was set; None leaves it to the models."""

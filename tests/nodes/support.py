@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, ClassVar, cast
+from typing import Any, cast
 
 from langchain_core.outputs import ChatResult
 from pydantic import Field, PrivateAttr
@@ -22,8 +22,6 @@ NAMES = ["zoe", "agent_10", "agent_2", "Bob"]
 
 class Named(Settings):
     """Four agents."""
-
-    discusses: ClassVar[bool] = True
 
     rounds: int = Field(default=1, ge=1, description="rounds")
 

@@ -6,11 +6,14 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+from langchain_core.messages import AIMessage
 
+from sottovoce.agents.ask import Call
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.message import Heard, Message, Place
+from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.nodes.act import node
-from sottovoce.nodes.say import say, unreadable
+from sottovoce.nodes.say import message_of, say, unreadable
 from sottovoce.nodes.state import Discussion, Update
 from tests.nodes.support import Run, ask, framed, places, state_of
 
@@ -106,6 +109,17 @@ def test_a_model_that_repeats_the_beginning_says_it_once() -> None:
     ((message,), _) = said("Action: pass", begun="Action:")
 
     assert (message.text, message.whole) == (" pass", "Action: pass")
+
+
+def test_a_local_model_that_repeats_the_beginning_keeps_its_payload() -> None:
+    """Its text was cut as a hosted model's is, and a payload of another text counts as edited: it was heard no more."""
+    text = "Action: pass"
+    ref = PayloadRef("sde", "0" * 64, text_digest(text), tokens=4, nbytes=9)
+    call = Call(ask("zoe", "Act.", begun="Action:"), ScriptedChatModel(), Place(0, 0, 0, "zoe", "talk", 0), 1, None)
+
+    message = message_of(call, AIMessage(text, additional_kwargs={"payload": ref.to_dict()}), 0)
+
+    assert (message.text, message.latent) == (text, ref)
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, ClassVar
+from typing import Any
 
 from pydantic import Field
 
@@ -11,8 +11,8 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Turn
 from sottovoce.form import Form
 from sottovoce.graphs.debate import another_round
-from sottovoce.graphs.frame import Frame, Graph
-from sottovoce.graphs.scheme import Scheme
+from sottovoce.graphs.frame import Frame
+from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import passages_of, shown
 from sottovoce.nodes.say import say
@@ -23,7 +23,6 @@ from sottovoce.nodes.state import Discussion, Update, heard
 class Library(Settings):
     """Agents read before they answer."""
 
-    discusses: ClassVar[bool] = True
     agents: int = Field(default=2, description="how many")
     rounds: int = Field(default=2, description="in which each chooses and answers")
 

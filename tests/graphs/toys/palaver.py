@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import random
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Turn
-from sottovoce.graphs.frame import Frame, Graph
-from sottovoce.graphs.scheme import Scheme, State
+from sottovoce.graphs.frame import Frame
+from sottovoce.graphs.scheme import Graph, Scheme, State
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import Settings
@@ -20,7 +20,6 @@ from sottovoce.nodes.state import RESTORED, Discussion, Update, heard
 class Palaver(Settings):
     """Agents speak whenever it is their turn."""
 
-    discusses: ClassVar[bool] = True
     agents: int = Field(default=3, description="how many")
     rounds: int = Field(default=2, description="in each of which everybody speaks three times")
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any
 
 from pydantic import Field
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Turn
 from sottovoce.graphs.debate import another_round
-from sottovoce.graphs.frame import Frame, Graph
-from sottovoce.graphs.scheme import Scheme
+from sottovoce.graphs.frame import Frame
+from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import Settings
@@ -20,7 +20,6 @@ from sottovoce.nodes.state import RESTORED, Discussion, Outcome, Update, heard, 
 class Pond(Settings):
     """Agents take fish from one pond."""
 
-    discusses: ClassVar[bool] = True
     agents: int = Field(default=2, description="how many")
     rounds: int = Field(default=3, description="seasons")
 
