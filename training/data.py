@@ -63,22 +63,19 @@ class Encoder:
         return Encoded(encoded.ids[:last], encoded.learnt[:last])
 
     def _fill(self, turns: Sequence[Turn], lessons: frozenset[int], *, opened: bool) -> Encoded:
-        learnt, own = list[bool](), 0
-        for turn in turns:
-            lesson = turn.role == "assistant" and own in lessons
-            learnt += [lesson for part in turn.parts if not isinstance(part, str)]
-            own += turn.role == "assistant"
-        encoded, lesson, taught = Encoded([], []), False, iter(learnt)
+        own = [turn for turn in turns if turn.role == "assistant"]
+        taught = {id(part) for number, turn in enumerate(own) if number in lessons for part in turn.parts}
+        encoded, lesson = Encoded([], []), False
         for piece in self.template.encode(turns, opened=opened):
             if isinstance(piece, tuple):
-                new = piece
                 # Wording after an assistant's message begins with the end-of-turn mark.
-                encoded.learnt.extend([lesson and new[0] == self.end] + [False] * (len(new) - 1))
+                new, learnt = piece, [lesson and piece[0] == self.end] + [False] * (len(piece) - 1)
                 lesson = False
             else:
-                new, lesson = self.template.ids(piece.text, plain=True), next(taught)
-                encoded.learnt.extend([lesson] * len(new))
+                new, lesson = self.template.ids(piece.text, plain=True), id(piece) in taught
+                learnt = [lesson] * len(new)
             encoded.ids.extend(new)
+            encoded.learnt.extend(learnt)
         return encoded
 
 
