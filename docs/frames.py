@@ -58,17 +58,13 @@ class Walk:
             return
         _, part, meaning = HAND_OVERS[self.at]
         path = Path(frame.f_code.co_filename).resolve().as_posix()
-        if part not in path or (part == "modeling_" and is_probe(frame)):
+        # A pass over a single token is a probe, by which an engine learns what a model keeps of each.
+        ids = frame.f_locals.get("input_ids")
+        if part not in path or (part == "modeling_" and (ids is None or ids.shape[1] == 1)):
             return
         for name in reversed([*own(frame)]):
             self.seen.setdefault(name, meaning)
         self.at += 1
-
-
-def is_probe(frame: FrameType) -> bool:
-    """True for a pass over a single token, by which an engine learns what a model keeps of each."""
-    ids = frame.f_locals.get("input_ids")
-    return ids is None or ids.shape[1] == 1
 
 
 def main() -> None:
