@@ -45,7 +45,6 @@ class Encoder:
     """Turns chats into ids for one tokenizer."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Keep the template, and remember the ids of the wording that returns all the time."""
         self.template = ChatTemplate(tokenizer)
         self.end: int = tokenizer.eos_token_id
         self.pad: int = tokenizer.pad_token_id
@@ -110,7 +109,6 @@ class Chunks(Dataset[list[Batch]]):
     chat: Callable[[random.Random], Chat]
 
     def __getitem__(self, k: int) -> list[Batch]:
-        """Chunk k."""
         rng = random.Random(f"{self.key}/{k}")
         rows: list[Encoded] = []
         while sum(len(row.ids) for row in rows) < BATCH * CHUNK:
