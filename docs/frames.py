@@ -11,6 +11,7 @@ import contextlib
 import io
 import sys
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
 
@@ -34,14 +35,14 @@ ARGUMENTS = ["debate", "What is 14 + 3 * 5 - 7?", "--protocol", "sde", "--agents
 ARGUMENTS += ["--max-tokens", "2", "--json"]  # one agent: two would walk at once
 
 
-def own(frame: FrameType) -> str | None:
-    """The name of a function of ours; None for others, and for what comprehensions and lambdas add."""
-    path = Path(frame.f_code.co_filename).resolve()
-    inside = path.is_relative_to(ROOT) and ".venv" not in path.parts and path != Path(__file__).resolve()
-    name = frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else frame.f_code.co_name
-    if not inside or frame.f_code.co_name.startswith("<"):
-        return None
-    return f"{path.relative_to(ROOT).as_posix()}: {name.replace('<locals>.', '')}"
+def own(frame: FrameType | None) -> Iterator[str]:
+    """Our functions on a stack, the innermost first, without what comprehensions and lambdas add."""
+    while frame is not None:
+        path, name = Path(frame.f_code.co_filename).resolve(), frame.f_code.co_qualname.replace("<locals>.", "")
+        inside = path.is_relative_to(ROOT) and ".venv" not in path.parts and path != Path(__file__).resolve()
+        if inside and not frame.f_code.co_name.startswith("<"):
+            yield f"{path.relative_to(ROOT).as_posix()}: {name}"
+        frame = frame.f_back
 
 
 class Walk:
@@ -57,25 +58,13 @@ class Walk:
             return
         _, part, meaning = HAND_OVERS[self.at]
         path = Path(frame.f_code.co_filename).resolve().as_posix()
-        if part not in path or (part == "modeling_" and is_probe(frame)):
+        # A pass over a single token is a probe, by which an engine learns what a model keeps of each.
+        ids = frame.f_locals.get("input_ids")
+        if part not in path or (part == "modeling_" and (ids is None or ids.shape[1] == 1)):
             return
-        for name in reversed(_stack(frame)):
+        for name in reversed([*own(frame)]):
             self.seen.setdefault(name, meaning)
         self.at += 1
-
-
-def is_probe(frame: FrameType) -> bool:
-    """True for a pass over a single token, by which an engine learns what a model keeps of each."""
-    ids = frame.f_locals.get("input_ids")
-    return ids is None or ids.shape[1] == 1
-
-
-def _stack(frame: FrameType | None) -> list[str]:
-    names = []
-    while frame is not None:
-        names += [name for name in [own(frame)] if name]
-        frame = frame.f_back
-    return names
 
 
 def main() -> None:
@@ -83,7 +72,6 @@ def main() -> None:
     from sottovoce.cli import main as cli
 
     walk = Walk()
-    threading.setprofile_all_threads(walk) if hasattr(threading, "setprofile_all_threads") else None
     threading.setprofile(walk)
     sys.setprofile(walk)
     with contextlib.redirect_stdout(io.StringIO()):

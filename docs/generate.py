@@ -13,6 +13,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Collection
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -43,10 +44,8 @@ def draw(what: str) -> str:
 
 def options(what: str) -> str:
     """A table of a scheme's own options, of a protocol's, or of those that all schemes have."""
-    lines = [
-        f"| `--{name.replace('_', '-')}` | {values(told)} | {told['description']} |"
-        for name, told in fields(what).items()
-    ]
+    told = {name.replace("_", "-"): told for name, told in fields(what).items()}
+    lines = [f"| `--{name}` | {values(each)} | {each['description']} |" for name, each in told.items()]
     return "\n".join(["", "| option | values, the default in bold | meaning |", "|---|---|---|", *lines, "", ""])
 
 
@@ -69,60 +68,34 @@ def fields(what: str) -> dict[str, Schema]:
 def values(told: Schema) -> str:
     """What an option takes: its choices, or what it is where it was not given."""
     default = told.get("default")
-    first = default[0] if isinstance(default, list) and default else default
+    found = [each for part in [told, told.get("items", {}), *told.get("anyOf", [])] for each in part.get("enum", [])]
     if isinstance(default, bool):
-        return ", ".join(f"**{each}**" if (each == "on") is default else each for each in ("on", "off"))
-    if found := choices(told):
+        default, found = "on" if default else "off", ["on", "off"]
+    first = default[0] if isinstance(default, list) and default else default
+    if found:
         return ", ".join(f"**{each}**" if each == first else str(each) for each in found)
     return f"**{first}**" if first not in (None, [], {}) else ""
 
 
-def choices(told: Schema) -> list[Any]:  # Any: numbers or names
-    """The values of an option that has only some."""
-    inside = [told.get("items", {}), *told.get("anyOf", [])]
-    return [*told.get("enum", []), *(each for part in inside for each in part.get("enum", []))]
-
-
-def run(what: str) -> str:
+def run(what: str, script: str = "cli.py") -> str:
     """What a command prints in a terminal of WIDTH columns."""
-    done = subprocess.run(
-        [sys.executable, "cli.py", *what.split()],
-        capture_output=True,
-        check=True,
-        cwd=ROOT,
-        env={**os.environ, "COLUMNS": WIDTH, "OMP_NUM_THREADS": "1"},
-        text=True,
+    ours = {**os.environ, "COLUMNS": WIDTH, "OMP_NUM_THREADS": "1"}
+    return fenced(
+        "text", subprocess.check_output([sys.executable, script, *what.split()], cwd=ROOT, env=ours, text=True)
     )
-    return fenced("text", done.stdout)
-
-
-def walk(what: str) -> str:
-    """What `docs/frames.py` prints."""
-    done = subprocess.run([sys.executable, "docs/frames.py"], capture_output=True, check=True, cwd=ROOT, text=True)
-    return fenced("text", done.stdout)
 
 
 def code(what: str) -> str:
     """Definitions of a file by name, or all of it: "tests/graphs/toys/palaver.py Talk speak"."""
     path, *names = what.split()
     text = (ROOT / path).read_text(encoding="utf-8")
-    found = {name: source(text, node) for node in ast.parse(text).body for name in defined(node)}
+    lines, found = text.splitlines(), dict[str, str]()
+    for node in ast.parse(text).body:
+        first = min(part.lineno for part in [node, *getattr(node, "decorator_list", [])])
+        for named in [node, *getattr(node, "targets", [])]:  # a class or function has its name, what is set an id
+            name = getattr(named, "name", getattr(named, "id", ""))
+            found[name] = "\n".join(lines[first - 1 : node.end_lineno])
     return fenced("python", "\n\n\n".join(found[name] for name in names) if names else text)
-
-
-def source(text: str, node: ast.stmt) -> str:
-    """A statement as it is written, with its decorators."""
-    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", []))])
-    return "\n".join(text.splitlines()[first - 1 : node.end_lineno])
-
-
-def defined(node: ast.stmt) -> list[str]:
-    """The names that a statement gives."""
-    if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-        return [node.name]
-    return (
-        [target.id for target in node.targets if isinstance(target, ast.Name)] if isinstance(node, ast.Assign) else []
-    )
 
 
 def fenced(language: str, text: str) -> str:
@@ -130,6 +103,7 @@ def fenced(language: str, text: str) -> str:
     return f"```{language}\n{text.rstrip()}\n```\n"
 
 
+walk = partial(run, script="docs/frames.py")
 KINDS: dict[str, Callable[[str], str]] = {"draw": draw, "options": options, "code": code, "run": run, "walk": walk}
 
 

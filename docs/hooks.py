@@ -36,15 +36,9 @@ def on_page_markdown(markdown: str, **kwargs: Any) -> str:  # Any: mkdocs' own
 
 def modules(package: str, folder: Path) -> list[str]:
     """The names of a package, its modules, and those of the packages inside; links lead to other pages."""
-    names = [package]
-    for path in sorted(folder.iterdir()):
-        if path.is_symlink() or path.name.startswith("_"):
-            continue
-        if path.suffix == ".py":
-            names.append(f"{package}.{path.stem}")
-        elif (path / "__init__.py").exists():
-            names += modules(f"{package}.{path.name}", path)
-    return names
+    files = [path.relative_to(folder) for path in folder.rglob("*.py")]
+    names = (path.parent if path.stem == "__init__" else path.with_suffix("") for path in files)
+    return sorted(".".join([package, *path.parts]) for path in names if not path.name.startswith("_"))
 
 
 class Examples(griffe.Extension):

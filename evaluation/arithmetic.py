@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from sottovoce.nodes.question import Document, Question
+from sottovoce.nodes.question import Question
 
 Split = Literal["train", "held_out", "any"]
 Shape = tuple[str, ...]
@@ -86,39 +86,28 @@ def draw(rng: random.Random, shapes: Sequence[Shape] = MIXED, top: int = 99, spl
             return expression
 
 
-def questions(
-    n: int, seed: int, split: Split = "held_out", shapes: Sequence[Shape] = MIXED, top: int = TOP
-) -> list[Question]:
+def questions(n: int, seed: int, split: Split = "held_out", top: int = TOP) -> list[Question]:
     """Different arithmetic questions, the same ones for the same arguments."""
     return [
         Question(id=f"arithmetic/{seed}/{i}", question=f"What is {expression.text()}?", **_answer(expression))
-        for i, expression in enumerate(_different(n, seed, split, shapes, top))
+        for i, expression in enumerate(_different(n, seed, split, MIXED, top))
     ]
 
 
-def split_knowledge(
-    n: int,
-    agents: Sequence[str] = ("agent_1", "agent_2"),
-    seed: int = 0,
-    split: Split = "held_out",
-    shapes: Sequence[Shape] = SPLIT,
-    top: int = 20,
-) -> list[Question]:
+def split_knowledge(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0) -> list[Question]:
     """Questions over letters whose values are dealt to `agents`: only together do they know them.
 
     The solution is that of someone who knows all values. Where there are more agents than letters,
     some know nothing.
     """
     made = []
-    for i, expression in enumerate(_different(n, seed, split, shapes, top)):
+    for i, expression in enumerate(_different(n, seed, "held_out", SPLIT, top=20)):
         rng = random.Random(f"split/{seed}/{i}")
         names = rng.sample(string.ascii_lowercase, len(expression.operands))
         values = dict(zip(names, expression.operands, strict=True))
         answer = _answer(expression)
         answer["solution"] = f"{listed(values)}; {answer['solution']}"
-        documents: dict[str, list[Document]] = {
-            agent: [f"{name} = {values[name]}." for name in own] for agent, own in deal(rng, names, agents)
-        }
+        documents = {agent: [f"{name} = {values[name]}." for name in own] for agent, own in deal(rng, names, agents)}
         question = f"What is {expression.text(names)}?"
         made.append(Question(id=f"split/{seed}/{i}", question=question, documents=documents, **answer))
     return made

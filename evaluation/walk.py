@@ -68,6 +68,8 @@ def _read_line(line: str, name: str) -> Question:
         if unknown := next((field for field in data if field not in FIELDS), None):
             raise UsageError(choose("field", unknown, FIELDS))
         given = {name: value for name, value in data.items() if value is not None}
+        if "explanation" in given and "solution" in given:
+            raise UsageError("found an explanation and a solution; expected one of them, which is to convince")
         question = cast(Question, {"solution" if name == "explanation" else name: given[name] for name in given})
         check_question(question, None, NEEDS)
         target, kind = question["target"], question.get("kind", "number")

@@ -45,7 +45,6 @@ class Encoder:
     """Turns chats into ids for one tokenizer."""
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
-        """Keep the template, and remember the ids of the wording that returns all the time."""
         self.template = ChatTemplate(tokenizer)
         self.end: int = tokenizer.eos_token_id
         self.pad: int = tokenizer.pad_token_id
@@ -63,22 +62,19 @@ class Encoder:
         return Encoded(encoded.ids[:last], encoded.learnt[:last])
 
     def _fill(self, turns: Sequence[Turn], lessons: frozenset[int], *, opened: bool) -> Encoded:
-        learnt, own = list[bool](), 0
-        for turn in turns:
-            lesson = turn.role == "assistant" and own in lessons
-            learnt += [lesson for part in turn.parts if not isinstance(part, str)]
-            own += turn.role == "assistant"
-        encoded, lesson, taught = Encoded([], []), False, iter(learnt)
+        own = [turn for turn in turns if turn.role == "assistant"]
+        taught = {id(part) for number, turn in enumerate(own) if number in lessons for part in turn.parts}
+        encoded, lesson = Encoded([], []), False
         for piece in self.template.encode(turns, opened=opened):
             if isinstance(piece, tuple):
-                new = piece
                 # Wording after an assistant's message begins with the end-of-turn mark.
-                encoded.learnt.extend([lesson and new[0] == self.end] + [False] * (len(new) - 1))
+                new, learnt = piece, [lesson and piece[0] == self.end] + [False] * (len(piece) - 1)
                 lesson = False
             else:
-                new, lesson = self.template.ids(piece.text, plain=True), next(taught)
-                encoded.learnt.extend([lesson] * len(new))
+                new, lesson = self.template.ids(piece.text, plain=True), id(piece) in taught
+                learnt = [lesson] * len(new)
             encoded.ids.extend(new)
+            encoded.learnt.extend(learnt)
         return encoded
 
 
@@ -113,7 +109,6 @@ class Chunks(Dataset[list[Batch]]):
     chat: Callable[[random.Random], Chat]
 
     def __getitem__(self, k: int) -> list[Batch]:
-        """Chunk k."""
         rng = random.Random(f"{self.key}/{k}")
         rows: list[Encoded] = []
         while sum(len(row.ids) for row in rows) < BATCH * CHUNK:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from math import comb, sqrt
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import quote
 
 from sottovoce.errors import choose
 from sottovoce.evaluation.arithmetic import TOP, questions, split_knowledge
@@ -186,6 +187,11 @@ def table(headings: str, lines: Iterable[Sequence[str]]) -> str:
     return "\n".join([f"| {headings} |", f"|{rule}|", *(f"| {' | '.join(cells)} |" for cells in lines)])
 
 
+def results_of(name: str, model: str) -> Path:
+    """Where a model's rows are kept: a table that mixed models would compare them as if they were one."""
+    return WORK / f"{name}-{quote(model, safe='')}.json"
+
+
 def command(
     name: str,
     about: str,
@@ -199,17 +205,18 @@ def command(
     parser.add_argument("rows", nargs="*", help=f"such as {rows[0]}; all if none is named")
     parser.add_argument("-n", type=int, default=500, help="questions a row")
     parser.add_argument("--model", default="bundled", help="a model, as the command line names it")
-    parser.add_argument("--results", type=Path, default=WORK / f"{name}.json", help="kept between calls")
+    parser.add_argument("--results", type=Path, help="kept between calls; each model has a file of its own if none")
     given = parser.parse_args()
     for row in given.rows:
         if row not in rows:
             parser.error(choose("row", row, list(rows)))
-    saved = json.loads(given.results.read_text(encoding="utf-8")) if given.results.exists() else {}
+    path = given.results or results_of(name, given.model)
+    saved = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
     for row in given.rows or rows:
         saved[row] = measure(row, given.n, given.model)
         print(f"{row}: {sum(saved[row]['right'])} of {given.n} right", flush=True)
-        given.results.parent.mkdir(parents=True, exist_ok=True)
-        given.results.write_text(json.dumps(saved), encoding="utf-8")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(saved), encoding="utf-8")
     print(f"\n{tables(saved)}")
 
 

@@ -7,7 +7,6 @@ import hashlib
 import json
 import platform
 import random
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -73,8 +72,3 @@ def digest(name: str) -> str | None:
     """The sha256 of one of our prompt files; None where there is none."""
     path = BUILT_IN / f"{name}.md"
     return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
-
-
-def changed(prompts: Mapping[str, str | None]) -> list[str]:
-    """The prompt files that a model was trained on and that are no longer what they were."""
-    return [name for name, sha256 in prompts.items() if digest(name) != sha256]

@@ -62,14 +62,12 @@ def mad_judge(rng: random.Random, source: Source) -> Chat:
 
 def verdict(problem: Problem, spoken: Said) -> str:
     """The JSON of a moderator who compares the sides' answers; it says first what it compares."""
-    answers = [problem.read(text) for text in spoken.values()]
-    first, *others = [problem.shown(answer) for answer in answers]
+    first, *others = [problem.shown(problem.read(text)) for text in spoken.values()]
     compared = "; ".join(equal(first, other) for other in others) + "."
-    reason = "Nobody knows." if all(answer is None for answer in answers) else compared
-    agreed = _agreed(problem, spoken)
-    if agreed is None:
-        return product.mad_json(reason, "", "No", "")
-    return product.mad_json(reason, problem.shown(agreed), "Yes", "Affirmative")
+    if (agreed := _agreed(problem, spoken)) is not None:
+        return product.mad_json(compared, problem.shown(agreed), "Yes", "Affirmative")
+    nobody = all(problem.read(text) is None for text in spoken.values())
+    return product.mad_json("Nobody knows." if nobody else compared, "", "No", "")
 
 
 def candidates(problem: Problem, texts: Sequence[str]) -> str:
@@ -135,34 +133,28 @@ def confidence(problem: Problem, known: Sequence[str], others: Sequence[str | No
     largest = max(problem.expression.operands)
     below = any(result < 0 for *_, result in problem.expression.steps())
     error = 1 - ACCURACY[sum(largest > top for top in BANDS)][below]
-    for other in others:
-        if other is not None:
-            error *= AGREES if other.lower() == answer.lower() else DIFFERS
+    for other in filter(None, others):
+        error *= AGREES if other.lower() == answer.lower() else DIFFERS
     return f"{round((1 - min(error, 0.6)) / 0.05) * 0.05:.4g}"
 
 
 def heard_surely(rng: random.Random, problem: Problem, text: str) -> str:
     """A statement as ReConcile's JSON; sure of itself at random, or unreadable."""
-    found = problem.parts(text)
-    if found is None:
+    if (found := problem.parts(text)) is None:
         return text
-    unknown = problem.read(text) is None
-    stated = "0.1" if unknown else rng.choice(("0.5", "0.75", "0.8", "0.9", "0.9", "0.95", "1"))
-    text = product.reconcile_json(*found, stated)
+    sureness = ("0.5", "0.75", "0.8", "0.9", "0.9", "0.95", "1")
+    text = product.reconcile_json(*found, "0.1" if problem.read(text) is None else rng.choice(sureness))
     return spoilt(rng, text) if rng.random() < SPOILT else text
 
 
 def _samples(rng: random.Random, form: Form, prompts: Prompts) -> list[str]:
-    if rng.random() >= SAMPLES:
-        return []
-    shown = [pose(rng, problems.plain(rng), form) for _ in range(rng.choice((1, 1, 2)))]
-    return [_sample(problem, prompts) for problem in shown]
-
-
-def _sample(problem: Problem, prompts: Prompts) -> str:
-    asked = {"question": problem.question["question"], "choices": lettered(problem.question.get("choices", []))}
-    told = {"explanation": problem.working([]), "answer": problem.stated([])}
-    return words(prompts.render("reconcile/sample", **asked, **told))
+    samples = []
+    for _ in range(rng.choice((1, 1, 2)) if rng.random() < SAMPLES else 0):
+        shown = pose(rng, problems.plain(rng), form)
+        asked = {"question": shown.question["question"], "choices": lettered(shown.question.get("choices", []))}
+        told = {"explanation": shown.working([]), "answer": shown.stated([])}
+        samples.append(words(prompts.render("reconcile/sample", **asked, **told)))
+    return samples
 
 
 def cmd_first(rng: random.Random, source: Source) -> Chat:
@@ -181,8 +173,7 @@ def cmd(rng: random.Random, source: Source) -> Chat:
     mine = next(group for group in groups if me in group)
     known = problem.known([*view.documents(), *(spoken[name] for name in mine)])
     was_right = len(talk.said) == 1 and spoken[me] == problem.reply(problem.known(documents_of(problem.question, me)))
-    lessons = frozenset({0}) if was_right else frozenset[int]()
-    return Chat(product.cmd_place(view, spoken, groups), problem.reply(known), lessons)
+    return Chat(product.cmd_place(view, spoken, groups), problem.reply(known), frozenset({0} if was_right else ()))
 
 
 def cmd_secretary(rng: random.Random, source: Source) -> Chat:
@@ -213,9 +204,6 @@ def _alone(rng: random.Random, source: Source) -> tuple[Problem, View]:
     return problem, source.view(rng, problem, "agent_1")
 
 
-_MAKERS = (
-    *(mad_debater, mad_moderator, mad_judge),
-    *(reconcile_first, reconcile, reconcile_convinced),
-    *(cmd_first, cmd, cmd_secretary),
-)
+_MAKERS = [mad_debater, mad_moderator, mad_judge, reconcile_first, reconcile, reconcile_convinced]
+_MAKERS += [cmd_first, cmd, cmd_secretary]
 ROLES: dict[str, Callable[[random.Random, Source], Chat]] = {maker.__name__: maker for maker in _MAKERS}

@@ -159,10 +159,9 @@ def _dressed(rng: random.Random, source: Source) -> Chat:
 
 def without_steps(rng: random.Random, source: Source) -> Chat:
     """A very small sum or difference whose answer is told at once."""
-    while True:
+    small = plain(rng, (9, 12))
+    while small.expression.operators not in (("+",), ("-",)) or not 0 <= small.expression.value <= TINY:
         small = plain(rng, (9, 12))
-        if small.expression.operators in (("+",), ("-",)) and 0 <= small.expression.value <= TINY:
-            break
     problem = pose(rng, small, "number")
     view = source.view(rng, problem, "agent_1", 0.1)
     return Chat(in_words(replace(view, components=view.components - {"chain_of_thought"})), problem.ending([]))

@@ -153,8 +153,7 @@ class Run:
 
     def train(self) -> None:
         """Run the stages that are left."""
-        while self.progress.stage < len(self.plan.stages):
-            stage = self.plan.stages[self.progress.stage]
+        for stage in self.plan.stages[self.progress.stage :]:
             for part, end in enumerate((stage.tokens // 2, stage.tokens)):
                 self._part(stage, part, end)
             self.progress.stage += 1

@@ -11,17 +11,6 @@ FILE = "run.json"
 PAYLOADS = "payloads"
 
 
-def check_free(folder: Path) -> None:
-    """Refuse a folder that a run cannot be saved in.
-
-    Raises:
-        UsageError: it holds a run already, or no folder can be made there.
-    """
-    if (folder / FILE).exists():
-        raise UsageError(f"{str(folder)!r} holds a run already; choose another folder for --save")
-    check_writable(folder / FILE, "--save", make=True)
-
-
 def check_writable(file: Path, option: str, *, make: bool = False) -> None:
     """Refuse a file that could not be written; `make` allows for folders that do not exist yet.
 

@@ -10,14 +10,9 @@ from sottovoce.errors import PayloadError
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.models.engine.memory import amount
 
-SOURCES = {"hosted": "hosted model"}  # others are called what they are
 
-Shade = tuple[str, float | None]
-"""A piece of text, and the entropy (nats) of the distribution it was drawn from, where known."""
-
-
-def shades(message: Message) -> Iterator[Shade]:
-    """A message's text in pieces, one a token, each with the uncertainty it was spoken with.
+def shades(message: Message) -> Iterator[tuple[str, float | None]]:
+    """A message's text in pieces, one a token, each with the entropy (nats) of the distribution it was drawn from.
 
     One piece without an entropy where there is no payload, or the text was edited since. Tokens may share a
     character; each character is given once, to the first of them.
@@ -39,7 +34,8 @@ def speaker(message: Message) -> str:
     """Who says it: agent, act where it is a summary, and source where it is no local model."""
     agent = one_line(message.agent)
     name = f"{agent} sums up" if message.act == "summarise" else agent
-    return name if message.source == "model" else f"{name} ({SOURCES.get(message.source, message.source)})"
+    source = "hosted model" if message.source == "hosted" else message.source
+    return name if source == "model" else f"{name} ({source})"
 
 
 def carried(message: Message) -> str:
@@ -47,19 +43,16 @@ def carried(message: Message) -> str:
     ref = message.payload
     if ref is None or ref.hidden is None:
         return "words"
+    shape = counted(ref.tokens, "token" if ref.layers else "row")
     if ref.layers:
-        layers = f"{counted(len(ref.layers), 'layer')} ({', '.join(map(str, ref.layers))})"
-        shape = f"{counted(ref.tokens, 'token')} × {layers} × {ref.hidden}"
-    else:
-        shape = f"{counted(ref.tokens, 'row')} × {ref.hidden}"
+        shape += f" × {counted(len(ref.layers), 'layer')} ({', '.join(map(str, ref.layers))})"
     edited = "" if message.latent else "; edited since, heard in words"
-    return f"{ref.protocol}: {shape}, {ref.dtype}, {amount(ref.nbytes)}{edited}"
+    return f"{ref.protocol}: {shape} × {ref.hidden}, {ref.dtype}, {amount(ref.nbytes)}{edited}"
 
 
 def footer(message: Message) -> str:
     """What stands under a message: what it carried, how it was spoken, and what to know of it."""
-    stats = message.stats
-    facts = [carried(message)]
+    stats, facts = message.stats, [carried(message)]
     if "temperature" in stats:
         facts.append(f"temperature {stats['temperature']:.4g}")
     if "tokens_out" in stats:

@@ -80,8 +80,7 @@ class LiveTranscript:
 
     def _panel(self, message: Message, width: int) -> Panel:
         """A finished message's is made once: tokens are shaded by what the payload holds."""
-        speaking = self._speaking.get(message.place[:-1])
-        if speaking is not None and speaking.place == message.place:
+        if any(message.place == each.place for each in self._speaking.values()):
             return self._unfinished(message, width)
         if message.place not in self._panels:
             self._panels[message.place] = transcript.panel(message)

@@ -13,7 +13,8 @@ from pathlib import Path
 from pydantic import ConfigDict, Field
 
 from sottovoce.checked import Checked
-from sottovoce.evaluation.runs.files import check_free, check_writable, write
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.runs.files import FILE, check_writable, write
 from sottovoce.evaluation.runs.question import QuestionOptions, question_of
 from sottovoce.nodes.settings import Settings
 
@@ -38,7 +39,9 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, output: Outp
     """
     question, origin = question_of(options, settings)
     if output.save is not None:
-        check_free(output.save)
+        if (output.save / FILE).exists():
+            raise UsageError(f"{str(output.save)!r} holds a run already; choose another folder for --save")
+        check_writable(output.save / FILE, "--save", make=True)
     if output.markdown is not None:
         check_writable(output.markdown, "--markdown")
     from rich.console import Console

@@ -79,8 +79,9 @@ def of_run(run: Run) -> Iterator[Part]:
         if when in levels:
             yield _level(levels[when], run.levels)
         yield from _round(run, rounds.get(when, []), counts.get(when, []))
-        if when in resets:
-            yield _reset(resets[when])
+        if reset := resets.get(when):
+            why = (Line(one_line(reset.why)),) if reset.why else ()
+            yield Part(f"Taken back to round {reset.cut[0] + 1}", lines=why)
 
 
 def _round(run: Run, messages: Sequence[Message], counted: Sequence[str]) -> Iterator[Part]:
@@ -102,10 +103,6 @@ def _level(level: Level, levels: Sequence[Level]) -> Part:
     groups = enumerate(level.groups, 1)
     lines = [f"group {at}: {'; '.join(sent.get(name, name) for name in group)}" for at, group in groups]
     return Part(f"Level {level.level + 1}", lines=tuple(map(Line, map(one_line, lines))))
-
-
-def _reset(reset: Reset) -> Part:
-    return Part(f"Taken back to round {reset.cut[0] + 1}", lines=(Line(one_line(reset.why)),) if reset.why else ())
 
 
 def facts(run: Run) -> Iterator[str]:

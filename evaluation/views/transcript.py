@@ -30,15 +30,7 @@ SHADES = (
     ("very unsure", float("inf"), "black on #f4893b"),
 )
 """Uncertainty in words, up to how many nats, and how it is shaded."""
-STYLES = {
-    "": "",
-    "title": "dim",
-    "question": "bold",
-    "aside": "dim",
-    "note": "yellow",
-    "right": "green",
-    "wrong": "red",
-}
+STYLES = {"title": "dim", "question": "bold", "aside": "dim", "note": "yellow", "right": "green", "wrong": "red"}
 
 
 def print_run(console: Console, run: Run) -> None:
@@ -51,7 +43,7 @@ def print_run(console: Console, run: Run) -> None:
 def part(console: Console, shown: Part, panels: Sequence[Panel] | None = None) -> RenderableType:
     """Messages side by side under their heading, and the lines after them; `panels` where not all are finished."""
     head = [Rule(shown.heading, align="left", style="dim")] if shown.heading else []
-    row = [side_by_side(console, panels or list(map(panel, shown.messages)))] if shown.messages else []
+    row = [_side_by_side(console, panels or list(map(panel, shown.messages)))] if shown.messages else []
     return Group(*head, *row, *lines(shown))
 
 
@@ -66,10 +58,10 @@ def ending(console: Console, run: Run) -> RenderableType:
     """The decision and what it took, with a legend where tokens were shaded."""
     coloured = console.color_system is not None and not console.no_color
     shaded = coloured and any(message.payload for message in run.messages)
-    return Group(part(console, parts.ending(run)), *([legend()] if shaded else []))
+    return Group(part(console, parts.ending(run)), *([_legend()] if shaded else []))
 
 
-def side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:
+def _side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:
     """Panels of one height in as many columns as the terminal has room for; one below the other elsewhere."""
     width = width_of(console, len(panels))
     shown = [copy(each) for each in panels]
@@ -102,17 +94,12 @@ def shaded(message: Message) -> Text:
     """A message's text after its given beginning, each token on the colour of its uncertainty."""
     text = Text(overflow="fold").append(harmless(message.begun), style="dim")
     for piece, entropy in describe.shades(message):
-        text.append(harmless(piece), style=shade(entropy))
+        shades = (style for _, limit, style in SHADES if (entropy or 0.0) < limit)  # what is not known is not shaded
+        text.append(harmless(piece), style=next(shades, SHADES[-1][-1]))
     return text
 
 
-def shade(entropy: float | None) -> str:
-    """The style of a token."""
-    return "" if entropy is None else next((style for _, limit, style in SHADES if entropy < limit), SHADES[-1][-1])
-
-
-def legend() -> Text:
-    """What the shades mean."""
+def _legend() -> Text:
     limits = ["", *(f" {limit:g}+" for _, limit, _ in SHADES[:-1])]
     words = [Text(word + limit, style=style or "dim") for (word, _, style), limit in zip(SHADES, limits, strict=True)]
     return Text.assemble(("shaded by entropy (nats): ", "dim"), Text(", ").join(words))

@@ -228,6 +228,7 @@ def test_lines_become_questions_in_their_order(tmp_path: Path) -> None:
         ({**LINE, "question": ["a"]}, ": question is ['a']: expected a valid string"),
         ({"question": "Ask?", "target": "7"}, ": an explanation (or solution) is to convince, but the question has no"),
         ({"question": "Ask?", "explanation": "So."}, ": a right answer is to be reached, but the question has no"),
+        ({**LINE, "solution": "So."}, ": found an explanation and a solution; expected one of them"),
         ({**LINE, "explanation": " "}, ": explanation is ' ': String should have at least 1 character"),
         ({**LINE, "explanation": "\ud800"}, ": explanation is '\\ud800': expected a valid string"),
         ({**LINE, "target": 7}, ": target is 7: expected a valid string"),

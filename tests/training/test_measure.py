@@ -1,6 +1,6 @@
 import pytest
 
-from sottovoce.training.measure import TASKS, measure, sample, tables
+from sottovoce.training.measure import TASKS, WORK, measure, results_of, sample, tables
 
 ROWS = [(task, name) for task, rows in TASKS.items() for name in rows]
 
@@ -24,6 +24,12 @@ def test_a_withheld_document_is_the_other_agents() -> None:
 @pytest.mark.parametrize(("name", "right"), [("nl-greedy", [True] * 3), ("echo", [False] * 3), ("mute", [False] * 3)])
 def test_the_bundled_model_needs_the_others_message_for_split_knowledge(name: str, right: list[bool]) -> None:
     assert measure(f"split/{name}", 3) == {"right": right, "looked_up": right}
+
+
+def test_the_rows_of_another_model_are_kept_in_a_file_of_their_own() -> None:
+    kept = {results_of("measure", model) for model in ("bundled", "Qwen/Qwen3-0.6B", "../bundled")}
+    assert len(kept) == 3
+    assert {path.parent for path in kept} == {WORK}
 
 
 def test_the_table_shows_what_was_measured_with_its_tests() -> None:
