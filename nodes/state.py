@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message, latest
+from sottovoce.errors import UsageError
 from sottovoce.nodes.question import Question
 
 JSON = dict[str, Any]  # Any: plain JSON, as checkpoints hold it
@@ -152,8 +153,14 @@ def marked(state: Discussion, keys: Sequence[str], cut: Sequence[int] = ()) -> U
 def reset(state: Discussion, to: int = -1) -> Update:
     """A new epoch from mark `to` (-1 is the last one): what was said since is heard no more, and the board keeps it.
 
-    Keys that are restored have their values of then, all others stay.
+    Keys that are restored have their values of then, all others stay. The mark itself goes: who begins there again
+    marks again, as `next_round` does.
+
+    Raises:
+        UsageError: nothing was marked.
     """
+    if not state["marks"]:
+        raise UsageError("a reset found no mark to go back to; watch the discussion, or mark a moment (`marked`) first")
     marks = state["marks"][: to % len(state["marks"]) + 1]
     mark = marks[-1]
     again = {"round": mark["round"], "turn": mark["turn"], "marks": marks[:-1]}

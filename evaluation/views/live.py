@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import time
+
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.panel import Panel
-from rich.spinner import Spinner
 from rich.text import Text
 
 from sottovoce.channels.message import Message, Place
@@ -24,12 +25,14 @@ class LiveTranscript:
 
     def __init__(self, console: Console, waiting: str) -> None:
         """`waiting` is shown until the agents begin."""
-        self._console, self._waiting = console, Spinner("dots", Text(waiting, style="dim"))
+        self._console, self._waiting = console, Text(waiting, style="dim")
         self._run: Run | None = None
         self._speaking: dict[tuple[object, ...], Message] = {}
         self._panels: dict[Place, Panel] = {}
         self._printed = 0  # parts
-        self._live = Live(get_renderable=self._now, console=console, refresh_per_second=PER_SECOND, transient=True)
+        # Not by rich's own thread (15.0): while a line is printed it may draw a higher picture, of which a part stays.
+        self._live = Live(get_renderable=self._now, console=console, auto_refresh=False, transient=True)
+        self._drawn = 0.0
 
     def __enter__(self) -> LiveTranscript:
         self._live.start()
@@ -50,10 +53,17 @@ class LiveTranscript:
                 begins = message.place[:-1] not in self._speaking
                 self._speaking = {**self._speaking, message.place[:-1]: message}
                 if not begins:
+                    self._draw()
                     return
             case Message() as message:
                 self._speaking = {at: each for at, each in self._speaking.items() if at != message.place[:-1]}
         self._print(all_of_it=run.decision is not None)
+        self._draw(at_once=True)
+
+    def _draw(self, *, at_once: bool = False) -> None:
+        if at_once or time.monotonic() - self._drawn > 1 / PER_SECOND:
+            self._live.refresh()
+            self._drawn = time.monotonic()
 
     def _parts(self) -> list[Part]:
         """All there is, with what is being said."""
@@ -70,7 +80,7 @@ class LiveTranscript:
             self._console.print(self._shown(part))
 
     def _now(self) -> RenderableType:
-        """What is in motion. Called from rich's thread too: it reads each attribute once."""
+        """What is in motion."""
         moving = self._parts()[self._printed :]
         return Group(*map(self._shown, moving)) if moving else self._waiting
 
