@@ -56,6 +56,5 @@ def train(texts: Iterable[str], size: int = SIZE) -> PreTrainedTokenizerFast:
 
 def load(folder: Path) -> PreTrainedTokenizerFast:
     """The tokenizer in `folder`; `AutoTokenizer` would make a Qwen2 one of it, which merges otherwise."""
-    tokenizer = PreTrainedTokenizerFast.from_pretrained(folder)
-    assert isinstance(tokenizer, PreTrainedTokenizerFast)
+    tokenizer: PreTrainedTokenizerFast = PreTrainedTokenizerFast.from_pretrained(folder)
     return tokenizer

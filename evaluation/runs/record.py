@@ -30,6 +30,11 @@ VERSION = 2
 LIBRARIES = ("torch", "transformers", "langgraph")
 
 
+def _versions() -> dict[str, str]:
+    ours = {"sottovoce": sottovoce.__version__, "python": platform.python_version()}
+    return ours | {name: version(name) for name in LIBRARIES}
+
+
 class ModelOf(BaseModel):
     """The model behind an agent, told apart from others by its weights."""
 
@@ -88,7 +93,8 @@ class Run(BaseModel):
     question: Question
     origin: str | None = None
     """Where the question is from; None where a person asked it."""
-    versions: dict[str, str] = Field(default_factory=lambda: versions())
+    versions: dict[str, str] = Field(default_factory=_versions)
+    """Of what the run depends on."""
     models: dict[str, ModelOf] = {}
     """By agent; hosted models have no entry."""
     messages: list[Message] = []
@@ -131,12 +137,6 @@ class Run(BaseModel):
 def ordered(messages: list[Message]) -> list[Message]:
     """Messages in the board's order; of two at one place the later."""
     return Board(list[Message]).from_checkpoint(messages).get()
-
-
-def versions() -> dict[str, str]:
-    """What a run depends on."""
-    ours = {"sottovoce": sottovoce.__version__, "python": platform.python_version()}
-    return ours | {name: version(name) for name in LIBRARIES}
 
 
 def save(run: Run, folder: Path) -> None:

@@ -64,11 +64,10 @@ def footer(message: Message) -> str:
 
 def last_attempts(messages: Sequence[Message]) -> list[Message]:
     """Of each act the latest attempt, in the board's order, with the notes of the attempt before it."""
-    return [_with_notes_before(message, messages) for message in latest(messages)]
-
-
-def _with_notes_before(message: Message, messages: Sequence[Message]) -> Message:
-    here = [each for each in messages if each.place[:-1] == message.place[:-1] and each.attempt < message.attempt]
-    notes = "; ".join(note for each in here for note in each.notes)
-    which = "first attempt" if message.attempt == 1 else "earlier attempts"
-    return replace(message, notes=(f"{which}: {notes}", *message.notes)) if notes else message
+    shown = []
+    for message in latest(messages):
+        here = [each for each in messages if each.place[:-1] == message.place[:-1] and each.attempt < message.attempt]
+        notes = "; ".join(note for each in here for note in each.notes)
+        which = "first attempt" if message.attempt == 1 else "earlier attempts"
+        shown.append(replace(message, notes=(f"{which}: {notes}", *message.notes)) if notes else message)
+    return shown
