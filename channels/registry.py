@@ -20,6 +20,9 @@ PROTOCOLS: Registry[type[Protocol]] = Registry(
     },
 )
 
+register_protocol = PROTOCOLS.register
+"""Make a class derived from `Protocol` usable by name: in settings, on the command line, in Studio's form."""
+
 
 def create(name: str, **options: Any) -> Protocol:  # Any: each protocol's own options
     """Return the protocol `name` with its options.
