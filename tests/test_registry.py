@@ -37,7 +37,7 @@ def test_the_same_thing_may_be_registered_again_and_another_may_not() -> None:
 
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(UsageError, match="^unknown greeting 'hallo'; choose from: lost, path$"):
+    with pytest.raises(UsageError, match=r"^unknown greeting 'hallo'; choose from: lost, path$"):
         greetings()["hallo"]
 
 
