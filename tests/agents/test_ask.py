@@ -19,22 +19,12 @@ from sottovoce.graphs.cmd import create_cmd
 from sottovoce.graphs.mad import create_mad
 from sottovoce.models import Ids, Request
 from sottovoce.nodes.settings import CMD, MAD
+from tests.graphs.support import Recording
 from tests.support import ids, reciting_loaded, tiny_loaded
 
 TURNS = (Turn("system", ("Be brief.",)), Turn("user", ("What is 14 + 3?",)))
 PLACE = Place(0, 1, 2, "zoe", "think", 0)
 FORM = Form(choices=("yes", "no"))
-
-
-class Recording(HookedChatModel):
-    """Keeps the requests that it made."""
-
-    requests: list[Any] = []  # noqa: RUF012  # a pydantic field, copied for each model
-
-    def request(self, *args: Any, **kwargs: Any) -> Request:
-        request = super().request(*args, **kwargs)
-        self.requests.append(request)
-        return request
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from sottovoce.channels.message import Heard, Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import create_debate
-from sottovoce.models import LoadedModel, assemble
+from sottovoce.models import LoadedModel, Request, assemble
 from sottovoce.nodes.context import Models
 from sottovoce.nodes.settings import Debate
 from tests.support import tiny_model, tiny_tokenizer
@@ -45,6 +45,17 @@ def built(scheme_name: str, models: Models = None, *, store: PayloadStore | None
     found = scheme(scheme_name)
     graph: Graph = found.create(found.settings(**settings), models=models, store=store).compile()
     return graph
+
+
+class Recording(HookedChatModel):
+    """Keeps the requests that it made."""
+
+    requests: list[Any] = []  # noqa: RUF012  # a pydantic field, copied for each model
+
+    def request(self, *args: Any, **kwargs: Any) -> Request:
+        request = super().request(*args, **kwargs)
+        self.requests.append(request)
+        return request
 
 
 class InOrder(ScriptedChatModel):

@@ -19,16 +19,16 @@ from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.sqlite import SqliteSaver
 from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import BoardConflict, UsageError
-from sottovoce.models import Ids, Request, Rows, load
+from sottovoce.models import Ids, Rows, load
 from tests.graphs.support import (
     KEYS,
     QUESTION,
     Graph,
+    Recording,
     board,
     calls,
     debating,
@@ -267,17 +267,6 @@ def edited(snapshot: Any, agent: str, **changes: Any) -> dict[str, Any]:
     (message,) = (each for each in snapshot.values["board"] if each.agent == agent)
     wire: dict[str, Any] = plain({**message.to_dict(), **changes})
     return wire
-
-
-class Recording(HookedChatModel):
-    """Keeps the requests that it made."""
-
-    requests: list[Any] = []  # noqa: RUF012  # a pydantic field, copied for each model
-
-    def request(self, *args: Any, **kwargs: Any) -> Request:
-        request = super().request(*args, **kwargs)
-        self.requests.append(request)
-        return request
 
 
 def test_an_edited_message_is_read_in_its_new_words(store: PayloadStore) -> None:

@@ -13,10 +13,10 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ContextOverflow, ModelError, ProtocolError, UsageError
-from sottovoce.models import LoadedModel, Request, Rows, assemble
+from sottovoce.models import LoadedModel, Rows, assemble
 from sottovoce.nodes.context import Contexts
 from sottovoce.nodes.settings import Debate
-from tests.graphs.support import board, calls, debating, held
+from tests.graphs.support import Recording, board, calls, debating, held
 from tests.support import tiny_model, tiny_tokenizer
 
 
@@ -36,15 +36,8 @@ def stranger() -> LoadedModel:
     return assemble("stranger", tiny_model(seed=9, vocab_size=400, max_position_embeddings=4096), tokenizer)
 
 
-class Recording(HookedChatModel):
-    """Keeps the requests that it made."""
-
-    requests: list[Any] = []  # noqa: RUF012  # a pydantic field, copied for each model
-
-    def request(self, *args: Any, **kwargs: Any) -> Request:
-        request = super().request(*args, **kwargs)
-        self.requests.append(request)
-        return request
+class Counting(Recording):
+    """Tells what of the requests was latent."""
 
     def rows(self) -> list[tuple[int, int]]:
         """Shapes of the latent pieces that it heard."""
@@ -56,9 +49,9 @@ class Recording(HookedChatModel):
         return sum(len(each.edits) for each in self.requests)
 
 
-def agents(protocol: str, store: PayloadStore, *loaded_models: LoadedModel, **options: Any) -> dict[str, Recording]:
+def agents(protocol: str, store: PayloadStore, *loaded_models: LoadedModel, **options: Any) -> dict[str, Counting]:
     greedy: Any = {"protocol": protocol, "store": store, "temperature": 0.0, "max_tokens": 5, "options": options}
-    return {f"agent_{i + 1}": Recording(preloaded=loaded, **greedy) for i, loaded in enumerate(loaded_models)}
+    return {f"agent_{i + 1}": Counting(preloaded=loaded, **greedy) for i, loaded in enumerate(loaded_models)}
 
 
 # Hosted models

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
 
-from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Heard, Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.models import Request, Rows
+from sottovoce.models import Rows
 from sottovoce.nodes.state import heard
 from sottovoce.nodes.watch import Intervention
+from tests.graphs.support import Recording
 from tests.graphs.toys.library import create_library
 from tests.graphs.toys.palaver import Palaver, create_palaver
 from tests.graphs.toys.pond import create_pond
@@ -60,17 +60,6 @@ def test_each_hears_all_that_was_said_before_in_order_of_time() -> None:
         parts = [part for turn in asked.turns for part in turn.parts if isinstance(part, Heard)]
         assert [part.message.text for part in parts] == [f"{j}." for j in range(i)]
         assert [part.own for part in parts] == [part.message.agent == asked.agent for part in parts]
-
-
-class Recording(HookedChatModel):
-    """Keeps the requests that it made."""
-
-    requests: list[Any] = []  # noqa: RUF012  # a pydantic field, copied for each model
-
-    def request(self, *args: Any, **kwargs: Any) -> Request:
-        request = super().request(*args, **kwargs)
-        self.requests.append(request)
-        return request
 
 
 @pytest.mark.parametrize("protocol", ["cipher", "sde"])
