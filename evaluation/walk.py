@@ -161,8 +161,8 @@ async def convince(run: RunContext[Single], state: Discussion, agent: str) -> Up
 
 def convince_turns(view: View) -> tuple[Turn, ...]:
     """The question again, and its explanation; no history, as in ReConcile's discussion."""
-    parts = view.prompts.render("reconcile/convince", explanation=view.question["solution"], form=form(view))
-    return (*view.system_turn(), Turn("user", (*view.asked(""), "\n", *parts)))
+    explained = view.prompts.render("reconcile/convince", explanation=view.question["solution"])
+    return (*view.system_turn(), Turn("user", view.asked(form(view), heard=explained)))
 
 
 async def _answered(run: RunContext[Single], state: Discussion, ask: Ask, form: str) -> str | None:

@@ -74,6 +74,9 @@ class Settings(CipherOptions, StateOptions):
     answer_description: bool = Field(default=True, description="ask for the form of the answer")
     demonstrations: bool = Field(default=True, description="show the task's worked examples, if it has any")
     chain_of_thought: bool = Field(default=True, description="ask for the steps before the answer")
+    answer_turn: bool = Field(
+        default=True, description="ask once more, for the answer alone, where none can be read from a reply"
+    )
     fallback: Literal["error", "nl"] = Field(
         default="error", description="edges that the protocol cannot carry: refuse, or words"
     )
