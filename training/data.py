@@ -49,13 +49,13 @@ class Encoder:
         self.end: int = tokenizer.eos_token_id
         self.pad: int = tokenizer.pad_token_id
 
-    def prompt(self, turns: Sequence[Turn]) -> list[int]:
-        """The ids of a chat up to where the assistant speaks."""
-        return self._fill(turns, frozenset(), opened=True).ids
+    def prompt(self, turns: Sequence[Turn], begun: str = "") -> list[int]:
+        """The ids of a chat up to where the assistant speaks, or goes on from a beginning that it is given."""
+        return [*self._fill(turns, frozenset(), opened=True).ids, *self.template.ids(begun, plain=True)]
 
     def __call__(self, chat: Chat) -> Encoded:
         """The ids of a whole chat; what follows its last lesson is cut."""
-        turns = [*chat.place.turns, spoken_turn(chat.right)]
+        turns = [*chat.place.turns, spoken_turn(chat.right, chat.place.begun)]
         own = sum(turn.role == "assistant" for turn in turns)
         encoded = self._fill(turns, chat.lessons | {own - 1}, opened=False)
         last = len(encoded.ids) - encoded.learnt[::-1].index(True)
