@@ -28,7 +28,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["mat"], "unknown command 'mat'; choose from: cmd, convince, debate, doctor, draw, list, mad, reconcile, self-consistency, single, symmetry"),
+        (["mat"], "unknown command 'mat'; choose from: cmd, convince, debate, doctor, draw, list, mad, models, reconcile, self-consistency, single, symmetry"),
         (["draw", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, mad, reconcile, self-consistency, single"),
         (["symmetry", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, mad, reconcile, self-consistency, single"),
         (["debate", "--protocol", "cypher"], "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
@@ -72,7 +72,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["debate", "--xyzzy"], "No such option: --xyzzy; see sottovoce debate --help"),
         (["debate", "--rounds"], "Option '--rounds' requires an argument"),
         (["draw"], "Missing command; see sottovoce draw --help"),
-        (["debate", "--model", "nowhere"], "unknown model 'nowhere'; give 'bundled', a folder with config.json and *.safetensors, or a hub id owner/name"),
+        (["debate", "--model", "nowhere"], "unknown model 'nowhere'; give 'bundled', a name that `models list` shows, a folder with config.json and *.safetensors, a .gguf file, or a hub id owner/name"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_named_with_what_was_expected(call: Call, arguments: list[str], line: str) -> None:
