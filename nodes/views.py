@@ -96,11 +96,16 @@ class View:
     ) -> tuple[Turn, ...]:
         """The chat so far. `own[r]` and `others[r]` are the answers of round r, r = 0 .. the last.
 
-        `order` restates the own last answer beside the others' (a chat has no block for it).
+        `order` restates the own last answer beside the others' (a chat has no block for it). Who told first what it
+        knows begins with the others' facts beside its own: its first message holds nothing more.
         """
         turns = [*self.independent()]
         for r, (said, heard) in enumerate(zip(own, others, strict=True)):
             last = r == len(own) - 1
+            if not r and heard and not order and self._knows_a_part:
+                told = self.prompts.render("debate/revise", **self._blocks(heard, None, None, latest=last))
+                turns = [*self.system_turn(), Turn("user", self.asked(heard=told))]
+                continue
             turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
             turns.append(self._revise(said, heard, last=last, order=order if last else None))
         return tuple(turns)
