@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sottovoce.errors import ModelError
 
-FORMAT = 1
+FORMAT: Literal[1] = 1
 """Of what lies in a folder; a folder of another one is made again."""
 RECORD = "source.json"
 PARTIAL = ".partial-"

@@ -106,7 +106,7 @@ def _described(file: Path, reader: GGUFReader) -> Header:
         split=str(told("tokenizer.ggml.pre", "")),
         tensors=dict(Counter(tensor.tensor_type.name for tensor in reader.tensors).most_common()),
         values=sum(int(tensor.n_elements) for tensor in reader.tensors),
-        dtype=HALF.get(*matrices, torch.float32) if len(matrices) == 1 else torch.float32,
+        dtype=HALF.get(" ".join(matrices), torch.float32),
     )
 
 
@@ -171,12 +171,13 @@ def _alone(file: Path) -> Iterator[dict[str, Any]]:  # Any: what from_pretrained
 @contextmanager
 def _without_bars() -> Iterator[None]:
     """Silence the bar of transformers' reader of GGUF (5.23), which its own switch for bars does not reach."""
-    bar = modeling_gguf_pytorch_utils.tqdm
-    modeling_gguf_pytorch_utils.tqdm = partial(bar, disable=True)
+    reader: Any = modeling_gguf_pytorch_utils  # Any: its bar is no part of what it offers
+    bar = reader.tqdm
+    reader.tqdm = partial(bar, disable=True)
     try:
         yield
     finally:
-        modeling_gguf_pytorch_utils.tqdm = bar
+        reader.tqdm = bar
 
 
 def _plain(model: PreTrainedModel) -> PreTrainedModel:

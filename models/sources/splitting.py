@@ -16,7 +16,7 @@ AS_GPT2 = ("gpt-2", "mpt", "olmo", "jais", "phi-2", "trillion")
 
 def split_as_trained(tokenizer: PreTrainedTokenizerBase, rule: str) -> str:
     """Give a tokenizer that was read from a GGUF file its rule where transformers has none; says what was found."""
-    backend = tokenizer.backend_tokenizer  # type: ignore[attr-defined]  # of every tokenizer that a GGUF file gives
+    backend = tokenizer.backend_tokenizer
     if not rule or not isinstance(backend.pre_tokenizer, pre_tokenizers.ByteLevel):
         return rule
     if rule in DIGITS_ALONE:

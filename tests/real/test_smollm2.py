@@ -19,10 +19,11 @@ PROMPTS = (QUESTION, "Name three colours.", "Mia has 14 apples and eats 3. How m
 
 def asked(loaded: LoadedModel, text: str, feed: Feed | None = None) -> Request:
     """A greedy request for a chat of one question."""
-    prompt = loaded.tokenizer.apply_chat_template(
-        [{"role": "user", "content": text}], add_generation_prompt=True, return_dict=False
+    chat = [{"role": "user", "content": text}]
+    prompt = str(loaded.tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False))
+    return Request(
+        (Ids(loaded.chat.ids(prompt)),), Stop(12, ids=loaded.stop_ids), feed=feed or Feed(), record=Record(stats=True)
     )
-    return Request((Ids(tuple(prompt)),), Stop(12, ids=loaded.stop_ids), feed=feed or Feed(), record=Record(stats=True))
 
 
 def test_every_line_of_the_doctor_is_well(smollm2: LoadedModel) -> None:
