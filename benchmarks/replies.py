@@ -140,7 +140,7 @@ def replied(loaded: LoadedModel, turns: list[tuple[Turn, ...]], temperature: flo
         assert isinstance(ids, tuple)
         sampling = Sampling(temperature=temperature, seed=i)
         requests.append(Request((Ids(ids),), Stop(LONGEST, loaded.stop_ids), sampling=sampling))
-    return [loaded.detokenizer().text(reply.ids) for reply in loaded.engine.run_all(requests)]
+    return [loaded.detokenizer(special=False).text(reply.ids) for reply in loaded.engine.run_all(requests)]
 
 
 def main() -> None:
