@@ -84,7 +84,7 @@ def secretary_turns(view: View, messages: Mapping[str, Message], votes: Sequence
     )
     said = view.prompts.render("cmd/secretary", number=number(len(votes)), viewpoints=found)
     request = view.user("cmd/decide", hints=view.question.get("hints", []))
-    return (*view.system_turn(*blocks(view.known(), said)), request)
+    return (*view.system_turn(*blocks(view.known(view.documents()), said)), request)
 
 
 # What they do

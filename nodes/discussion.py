@@ -20,7 +20,7 @@ from sottovoce.nodes.cmd import Reading, by_secretary
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, receivers_of
-from sottovoce.nodes.say import say
+from sottovoce.nodes.say import say, unreadable
 from sottovoce.nodes.settings import SECRETARY, MesSync
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, heard, moment, said
 
@@ -59,7 +59,10 @@ class Passing:
         def complain(text: str) -> str:
             return "" if _is_silent(text) else self.rule.validate(view, text)
 
-        return {"board": await say(run, state, ask, complain=complain, form=view.form(), lacks=lambda text: True)}
+        def lacks(text: str) -> bool:
+            return bool(unreadable(state)(text))
+
+        return {"board": await say(run, state, ask, complain=complain, form=view.form(), lacks=lacks)}
 
     def pass_on(self, contexts: Contexts[MesSync]) -> RunnableLambda[Passed, Update]:
         """The node that ends a round: it reads the votes, and sends what was said to those who hear it next.

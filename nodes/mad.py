@@ -218,7 +218,8 @@ def _argue(view: View, heard: Sequence[Message], *, latest: bool, first: bool) -
 
 def _office(view: View) -> list[Turn]:
     """Moderator and judge hold the same office, so they are told the same."""
-    return view.system_turn(*blocks(view.prompts.render("mad/moderator"), view.known(), view.question_of("")))
+    office = view.prompts.render("mad/moderator")
+    return view.system_turn(*blocks(office, view.known(view.documents()), view.question_of("")))
 
 
 def _named(messages: Sequence[Message], *, latest: bool) -> list[tuple[str, Heard]]:

@@ -102,7 +102,7 @@ def _asked(view: View, messages: Sequence[Message], *, first: bool, latest: bool
         said = view.prompts.render("debate/revise", others=others, own="", own_first=False)
     elif not first:
         said = view.prompts.render("debate/verify")
-    return Turn("user", blocks(view.known() if first else (), *remarks, said, view.question_of()))
+    return Turn("user", blocks(view.known(view.documents()) if first else (), *remarks, said, view.question_of()))
 
 
 def check_rule(rule: DiscussionRule, agents: Sequence[str]) -> None:

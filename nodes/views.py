@@ -35,8 +35,12 @@ class View:
     """The prompt components that are switched on."""
 
     def independent(self, form: str | None = None, demonstrations: Sequence[str] = ()) -> tuple[Turn, ...]:
-        """The question alone."""
-        return (*self.system_turn(), Turn("user", self.asked(form, demonstrations)))
+        """The question alone; who knows but a part of what the agents know tells that first.
+
+        A model that answers from a part invents the rest, and hearers cannot tell it from what is known.
+        """
+        alone = self.asked(form, demonstrations) if form is not None or not self._knows_a_part else self._shares()
+        return (*self.system_turn(), Turn("user", alone))
 
     def asked(
         self, form: str | None = None, demonstrations: Sequence[str] = (), heard: Sequence[Part] = ()
@@ -45,15 +49,15 @@ class View:
 
         `form` replaces the request for the answer's form; further `demonstrations` come before the task's own.
         """
-        return blocks(self.known(demonstrations), heard, self.question_of(form))
+        return blocks(self.known(self.documents(), demonstrations), heard, self.question_of(form))
 
-    def known(self, demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
+    def known(self, documents: Sequence[str], demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
         """What belongs to the question: what such questions are like, worked examples, documents, a starting view."""
         task = self.question
         shown = task.get("demonstrations") if self._on("demonstrations") else None
         return self.prompts.render(
             "shared/known",
-            documents=self.documents(),
+            documents=documents,
             description=self.description(),
             demonstrations=[*demonstrations, *(shown or [])],
             starting_view=task.get("starting_views", {}).get(self.agent, ""),
@@ -92,11 +96,16 @@ class View:
     ) -> tuple[Turn, ...]:
         """The chat so far. `own[r]` and `others[r]` are the answers of round r, r = 0 .. the last.
 
-        `order` restates the own last answer beside the others' (a chat has no block for it).
+        `order` restates the own last answer beside the others' (a chat has no block for it). Who told first what it
+        knows begins with the others' facts beside its own: its first message holds nothing more.
         """
         turns = [*self.independent()]
         for r, (said, heard) in enumerate(zip(own, others, strict=True)):
             last = r == len(own) - 1
+            if not r and heard and not order and self._knows_a_part:
+                told = self.prompts.render("debate/revise", **self._blocks(heard, None, None, latest=last))
+                turns = [*self.system_turn(), Turn("user", self.asked(heard=told))]
+                continue
             turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
             turns.append(self._revise(said, heard, last=last, order=order if last else None))
         return tuple(turns)
@@ -159,6 +168,17 @@ class View:
         if self.system:
             parts += ["\n", self.system] if parts else [self.system]
         return [Turn("system", tuple(parts))] if parts else []
+
+    @property
+    def _knows_a_part(self) -> bool:
+        """Whether it has documents, and others have more."""
+        mine = passages_of(self.question, self.owner)
+        return bool(mine) and mine != passages_of(self.question, None)
+
+    def _shares(self) -> tuple[Part, ...]:
+        """The question, and the request to tell what the agent knows."""
+        share = self.prompts.render("shared/share", documents=self.documents())
+        return blocks(self.known([]), self.question_of(""), share)
 
     def _on(self, component: str) -> bool:
         return component in self.components

@@ -158,14 +158,12 @@ def test_models_of_other_dtypes_exchange_means(models: dict[str, str], store: Pa
 def test_a_discussion_runs_on_a_model_that_accelerate_spreads(
     protocol: Any, device: Any, models: dict[str, str], store: PayloadStore
 ) -> None:
-    pytest.importorskip("accelerate")
     spread = HookedChatModel(model=models["one"], device=device, protocol=protocol, max_tokens=4, seed=1)
     whole = HookedChatModel(model=models["one"], device="cpu", protocol=protocol, max_tokens=4, seed=1)
     assert texts(held(debating(spread, store=store, rounds=2))) == texts(held(debating(whole, store=store, rounds=2)))
 
 
 def test_a_spread_copy_of_a_model_hears_the_states_of_a_whole_one(models: dict[str, str], store: PayloadStore) -> None:
-    pytest.importorskip("accelerate")
     places: list[Any] = ["cpu", {"": "disk"}]
     given = {
         f"agent_{i + 1}": HookedChatModel(model=models["one"], device=device, protocol="sde", max_tokens=4)
