@@ -117,7 +117,11 @@ def in_history(talk: Talk, me: str, prompts: Prompts, order: Order | None = None
     heard = [{"summary": text} for text in summaries] or talk.said
     rounds = [{me: spoken[me], **others} for spoken, others in zip(talk.said, heard, strict=True)]
     statements = [statement for spoken in rounds for statement in spoken.items()]
-    return Chat(Place(product.history(view, talk.said, order, summaries)), *next_of(talk.problem, me, statements))
+    turns = product.history(view, talk.said, order, summaries)
+    right, lessons = next_of(talk.problem, me, statements)
+    # Who told its facts first hears that no more: own messages are counted from those that are left.
+    left_out = len(talk.said) - sum(turn.role == "assistant" for turn in turns)
+    return Chat(Place(turns), right, frozenset(n - left_out for n in lessons if n >= left_out))
 
 
 def seen(rng: random.Random, talk: Talk, me: str, prompts: Prompts) -> Chat:

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from shutil import copyfile
 
 import torch
 from pydantic import TypeAdapter
@@ -36,6 +37,7 @@ from sottovoce.training.sources import Source
 from sottovoce.training.start import take_over
 
 LONGEST = 2048  # positions of the model. Chats are shorter; rows whose positions leap teach it the distances
+BEFORE = "before.json"  # in a run's folder: the record of the model that it began with
 TALKS = TypeAdapter(list[Talk])
 
 
@@ -70,6 +72,8 @@ class Run:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / "tokenizer.json").exists():
             tokenizers.train(corpus()).save_pretrained(self.folder)
+            if self.begin:  # kept, since the model that it is of may be replaced by this run's
+                copyfile(self.begin / "training.json", self.folder / BEFORE)
         self.tokenizer = tokenizers.load(self.folder)
         self.encoder = Encoder(self.tokenizer)
         torch.manual_seed(self.plan.seed)
