@@ -66,7 +66,7 @@ def played(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n: int, k
     loaded = assemble("the model in training", copy.deepcopy(model), tokenizer)
     talks = [opened(rng) for _ in range(n)]
     for r in range(2):
-        asked = [turns(talk, agent, prompts) for talk in talks for agent in talk.agents]
+        asked = [Place(turns(talk, agent, prompts)) for talk in talks for agent in talk.agents]
         seeds = [random.Random(f"{key}/{r}/{i}").getrandbits(62) for i in range(len(asked))]
         said = iter(replies(loaded, asked, LONGEST, 1.0, seeds))
         for talk in talks:

@@ -72,8 +72,8 @@ class Run:
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / "tokenizer.json").exists():
             tokenizers.train(corpus()).save_pretrained(self.folder)
-            if self.begin:  # kept, since the model that it is of may be replaced by this run's
-                copyfile(self.begin / "training.json", self.folder / BEFORE)
+        if self.begin and not (self.folder / BEFORE).exists():  # the model may be replaced by this run's
+            copyfile(self.begin / "training.json", self.folder / BEFORE)
         self.tokenizer = tokenizers.load(self.folder)
         self.encoder = Encoder(self.tokenizer)
         torch.manual_seed(self.plan.seed)
