@@ -41,7 +41,7 @@ async def say(
         place = Place(*moment(state), ask.agent, ask.act, attempt)
         seed = run.seed(state, ask.agent, ask.act, attempt)
         heat = run.temperature(ask.agent) if ask.temperature is None else ask.temperature
-        call = Call(replace(ask, turns=turns), run.model(ask.agent), place, seed, heat)
+        call = Call(replace(ask, turns=turns, form=run.guided(ask.form)), run.model(ask.agent), place, seed, heat)
         message = message_of(call, await call, run.order(ask.agent))
         complaint = complain(message.whole)
         if not complaint:
