@@ -43,11 +43,13 @@ class Compat:
     """NL renders and tokenises the whole conversation anew for each prompt."""
     pasted: bool
     """Latent protocols render turns after the first user's as pieces, with texts that no template trims."""
+    guided: bool
+    """Replies are kept to their forms."""
 
 
 COMPAT: Mapping[CompatName, Compat] = {
-    "paper": Compat(True, "nearest", False, True, True, False, False, False),
-    "reference": Compat(False, "argmax", True, False, False, True, True, True),
+    "paper": Compat(True, "nearest", False, True, True, False, False, False, True),
+    "reference": Compat(False, "argmax", True, False, False, True, True, True, False),
 }
 
 
@@ -157,8 +159,14 @@ class Protocol:
             edits=prompt.edits,
             sampling=speech.sampling,
             record=self.keeps(loaded),
-            form=speech.form,
+            form=self.form(speech),
         )
+
+    def form(self, speech: Speech) -> Form | None:
+        """What the reply is kept to, behind a space where it goes on in a line that was begun."""
+        if speech.form is None or not self.rules.guided:
+            return None
+        return replace(speech.form, spaced=speech.form.spaced or speech.begun[-1:].strip() != "")
 
     def keeps(self, loaded: LoadedModel) -> Record:
         """What of a reply is recorded besides its ids."""

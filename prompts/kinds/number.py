@@ -73,5 +73,5 @@ def _plain(written: str) -> str | None:
     return str(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
 
 
-DIGITS = Form(pattern=r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?")
+DIGITS = Form(pattern=r"-?(0|[1-9][0-9]{0,14})(\.[0-9]{1,9})?", optional=True)
 NUMBER = Kind("number", "answers/number", "a number", read, read_value, same, lambda choices: DIGITS, check)
