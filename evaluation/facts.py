@@ -59,12 +59,13 @@ def two_facts(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int 
 
     The solution is that of someone who knows both. Agents beyond two know nothing; a single one knows both.
     """
-    rng = random.Random(f"facts/{seed}")
-    people = rng.sample([f"{first} {last}" for first in FIRST for last in LAST], n)
-    return [_question(f"facts/{seed}/{i}", person, agents, rng) for i, person in enumerate(people)]
+    people = [f"{first} {last}" for first in FIRST for last in LAST]
+    random.Random(f"facts/{seed}").shuffle(people)
+    return [_question(f"facts/{seed}/{i}", person, agents) for i, person in enumerate(people[:n])]
 
 
-def _question(id: str, person: str, agents: Sequence[str], rng: random.Random) -> Question:
+def _question(id: str, person: str, agents: Sequence[str]) -> Question:
+    rng = random.Random(id)
     pair = rng.choice(PAIRS)
     known = {"person": person, "middle": rng.choice(pair.middles), "end": rng.choice(pair.ends)}
     facts = [pair.first.format(**known), pair.second.format(**known)]
