@@ -163,7 +163,7 @@ def by_secretary(votes: Sequence[Vote], state: Discussion) -> Decision:
     tied = leading(viewpoints(votes, state))
     message = said(state, SECRETARY, state["round"], ("decide",))
     assert message is not None, "the secretary was asked"
-    answer = kinds.read(message.whole, state.get("kind", "number"), state.get("choices"))
+    answer = kinds.read_reply(message.whole, state)
     said_so = "decided" if answer is not None else "was asked, and its answer could not be read"
     why = f"a tie of {' and '.join(view.answer for view in tied)}; the secretary {said_so}"
     return {**decided(SECRETARY, why, tied, votes, state, (answer,)), "by": SECRETARY}

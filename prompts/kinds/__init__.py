@@ -49,7 +49,10 @@ def read(text: str, kind: str, choices: list[str] | None = None) -> str | None:
     field = _field(text)
     if field is not None:
         return read_value(field, kind, choices)
-    return None if OPEN_MARK.search(text) else KINDS[kind].read(text, choices or [])
+    if cut := OPEN_MARK.search(text):  # before its answer: what was marked earlier may count
+        text = text[: cut.start()]
+        return KINDS[kind].read(text, choices or []) if any(sources(plain(text))) else None
+    return KINDS[kind].read(text, choices or [])
 
 
 def read_value(given: str, kind: str, choices: list[str] | None = None) -> str | None:
@@ -58,8 +61,15 @@ def read_value(given: str, kind: str, choices: list[str] | None = None) -> str |
 
 
 def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    """`read` for a question: without the question's own words, where a free question is answered in a sentence."""
-    return _short(read(text, _kind(question), question.get("choices")), question)
+    """`read` for a question: without the question's own words, where a free question is answered in a sentence.
+
+    A text without a mark may still say what was asked: "18 + 40 is 58" is a yes to "Is 18 + 40 equal to 58?".
+    """
+    found = read(text, _kind(question), question.get("choices"))
+    body = plain(text)
+    if found is None and not any(sources(body)) and not declines(text):
+        found = KINDS[_kind(question)].implied(body, str(question.get("question", "")))
+    return _short(found, question)
 
 
 def read_line(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
@@ -117,8 +127,7 @@ def is_open(given: str, question: Mapping[str, Any]) -> bool:  # Any: a Question
 def declines(text: str) -> bool:
     """Tell whether a text states that the answer is unknown: an abstention that needs no asking again."""
     body = plain(text)
-    last = [*sources(body), *sentences(body)[-1:]]
-    return any(UNKNOWN.match(source) for source in last)
+    return any(UNKNOWN.match(source) for source in [*sources(body)] or sentences(body)[-1:])
 
 
 def lettered(choices: list[str]) -> list[str]:

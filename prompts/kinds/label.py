@@ -13,7 +13,7 @@ from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, claims, first, w
 
 NOUNS = "answer|label|verdict|classification"
 LONGEST = 60  # characters of a label that no list names
-DENIED = re.compile(r"(?:\bnot|n't|\bneither|\bnor|\brather than|\binstead of)\s+(?:\w+\s+)?\Z", re.IGNORECASE)
+DENIED = re.compile(r"(?:\bnot|\bno|n't|\bneither|\bnor|\brather than|\binstead of)\s+(?:\w+\s+)?\Z", re.IGNORECASE)
 
 
 def read(text: str, choices: Choices) -> str | None:
@@ -52,11 +52,21 @@ def _of(source: str, choices: Choices) -> str | None:
 def _named(said: str, choices: Choices, *, at_start: bool = False) -> list[str]:
     """The labels in a text in their order, without those that are denied."""
     words = {re.sub(r"[\W_]+", " ", choice.casefold()).strip(): choice for choice in choices}
-    each = "|".join(re.sub(r"\\?\s", r"[\\W_]{1,3}", re.escape(word)) for word in sorted(words, key=len, reverse=True))
+    order = sorted(words, key=len, reverse=True)
+    each = "|".join(f"({_forms(word)})" for word in order)
     pattern = re.compile(rf"(?<![^\W_])(?:{each})(?![^\W_])", re.IGNORECASE)
-    found = [pattern.match(said, re.match(r"[\W_]*", said).end())] if at_start else [*pattern.finditer(said)]  # type: ignore[union-attr]
-    named = [one[0] for one in found if one and not DENIED.search(said[max(0, one.start() - 40) : one.start()])]
-    return [words[re.sub(r"[\W_]+", " ", one.casefold())] for one in named]
+    begin = len(said) - len(said.lstrip("[(*_\"' "))
+    found = [pattern.match(said, begin)] if at_start else [*pattern.finditer(said)]
+    named = [one for one in found if one and not DENIED.search(said[max(0, one.start() - 40) : one.start()])]
+    return [words[order[(one.lastindex or 1) - 1]] for one in named]
+
+
+def _forms(word: str) -> str:
+    """A label with any signs between its words, and as a claim's verb is turned: "supported", "information"."""
+    form = re.sub(r"\\?\s", r"[\\W_]{1,3}", re.escape(word))
+    if re.search(r"(?:support|refute|contradict)s$", word):
+        return form[:-1] + "(?:s|d|ed)?"
+    return form + r"(?:rmation)?" if word.endswith("info") else form
 
 
 def _own(body: str) -> str | None:

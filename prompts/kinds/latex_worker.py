@@ -11,7 +11,7 @@ import math
 import signal
 import sys
 
-SECONDS = 2.0  # of the processor's time, so that a busy machine changes no answer; 0.01 is usual
+SECONDS = 1.0  # of the processor's time, so that a busy machine changes no answer; 0.01 is usual
 MEMORY = 2 << 30  # bytes of address space; 0.4 GiB are usual
 
 

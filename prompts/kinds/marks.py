@@ -7,16 +7,22 @@ only the end is read.
 import re
 import string
 from collections.abc import Iterator
+from functools import lru_cache
 
-LONGEST = 50_000  # characters; an answer stands at the end
+LONGEST = 20_000  # characters; an answer stands at the end
 WIDTH = 400  # characters of a statement that are looked at
+MOST = 20  # statements that are looked at, the last ones
 LONGEST_SOURCE = 1000  # characters of a box; no answer is longer
 
 FENCE = re.compile(r"^[ \t]*```[\w-]*[ \t]*$", re.MULTILINE)
+RESULT = re.compile(r"^#{4}[ \t]{1,9}(?=[-$\d])", re.MULTILINE)
+"""GSM8K's own mark."""
 HEADING = re.compile(r"^[ \t]*(?:#{1,6}|>)[ \t]+", re.MULTILINE)
 STARS = re.compile(r"(?<![\w)*])\*{1,3}(?=[^\s*])|(?<=[^\s*])\*{1,3}(?![\w(*])")  # not those of 2**3 and 5 * 4
 SLANTED = re.compile(r"(?<!\w)_{1,2}([^_\n]{1,200})_{1,2}(?!\w)")
-WORDS = re.compile(r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mbox|operatorname)\s*\{([^{}]{0,400})\}")
+WORDS = re.compile(
+    r"\\(?:text|textbf|textit|textrm|mathrm|mathbf|mathit|mathsf|mbox|operatorname)\s*\{([^{}]{0,400})\}"
+)
 MATHS = re.compile(r"\\[()\[\]]|(?<!\\)\$(?=\s*\\)|(?<=\})\$|\$(?=[^$\n]{1,200}\$(?!\d))|(?<=[^\s$])\$(?!\d)")
 """Where LaTeX begins and ends; a dollar before a figure is money."""
 ECHO = re.compile(
@@ -28,7 +34,9 @@ GOES_ON = re.compile(
     r"\banswer\W{0,6}(?:is\b\W{0,3})?[^\n]{1,400}(\n\s{0,80}(?:question|problem|claim|user|human|q)\s*:)", re.IGNORECASE
 )
 """After its answer a model may ask and answer further questions of its own."""
-BLANK = re.compile(r"\W*(?:[NX]|(?:your|the|my)(?: final)? answer(?: here)?|answer|letter|\.{2,}|\u2026)?\W*", re.IGNORECASE)
+BLANK = re.compile(
+    r"\W*(?:[NX]|(?:your|the|my)(?: final)? answer(?: here)?|answer|letter|\.{2,}|\u2026)?\W*", re.IGNORECASE
+)
 """What stands in the place of an answer in a request: no answer either."""
 
 _NAME = r"(?:(?:the|my|our)\s+)?(?:(?:final|correct|right|best|short)\s+)*answer"
@@ -41,28 +49,31 @@ PREFIX = re.compile(r"^\(?[A-Z]\)\s*")
 """A letter that a choice may bring along."""
 
 UNKNOWN = re.compile(
-    r"[\W_]*(?:that )?(?:(?:it|this|that|the answer)(?: is|'s)? )?(?:still |simply |currently )?(?:"
+    r"[\W_]{0,20}(?:that )?(?:(?:it|this|that|the answer)(?: is|'s)? )?(?:still |simply |currently )?(?:"
     r"(?:unknown|unclear|uncertain|unsure|undetermined|indeterminate|unanswerable|impossible)\b(?! (?-i:[A-Z]))"
     r"|not (?:\w+ )?(?:known|clear|sure|certain|given|stated|specified|provided|mentioned|available|possible|determined"
     r"|determinable|answerable)\b|(?:can ?not|can't|could not|couldn't) (?:be|say|tell|know|answer|determine|give|find)\b"
-    r"|(?:can ?not|can't)\W*\Z|(?:i |we )?(?:do not|don't|cannot|can't) (?:know|tell|say|have|determine|answer)\b"
+    r"|(?:can ?not|can't)\W{0,9}\Z|(?:i |we )?(?:do not|don't|cannot|can't) (?:know|tell|say|have|determine|answer)\b"
     r"|(?:there is )?not enough (?:info|data|evidence)|(?:there is )?insufficient|no (?:answer|one knows)\b"
-    r"|none\b|n/a\b|\?+\W*\Z)",
+    r"|none\b|n/a\b|\?{1,9}\W{0,9}\Z)",
     re.IGNORECASE,
 )
 """What stands in the place of an answer where there is none."""
+OPEN = re.compile(r"\b(?:do not|don't|cannot|can't|could not) (?:know|tell|say|answer|determine)\b", re.IGNORECASE)
+"""After a number it takes back that it is the answer."""
 SAYS_NOTHING = re.compile(
-    r"[\W_]*(?:correct|right|wrong|incorrect|clear|obvious|reasonable|simple|easy|as follows|below|above|found|given|based"
+    r"[\W_]{0,20}(?:correct|right|wrong|incorrect|clear|obvious|reasonable|simple|easy|as follows|below|above|found|given|based"
     r"|determined|straightforward|indeed|therefore|that it)\b",
     re.IGNORECASE,
 )
 """What is said about an answer instead of naming it."""
 
 
+@lru_cache(maxsize=256)  # readers, and whoever asks whether a text declines, see the same one several times
 def plain(text: str) -> str:
     """The text without Markdown, LaTeX's marks, an echo of its request, and what comes after its own answer."""
     text = text[-LONGEST:].replace("\uff1a", ":").replace("\u2019", "'")
-    text = HEADING.sub("", FENCE.sub("", text)).replace("`", "")
+    text = HEADING.sub("", FENCE.sub("", RESULT.sub("Answer: ", text))).replace("`", "")
     text = SLANTED.sub(r"\1", STARS.sub("", text))
     text = WORDS.sub(r"\1", WORDS.sub(r"\1", text))  # bold text within a box's text
     text = MATHS.sub("", ECHO.sub("", text))
@@ -77,7 +88,7 @@ def sources(text: str, nouns: str = "answer") -> Iterator[str]:
     """
     box = boxed(text)
     closing = [found for found in CLOSING.findall(text[text.rfind("\\boxed{") + 1 :]) if not BLANK.fullmatch(found)]
-    for source in (closing[-1] if closing else "", box or "", *reversed(statements(text, nouns))):
+    for source in (closing[-1] if closing else "", box or "", *reversed(statements(text, nouns)[-MOST:])):
         if not BLANK.fullmatch(source):
             yield source[:LONGEST_SOURCE]
 
@@ -90,7 +101,7 @@ def statements(text: str, nouns: str = "answer") -> list[str]:
         re.IGNORECASE,
     )
     before = re.compile(
-        rf"(?:^|[.!?:,\n]\s|\bso )[ \t]{{0,9}}([^.!?:\n]{{1,200}}?)\s(?:is|would be) (?:the|my) (?:\w{{1,12}} ){{0,2}}"
+        rf"(?:^|[.!?:,\n]\s|\bso )[ \t]{{0,9}}(?!(?:what|which|who|where|how|it|this|that|here)\b)([^.!?:\n]{{1,200}}?)\s(?:is|would be) (?:the|my) (?:\w{{1,12}} ){{0,2}}"
         rf"(?:{nouns})\b([^.\n]{{0,80}})",
         re.IGNORECASE,
     )
@@ -122,7 +133,9 @@ def bracketed(text: str) -> str | None:
     """What the last square brackets hold; the number of a passage counts only where it has its line to itself."""
     for found in reversed([*re.finditer(r"\[([^\[\]\n]{1,200})\]", text)]):
         start, end = text.rfind("\n", 0, found.start()) + 1, text.find("\n", found.end())
-        line = text[max(start, found.start() - WIDTH) : found.start()] + text[found.end() :][: max(0, end - found.end())]
+        line = (
+            text[max(start, found.start() - WIDTH) : found.start()] + text[found.end() :][: max(0, end - found.end())]
+        )
         if re.search(r"\w", found[1]) and not (found[1].strip().isdigit() and re.search(r"\w", line)):
             return found[1].strip()
     return None

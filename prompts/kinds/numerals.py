@@ -27,7 +27,9 @@ SPELLED = re.compile(rf"\b(?:{_WORD})(?:(?:\s+and\s+|[\s-]+)(?:{_WORD}))*\b", re
 
 def simple(text: str) -> str:
     """Raised digits as powers, minus signs and wide signs as ASCII has them, ½ as 1/2, digits of all scripts as ours."""
-    text = re.sub(r"(?<=\d)[\u207b\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+", lambda of: "^" + of[0].translate(RAISED), text)
+    text = re.sub(
+        r"(?<=\d)[\u207b\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+", lambda of: "^" + of[0].translate(RAISED), text
+    )
     for sign, meaning in (UNICODE | {part: f" {value}" for part, value in PARTS.items()}).items():
         text = text.replace(sign, meaning)
     return re.sub(r"[^\x00-\x7f]", lambda of: str(int(of[0])) if of[0].isdecimal() else of[0], text)

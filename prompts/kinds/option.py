@@ -9,17 +9,16 @@ from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.prompts.kinds import choices as known
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import UNKNOWN, normalise, plain, sources
-from sottovoce.prompts.kinds.number import OPEN
+from sottovoce.prompts.kinds.marks import OPEN, UNKNOWN, normalise, plain, sources
 from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, claims, first, without_reason
 
 NOUNS = "answer|option|choice"
 JOINED = re.compile(r"[\s(]*(?-i:[A-Z])\W{0,3}\s?(?:or|and|/)\s*\(?(?-i:[A-Z])\b", re.IGNORECASE)
 """Two letters, and none chosen."""
-_LETTERS = r"(?:\s|\bboth\b|\boption\b|\bbe\b|\bchoose\b)*(?:\([A-Z]\)|\b[A-Z]\b)(?:\s?(?:,|and|or|nor)\s?\(?[A-Z]\b\)?){0,9}"
+_LETTERS = r"(?:\s(?:both|option|be|choose)\b)?\s?(?:\([A-Z]\)|\b[A-Z]\b)(?:\s?(?:,|and|or|nor)\s?\(?[A-Z]\b\)?){0,9}"
 RULED_OUT = re.compile(
     rf"(?:\bnot|n't|\bneither|\beliminated?|\bexcluded?|\brul(?:e|ed|ing) out|\brejected?|\bover|\bthan|\binstead of"
-    rf"|\bconsider(?:ing)?|\babout|\bcheck(?:ing)?|\bwhether)\s(?:it is |is )?{_LETTERS}"
+    rf"|\bconsider(?:ing)?|\babout|\bcheck(?:ing)?|\bwhether)(?:\s(?:it is|is))?{_LETTERS}"
 )
 """Letters that are named to be left aside."""
 WRONG = re.compile(
@@ -48,6 +47,8 @@ def _of(source: str, choices: Choices) -> str | None:
         if named := _choice_of(said, choices):  # also "None of these", "Cannot be determined"
             return named
     said = affirmed(without_reason(source, CLAUSE))
+    if not said and not re.search(rf"\b{_range(choices)}\b", source):  # "not a valid option"
+        return None
     if UNKNOWN.match(said) or not said or JOINED.match(re.sub(r"^\W*either\b", "", said)):
         return ""
     if letter := _led(said, choices):
@@ -60,7 +61,9 @@ def _of(source: str, choices: Choices) -> str | None:
 
 def _led(said: str, choices: Choices) -> str | None:
     """The letter that a phrase begins with: "B", "(b) blue", "option C"; no article."""
-    found = re.match(r"[\W_]*(?:(?:option|choice|letter|answer)\b\W*)?([A-Za-z])(?![\w'])([).:]?)(\s+[a-z])?", said, re.IGNORECASE)
+    found = re.match(
+        r"[\W_]*(?:(?:option|choice|letter|answer)\b\W*)?([A-Za-z])(?![\w'])([).:]?)(\s+[a-z])?", said, re.IGNORECASE
+    )
     if not found or found[1].upper() not in _letters(choices):
         return None
     is_word = found[3] and not found[2] and (found[1] in "AI" or found[1].islower())
@@ -143,7 +146,9 @@ def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
     known.check(choices, "options")
     if target is not None and canonical(target, choices) is None:
         last = string.ascii_uppercase[len(choices) - 1]
-        raise UsageError(f"target is {target!r}; expected a letter from A to {last}, or one of the choices: {choices!r}")
+        raise UsageError(
+            f"target is {target!r}; expected a letter from A to {last}, or one of the choices: {choices!r}"
+        )
 
 
 def canonical(target: str, choices: Choices) -> str | None:

@@ -12,7 +12,7 @@ SHORTEST = 8  # characters before a dot that are looked at for an abbreviation
 REASON = re.compile(
     r"(?<=\S)[,;]?\s+(?:because|since(?!\s+\d)|due to|owing to|given that|based on|as (?:it|he|she|they|the|this|that|there"
     r"|in|we|stated|mentioned|shown|per|described)|even though|although|though)\b"
-    r"|(?<=\S),\s+(?:where|which|whose|who|so|and (?:it|this|that|he|she|they))\b|(?<=\S)\s+[\u2013\u2014]\s",
+    r"|(?<=\S),\s+(?:where|which|whose|who|but|so|and (?:it|this|that|he|she|they))\b|(?<=\S)\s+[\u2013\u2014]\s",
     re.IGNORECASE,
 )
 CLAUSE = re.compile(

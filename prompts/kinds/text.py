@@ -7,10 +7,10 @@ read by the one that answers: the only one, the one that concludes ("So ..."), o
 
 import re
 
-from sottovoce.prompts.kinds import about
+from sottovoce.prompts.kinds import about, shorten
 from sottovoce.prompts.kinds.kind import Choices, Kind
 from sottovoce.prompts.kinds.marks import BLANK, SAYS_NOTHING, UNKNOWN, bracketed, normalise, plain, sources
-from sottovoce.prompts.kinds.sentences import affirmed, first, sentences, without_reason
+from sottovoce.prompts.kinds.sentences import CLAUSE, REASON, affirmed, affirmed_behind, first, sentences, without_reason
 
 LONGEST = 200  # characters of a sentence that is an answer without a mark
 FEW = 4  # sentences of a reply that are read without a mark
@@ -20,17 +20,22 @@ TALK = re.compile(
     re.IGNORECASE,
 )
 """What begins so is said about the task, not in answer to it."""
-COURTESY = re.compile(r"(?:sure|of course|certainly|great question|okay|ok|hello|thank you|i hope|let me know)\b", re.IGNORECASE)
+COURTESY = re.compile(
+    r"(?:sure|of course|certainly|great question|okay|ok|hello|thank you|i hope|let me know)\b", re.IGNORECASE
+)
 HEDGE = re.compile(
     r"\W*(?:(?:i am|i'm) not (?:entirely |completely )?sure,? but\s+|i (?:think|believe|guess|suppose|know)(?: that)?\s+"
     r"|i(?: would|'d) (?:say|guess|answer)(?: that)?\s+|in my opinion,?\s+|(?:so|therefore|thus|hence|clearly|we know that),?\s+)+",
     re.IGNORECASE,
 )
-LEAD = re.compile(r"(?:it|that|this)(?: is|'s| was| would be)\s+(?=\S)", re.IGNORECASE)
+LEAD = re.compile(
+    r"(?:it|that|this)(?: is|'s| was| would be)\s+(?:actually\s+|indeed\s+|probably\s+)?(?=\S)", re.IGNORECASE
+)
 CONCLUDES = re.compile(r"\W*(?:so|therefore|thus|hence|in conclusion|finally)\b", re.IGNORECASE)
+CORRECTS = re.compile(r"\b(?:actually|rather|correction)\b", re.IGNORECASE)
 GOES_ON = re.compile(r"(?:it|its|he|she|his|her|they|their|this|that|these|the (?:city|river|town))\b", re.IGNORECASE)
 CUT = re.compile(r"\b(?:is|are|was|were|the|a|an|of|in|on|by|to|and|or|called|named)[\s,]*\Z", re.IGNORECASE)
-SOURCE = re.compile(r"\s*\[[^\[\]\n]{0,80}\]|\s*\((?!\d{4}\))[^()\n]{0,120}\)\s*\Z")
+SOURCE = re.compile(r"\s+\[[^\[\]\n]{0,80}\]|\s+\((?!\d{4}\))[^()\n]{0,120}\)\s*\Z")
 QUOTES = "\"'\u201c\u201d\u2018\u2019*` "
 
 
@@ -48,10 +53,10 @@ def read_value(given: str, choices: Choices) -> str | None:
     return phrase(plain(given)) or None
 
 
-def phrase(source: str) -> str | None:
+def phrase(source: str, reason: re.Pattern[str] = REASON) -> str | None:
     """What a mark names; empty where it says that there is none, None where it speaks of something else."""
     inner = re.fullmatch(r"\W*\[([^\[\]]+)\]\W*", source) or re.match(r"[^\[\]]{0,60}:\s*\[([^\[\]]+)\]\W*\Z", source)
-    said = affirmed(without_reason(inner[1] if inner else first(source)))
+    said = affirmed(without_reason(inner[1] if inner else first(source), reason))
     if UNKNOWN.match(said) or (source.strip() and not said):
         return ""
     said = said.rstrip() if inner else SOURCE.sub("", said).rstrip()
@@ -65,7 +70,11 @@ def phrase(source: str) -> str | None:
 def _own_line(body: str) -> str:
     """What brackets hold, unless it stands behind an answer without them: "Paris [see document 2]"."""
     found = bracketed(body)
-    return f"[{found}]" if found and not found.isdigit() and not re.match(r"(?:see|source|document|doc)\b", found, re.I) else ""
+    return (
+        f"[{found}]"
+        if found and not found.isdigit() and not re.match(r"(?:see|source|document|doc)\b", found, re.I)
+        else ""
+    )
 
 
 def _answering(body: str) -> str | None:
@@ -79,11 +88,12 @@ def _answering(body: str) -> str | None:
     said = HEDGE.sub("", said, count=1)
     if yes := re.match(r"(yes|no)\b(?=[,.!]|\Z)", said, re.IGNORECASE):
         return yes[1]
-    return None if TALK.match(said) or re.search(r"\bor\b", said) else phrase(said) or None
+    denies = re.search(r"\b(?:or|not|never|neither)\b|n't\b", affirmed_behind(said))  # says what it may be, or is not
+    return None if TALK.match(said) or denies else phrase(said, CLAUSE) or None
 
 
 def _chosen(every: list[str]) -> str | None:
-    if len(every) > 1 and CONCLUDES.match(every[-1]):
+    if len(every) > 1 and (CONCLUDES.match(every[-1]) or CORRECTS.search(every[-1])):
         return every[-1]
     return every[0] if all(GOES_ON.match(each) for each in every[1:]) else None
 
@@ -114,9 +124,18 @@ def agree(left: str, right: str, question: str) -> bool:
 
 def is_target(answer: str, target: str, question: str) -> bool:
     """`agree`, or a sentence that names the target: neither denied nor one of several."""
-    return agree(answer, target, question) or (bool(question) and about.names(answer, target, question))
+    return agree(answer, target, question) or (bool(question) and shorten.names(answer, target, question))
 
 
 TEXT = Kind(
-    "text", "answers/text", "a few words", read, read_value, same=same, short=about.short, agree=agree, is_target=is_target
+    "text",
+    "answers/text",
+    "a few words",
+    read,
+    read_value,
+    same,
+    short=shorten.short,
+    implied=shorten.implied,
+    agree=agree,
+    is_target=is_target,
 )

@@ -6,6 +6,7 @@ from typing import Any
 
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
+from sottovoce.prompts.kinds import about
 from sottovoce.prompts.kinds.kind import Choices, Kind
 from sottovoce.prompts.kinds.marks import UNKNOWN, bracketed, plain, sources
 from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, claims, without_reason
@@ -50,10 +51,15 @@ def _of(source: str) -> str | None:
     said = affirmed(without_reason(source, CLAUSE))
     if UNKNOWN.match(source) or not said or BOTH.search(said):
         return ""
-    found = re.match(r"[\W_]*(?:(?:a|an|that|definite|definitely|clearly|simply|clear|still)\s){0,3}\W?", said, re.IGNORECASE)
+    found = re.match(
+        r"[\W_]*(?:(?:a|an|that|definite|definitely|clearly|simply|clear|still)\s){0,3}\W?", said, re.IGNORECASE
+    )
     if found and (leads := re.compile(r"true\b|false\b", re.IGNORECASE).match(said, found.end())):
         return MEANING[leads[0].lower()]
-    first = next((word for word in WORDS.finditer(said) if not ASIDE.search(said[max(0, word.start() - 20) : word.start()])), None)
+    first = next(
+        (word for word in WORDS.finditer(said) if not ASIDE.search(said[max(0, word.start() - 20) : word.start()])),
+        None,
+    )
     return MEANING[first[0].lower()] if first else None
 
 
@@ -86,4 +92,13 @@ def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
 
 
 EITHER = Form(choices=("yes", "no"))
-YES_NO = Kind("yes or no", "answers/yes_no", "yes or no", read, read_value, grammar=lambda choices: EITHER, check=check)
+YES_NO = Kind(
+    "yes or no",
+    "answers/yes_no",
+    "yes or no",
+    read,
+    read_value,
+    grammar=lambda choices: EITHER,
+    check=check,
+    implied=about.restated,
+)
