@@ -126,11 +126,10 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
 
 def unreadable(question: Question) -> Complain:
     """The complaint of a text that holds no answer to the question, and does not say that it is unknown either."""
-    kind, choices = question.get("kind", "number"), question.get("choices")
 
     def complain(text: str) -> str:
-        readable = kinds.read(text, kind, choices) is not None or kinds.declines(text)
-        return "" if readable else f"it holds no {kinds.named(kind)}"
+        readable = kinds.read_reply(text, question) is not None or kinds.declines(text)
+        return "" if readable else f"it holds no {kinds.named(question.get('kind', 'number'))}"
 
     return complain
 
