@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check install --quiet --quiet 
 INPUTS := pyproject.toml constraints.txt
 
 .DEFAULT_GOAL := help
-.PHONY: help debate test test-all check docs bench train-bundled
+.PHONY: help debate demo test test-all test-real test-real-short check docs bench train-bundled
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' Makefile
@@ -15,10 +15,21 @@ help: ## Show this list
 debate: .venv/core.stamp ## Let two agents who each know a part find the answer together, on the bundled model
 	$(BIN)/python cli.py debate --sample split/3 --protocol cipher --rounds 2
 
-test: .venv/test.stamp ## Run the tests that every change must pass
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not gpu and not network"
+demo: .venv/core.stamp ## Get a small real language model, and let two agents who each know a fact find an answer on it
+	$(BIN)/python cli.py models pull smollm2
+	$(BIN)/python cli.py debate --sample facts/18 --model smollm2 --rounds 2 --temperature 0
 
-test-all: .venv/test.stamp ## Run the slow tests too, and those for a GPU where there is one
+test: .venv/test.stamp ## Run the tests that every change must pass
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not gpu and not network and not real"
+
+test-real: .venv/test.stamp ## Run the tests on a small real model, which it gets first; skipped where it cannot be had
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/real -m real
+
+test-real-short: .venv/test.stamp ## Run those of them that take less than a minute
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/real -m "real and not slow"
+
+test-all: .venv/test.stamp ## Run all tests: the slow ones, those on a real model, and those for a GPU where there is one
+	-$(BIN)/python cli.py models pull smollm2
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not network"
 
 check: .venv/test.stamp ## Lint, format, types and layers

@@ -47,7 +47,7 @@ class HookedChatModel(BaseChatModel):
     """
 
     model: str = "bundled"
-    """`bundled`, a folder, or a hub id."""
+    """`bundled`, a pulled model, a folder, a GGUF file, or a hub id."""
     protocol: str = WORDS
     options: dict[str, Any] = Field(default_factory=dict)  # Any: each protocol's own
     """Options of the protocol: compat, layers, inject, partial, ..."""

@@ -56,6 +56,9 @@ class Message:
     """What others hear in the place of the text, where that holds more than is meant for them."""
     withdrawn: bool = False
     """True where an intervention took its place: the board keeps it, and nobody hears it."""
+    asked: Literal["", "repair", "answer"] = ""
+    """Why it was asked for after another that could not be read: to say that again in its form, or for the answer
+    alone (the answer turn), which is read in that one's place, and heard by nobody."""
     source: str = "model"
     """Who made the words: model, expert, dummy, human, hosted, rule."""
     notes: tuple[str, ...] = ()

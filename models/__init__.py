@@ -25,11 +25,13 @@ from sottovoce.models.engine.request import (
 from sottovoce.models.huggingface.chat import ChatTemplate, ChatTurn
 from sottovoce.models.huggingface.family import layers_read_ids, streams
 from sottovoce.models.huggingface.layers import record_activations
-from sottovoce.models.huggingface.load import BUNDLED_FOLDER, Dtype
+from sottovoce.models.huggingface.load import Dtype
 from sottovoce.models.huggingface.table import Table, tensor_digest
 from sottovoce.models.huggingface.text import Span, overlapping
 from sottovoce.models.load import assemble, load, unload
 from sottovoce.models.loaded import LoadedModel
+from sottovoce.models.sources.locate import BUNDLED_FOLDER
+from sottovoce.models.sources.pull import pull, pulled
 
 __all__ = [
     "BUNDLED_FOLDER",
@@ -60,6 +62,8 @@ __all__ = [
     "layers_read_ids",
     "load",
     "overlapping",
+    "pull",
+    "pulled",
     "record_activations",
     "streams",
     "tensor_digest",

@@ -13,9 +13,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.devices import Device, Place, is_spread, place_of
-from sottovoce.models.huggingface.load import BUNDLED, Dtype, locate, read
+from sottovoce.models.huggingface.load import Dtype, read
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.loaded import LoadedModel
+from sottovoce.models.sources.locate import BUNDLED, locate
 from sottovoce.sizes import size_of
 
 

@@ -6,14 +6,15 @@ from typing import Any
 
 from sottovoce.agents.ask import Ask
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.say import say
+from sottovoce.nodes.say import say_answer
 from sottovoce.nodes.state import Discussion, Update
 
 
 async def answer(run: RunContext[Any], state: Discussion, agent: str, protocol: str | None = None) -> Update:
     """Answer alone, with the documents of all."""
-    turns = run.view(state, agent, None).independent()
-    return {"board": await say(run, state, Ask(agent, "answer", turns, protocol=protocol))}
+    view = run.view(state, agent, None)
+    ask = Ask(agent, "answer", view.independent(), protocol=protocol)
+    return {"board": await say_answer(run, state, ask)}
 
 
 async def in_words(run: RunContext[Any], state: Discussion, agent: str) -> Update:

@@ -15,13 +15,12 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.nodes.act import Act
 from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.decide import decided, last_votes, votes_of
-from sottovoce.nodes.say import say, unreadable
+from sottovoce.nodes.decide import decided, last_votes, voted, votes_of
+from sottovoce.nodes.say import say_answer
 from sottovoce.nodes.settings import CMD, SECRETARY, grouped
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.nodes.tally import leading, number, viewpoints
-from sottovoce.nodes.views import View, viewpoint_slots
-from sottovoce.prompts import kinds
+from sottovoce.nodes.views import View, blocks, viewpoint_slots
 
 Groups = Sequence[Sequence[str]]
 Reading = tuple[Mapping[str, Message], Sequence[Vote]]
@@ -83,17 +82,16 @@ def secretary_turns(view: View, messages: Mapping[str, Message], votes: Sequence
         {vote["agent"]: Heard(messages[vote["agent"]]) for vote in votes},
         most=1,
     )
-    slots = {**view.slots(), "documents": view.documents(), "description": view.description()}
-    parts = view.prompts.render("cmd/secretary", **slots, number=number(len(votes)), viewpoints=found)
-    request = view.prompts.render("cmd/decide", hints=view.question.get("hints", []), form=view.form())
-    return (*view.system_turn(*parts), Turn("user", request))
+    said = view.prompts.render("cmd/secretary", number=number(len(votes)), viewpoints=found)
+    request = view.user("cmd/decide", hints=view.question.get("hints", []))
+    return (*view.system_turn(*blocks(view.known(view.documents()), said)), request)
 
 
 # What they do
 
 
 async def discuss(run: RunContext[CMD], state: Grouped, agent: str) -> Update:
-    """One agent's answer; the last ones of a level are asked for again where they cannot be read."""
+    """One agent's answer."""
     round = state["round"]
     if not any(agent in group for group in state["groups"]):
         return {}
@@ -102,10 +100,7 @@ async def discuss(run: RunContext[CMD], state: Grouped, agent: str) -> Update:
     if round:
         messages, votes = rounds_of(state, run.answers)[round - 1], votes_of(run, state, round - 1)
         turns = discuss_turns(view, messages, votes, state["groups"])
-    counts = (round + 1) % run.settings.rounds == 0
-    complain = unreadable(state) if counts else lambda text: ""
-    ask = Ask(agent, "revise" if round else "answer", turns)
-    return {"board": await say(run, state, ask, complain=complain, form=view.form())}
+    return {"board": await say_answer(run, state, Ask(agent, "revise" if round else "answer", turns))}
 
 
 def last_round(run: RunContext[Any], state: Discussion) -> Reading:
@@ -119,7 +114,7 @@ def secretary(read: Callable[[RunContext[Any], Any], Reading] = last_round) -> A
     async def decide_tie(run: RunContext[Any], state: Discussion, agent: str) -> Update:
         view = run.view(state, agent)
         ask = Ask(agent, "decide", secretary_turns(view, *read(run, state)), protocol="nl")
-        return {"board": await say(run, state, ask, complain=unreadable(state), form=view.form())}
+        return {"board": await say_answer(run, state, ask)}
 
     return decide_tie
 
@@ -163,7 +158,7 @@ def by_secretary(votes: Sequence[Vote], state: Discussion) -> Decision:
     tied = leading(viewpoints(votes, state))
     message = said(state, SECRETARY, state["round"], ("decide",))
     assert message is not None, "the secretary was asked"
-    answer = kinds.read(message.whole, state.get("kind", "number"), state.get("choices"))
+    answer = voted(message, state)["answer"]
     said_so = "decided" if answer is not None else "was asked, and its answer could not be read"
     why = f"a tie of {' and '.join(view.answer for view in tied)}; the secretary {said_so}"
     return {**decided(SECRETARY, why, tied, votes, state, (answer,)), "by": SECRETARY}

@@ -10,7 +10,7 @@ from sottovoce.channels.message import Message, Turn
 from sottovoce.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, last_votes, majority
-from sottovoce.nodes.say import say
+from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, attempt_of, moment, rounds_of
 from sottovoce.prompts import kinds
@@ -28,13 +28,13 @@ async def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Updat
     if role != "debater":
         return {"board": [_given(run, state, agent, role)]}
     if not round:
-        return {"board": await say(run, state, Ask(agent, "answer", run.view(state, agent).independent()))}
+        return {"board": await say_answer(run, state, Ask(agent, "answer", run.view(state, agent).independent()))}
     summary: list[Message] = []
     if run.settings.summarise == "each":
         before = rounds_of(state, run.answers)[round - 1]
         summary = await summary_of(run, state, agent, _others(run, before, agent, round - 1))
     turns = _later_turns(run, state, agent, summary)
-    return {"board": [*summary, *await say(run, state, Ask(agent, "revise", turns))]}
+    return {"board": [*summary, *await say_answer(run, state, Ask(agent, "revise", turns))]}
 
 
 async def summarise(run: RunContext[Debate], state: Discussion, agent: str) -> Update:

@@ -10,7 +10,7 @@ from langchain_core.runnables import RunnableLambda
 from sottovoce.channels.message import Message
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
+from sottovoce.nodes.state import Decision, Discussion, Update, Vote, concluded, rounds_of
 from sottovoce.nodes.tally import Viewpoint, ballot, leading, viewpoints
 from sottovoce.prompts import kinds
 
@@ -44,7 +44,16 @@ def last_votes(run: RunContext[Any], state: Discussion, read: Read = ballot) -> 
 def votes_of(run: RunContext[Any], state: Discussion, round: int, read: Read = ballot) -> list[Vote]:
     """One vote of each agent that spoke in a round."""
     spoken = rounds_of(state, run.answers)[round]
-    return [read(spoken[name], state) for name in run.settings.speakers() if name in spoken]
+    return [voted(spoken[name], state, read) for name in run.settings.speakers() if name in spoken]
+
+
+def voted(message: Message, state: Discussion, read: Read = ballot) -> Vote:
+    """What a message was read as; where nothing can be read from it, its answer turn, if there was one."""
+    vote, last = read(message, state), concluded(state, message)
+    if vote["answer"] is None and last is not None:
+        stated = ballot(last, state)
+        return {**vote, "answer": stated["answer"], "counts": stated["counts"], "asked": "answer"}
+    return {**vote, "asked": "repair"} if message.asked == "repair" else vote
 
 
 def by_majority(run: RunContext[Any], state: Discussion) -> Decision:

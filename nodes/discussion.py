@@ -18,11 +18,11 @@ from sottovoce.errors import UsageError
 from sottovoce.nodes.act import plain
 from sottovoce.nodes.cmd import Reading, by_secretary
 from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.decide import voted
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule, first_of, receivers_of
-from sottovoce.nodes.say import say
+from sottovoce.nodes.say import say, unreadable
 from sottovoce.nodes.settings import SECRETARY, MesSync
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, heard, moment, said
-from sottovoce.nodes.tally import ballot
 
 Where = list[int | str]
 """Round, turn, agent and act of a message; its last attempt in the current epoch is meant."""
@@ -59,7 +59,10 @@ class Passing:
         def complain(text: str) -> str:
             return "" if _is_silent(text) else self.rule.validate(view, text)
 
-        return {"board": await say(run, state, ask, complain=complain, form=view.form())}
+        def lacks(text: str) -> bool:
+            return bool(unreadable(state)(text))
+
+        return {"board": await say(run, state, ask, complain=complain, form=view.form(), lacks=lacks)}
 
     def pass_on(self, contexts: Contexts[MesSync]) -> RunnableLambda[Passed, Update]:
         """The node that ends a round: it reads the votes, and sends what was said to those who hear it next.
@@ -131,8 +134,9 @@ class Passing:
         """Read from each agent's last words; those that the rule finds wrong are abstentions."""
         votes = list[Vote]()
         for agent, message in _last_words(state, run.settings.speakers()).items():
-            wrong = self.rule.validate(run.view(state, agent), message.text)
-            votes.append({"agent": agent, "answer": None, "counts": False} if wrong else ballot(message, state))
+            vote = voted(message, state)
+            wrong = vote.get("asked") != "answer" and self.rule.validate(run.view(state, agent), message.text)
+            votes.append({"agent": agent, "answer": None, "counts": False} if wrong else vote)
         return votes
 
 

@@ -13,13 +13,13 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn, words
 from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.decide import decided
+from sottovoce.nodes.decide import decided, voted
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import MAD
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.nodes.tally import ballot
-from sottovoce.nodes.views import View
+from sottovoce.nodes.views import View, blocks
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import read_json
 
@@ -77,11 +77,16 @@ async def judge(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     assert listed is not None, "the judge lists candidates before it chooses"
     turns = judge_turns(view, run.settings.speakers(), _read_by_judge(run, state), listed)
     ask = Ask(agent, "judge", turns, JUDGEMENT, protocol="nl")
-    return {"board": await _in_json(run, state, ask, judgement, judgement_form(view))}
+    return {"board": await _in_json(run, state, ask, judgement, judgement_form(view), judges=True)}
 
 
-async def _in_json(run: RunContext[MAD], state: Discussion, ask: Ask, read: Read, form: str) -> list[Message]:
-    return await say(run, state, ask, complain=lambda text: read(text, state).complaint, form=form)
+async def _in_json(
+    run: RunContext[MAD], state: Discussion, ask: Ask, read: Read, form: str, *, judges: bool = False
+) -> list[Message]:
+    def complain(text: str) -> str:
+        return read(text, state).complaint
+
+    return await say(run, state, ask, complain=complain, form=form, lacks=lambda text: judges)
 
 
 def _read_by_judge(run: RunContext[MAD], state: Discussion) -> Rounds:
@@ -110,8 +115,7 @@ def moderator_turns(view: View, order: Sequence[str], rounds: Rounds) -> tuple[T
     for r, spoken in enumerate(rounds):
         last = r == len(rounds) - 1
         statements = _named([spoken[name] for name in order], latest=last)
-        slots = {"round": r + 1, "statements": statements, "form": verdict_form(view, order)}
-        turns.append(Turn("user", view.prompts.render("mad/moderate", **slots)))
+        turns.append(view.user("mad/moderate", verdict_form(view, order), round=r + 1, statements=statements))
         if not last:
             turns.append(Turn("assistant", (Heard(spoken["moderator"], latest=r == len(rounds) - 2, own=True),)))
     return tuple(turns)
@@ -126,9 +130,8 @@ def candidates_turns(view: View, order: Sequence[str], rounds: Rounds) -> tuple[
 
 def judge_turns(view: View, order: Sequence[str], rounds: Rounds, candidates: Message) -> tuple[Turn, ...]:
     """The judge's second question: which of them is right."""
-    parts = view.prompts.render("mad/judge", **view.slots(), form=judgement_form(view))
     listed = Turn("assistant", (Heard(candidates, own=True),))
-    return (*candidates_turns(view, order, rounds), listed, Turn("user", parts))
+    return (*candidates_turns(view, order, rounds), listed, view.user("mad/judge", judgement_form(view)))
 
 
 def verdict_form(view: View, order: Sequence[str]) -> str:
@@ -163,6 +166,12 @@ def judgement(text: str, question: Question) -> Verdict:
     return _readable(read.found[ANSWER], question)
 
 
+def by_judge(message: Message, question: Question) -> Vote:
+    """The judge's answer as a vote."""
+    answer = judgement(message.text, question).answer
+    return {"agent": message.agent, "answer": answer, "counts": answer is not None}
+
+
 def settled(state: Discussion) -> str | None:
     """The moderator's answer of the current round, if it gave one."""
     message = said(state, "moderator", state["round"], ("moderate",))
@@ -175,7 +184,7 @@ def by_verdict(run: RunContext[MAD], state: Discussion) -> Decision:
     why = f"the moderator settled it in round {round + 1}"
     if answer is None:
         message, by = said(state, "judge", round, ("judge",)), "judge"
-        answer = judgement(message.text, state).answer if message else None
+        answer = voted(message, state, by_judge)["answer"] if message else None
         did = "decided" if answer is not None else "was asked, and its answer could not be read,"
         why = f"the judge {did} after round {round + 1}"
     spoken = rounds_of(state, run.answers)[-1]
@@ -204,15 +213,14 @@ def _exchanges(me: str, order: Sequence[str], rounds: Rounds) -> list[tuple[list
 def _argue(view: View, heard: Sequence[Message], *, latest: bool, first: bool) -> Turn:
     statements = _named(heard, latest=latest)
     if not first:
-        return Turn("user", view.prompts.render("mad/rebut", statements=statements, form=view.form()))
-    parts = view.asked()
-    return Turn("user", (*parts, "\n", *view.prompts.render("mad/oppose", statements=statements)) if heard else parts)
+        return view.user("mad/rebut", statements=statements)
+    return Turn("user", view.asked(heard=view.prompts.render("mad/oppose", statements=statements) if heard else ()))
 
 
 def _office(view: View) -> list[Turn]:
     """Moderator and judge hold the same office, so they are told the same."""
-    slots = {**view.slots(), "documents": view.documents(), "description": view.description()}
-    return view.system_turn(*view.prompts.render("mad/moderator", **slots))
+    office = view.prompts.render("mad/moderator")
+    return view.system_turn(*blocks(office, view.known(view.documents()), view.question_of("")))
 
 
 def _named(messages: Sequence[Message], *, latest: bool) -> list[tuple[str, Heard]]:

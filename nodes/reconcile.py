@@ -12,7 +12,7 @@ from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, last_votes, votes_of
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.samples import rendered
+from sottovoce.nodes.samples import ANSWER, CONFIDENCE, REASONING, rendered
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import ReConcile
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
@@ -21,8 +21,7 @@ from sottovoce.nodes.views import View, viewpoint_slots
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import clamped, read_confidence, read_json, recalibrated
 
-ANSWER, CONFIDENCE = "answer", "confidence_level"
-FORM = Form.of_object("reasoning", ANSWER, CONFIDENCE)
+FORM = Form.of_object(REASONING, ANSWER, CONFIDENCE)
 SAMPLES = "convincing samples"
 
 
@@ -35,6 +34,8 @@ class Stated:
     """Beyond 0 to 1 where it was stated so."""
     complaint: str = ""
     """What cannot be read."""
+    unread: bool = False
+    """Whether that is the answer; that it is unknown is one that can be read."""
 
 
 def form(view: View) -> str:
@@ -56,15 +57,16 @@ def discuss_turns(
         for name, message in messages.items()
     }
     groups = viewpoint_slots(view, votes, heard)
-    parts = view.prompts.render("reconcile/discuss", viewpoints=groups, form=form(view))
-    return (*view.system_turn(), Turn("user", (*view.asked("", samples), "\n", *parts)))
+    said = view.prompts.render("reconcile/discuss", viewpoints=groups)
+    return (*view.system_turn(), Turn("user", view.asked(form(view), samples, said)))
 
 
 def stated(text: str, question: Question) -> Stated:
     """Read an agent's JSON; what cannot be read is None."""
-    read = read_json(text, ("reasoning", ANSWER, CONFIDENCE), may_be_empty=("reasoning",))
-    complaints = [f'"{name}" {why}' for name, why in read.missing.items() if name != "reasoning"]
+    read = read_json(text, (REASONING, ANSWER, CONFIDENCE), may_be_empty=(REASONING,))
+    complaints = [f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING]
     answer = confidence = None
+    wrong = ANSWER in read.missing
     if ANSWER in read.found:
         given, kind = read.found[ANSWER], question.get("kind", "number")
         answer = kinds.read_field(given, question)
@@ -73,7 +75,7 @@ def stated(text: str, question: Question) -> Stated:
     if CONFIDENCE in read.found:
         confidence = read_confidence(read.found[CONFIDENCE])
         complaints += [] if confidence is not None else [f'"{CONFIDENCE}" is no number from 0 to 1']
-    return Stated(answer, confidence, "; ".join(complaints))
+    return Stated(answer, confidence, "; ".join(complaints), unread=wrong)
 
 
 def ballot(message: Message, question: Question) -> Vote:
@@ -104,7 +106,12 @@ async def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> 
         before = rounds_of(state, run.answers)[round - 1]
         turns = discuss_turns(view, before, votes_of(run, state, round - 1, ballot), samples)
     ask = Ask(agent, "revise" if round else "answer", turns, FORM)
-    return {"board": await say(run, state, ask, complain=lambda text: stated(text, state).complaint, form=form(view))}
+
+    def complain(text: str) -> str:
+        return stated(text, state).complaint
+
+    said = await say(run, state, ask, complain=complain, form=form(view), lacks=lambda text: stated(text, state).unread)
+    return {"board": said}
 
 
 def begin(run: RunContext[ReConcile], state: Discussion) -> Update:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Heard, Message, Part, Turn
 from sottovoce.errors import UsageError, choose
 from sottovoce.nodes.decide import majority
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Vote
-from sottovoce.nodes.views import View
+from sottovoce.nodes.views import View, blocks
 
 RULE = "rule"
 """Who speaks where all agents are silent."""
@@ -95,14 +95,14 @@ def chat(view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]])
 
 
 def _asked(view: View, messages: Sequence[Message], *, first: bool, latest: bool) -> Turn:
-    blocks = [view.asked()] if first else []
     others = [Heard(message, latest=latest) for message in messages if message.agent not in (view.agent, RULE)]
+    remarks = [(message.text,) for message in messages if message.agent == RULE]
+    said: Sequence[Part] = ()
     if others:
-        blocks.append(view.user("debate/revise", others=others, own="", own_first=False).parts)
+        said = view.prompts.render("debate/revise", others=others, own="", own_first=False)
     elif not first:
-        blocks.append(view.user("debate/verify").parts)
-    blocks += [(message.text,) for message in messages if message.agent == RULE]
-    return Turn("user", (*blocks[0], *(part for block in blocks[1:] for part in ("\n", *block))))
+        said = view.prompts.render("debate/verify")
+    return Turn("user", blocks(view.known(view.documents()) if first else (), *remarks, said, view.question_of()))
 
 
 def check_rule(rule: DiscussionRule, agents: Sequence[str]) -> None:

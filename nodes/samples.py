@@ -20,6 +20,9 @@ from sottovoce.prompts.render import Prompts
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
+REASONING, ANSWER, CONFIDENCE = "reasoning", "answer", "confidence_level"
+"""The keys of an agent's reply; a sample is shown as one."""
+
 
 class Sample(BaseModel):
     """One question, and what convinced a model."""
@@ -89,7 +92,9 @@ def rendered(file: str, prompts: Prompts) -> list[str]:
 
 
 def _as_example(sample: Sample, file: str, prompts: Prompts) -> str:
-    slots = {"choices": lettered(sample.choices), **sample.model_dump(include={"question", "explanation", "answer"})}
+    given = {REASONING: sample.explanation, ANSWER: sample.answer, CONFIDENCE: "1.0"}  # a person was sure of it
+    reply = json.dumps(given, ensure_ascii=False)
+    slots = {"question": sample.question, "choices": lettered(sample.choices), "reply": reply}
     try:
         return words(prompts.render("reconcile/sample", **slots))
     except PromptError as error:

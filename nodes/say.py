@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.messages import AIMessage
 
 from sottovoce.agents.ask import Ask, Call
 from sottovoce.channels.message import Heard, Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
+from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Discussion, attempt_of, moment
 from sottovoce.prompts import kinds
 
+BEGUN = "Answer:"
+"""How the reply of an answer turn begins."""
+SHORT = 32
+"""Its longest, in tokens."""
 Complain = Callable[[str], str]
 """What is wrong with a reply, in a few words; empty where it can be read."""
 
@@ -28,29 +33,75 @@ async def say(
     complain: Complain = lambda text: "",
     form: str = "",
     repairs: int = 1,
+    lacks: Callable[[str], bool] = lambda text: False,
     at_last: Callable[[Message], Message] = lambda message: message,
 ) -> list[Message]:
     """Ask, and as long as there is something to complain of and repairs are left, ask to say it again in the `form`.
 
-    Returns the attempts; the raw text of all stays on the board. `at_last` makes of the last one that still cannot
-    be read what is published in its place, e.g. a cancelled turn; as it is, it abstains.
+    Returns the attempts; the raw text of all stays on the board. Where the last one still cannot be read and
+    `lacks` the answer to the question, the answer turn follows; `at_last` makes of any other what is published in
+    its place, e.g. a cancelled turn. As it is, it abstains.
     """
-    attempts, turns, first = list[Message](), ask.turns, attempt_of(state, ask.agent, ask.act)
+    attempts, turns = list[Message](), ask.turns
     while True:
-        attempt = first + len(attempts)
-        place = Place(*moment(state), ask.agent, ask.act, attempt)
-        seed = run.seed(state, ask.agent, ask.act, attempt)
-        heat = run.temperature(ask.agent) if ask.temperature is None else ask.temperature
-        call = Call(replace(ask, turns=turns, form=run.guided(ask.form)), run.model(ask.agent), place, seed, heat)
-        message = message_of(call, await call, run.order(ask.agent))
+        message = await _attempt(run, state, replace(ask, turns=turns), "repair" if attempts else "", len(attempts))
         complaint = complain(message.whole)
         if not complaint:
             return [*attempts, message]
-        if len(attempts) == repairs:
+        last = len(attempts) == repairs
+        if last and not (run.settings.answer_turn and lacks(message.whole)):
             return [*attempts, at_last(_noted(message, f"cannot be read: {complaint}"))]
-        attempts.append(_noted(message, f"asked again: {complaint}"))
-        request = Turn("user", run.prompts.render("shared/repair", complaint=complaint, form=form))
-        turns = (*turns, Turn("assistant", (Heard(attempts[-1], own=True),)), request)
+        attempts.append(_noted(message, f"asked {'for the answer' if last else 'again'}: {complaint}"))
+        turns = (*turns, Turn("assistant", (Heard(attempts[-1], own=True),)))
+        if last:
+            return [*attempts, await _answer_turn(run, state, replace(ask, turns=turns), len(attempts))]
+        turns = (*turns, Turn("user", run.prompts.render("shared/repair", complaint=complaint, form=form)))
+
+
+async def say_answer(run: RunContext[Any], state: Discussion, ask: Ask) -> list[Message]:
+    """A reply that is reasoned freely and states an answer of the question's kind; then the answer turn, if needed.
+
+    Where such answers have a form, the reply's last line is kept to it.
+    """
+    form = form_of(state)
+    guided = replace(ask, form=form and replace(form, after=BEGUN))
+    return await say(run, state, guided, complain=unreadable(state), repairs=0, lacks=lambda text: True)
+
+
+def form_of(question: Question) -> Form | None:
+    """What an answer to the question may be, where that is not just any text."""
+    return kinds.KINDS[question.get("kind", "number")].grammar(question.get("choices") or [])
+
+
+async def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int) -> Message:
+    """The answer alone, after a reply that cannot be read: a short request on the same prefix, in words, at T = 0."""
+    wanted, form = kinds.KINDS[state.get("kind", "number")].placeholder, form_of(state)
+    request = run.prompts.render("shared/answer_turn", wanted=wanted, choices=list(form.choices) if form else [])
+    short = Ask(
+        ask.agent,
+        ask.act,
+        (*ask.turns, Turn("user", request)),
+        form=form,
+        begun=BEGUN,
+        stop=("\n",),
+        max_tokens=SHORT,
+        temperature=0.0,
+        protocol="nl",
+    )
+    message = await _attempt(run, state, short, "answer", number)
+    complaint = unreadable(state)(message.whole)
+    return _noted(message, f"cannot be read: {complaint}") if complaint else message
+
+
+async def _attempt(
+    run: RunContext[Any], state: Discussion, ask: Ask, asked: Literal["", "repair", "answer"], number: int
+) -> Message:
+    attempt = attempt_of(state, ask.agent, ask.act) + number
+    place = Place(*moment(state), ask.agent, ask.act, attempt)
+    heat = run.temperature(ask.agent) if ask.temperature is None else ask.temperature
+    seed, kept_to = run.seed(state, ask.agent, ask.act, attempt), run.guided(ask.form)
+    call = Call(replace(ask, form=kept_to), run.model(ask.agent), place, seed, heat)
+    return replace(message_of(call, await call, run.order(ask.agent)), asked=asked)
 
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:
@@ -75,11 +126,10 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
 
 def unreadable(question: Question) -> Complain:
     """The complaint of a text that holds no answer to the question, and does not say that it is unknown either."""
-    kind, choices = question.get("kind", "number"), question.get("choices")
 
     def complain(text: str) -> str:
-        readable = kinds.read(text, kind, choices) is not None or kinds.declines(text)
-        return "" if readable else f"it holds no {kinds.named(kind)}"
+        readable = kinds.read_reply(text, question) is not None or kinds.declines(text)
+        return "" if readable else f"it holds no {kinds.named(question.get('kind', 'number'))}"
 
     return complain
 

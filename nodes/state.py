@@ -7,7 +7,7 @@ A scheme derives its own state from `Discussion` and adds typed keys. One that i
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, Final, NotRequired
+from typing import Annotated, Any, Final, Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -37,6 +37,8 @@ class Vote(TypedDict):
     """What the vote weighs: its recalibrated confidence."""
     note: NotRequired[str]
     """How it was read where that is not plain."""
+    asked: NotRequired[Literal["repair", "answer"]]
+    """What it took to read it: another reply in the form, or the answer turn; absent where it was read at once."""
 
 
 class Decision(TypedDict):
@@ -105,15 +107,27 @@ class Outcome(TypedDict):
 
 
 def heard(state: Discussion) -> list[Message]:
-    """The messages of the current epoch, and of earlier ones what was not withdrawn; of several attempts the last."""
+    """The messages of the current epoch, and of earlier ones what was not withdrawn; of several attempts the last.
+
+    What was said in an answer turn is read, and not heard: hearers have the reply that it belongs to.
+    """
+    return latest(message for message in _standing(state) if message.asked != "answer")
+
+
+def concluded(state: Discussion, message: Message) -> Message | None:
+    """The answer turn that followed a message which could not be read."""
+    turns = [each for each in _standing(state) if each.asked == "answer" and each.place[:-1] == message.place[:-1]]
+    return next((each for each in turns if each.attempt == message.attempt + 1), None)
+
+
+def _standing(state: Discussion) -> list[Message]:
     cuts = [tuple(cut) for cut in state.get("epochs", [])]
-    kept = [
+    return [
         message
         for message in state.get("board", [])
         if not message.withdrawn
         and all(message.time < cut for cut in cuts[message.epoch :])  # each later reset left it where it was
     ]
-    return latest(kept)
 
 
 def rounds_of(state: Discussion, acts: Collection[str]) -> list[dict[str, Message]]:

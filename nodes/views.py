@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from sottovoce.channels.message import Heard, Message, Part, Turn, words
 from sottovoce.nodes.question import Question, passages_of, shown
@@ -34,32 +35,44 @@ class View:
     """The prompt components that are switched on."""
 
     def independent(self, form: str | None = None, demonstrations: Sequence[str] = ()) -> tuple[Turn, ...]:
-        """The question alone."""
-        return (*self.system_turn(), Turn("user", self.asked(form, demonstrations)))
+        """The question alone; who knows but a part of what the agents know tells that first.
 
-    def asked(self, form: str | None = None, demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
-        """The question with all that belongs to it, for an agent's first turn.
+        A model that answers from a part invents the rest, and hearers cannot tell it from what is known.
+        """
+        alone = self.asked(form, demonstrations) if form is not None or not self._knows_a_part else self._shares()
+        return (*self.system_turn(), Turn("user", alone))
+
+    def asked(
+        self, form: str | None = None, demonstrations: Sequence[str] = (), heard: Sequence[Part] = ()
+    ) -> tuple[Part, ...]:
+        """All that an agent reads in one turn: what it knows, what it hears, and last the question and the form.
 
         `form` replaces the request for the answer's form; further `demonstrations` come before the task's own.
         """
+        return blocks(self.known(self.documents(), demonstrations), heard, self.question_of(form))
+
+    def known(self, documents: Sequence[str], demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
+        """What belongs to the question: what such questions are like, worked examples, documents, a starting view."""
         task = self.question
         shown = task.get("demonstrations") if self._on("demonstrations") else None
         return self.prompts.render(
-            "shared/answer",
-            **self.slots(),
-            documents=self.documents(),
-            form=self.form() if form is None else form,
+            "shared/known",
+            documents=documents,
             description=self.description(),
             demonstrations=[*demonstrations, *(shown or [])],
             starting_view=task.get("starting_views", {}).get(self.agent, ""),
         )
+
+    def question_of(self, form: str | None = None) -> tuple[Part, ...]:
+        """The question as this agent reads it, and the request for the answer's form."""
+        return self.prompts.render("shared/question", **self.slots(), form=self.form() if form is None else form)
 
     def form(self) -> str:
         """How the answer is to be given: the steps and the form, each where it is switched on."""
         steps, described = self._on("chain_of_thought"), self._on("answer_description")
         own, form = self.question.get("answer_description"), KINDS[self.kind].form
         if described and not own and form in self.prompts.names():
-            return words(self.prompts.render(form, steps=steps))
+            return words(self.prompts.render(form, steps=steps, choices=self.question.get("choices") or []))
         asked = [words(self.prompts.render("shared/steps"))] if steps else []
         return " ".join([*asked, own or form] if described else asked)
 
@@ -83,11 +96,16 @@ class View:
     ) -> tuple[Turn, ...]:
         """The chat so far. `own[r]` and `others[r]` are the answers of round r, r = 0 .. the last.
 
-        `order` restates the own last answer beside the others' (a chat has no block for it).
+        `order` restates the own last answer beside the others' (a chat has no block for it). Who told first what it
+        knows begins with the others' facts beside its own: its first message holds nothing more.
         """
         turns = [*self.independent()]
         for r, (said, heard) in enumerate(zip(own, others, strict=True)):
             last = r == len(own) - 1
+            if not r and heard and not order and self._knows_a_part:
+                told = self.prompts.render("debate/revise", **self._blocks(heard, None, None, latest=last))
+                turns = [*self.system_turn(), Turn("user", self.asked(heard=told))]
+                continue
             turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
             turns.append(self._revise(said, heard, last=last, order=order if last else None))
         return tuple(turns)
@@ -102,15 +120,14 @@ class View:
         return tuple(turns)
 
     def fresh(self, own: Message, others: Sequence[Message], order: Order | None = None) -> tuple[Turn, ...]:
-        """One prompt with the last round's answers, the own one last (or first)."""
-        slots = self._blocks(others, own, order or "others_first", latest=True)
-        return (*self.system_turn(), self.user("debate/fresh", documents=self.documents(), **slots))
+        """One prompt: all that belongs to the question, and the last round's answers, the own one last (or first)."""
+        heard = self.prompts.render("debate/revise", **self._blocks(others, own, order or "others_first", latest=True))
+        return (*self.system_turn(), Turn("user", self.asked(heard=heard)))
 
     def summarise(self, others: Sequence[Message]) -> tuple[Turn, ...]:
-        """The answers that are to be summed up."""
-        heard = [Heard(message) for message in others]
-        parts = self.prompts.render("debate/summarise", **self.slots(), others=heard)
-        return (*self.system_turn(), Turn("user", parts))
+        """The question, and the answers that are to be summed up."""
+        said = self.prompts.render("debate/summarise", others=[Heard(message) for message in others])
+        return (*self.system_turn(), Turn("user", blocks(self.question_of(""), said)))
 
     def _revise(self, own: Message, others: Sequence[Message], *, last: bool, order: Order | None) -> Turn:
         if not others:  # a debate of one checks itself (Du et al.)
@@ -119,21 +136,22 @@ class View:
 
     def _blocks(
         self, others: Sequence[Message], own: Message | None, order: Order | None, *, latest: bool
-    ) -> dict[str, object]:
+    ) -> dict[str, Any]:  # Any: what a slot takes
         return {
             "others": [Heard(message, latest=latest) for message in others],
             "own": Heard(own, latest=latest, own=True) if own else "",
             "own_first": order == "own_first",
         }
 
-    def user(self, prompt: str, **slots: object) -> Turn:
-        """A prompt that asks about the question in the task's own form."""
-        return Turn("user", self.prompts.render(prompt, **self.slots(), form=self.form(), **slots))
+    def user(self, prompt: str, form: str | None = None, **slots: object) -> Turn:
+        """A prompt, and after it the question and the request for the answer's form."""
+        return Turn("user", blocks(self.prompts.render(prompt, **slots), self.question_of(form)))
 
     def slots(self) -> dict[str, object]:
-        """The question as this agent reads it, and its choices."""
+        """The question as this agent reads it, and the choices that a letter names."""
         question = self.question.get("wordings", {}).get(self.agent, self.question["question"])
-        return {"question": question, "choices": lettered(self.question.get("choices") or [])}
+        choices = self.question.get("choices") or []
+        return {"question": question, "choices": lettered(choices) if self.kind == "option" else []}
 
     def description(self) -> str:
         """What questions of the task are like."""
@@ -151,8 +169,31 @@ class View:
             parts += ["\n", self.system] if parts else [self.system]
         return [Turn("system", tuple(parts))] if parts else []
 
+    @property
+    def _knows_a_part(self) -> bool:
+        """Whether it has documents, and others have more."""
+        mine = passages_of(self.question, self.owner)
+        return bool(mine) and mine != passages_of(self.question, None)
+
+    def _shares(self) -> tuple[Part, ...]:
+        """The question, and the request to tell what the agent knows."""
+        share = self.prompts.render("shared/share", documents=self.documents())
+        return blocks(self.known([]), self.question_of(""), share)
+
     def _on(self, component: str) -> bool:
         return component in self.components
+
+
+def blocks(*parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Parts of a prompt one below the other, an empty line between them; those that are empty are left out."""
+    found: list[Part] = []
+    for block in filter(None, parts):
+        for part in (*(["\n\n"] if found else []), *block):
+            if isinstance(part, str) and found and isinstance(found[-1], str):
+                found[-1] += part  # one text is tokenised as one
+            else:
+                found.append(part)
+    return tuple(found)
 
 
 def viewpoint_slots(

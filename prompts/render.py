@@ -73,10 +73,12 @@ class Prompts:
 
     def _read_pack(self, pack: Path) -> dict[str, str]:
         if not pack.is_dir():
-            raise PromptError(f"prompt pack {str(pack)!r} is no folder; give a folder with files like shared/answer.md")
+            raise PromptError(
+                f"prompt pack {str(pack)!r} is no folder; give one with files like shared/question.md"
+            )
         files = _files(pack)
         if not files:
-            raise PromptError(f"prompt pack {str(pack)!r} holds no .md file; expected e.g. shared/answer.md")
+            raise PromptError(f"prompt pack {str(pack)!r} holds no .md file; expected e.g. shared/question.md")
         for name, text in files.items():
             self._check(name, text)
         return files

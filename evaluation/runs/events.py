@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, cast
 
-from langchain_core.messages import AIMessageChunk
+from langchain_core.callbacks import BaseCallbackHandler
+from langchain_core.messages import AIMessageChunk, BaseMessage
 from langgraph.graph.state import CompiledStateGraph
 
 from sottovoce.channels.message import Message, Place
-from sottovoce.evaluation.runs.record import Count, Level, Reset
+from sottovoce.evaluation.runs.record import Count, Level, Prompt, Reset
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON, Decision, Update
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
+ROLES = {"human": "user", "ai": "assistant"}
+"""What LangChain calls otherwise."""
 WITHDRAWN = "withdrawn: "
 """Begins the note of a message that a watch held back."""
 
@@ -27,6 +31,13 @@ class Opened:
     settings: JSON
     """As the run has them: given models bring some of their own."""
     notes: list[str]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """An agent was asked to say something."""
+
+    prompt: Prompt
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,7 @@ class Decided:
     decision: Decision
 
 
-Event = Opened | Speaking | Message | Count | Level | Reset | Decided
+Event = Opened | Asked | Speaking | Message | Count | Level | Reset | Decided
 """What is on the board, votes that were counted, groups that were made and resets are events as they are recorded.
 
 A message that a watch held back comes too, for the record alone: its last note begins with WITHDRAWN."""
@@ -55,9 +66,15 @@ async def events(graph: Graph, question: Question, agents: Sequence[str] = ()) -
     texts: dict[str | None, str] = {}
     now = _Now()
     # Any: LangGraph's types do not tell that several modes come as pairs, from a generator
-    stream = cast("AsyncGenerator[tuple[str, Any]]", graph.astream(question, stream_mode=["updates", "messages"]))
+    listener = _Listener()
+    stream = cast(
+        "AsyncGenerator[tuple[str, Any]]",
+        graph.astream(question, {"callbacks": [listener]}, stream_mode=["updates", "messages"]),
+    )
     async with aclosing(stream) as parts:
         async for mode, data in parts:
+            while listener.heard:
+                yield Asked(listener.heard.popleft())
             if mode == "messages" and "agent" in data[1]:
                 chunk, about = data
                 # A chunk adds to what came before; a whole message is all of it.
@@ -70,6 +87,24 @@ async def events(graph: Graph, question: Question, agents: Sequence[str] = ()) -
                 for update in data.values():
                     for event in now.take(update or {}):
                         yield event
+
+
+class _Listener(BaseCallbackHandler):
+    """Notes what chat models are asked; those that a graph was given too."""
+
+    run_inline = True  # else an async run might tell of a call after its reply
+
+    def __init__(self) -> None:
+        self.heard = deque[Prompt]()
+
+    def on_chat_model_start(
+        self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **told: Any
+    ) -> None:  # Any: as LangChain has it
+        """The place is in the metadata of each call of ours; other calls are a model's own affair."""
+        about = told.get("metadata") or {}
+        if all(name in about for name in Place._fields):
+            turns = [(ROLES.get(message.type, message.type), str(message.text)) for message in messages[0]]
+            self.heard.append(Prompt(**{name: about[name] for name in Place._fields}, turns=turns))
 
 
 class _Now:

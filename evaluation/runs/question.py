@@ -15,12 +15,18 @@ from pydantic import ConfigDict, Field
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, choose
 from sottovoce.evaluation.arithmetic import questions, split_knowledge
+from sottovoce.evaluation.facts import two_facts
 from sottovoce.graphs import schemes
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import KindName
 
-SAMPLES = ("arithmetic", "split")
+SAMPLES = {
+    "arithmetic": "arithmetic, for the bundled model",
+    "split": "the same with the values dealt to the agents",
+    "facts": "a question that two facts answer, dealt to the agents: for real language models",
+}
+"""By the name that --sample takes: what is made, all of it from a seed."""
 DECOYS = 3  # solutions of other samples, for dummy debaters
 NUMBERED = re.compile(r"[^\W\d]+_\d+")
 """What looks like an agent's name: agent_1."""
@@ -59,7 +65,9 @@ class QuestionOptions(Checked):
     wordings: list[str] = _many("NAME=TEXT: the question in other words, for one agent", "wording")
     starting_views: list[str] = _many("NAME=TEXT: the view that an agent starts from", "starting_view")
     hints: list[str] = _many("what a secretary is to mind (cmd)", "hint")
-    sample: str | None = _one("instead of a question: arithmetic, split (private documents), or e.g. split/3")
+    sample: str | None = _one(
+        "instead of a question: arithmetic, split or facts (private documents), or with a seed: split/3"
+    )
 
 
 def question_of(options: QuestionOptions, settings: Settings) -> tuple[Question, str | None]:
@@ -70,7 +78,7 @@ def question_of(options: QuestionOptions, settings: Settings) -> tuple[Question,
     """
     _check_options(options, settings)
     if options.question is None:
-        question, origin = _sample(options.sample or SAMPLES[0], settings)
+        question, origin = _sample(options.sample or "arithmetic", settings)
     else:
         question, origin = _given(options, settings), None
     check_question(question, settings.owners(), settings.needs(), settings.names())
@@ -146,9 +154,15 @@ def _unnumbered(name: str) -> str:
 def _sample(name: str, settings: Settings) -> tuple[Question, str]:
     kind, _, number = name.partition("/")
     if kind not in SAMPLES or not (number or "0").isdecimal():
-        raise UsageError(f"sample is {name!r}; expected {' or '.join(SAMPLES)}, with a number or without: split/3")
+        raise UsageError(f"sample is {name!r}; expected {', '.join(SAMPLES)}, each with a number or without: split/3")
     n, seed = 1 + DECOYS, int(number or 0)
-    made = questions(n, seed) if kind == "arithmetic" else split_knowledge(n, settings.speakers(), seed)
-    first, *others = made
+    first, *others = _made(kind, n, seed, settings.speakers())
     decoys = [other["solution"] for other in others]
-    return {**first, "decoys": decoys}, f"held-out sample {kind}/{seed} of the bundled set"
+    origin = "made from a seed" if kind == "facts" else "of the bundled set"
+    return {**first, "decoys": decoys}, f"{'sample' if kind == 'facts' else 'held-out sample'} {kind}/{seed} {origin}"
+
+
+def _made(kind: str, n: int, seed: int, agents: list[str]) -> list[Question]:
+    if kind == "arithmetic":
+        return questions(n, seed)
+    return split_knowledge(n, agents, seed) if kind == "split" else two_facts(n, agents, seed)

@@ -80,6 +80,19 @@ class Reset(BaseModel):
     why: str = ""
 
 
+class Prompt(BaseModel):
+    """What an agent was asked before it said something; the fields but the last are that message's place."""
+
+    epoch: int
+    round: int
+    turn: int
+    agent: str
+    act: str
+    attempt: int
+    turns: list[tuple[str, str]]
+    """Role and words of each turn: heard messages stand in them as words, whatever they carried."""
+
+
 class Run(BaseModel):
     """One run of a scheme on one question."""
 
@@ -99,6 +112,8 @@ class Run(BaseModel):
     """By agent; hosted models have no entry."""
     messages: list[Message] = []
     """All that the board held, in its order: earlier attempts and what was withdrawn too."""
+    prompts: list[Prompt] = []
+    """What agents were asked, in the order of the calls."""
     resets: list[Reset] = []
     levels: list[Level] = []
     """Of schemes with groups."""

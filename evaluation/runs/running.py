@@ -18,7 +18,7 @@ from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, RecordError, SottovoceError, UsageError
-from sottovoce.evaluation.runs.events import Decided, Event, Opened, events
+from sottovoce.evaluation.runs.events import Asked, Decided, Event, Opened, events
 from sottovoce.evaluation.runs.files import PAYLOADS
 from sottovoce.evaluation.runs.record import Count, Level, ModelOf, Reset, Run, ordered, save
 from sottovoce.graphs import scheme
@@ -97,6 +97,9 @@ def _take(run: Run, event: Event) -> bool:
     match event:
         case Opened():
             run.settings, run.notes = event.settings, event.notes
+        case Asked():
+            run.prompts = [*run.prompts, event.prompt]
+            return False  # saved with what is said to it
         case Message():
             run.messages = ordered([*run.messages, event])
             _account(run, event)

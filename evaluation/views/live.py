@@ -23,10 +23,11 @@ AROUND = 8  # lines of the terminal that are not a panel's text
 class LiveTranscript:
     """Observes a run on a terminal; a context manager, since the cursor must come back whatever happens."""
 
-    def __init__(self, console: Console, waiting: str) -> None:
-        """`waiting` is shown until the agents begin."""
+    def __init__(self, console: Console, waiting: str, *, prompts: bool = False) -> None:
+        """`waiting` is shown until the agents begin; `prompts` adds what they are asked."""
         self._console, self._waiting = console, Text(waiting, style="dim")
         self._run: Run | None = None
+        self._prompts = prompts
         self._speaking: dict[tuple[object, ...], Message] = {}
         self._panels: dict[Place, Panel] = {}
         self._printed = 0  # parts
@@ -70,7 +71,7 @@ class LiveTranscript:
         if self._run is None:
             return []
         messages = ordered([*self._run.messages, *self._speaking.values()])
-        return list(of_run(self._run.model_copy(update={"messages": messages})))
+        return list(of_run(self._run.model_copy(update={"messages": messages}), prompts=self._prompts))
 
     def _print(self, *, all_of_it: bool) -> None:
         parts, begin = self._parts(), self._printed

@@ -27,6 +27,7 @@ class Output(Checked):
     as_json: bool = Field(default=False, alias="json", description="one JSON object on stdout, and nothing else")
     save: Path | None = Field(default=None, description="keep the run in this folder: run.json and its payloads")
     markdown: Path | None = Field(default=None, description="write the transcript to this file")
+    show_prompts: bool = Field(default=False, description="print what each agent was asked, too")
     quiet: bool = Field(default=False, description="print the decision alone")
 
 
@@ -55,7 +56,8 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, output: Outp
         from sottovoce.evaluation.views import parts, transcript
         from sottovoce.evaluation.views.live import LiveTranscript
         from sottovoce.evaluation.views.markdown import markdown
-    view = LiveTranscript(console, f"loading {', '.join(dict.fromkeys(settings.model))}") if live else None
+    waiting = f"loading {', '.join(dict.fromkeys(settings.model))}"
+    view = LiveTranscript(console, waiting, prompts=output.show_prompts) if live else None
     with payloads(output.save) as store:
         with view or nullcontext():
             task = Task(scheme, settings, question, origin)
@@ -67,6 +69,6 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, output: Outp
         elif live:
             console.print(transcript.ending(console, run))
         else:
-            transcript.print_run(console, run)
+            transcript.print_run(console, run, prompts=output.show_prompts)
         if output.markdown is not None:
             write(output.markdown, markdown(run))

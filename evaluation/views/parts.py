@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from sottovoce.channels.message import Message
+from sottovoce.channels.message import Message, Place
 from sottovoce.evaluation.runs.record import Level, Reset, Run
 from sottovoce.evaluation.views import votes
 from sottovoce.evaluation.views.describe import last_attempts
@@ -66,8 +66,8 @@ def ending(run: Run) -> Part:
     return Part("Decision", lines=(decided, *_asides(votes.support(run, made)), *judged, Line(took, "aside")))
 
 
-def of_run(run: Run) -> Iterator[Part]:
-    """The whole run between its opening and its decision."""
+def of_run(run: Run, *, prompts: bool = False) -> Iterator[Part]:
+    """The whole run between its opening and its decision; `prompts` puts what agents were asked before each round."""
     by_round = groupby(run.messages, key=lambda message: (message.epoch, message.round))
     rounds: dict[When, list[Message]] = {when: list(said) for when, said in by_round}
     levels: dict[When, Level] = {(level.epoch, level.round): level for level in run.levels if level.level}
@@ -78,6 +78,8 @@ def of_run(run: Run) -> Iterator[Part]:
     for when in sorted(rounds.keys() | levels.keys() | resets.keys()):
         if when in levels:
             yield _level(levels[when], run.levels)
+        if prompts and when in rounds:
+            yield from _prompts(run, rounds[when])
         yield from _round(run, rounds.get(when, []), counts.get(when, []))
         if reset := resets.get(when):
             why = (Line(one_line(reset.why)),) if reset.why else ()
@@ -94,6 +96,17 @@ def _round(run: Run, messages: Sequence[Message], counted: Sequence[str]) -> Ite
     for number, (heading, row) in enumerate(rows.items()):
         lines = counted if any(message.act in record.answers for message in row) else ()
         yield Part(heading, tuple(row), tuple(map(Line, lines)), opens=not number or row[0].order >= discussing)
+
+
+def _prompts(run: Run, messages: Sequence[Message]) -> Iterator[Part]:
+    """What was asked before each of these messages, turn by turn."""
+    asked = {Place(**prompt.model_dump(exclude={"turns"})): prompt.turns for prompt in run.prompts}
+    for message in messages:
+        turns = [(f"{role}:", text) for role, text in asked.get(message.place, [])]
+        lines = [line for head, text in turns for line in (Line(head, "aside"), Line(text))]
+        if lines:
+            again = f", attempt {message.attempt + 1}" if message.attempt else ""
+            yield Part(f"{one_line(message.agent)} is asked ({one_line(message.act)}{again})", lines=tuple(lines))
 
 
 def _level(level: Level, levels: Sequence[Level]) -> Part:

@@ -33,9 +33,9 @@ SHADES = (
 STYLES = {"title": "dim", "question": "bold", "aside": "dim", "note": "yellow", "right": "green", "wrong": "red"}
 
 
-def print_run(console: Console, run: Run) -> None:
-    """The whole transcript of a run that has ended."""
-    for each in (parts.opening(run), *parts.of_run(run)):
+def print_run(console: Console, run: Run, *, prompts: bool = False) -> None:
+    """The whole transcript of a run that has ended; `prompts` adds what agents were asked."""
+    for each in (parts.opening(run), *parts.of_run(run, prompts=prompts)):
         console.print(part(console, each))
     console.print(ending(console, run))
 

@@ -16,9 +16,11 @@ from sottovoce.models.doctor.selftest import CHECKS, WHAT_TO_DO, Found, Trial
 from sottovoce.models.engine.memory import amount, default_budget
 from sottovoce.models.huggingface.devices import place_of
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, streams
-from sottovoce.models.huggingface.load import Dtype, locate, read
+from sottovoce.models.huggingface.load import Dtype, read
 from sottovoce.models.load import assemble
 from sottovoce.models.loaded import LoadedModel
+from sottovoce.models.sources.cache import Source, source_of
+from sottovoce.models.sources.locate import locate, ready
 
 
 @dataclass(frozen=True)
@@ -42,8 +44,21 @@ def diagnose(
     Raises:
         ModelError: there is no such model, or it cannot be loaded.
     """
-    model, tokenizer = read(str(name), locate(name), dtype, place_of(device))
-    return examine(str(name), model, tokenizer, layers_path=layers_path)
+    where = ready(locate(name))
+    model, tokenizer = read(str(name), where, dtype, place_of(device))
+    source = source_of(Path(where))
+    came = [Finding("source", None, _told(source))] if source else []
+    return [*came, *examine(str(name), model, tokenizer, layers_path=layers_path)]
+
+
+def _told(source: Source) -> str:
+    """Where a model came from, and what became of the tensors of its GGUF file."""
+    said, conversion = f"{source.origin}, licence {source.licence}", source.conversion
+    if conversion is None:
+        return said
+    tensors = ", ".join(f"{count} of {kind}" for kind, count in conversion.tensors.items())
+    words = f"; text is split by the rule {conversion.split}" if conversion.split else ""
+    return f"{said}; tensors {tensors}, all {conversion.dtype} now (by {conversion.reader}){words}"
 
 
 def examine(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.util import find_spec
 
 import torch
 from torch import nn
@@ -43,19 +42,12 @@ def on_cpu(place: Place) -> bool:
 
 
 def device_map(place: Place, *, quantised: bool) -> str | dict[str, int | str] | None:
-    """What transformers is told of it; None to be moved afterwards.
-
-    Raises:
-        ModelError: the model is to be spread, and accelerate is not there.
-    """
-    has_accelerate = find_spec("accelerate") is not None
-    if is_spread(place) and not has_accelerate:
-        raise ModelError("spreading a model over devices needs the package accelerate; pip install accelerate")
+    """What transformers is told of it; None to be moved afterwards."""
     if not isinstance(place, str):
         return dict(place)
     if place == MAP:
         return "auto"
-    return {"": place} if quantised and has_accelerate else None  # some kinds are not to be moved once they lie
+    return {"": place} if quantised else None  # some kinds are not to be moved once they lie
 
 
 def placed(model: PreTrainedModel, place: Place) -> PreTrainedModel:

@@ -1,9 +1,7 @@
-"""Read a model and its tokenizer by name: the bundled one, a folder, or a hub id. Safetensors only, no remote code."""
+"""Read a model and its tokenizer from where they lie: a folder, a hub, a GGUF file. No pickle, no remote code."""
 
 from __future__ import annotations
 
-import logging
-from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
@@ -19,14 +17,13 @@ from transformers import (
     PreTrainedTokenizerFast,
 )
 from transformers.quantizers.auto import AutoHfQuantizer
-from transformers.utils import logging as transformers_logging
 from transformers.utils.hub import cached_file
 
 from sottovoce.errors import ModelError, choose
 from sottovoce.models.huggingface.devices import Place, device_map, entry, on_cpu, placed
+from sottovoce.models.huggingface.quiet import quiet
+from sottovoce.models.sources.locate import ready
 
-BUNDLED = "bundled"
-BUNDLED_FOLDER = Path(__file__).parents[1] / "bundled"
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 
 
@@ -34,11 +31,13 @@ def read(name: str, where: str, dtype: Dtype, place: Place) -> tuple[PreTrainedM
     """The model and the tokenizer that lie at `where` (see `locate`), on their device; `name` is for errors.
 
     Raises:
-        ModelError: pickled or damaged weights, a dtype or device that is not there, a package that they need.
+        ModelError: pickled or damaged weights, a hub out of reach, a dtype or device that is not there, a package
+            that they need.
     """
-    _quiet()
+    quiet()
     if dtype not in get_args(Dtype):
         raise ModelError(choose("dtype", dtype, get_args(Dtype)))
+    where = ready(where)
     try:
         tokenizer = _tokenizer(where)
         config = AutoConfig.from_pretrained(where, trust_remote_code=False)
@@ -93,39 +92,6 @@ def _check_complete(name: str, tokenizer: PreTrainedTokenizerBase, missing: list
         raise ModelError(
             f"model {name!r} has no tokenizer; expected tokenizer.json or its family's own files beside it"
         )
-
-
-def locate(name: str | Path) -> str:
-    """The folder or hub id behind a name.
-
-    Raises:
-        ModelError: no such folder, or one that holds no model, or one with pickled weights alone.
-    """
-    if str(name) == BUNDLED:
-        return str(BUNDLED_FOLDER)
-    folder = Path(name).expanduser()
-    if not folder.is_dir():
-        if str(name).count("/") == 1 and not folder.is_absolute() and not str(name).startswith("."):
-            return str(name)
-        raise ModelError(
-            f"unknown model {str(name)!r}; give 'bundled', a folder with config.json and *.safetensors, "
-            "or a hub id owner/name"
-        )
-    if not (folder / "config.json").is_file():
-        raise ModelError(f"folder {str(name)!r} is no model: it has no config.json")
-    if not any(folder.glob("*.safetensors")):
-        pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
-        found = f"only pickled weights ({', '.join(pickled)})" if pickled else "no weights"
-        raise ModelError(f"model {str(name)!r} has {found}; expected *.safetensors (convert it: a pickle can run code)")
-    return str(folder.resolve())
-
-
-def _quiet() -> None:
-    """Keep progress bars and retry notes of the libraries off the terminal; errors still reach the caller."""
-    transformers_logging.set_verbosity_error()
-    transformers_logging.disable_progress_bar()
-    for library in ("huggingface_hub", "accelerate"):
-        logging.getLogger(library).setLevel(logging.ERROR)
 
 
 def _is_quantised(name: str, config: PreTrainedConfig) -> bool:

@@ -55,7 +55,8 @@ class Settings(CipherOptions, StateOptions):
     )
     model: list[str] = Field(
         default=["bundled"],
-        description="'bundled', a folder, a hub id, or hosted:PROVIDER:MODEL; one for all agents, or one each",
+        description="'bundled', a pulled model (`models list`), a folder, a .gguf file, a hub id, or "
+        "hosted:PROVIDER:MODEL; one for all agents, or one each",
     )
     temperature: list[Temperature] = Field(
         default=[],
@@ -74,6 +75,9 @@ class Settings(CipherOptions, StateOptions):
     answer_description: bool = Field(default=True, description="ask for the form of the answer")
     demonstrations: bool = Field(default=True, description="show the task's worked examples, if it has any")
     chain_of_thought: bool = Field(default=True, description="ask for the steps before the answer")
+    answer_turn: bool = Field(
+        default=True, description="ask once more, for the answer alone, where none can be read from a reply"
+    )
     fallback: Literal["error", "nl"] = Field(
         default="error", description="edges that the protocol cannot carry: refuse, or words"
     )
@@ -183,7 +187,7 @@ class Settings(CipherOptions, StateOptions):
         for field in EACH:
             self.each(field)
         if not self.model:
-            raise UsageError("no model was given; expected 'bundled', a folder or a hub id")
+            raise UsageError("no model was given; expected 'bundled', 'smollm2', a folder, a .gguf file or a hub id")
         for owner in (name.rpartition(".")[0] for name in self.option):
             if owner and owner not in self.names():
                 raise UsageError(choose("agent among the options:", owner, self.names()))

@@ -53,8 +53,8 @@ def test_the_bundled_model_is_asked_and_a_valid_file_is_written_or_nobody_was_co
         ),
         (
             ["train.jsonl", "--out", "s", "--model", "nowhere"],
-            "unknown model 'nowhere'; give 'bundled', a folder with config.json and *.safetensors, "
-            "or a hub id owner/name",
+            "unknown model 'nowhere'; give 'bundled', a name that `models list` shows, a folder with config.json and "
+            "*.safetensors, a .gguf file, or a hub id owner/name",
         ),
     ],
 )

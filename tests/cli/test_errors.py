@@ -28,7 +28,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["mat"], "unknown command 'mat'; choose from: cmd, convince, debate, doctor, draw, list, mad, reconcile, self-consistency, single, symmetry"),
+        (["mat"], "unknown command 'mat'; choose from: cmd, convince, debate, doctor, draw, list, mad, models, reconcile, self-consistency, single, symmetry"),
         (["draw", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, mad, reconcile, self-consistency, single"),
         (["symmetry", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, mad, reconcile, self-consistency, single"),
         (["debate", "--protocol", "cypher"], "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
@@ -45,8 +45,8 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["debate", "caf\udcff?"], "the question holds a character that is no text: '\\udcff'"),
         (["debate", "Which?", "--kind", "option", *["--choice", "x"] * 27], "there are 27 choices; expected at most 26, one a letter"),
         (["doctor", "bundled", "--dtype", "int9"], "unknown dtype 'int9'; choose from: auto, bfloat16, float16, float32"),
-        (["debate", "--sample", "riddle"], "sample is 'riddle'; expected arithmetic or split, with a number or without: split/3"),
-        (["debate", "--sample", "split/x"], "sample is 'split/x'; expected arithmetic or split, with a number or without: split/3"),
+        (["debate", "--sample", "riddle"], "sample is 'riddle'; expected arithmetic, split, facts, each with a number or without: split/3"),
+        (["debate", "--sample", "split/x"], "sample is 'split/x'; expected arithmetic, split, facts, each with a number or without: split/3"),
         (["debate", "2 + 2?", "--document", "agent_9=x"], "unknown agent among the documents: 'agent_9'; choose from: agent_1, agent_2"),
         (["debate", "--temperature", "1", "--temperature", "1", "--temperature", "1"], "temperature has 3 values for 2 agents; give one for all, or one each"),
         (["mad", "--disagreement", "7"], "disagreement is '7': expected less than or equal to 3"),
@@ -72,7 +72,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["debate", "--xyzzy"], "No such option: --xyzzy; see sottovoce debate --help"),
         (["debate", "--rounds"], "Option '--rounds' requires an argument"),
         (["draw"], "Missing command; see sottovoce draw --help"),
-        (["debate", "--model", "nowhere"], "unknown model 'nowhere'; give 'bundled', a folder with config.json and *.safetensors, or a hub id owner/name"),
+        (["debate", "--model", "nowhere"], "unknown model 'nowhere'; give 'bundled', a name that `models list` shows, a folder with config.json and *.safetensors, a .gguf file, or a hub id owner/name"),
     ],
 )  # fmt: skip
 def test_a_wrong_value_is_named_with_what_was_expected(call: Call, arguments: list[str], line: str) -> None:

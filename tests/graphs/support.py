@@ -112,6 +112,11 @@ def board(state: State) -> list[Message]:
     return list(state["board"])
 
 
+def replies(state: State) -> list[Message]:
+    """Its messages without what was said in answer turns, of which random weights make many."""
+    return [message for message in board(state) if message.asked != "answer"]
+
+
 @cache
 def lonely_loaded() -> LoadedModel:
     """A model that reads each request alone and anew, so that a run repeats bit for bit: cipher on random weights is

@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.channels.message import words
 from sottovoce.errors import UsageError
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.nodes.settings import COMPONENTS
+from sottovoce.prompts.render import Prompts
 from tests.graphs.support import QUESTION, built, held
 from tests.tables import pairs
 
@@ -21,10 +23,14 @@ TASK: dict[str, Any] = {
 SHOWN = {
     "question_description": "Sums of small numbers.",
     "answer_description": "Close with N alone.",
-    "demonstrations": "An example:\nWhat is 1 + 1? It is 2.\nAn example:\nWhat is 2 + 2? It is 4.",
+    "demonstrations": "".join(
+        f"An example:\n<example>\n{each}\n</example>\n" + "\n" * (n == 0)
+        for n, each in enumerate(("What is 1 + 1? It is 2.", "What is 2 + 2? It is 4."))
+    ),
     "chain_of_thought": "steps",
 }
 ALL_OFF = dict.fromkeys(COMPONENTS, False)
+ASKED = f"Question: {QUESTION['question']}"
 SPEECH = '{"reasoning": "So.", "answer": 22, "confidence_level": 1, "debate_answer": 22}'
 OTHERS = ("moderator", "judge", "secretary")
 
@@ -58,30 +64,30 @@ def test_each_is_switched_off_by_itself(name: str, component: str) -> None:
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("mad", "reconcile")])
 def test_with_all_off_only_the_question_goes_in(name: str) -> None:
-    assert set(first_prompts(name, TASK, **ALL_OFF).values()) == {QUESTION["question"]}
+    assert set(first_prompts(name, TASK, **ALL_OFF).values()) == {ASKED}
 
 
 def test_with_all_off_reconcile_still_asks_for_its_confidence_and_mad_shows_the_other_side() -> None:
     (prompt,) = set(first_prompts("reconcile", TASK, **ALL_OFF).values())
-    assert prompt.startswith(QUESTION["question"] + '\nReply in JSON alone:\n{"reasoning": "why", "answer": "a number"')
+    question, form = prompt.split("\n")
+    assert question == ASKED and '"confidence_level"' in form
     prompts = first_prompts("mad", TASK, **ALL_OFF)
-    assert prompts["affirmative"] == QUESTION["question"]
-    assert prompts["negative"].startswith(QUESTION["question"] + "\nThe affirmative side says:\n")
+    assert prompts["affirmative"] == ASKED
+    assert prompts["negative"].startswith("The affirmative side says:\n<message>\n")
+    assert prompts["negative"].endswith(f"\n\n{ASKED}")
 
 
 def test_without_a_task_s_own_words_the_kind_s_form_is_asked_for_with_or_without_steps() -> None:
     forms = {on: first_prompts("single", chain_of_thought=on)["agent_1"].split("\n")[-1] for on in (True, False)}
-    assert forms == {
-        True: 'Show your steps and end with "The answer is N."',
-        False: 'End with "The answer is N."',
-    }
+    assert forms == {on: words(Prompts().render("answers/number", steps=on)) for on in (True, False)}
+    assert forms[True] != forms[False]
     steps = first_prompts("single", answer_description=False)["agent_1"].split("\n")[-1]
     assert steps == "Show your steps."
 
 
 def test_a_task_s_own_form_stands_in_the_json_too() -> None:
     (prompt,) = set(first_prompts("reconcile", {"answer_description": 'a "whole" number\nwithout unit'}).values())
-    assert '"answer": "a \'whole\' number without unit"' in prompt
+    assert '"answer" (a \'whole\' number without unit)' in prompt
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if scheme(name).settings.discusses])
@@ -117,7 +123,7 @@ def test_who_does_not_discuss_is_told_of_the_task_and_knows_shared_documents_and
     model = ScriptedChatModel({"": [f"Hm. The answer is {n}." for n in range(60)], "judge": ["22.", SPEECH]})
     held(built(name, model), **TASK, documents=known)
     for asked in (asked for asked in model.asked if asked.agent in others and asked.act != "list_candidates"):
-        assert TASK["description"] in asked.text and "You know: Everybody knows." in asked.text
+        assert TASK["description"] in asked.text and "<facts>\n- Everybody knows.\n" in asked.text
         assert ("Only I know." in asked.text) == (asked.agent == others[0])
     assert {asked.agent for asked in model.asked} >= set(others)
     assert not [asked for asked in model.asked if "Only I know." in asked.text and asked.agent not in others]

@@ -17,7 +17,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 import sottovoce.graphs.discussion
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Heard, Message, Turn, words
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import UsageError
 from sottovoce.graphs.cmd import create_cmd
@@ -35,6 +35,7 @@ from sottovoce.nodes.settings import CMD, Debate, MesSync, grouped
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, said
 from sottovoce.nodes.tally import ballot, viewpoints
 from sottovoce.nodes.views import View
+from sottovoce.prompts.render import Prompts
 from tests.graphs.support import (
     QUESTION,
     Graph,
@@ -161,7 +162,8 @@ def test_debate_as_a_rule_has_the_prompts_seeds_messages_and_decision_of_the_deb
 @pytest.mark.parametrize("protocol", some(["nl", "cipher", "sde", "hidden"], "cipher", "sde"))
 def test_debate_as_a_rule_carries_what_the_debate_carries(protocol: str, store: PayloadStore) -> None:
     state = held(discussing(AllHearAll(3), lonely(protocol, store), agents=2))
-    expected = held(debating(lonely(protocol, store), agents=2, rounds=3, rule="majority"))
+    debate = debating(lonely(protocol, store), agents=2, rounds=3, rule="majority", answer_turn=False)
+    expected = held(debate)  # a rule that complains of nothing asks for nothing again
     assert outcome(state) == outcome(expected)
     assert len(texts(state)) == 6
     assert carried(state) == carried(expected)
@@ -304,7 +306,8 @@ def test_in_silence_the_rule_speaks_in_words_and_its_receivers_answer() -> None:
     state = held(discussing(Chaired(), model))
     last = model.asked[-1]
     assert (last.agent, last.round, last.act, heard(last)) == ("agent_1", 3, "revise", [("agent_1", 0)])
-    assert last.turns[-1].text.endswith("\nIs that your last word?")
+    assert last.turns[-1].text.startswith("Is that your last word?\n\n")
+    assert last.turns[-1].text.endswith(words(Prompts().render("answers/number", steps=True)))
     assert "Another agent" not in last.text
     (remark,) = (message for message in board(state) if message.agent == RULE)
     assert (remark.place, remark.source) == ((0, 2, 0, RULE, "break_silence", 0), "rule")
@@ -372,7 +375,16 @@ def test_silence_is_no_wrong_answer() -> None:
     assert (len(model.asked), len(board(state))) == (4, 4)
 
 
+def test_an_answer_that_is_missing_again_is_asked_for_alone_and_counts_where_the_rule_says_no_more() -> None:
+    model = ScriptedChatModel({"agent_1": ["Hm.", "Hm!", " 22"], "agent_2": ["It is 22."]})
+    state = held(discussing(Strict(1), model, agents=2))
+    assert [message.asked for message in board(state) if message.agent == "agent_1"] == ["", "repair", "answer"]
+    assert state["decision"]["votes"][0] == {"agent": "agent_1", "answer": "22", "counts": True, "asked": "answer"}
+
+
 def test_an_answer_that_is_wrong_again_is_heard_and_is_an_abstention() -> None:
+    """It was asked for alone as well, and that was never read: the reply holds an answer, which the rule refuses."""
+
     class NeverTwentyOne(AllHearAll):
         def validate(self, view: View, text: str) -> str:
             return "it says 21" if "21" in text else ""

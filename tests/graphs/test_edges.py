@@ -16,7 +16,7 @@ from sottovoce.errors import ContextOverflow, ModelError, ProtocolError, UsageEr
 from sottovoce.models import LoadedModel, Rows, assemble
 from sottovoce.nodes.context import Contexts
 from sottovoce.nodes.settings import Debate
-from tests.graphs.support import Recording, board, calls, debating, held
+from tests.graphs.support import Recording, board, calls, debating, held, replies
 from tests.support import tiny_model, tiny_tokenizer
 
 
@@ -61,7 +61,7 @@ def agents(protocol: str, store: PayloadStore, *loaded_models: LoadedModel, **op
 def test_edges_of_a_hosted_model_go_in_words_and_the_run_says_so(protocol: str, store: PayloadStore) -> None:
     local = agents(protocol, store, loaded("a"), loaded("a"))
     hosted = ScriptedChatModel(["The answer is 22."] * 3, hooked=False)
-    state = held(debating({**local, "agent_3": hosted}, agents=3, rounds=2))
+    state = held(debating({**local, "agent_3": hosted}, agents=3, rounds=2, answer_turn=False))
     assert state["notes"] == [
         "agent_3 hears agent_1 in words: one of them is a hosted model",
         "agent_3 hears agent_2 in words: one of them is a hosted model",
@@ -101,7 +101,7 @@ def test_sde_between_two_models_is_refused_by_name_before_anybody_speaks(store: 
 
 def test_sde_between_two_models_may_fall_back_to_words_edge_by_edge(store: PayloadStore) -> None:
     models = agents("sde", store, loaded("a"), loaded("bb"), loaded("a"))
-    state = held(debating(models, agents=3, rounds=2, fallback="nl"))
+    state = held(debating(models, agents=3, rounds=2, fallback="nl", answer_turn=False))
     assert [note.split(":")[0] for note in state["notes"]] == [
         "agent_2 hears agent_1 in words",
         "agent_1 hears agent_2 in words",
@@ -113,7 +113,7 @@ def test_sde_between_two_models_may_fall_back_to_words_edge_by_edge(store: Paylo
 
 def test_sde_between_models_of_equal_shape_may_be_allowed_and_is_noted(store: PayloadStore) -> None:
     models = agents("sde", store, loaded("a"), loaded("bb"), allow_other_weights=True)
-    state = held(debating(models, rounds=2))
+    state = held(debating(models, rounds=2, answer_turn=False))
     assert [model.edits() for model in models.values()] == [1, 1]
     assert state["notes"] == [
         "agent_2 hears agent_1 by sde between other weights, which is outside the paper",
@@ -123,7 +123,7 @@ def test_sde_between_models_of_equal_shape_may_be_allowed_and_is_noted(store: Pa
 
 def test_cipher_between_models_of_one_vocabulary_carries_rows_in_the_hearer_s_table(store: PayloadStore) -> None:
     models = agents("cipher", store, loaded("a"), loaded("wide", hidden_size=64))
-    state = held(debating(models, rounds=2))
+    state = held(debating(models, rounds=2, answer_turn=False))
     assert state["notes"] == []
     first, second = (message for message in board(state) if message.round == 0)
     assert first.payload and second.payload
@@ -145,7 +145,7 @@ def test_cipher_across_vocabularies_is_refused_by_name_or_goes_in_words(store: P
     with pytest.raises(ProtocolError, match=r"cipher needs one vocabulary, but 'a' .* and 'stranger' .*--fallback nl"):
         held(debating(models, rounds=2))
     assert not models["agent_1"].requests
-    state = held(debating(models, rounds=2, fallback="nl"))
+    state = held(debating(models, rounds=2, fallback="nl", answer_turn=False))
     assert len(state["notes"]) == 2
     assert [len(model.rows()) for model in models.values()] == [1, 1]  # each its own message alone
 
@@ -168,7 +168,7 @@ def test_agents_that_speak_by_different_protocols_are_noted(store: PayloadStore)
 def test_cipher_s_agents_speak_at_parts_of_the_model_s_default_temperature(folder: str, store: PayloadStore) -> None:
     graph = debating(protocol="cipher", model=[folder], agents=4, rounds=2, max_tokens=3, store=store)
     state = held(graph)
-    found = {(message.round, message.agent): message.stats["temperature"] for message in board(state)}
+    found = {(message.round, message.agent): message.stats["temperature"] for message in replies(state)}
     assert [found[r, f"agent_{i}"] for r in (0, 1) for i in (1, 2, 3, 4)] == [0.25, 0.5, 0.75, 1.0] * 2
     assert state["decision"]["why"].startswith("agent_1 has the lowest temperature")
 
@@ -176,14 +176,14 @@ def test_cipher_s_agents_speak_at_parts_of_the_model_s_default_temperature(folde
 @pytest.mark.parametrize("protocol", ["nl", "sde", "hidden"])
 def test_the_other_protocols_take_the_model_s_default(protocol: Any, folder: str, store: PayloadStore) -> None:
     state = held(debating(protocol=protocol, model=[folder], rounds=1, max_tokens=3, store=store))
-    assert [message.stats["temperature"] for message in board(state)] == [1.0, 1.0]
+    assert [message.stats["temperature"] for message in replies(state)] == [1.0, 1.0]
     assert state["decision"]["rule"] == "majority"
 
 
 def test_a_temperature_that_was_set_goes_before_the_protocol_s(folder: str, store: PayloadStore) -> None:
     graph = debating(protocol="cipher", model=[folder], temperature=[0.9, 0.2], rounds=1, max_tokens=3, store=store)
     state = held(graph)
-    assert [message.stats["temperature"] for message in board(state)] == [0.9, 0.2]
+    assert [message.stats["temperature"] for message in replies(state)] == [0.9, 0.2]
     assert state["decision"]["why"].startswith("agent_2")
 
 
@@ -219,18 +219,18 @@ async def test_tokens_stream_out_of_the_graph_with_their_agent(folder: str, stor
     graph: CompiledStateGraph[Any, Any, Any, Any] = debating(
         protocol="cipher", model=[folder], rounds=2, max_tokens=5, store=store
     )
-    streamed: dict[tuple[str, int], str] = {}
-    written: dict[tuple[str, int], str] = {}
+    streamed: dict[tuple[str, int, int], str] = {}
+    written: dict[tuple[str, int, int], str] = {}
     item: Any  # Any: the stream's items have no type of their own
     async for kind, item in graph.astream({"question": "What is 1 + 1?"}, stream_mode=["messages", "updates"]):
         if kind == "messages":
-            key = item[1]["agent"], item[1]["round"]
+            key = item[1]["agent"], item[1]["round"], item[1]["attempt"]
             streamed[key] = streamed.get(key, "") + item[0].text
         else:
             messages = [message for update in item.values() for message in (update or {}).get("board", [])]
-            written |= {(message["agent"], message["round"]): message["text"] for message in messages}
-    assert len(written) == 4
-    assert streamed == written
+            written |= {(each["agent"], each["round"], each["attempt"]): each["text"] for each in messages}
+    assert len([attempt for *_, attempt in written if not attempt]) == 4
+    assert streamed == {place: text for place, text in written.items() if text}
 
 
 def test_given_models_keep_their_payloads_in_the_run_s_store(store: PayloadStore) -> None:

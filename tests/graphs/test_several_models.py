@@ -15,7 +15,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.cli import main
 from sottovoce.errors import ProtocolError
 from sottovoce.models import LoadedModel, load, unload
-from tests.graphs.support import State, board, debating, held, texts
+from tests.graphs.support import State, debating, held, replies, texts
 from tests.models import quantise
 from tests.support import tiny_model, tiny_tokenizer
 from tests.tables import pairs
@@ -39,8 +39,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def dtypes(state: State) -> list[str | None]:
-    """Of what each message carries."""
-    return [message.payload.dtype if message.payload else None for message in board(state)]
+    """Of what each message carries, answer turns apart."""
+    return [message.payload.dtype if message.payload else None for message in replies(state)]
 
 
 # Several models
@@ -65,7 +65,7 @@ def test_models_of_one_vocabulary_meet_where_the_protocol_allows(
 
 def test_cipher_carries_means_over_the_table_of_each_model(models: dict[str, str], store: PayloadStore) -> None:
     state = held(debating(protocol="cipher", model=[models["one"], models["wide"]], store=store, **FAST))
-    for message in board(state):
+    for message in replies(state):
         assert message.payload is not None
         payload = message.payload.load(store)
         for name, width in (("one", 32), ("wide", 64)):
@@ -158,14 +158,12 @@ def test_models_of_other_dtypes_exchange_means(models: dict[str, str], store: Pa
 def test_a_discussion_runs_on_a_model_that_accelerate_spreads(
     protocol: Any, device: Any, models: dict[str, str], store: PayloadStore
 ) -> None:
-    pytest.importorskip("accelerate")
     spread = HookedChatModel(model=models["one"], device=device, protocol=protocol, max_tokens=4, seed=1)
     whole = HookedChatModel(model=models["one"], device="cpu", protocol=protocol, max_tokens=4, seed=1)
     assert texts(held(debating(spread, store=store, rounds=2))) == texts(held(debating(whole, store=store, rounds=2)))
 
 
 def test_a_spread_copy_of_a_model_hears_the_states_of_a_whole_one(models: dict[str, str], store: PayloadStore) -> None:
-    pytest.importorskip("accelerate")
     places: list[Any] = ["cpu", {"": "disk"}]
     given = {
         f"agent_{i + 1}": HookedChatModel(model=models["one"], device=device, protocol="sde", max_tokens=4)

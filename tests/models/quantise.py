@@ -26,7 +26,6 @@ def plain(folder: Path, seed: int = 0) -> None:
 
 def fp8(folder: Path, seed: int = 0) -> None:
     """8-bit floats with a scale for each block, as DeepSeek's; a machine without their kernels computes in bfloat16."""
-    pytest.importorskip("accelerate")
     plain(folder, seed)
     tensors = load_file(folder / "model.safetensors")
     for name, weight in _linear(seed):

@@ -90,7 +90,8 @@ def test_layers_are_looked_for_where_the_caller_says(folder: Path) -> None:
     [
         (
             "nothing",
-            "unknown model 'nothing'; give 'bundled', a folder with config.json and .*, or a hub id owner/name",
+            "unknown model 'nothing'; give 'bundled', a name that `models list` shows, a folder with config.json and .*"
+            ", or a hub id owner/name",
         ),
         ("./nothing/here", "unknown model './nothing/here'"),
         ("/nothing/here", "unknown model '/nothing/here'"),

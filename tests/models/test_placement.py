@@ -67,7 +67,6 @@ def agree(loaded: LoadedModel, other: LoadedModel) -> bool:
 
 @pytest.mark.parametrize("device", [EVERYTHING, LATER_HALF, {"": "cpu"}, "map"], ids=str)
 def test_a_model_that_accelerate_spreads_answers_as_one_in_a_single_place(device: Any, folder: Path) -> None:
-    pytest.importorskip("accelerate")
     whole, spread = load(folder, device="cpu"), load(folder, device=device)
     assert spread is not whole and agree(spread, whole)
 
@@ -75,7 +74,6 @@ def test_a_model_that_accelerate_spreads_answers_as_one_in_a_single_place(device
 @pytest.mark.parametrize("device", [EVERYTHING, LATER_HALF], ids=str)
 def test_a_model_spread_over_cpu_and_disk_computes_in_float32_as_one_on_the_cpu(device: Any, folder: Path) -> None:
     # It took the checkpoint's bfloat16, so that the same model said other things with --device map.
-    pytest.importorskip("accelerate")
     tiny_model().bfloat16().save_pretrained(folder)
     whole, spread = load(folder, device="cpu"), load(folder, device=device)
     assert whole.dtype == spread.dtype == torch.float32 and agree(spread, whole)
@@ -83,7 +81,6 @@ def test_a_model_spread_over_cpu_and_disk_computes_in_float32_as_one_on_the_cpu(
 
 def test_weights_put_aside_are_fetched_for_the_table_and_the_key(folder: Path) -> None:
     # A table read on the device of a parameter that is put aside, "meta", has no values.
-    pytest.importorskip("accelerate")
     whole, spread = load(folder, device="cpu"), load(folder, device=EVERYTHING)
     assert {parameter.device.type for parameter in spread.model.parameters()} == {"meta"}
     assert spread.network.device == torch.device("cpu")
@@ -92,7 +89,6 @@ def test_weights_put_aside_are_fetched_for_the_table_and_the_key(folder: Path) -
 
 
 def test_a_spread_model_is_loaded_once_and_told_apart_by_its_map(folder: Path) -> None:
-    pytest.importorskip("accelerate")
     turned = dict(reversed(LATER_HALF.items()))
     assert load(folder, device=LATER_HALF) is load(folder, device=turned) is not load(folder, device=EVERYTHING)
 
@@ -109,21 +105,9 @@ def test_a_spread_model_is_loaded_once_and_told_apart_by_its_map(folder: Path) -
     ],
 )
 def test_a_place_that_is_not_there_is_refused_in_one_line(device: Any, complaint: str, folder: Path) -> None:
-    pytest.importorskip("accelerate")
     with pytest.raises(ModelError, match=complaint) as caught:
         load(folder, device=device)
     assert "\n" not in str(caught.value)
-
-
-@pytest.mark.parametrize("device", ["map", EVERYTHING], ids=str)
-def test_spreading_without_accelerate_names_the_package(
-    device: Any, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(sys.modules, "accelerate", None)  # as where it is not installed
-    with pytest.raises(
-        ModelError, match=r"^spreading a model .* needs the package accelerate; pip install accelerate$"
-    ):
-        load(folder, device=device)
 
 
 # Dtypes

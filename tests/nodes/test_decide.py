@@ -10,13 +10,13 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.nodes.state import Decision
 from tests.graphs.support import board, debating, held
 
-SILENT = "I do not know."
+SILENT = "Hm."
 
 
 def decided(said: list[str], *, question: dict[str, Any] | None = None, **settings: Any) -> Decision:
-    """How a debate of one round ends in which each agent says one of `said`."""
+    """How a debate of one round ends in which each agent says one of `said`, and is asked no more."""
     model = ScriptedChatModel({f"agent_{i + 1}": [text] for i, text in enumerate(said)})
-    graph = debating(model, **{"agents": len(said), "rounds": 1, **settings})
+    graph = debating(model, **{"agents": len(said), "rounds": 1, "answer_turn": False, **settings})
     decision: Decision = held(graph, **(question or {}))["decision"]
     return decision
 
@@ -56,7 +56,7 @@ def test_answers_of_each_kind_are_pooled_as_that_kind(kind: str, said: list[str]
 
 def test_an_unreadable_answer_abstains_and_keeps_its_words_on_the_board() -> None:
     model = ScriptedChatModel({"agent_1": [SILENT], "agent_2": ["5"]})
-    state = held(debating(model, rounds=1), target="5")
+    state = held(debating(model, rounds=1, answer_turn=False), target="5")
     assert state["decision"]["votes"] == [
         {"agent": "agent_1", "answer": None, "counts": False},
         {"agent": "agent_2", "answer": "5", "counts": True},

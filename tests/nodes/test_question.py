@@ -63,8 +63,8 @@ def test_passages_reach_the_prompts_of_those_who_know_them() -> None:
     held(debating(model, rounds=1), documents={"agent_1": [TITLED], "agent_2": ["Tom has 5."]})
 
     first, second = sorted(model.asked, key=lambda asked: asked.agent)
-    assert "You know: Mia: Mia has 3.\n" in first.text and "Tom" not in first.text
-    assert "You know: Tom has 5.\n" in second.text and "Mia" not in second.text
+    assert "- Mia: Mia has 3.\n" in first.text and "Tom" not in first.text
+    assert "- Tom has 5.\n" in second.text and "Mia" not in second.text
 
 
 @pytest.mark.parametrize(

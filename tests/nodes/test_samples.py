@@ -11,7 +11,7 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.errors import UsageError
 from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.reconcile import begin, samples_for
+from sottovoce.nodes.reconcile import begin, samples_for, stated
 from sottovoce.nodes.samples import Sample, Samples, read_samples
 from sottovoce.nodes.settings import ReConcile
 from sottovoce.nodes.state import Discussion
@@ -116,11 +116,24 @@ def test_a_sample_is_shown_as_text_with_its_choices_lettered(tmp_path: Path) -> 
 
     (shown,) = samples_for(run_with(str(tmp_path / "s.json")), "agent_1")
 
-    assert shown == "{{ 7 * 7 }}\n(A) red\n(B) blue\nAn explanation that convinces: Because x.\nThe answer is B."
+    *asked, reply = shown.split("\n")
+    assert asked == ["Question: {{ 7 * 7 }}", "(A) red", "(B) blue"]
+    assert list(json.loads(reply).items())[:2] == [("reasoning", "Because x."), ("answer", "B")]
+
+
+def test_a_sample_ends_in_the_json_that_is_asked_for(tmp_path: Path) -> None:
+    """It ended in "The answer is 7.", and who followed the example left the form."""
+    question = cast(Discussion, {"question": "?", "kind": "number"})
+
+    (shown,) = samples_for(run_with(file(tmp_path, "a")), "agent_1")
+
+    found = stated(shown, question)
+    assert (found.answer, found.confidence, found.complaint) == ("7", 1.0, "")
+    assert shown.endswith("}")
 
 
 def marks(run: RunContext[ReConcile], agent: str) -> list[str]:
-    return [shown.split("?")[0].removeprefix("Ask ") for shown in samples_for(run, agent)]
+    return [shown.split("?")[0].removeprefix("Question: Ask ") for shown in samples_for(run, agent)]
 
 
 def test_an_agent_is_shown_the_samples_of_the_others_in_their_order(tmp_path: Path) -> None:
@@ -183,8 +196,8 @@ def test_prompts_hold_the_others_samples_in_all_phases_or_in_discussion_alone(
 def test_samples_stand_before_the_question(tmp_path: Path) -> None:
     for asked in discussed(tmp_path)[1].asked:
         text = asked.turns[-1].text
-        assert text.startswith("An example:\nAsk ")
-        assert text.rindex("Because ") < text.index("What is 14 + 3 * 5 - 7?")
+        assert text.startswith("An example:\n<example>\nQuestion: Ask ")
+        assert text.rindex("Because ") < text.rindex("</example>") < text.index("What is 14 + 3 * 5 - 7?")
 
 
 def test_state_holds_paths_and_no_sample(tmp_path: Path) -> None:

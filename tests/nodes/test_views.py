@@ -11,7 +11,8 @@ from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
 
 QUESTION: Question = {"question": "What is 14 + 3?"}
-FORM = 'Show your steps and end with "The answer is N."'
+ASKED = "Question: What is 14 + 3?"
+(FORM,) = Prompts().render("answers/number", steps=True)
 
 
 def view(
@@ -39,7 +40,7 @@ def wording(turn: Turn) -> list[str]:
 
 
 def test_at_first_an_agent_sees_the_question_alone() -> None:
-    assert view().independent() == (Turn("user", (f"What is 14 + 3?\n{FORM}",)),)
+    assert view().independent() == (Turn("user", (f"{ASKED}\n{FORM}",)),)
 
 
 def test_a_system_prompt_stands_before_every_shape() -> None:
@@ -70,7 +71,8 @@ def test_an_agent_knows_its_own_documents_and_a_single_one_knows_all(
 ) -> None:
     (turn,) = view({**QUESTION, "documents": documents}, agent).independent()
 
-    assert turn.text.splitlines() == [*(f"You know: {line}" for line in known), "What is 14 + 3?", FORM]
+    facts = ["What you know:", "<facts>", *(f"- {line}" for line in known), "</facts>", ""] if known else []
+    assert turn.text.splitlines() == [*facts, ASKED, FORM]
 
 
 def test_nobody_reads_the_target() -> None:
@@ -84,11 +86,20 @@ def test_nobody_reads_the_target() -> None:
 
 @pytest.mark.parametrize("kind", ["number", "option", "yes_no", "label", "text"])
 def test_the_form_of_the_answer_and_the_choices_are_asked_for_at_the_end(kind: str) -> None:
-    question: Question = {**QUESTION, "kind": kind, "choices": ["(A) 17", "(B) 18"]}
-    (form,) = Prompts().render(f"answers/{kind}", steps=True)
+    choices = ["17", "18"]
+    question: Question = {**QUESTION, "kind": kind, "choices": choices}
+    (form,) = Prompts().render(f"answers/{kind}", steps=True, choices=choices)
+    lettered = ["(A) 17", "(B) 18"] if kind == "option" else []
 
     for turns in (view(question).independent(), view(question).fresh(message("agent_1"), [message("agent_2")])):
-        assert turns[-1].text.splitlines()[-4:] == ["What is 14 + 3?", "(A) 17", "(B) 18", form]
+        assert turns[-1].text.splitlines()[-2 - len(lettered) :] == [ASKED, *lettered, form]
+
+
+def test_the_labels_there_are_stand_in_the_form() -> None:
+    form = view({**QUESTION, "kind": "label", "choices": ["SUPPORTS", "REFUTES"]}).form()
+
+    assert form.endswith("SUPPORTS, REFUTES.")
+    assert ":" not in view({**QUESTION, "kind": "label"}).form()
 
 
 def test_history_is_a_chat_in_which_only_the_last_round_is_the_latest() -> None:
@@ -117,7 +128,7 @@ def test_the_chat_of_a_round_begins_as_the_one_before() -> None:
 def test_a_debate_of_one_checks_itself() -> None:
     turns = view().history([message("agent_1")], [[]])
 
-    assert turns[-1].text == f"Check your answer and answer again.\nWhat is 14 + 3?\n{FORM}"
+    assert turns[-1].text == f"Check your answer step by step.\n\n{ASKED}\n{FORM}"
 
 
 @pytest.mark.parametrize(
@@ -151,7 +162,8 @@ def test_the_fresh_shape_is_one_prompt_with_all_answers_of_the_last_round(order:
     (turn,) = view(question).fresh(message("agent_1", 1), [message("agent_2", 1), message("agent_3", 1)], order)  # type: ignore[arg-type]
 
     assert heard([turn]) == [("user", agent, 1, True, agent == "agent_1") for agent in blocks]
-    assert turn.text.startswith("You know: Mia has 3.\n")
+    before, after = (turn.text.index(part) for part in ("- Mia has 3.\n</facts>", ASKED))
+    assert all(before < turn.text.index(f"{agent} in round 1.") < after for agent in blocks)
 
 
 def test_a_summary_stands_in_the_place_of_the_others() -> None:
@@ -173,6 +185,7 @@ def test_who_sums_up_hears_all_answers_and_gives_none() -> None:
 
     assert heard([turn]) == [("user", agent, 0, True, False) for agent in ("agent_1", "agent_2")]
     assert turn.text.endswith("Sum up what the agents say.") and FORM not in turn.text
+    assert turn.text.startswith(f"{ASKED}\n")
 
 
 def test_no_prompt_pastes_the_words_of_an_agent() -> None:
@@ -189,4 +202,4 @@ def test_a_pack_may_ask_for_no_form_at_all(tmp_path: Path) -> None:
 
     parts: tuple[Part, ...] = view(pack=tmp_path).independent()[0].parts
 
-    assert parts == ("What is 14 + 3?",)
+    assert parts == (ASKED,)

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -10,12 +11,11 @@ from sottovoce.prompts.render import BUILT_IN, Prompts
 
 QUESTION = "What is 14 + 3?"
 ONE, TWO = [Heard(Message(f"agent_{n}", 0, "answer", f"It is {n}.")) for n in (1, 2)]
-SLOTS = {"question": QUESTION, "choices": [], "form": "Say N."}
-BARE = {"description": "", "demonstrations": [], "starting_view": "", "documents": [], "choices": []}
+ASKED = {"question": QUESTION, "choices": [], "form": "Say N."}
 
 
 def pack(folder: Path, **files: str) -> Path:
-    """A prompt pack; `shared__answer` is the file shared/answer.md."""
+    """A prompt pack; `shared__known` is the file shared/known.md."""
     for name, text in files.items():
         path = folder / (name.replace("__", "/") + ".md")
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -30,42 +30,42 @@ def test_every_file_is_a_prompt_by_its_folder_and_name() -> None:
 
 
 def test_texts_render_to_one_part() -> None:
-    parts = Prompts().render("shared/answer", **{**BARE, **SLOTS, "documents": ["Mia has 3 apples."]})
+    parts = Prompts().render("shared/question", **{**ASKED, "choices": ["(A) 17", "(B) 18"]})
 
-    assert parts == (f"You know: Mia has 3 apples.\n{QUESTION}\nSay N.",)
+    assert parts == (f"Question: {QUESTION}\n(A) 17\n(B) 18\nSay N.",)
 
 
 @pytest.mark.parametrize("own_first", [True, False])
 def test_heard_messages_come_back_as_parts_in_their_places(own_first: bool) -> None:
     own = Heard(Message("agent_3", 0, "answer", "It is 3."), own=True)
 
-    parts = Prompts().render("debate/revise", others=[ONE, TWO], own=own, own_first=own_first, **SLOTS)
+    parts = Prompts().render("debate/revise", others=[ONE, TWO], own=own, own_first=own_first)
 
     heard = [part for part in parts if isinstance(part, Heard)]
     assert heard == ([own, ONE, TWO] if own_first else [ONE, TWO, own])
     assert all(part for part in parts if isinstance(part, str))  # no empty wording
-    assert words(parts).count("Another agent answered:\nIt is") == 2
+    assert re.findall(r"<message>\n(.*?)\n</message>", words(parts)) == [each.text for each in heard]
 
 
 def test_a_message_is_heard_as_often_as_the_prompt_names_it(tmp_path: Path) -> None:
     prompts = Prompts(pack(tmp_path, debate__revise_from_summary="{{ summary }} and {{ summary }}"))
 
-    assert prompts.render("debate/revise_from_summary", summary=ONE, **SLOTS) == (ONE, " and ", ONE)
+    assert prompts.render("debate/revise_from_summary", summary=ONE) == (ONE, " and ", ONE)
 
 
 @pytest.mark.parametrize("mark", ["\ue0000\ue001", "a\ue00012\ue001b"])
 def test_a_text_with_our_mark_is_refused(mark: str) -> None:
     with pytest.raises(PromptError, match=r"U\+E000 digits U\+E001, which marks heard messages; remove it"):
-        Prompts().render("shared/answer", **BARE, question=mark, form="")
+        Prompts().render("shared/question", **{**ASKED, "question": mark})
     with pytest.raises(PromptError, match="marks heard messages"):
-        Prompts().render("shared/answer", **{**BARE, **SLOTS, "documents": ["fine", mark]})
+        Prompts().render("shared/question", **{**ASKED, "choices": ["fine", mark]})
 
 
 @pytest.mark.parametrize("text", ["{{ 7 * 7 }}", "{% for x in y %}", "{# note #}", "a\n\nb"])
 def test_a_text_that_looks_like_a_template_stays_what_it_is(text: str) -> None:
-    (part,) = Prompts().render("shared/answer", **BARE, question=text, form="")
+    (part,) = Prompts().render("shared/question", **{**ASKED, "question": text})
 
-    assert part == text
+    assert part == f"Question: {text}\nSay N."
 
 
 def test_an_unknown_prompt_names_those_there_are() -> None:
@@ -76,8 +76,8 @@ def test_an_unknown_prompt_names_those_there_are() -> None:
 
 
 def test_a_slot_that_was_not_given_is_named() -> None:
-    with pytest.raises(PromptError, match="prompt 'shared/answer' cannot be rendered: 'form' is undefined"):
-        Prompts().render("shared/answer", **BARE, question=QUESTION)
+    with pytest.raises(PromptError, match="prompt 'shared/question' cannot be rendered: 'form' is undefined"):
+        Prompts().render("shared/question", question=QUESTION, choices=[])
 
 
 # A user's own pack
@@ -93,22 +93,22 @@ def test_a_pack_replaces_the_files_it_holds_and_no_other(tmp_path: Path) -> None
 
 
 def test_a_pack_needs_no_line_that_declares_its_slots(tmp_path: Path) -> None:
-    prompts = Prompts(pack(tmp_path, debate__verify="{# mine #}\nOnce more: {{ question }}"))
+    prompts = Prompts(pack(tmp_path, shared__question="{# mine #}\nOnce more: {{ question }}"))
 
-    assert prompts.render("debate/verify", **SLOTS) == (f"Once more: {QUESTION}",)
+    assert prompts.render("shared/question", **ASKED) == (f"Once more: {QUESTION}",)
 
 
 @pytest.mark.parametrize(
     ("files", "complaint"),
     [
-        ({"debate__revise": "{{ quesion }}"}, "unknown slot 'quesion'; choose from: .*question.*debate/revise.md"),
-        ({"debate__verify": "{{ others }}"}, "unknown slot 'others'; choose from: choices, form, question"),
+        ({"shared__question": "{{ quesion }}"}, "unknown slot 'quesion'; choose from: .*question.*shared/question.md"),
+        ({"shared__question": "{{ others }}"}, "unknown slot 'others'; choose from: choices, form, question"),
         ({"debate__revice": "x"}, "unknown prompt file in the pack: 'debate/revice.md'; choose from: answers/label"),
         ({"revise": "x"}, "unknown prompt file in the pack: 'revise.md'"),
         ({"debate__verify": "{% if %}"}, "prompt file 'debate/verify.md' of the pack is no template: "),
         ({"debate__verify": "{{ question"}, "prompt file 'debate/verify.md' of the pack is no template: "),
         ({"debate__verify": "{{ question | shout }}"}, "'debate/verify.md' .* no template: .*shout"),
-        ({"README": "nothing else"}, "holds no .md file; expected e.g. shared/answer.md"),
+        ({"README": "nothing else"}, "holds no .md file; expected e.g. shared/question.md"),
         ({}, "holds no .md file"),
     ],
 )
@@ -133,7 +133,7 @@ def test_a_pack_that_is_no_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file.md").write_text("x")
 
     for path in (tmp_path / "absent", tmp_path / "file.md"):
-        with pytest.raises(PromptError, match=f"prompt pack '{path}' is no folder; give a folder"):
+        with pytest.raises(PromptError, match=f"prompt pack '{path}' is no folder; give one with files like"):
             Prompts(path)
 
 
@@ -148,7 +148,7 @@ def test_a_pack_that_is_not_utf8_is_refused_by_its_file(tmp_path: Path) -> None:
     "text", ["{{ question.__class__.__mro__ }}", "{{ question + 1 }}", "{{ 1 / 0 }}", "{{ question.missing.more }}"]
 )
 def test_a_pack_that_fails_while_it_is_rendered_names_its_prompt(tmp_path: Path, text: str) -> None:
-    prompts = Prompts(pack(tmp_path, debate__verify=text))
+    prompts = Prompts(pack(tmp_path, shared__question=text))
 
-    with pytest.raises(PromptError, match="prompt 'debate/verify' cannot be rendered: "):
-        prompts.render("debate/verify", **SLOTS)
+    with pytest.raises(PromptError, match="prompt 'shared/question' cannot be rendered: "):
+        prompts.render("shared/question", **ASKED)

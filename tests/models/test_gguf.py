@@ -1,0 +1,165 @@
+"""A GGUF file is a model like any other, converted once; what cannot be read is told in one line."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+from gguf import GGMLQuantizationType, dequantize, quantize
+
+from sottovoce.errors import ModelError
+from sottovoce.models import load
+from sottovoce.models.doctor import diagnose
+from sottovoce.models.sources import source_of
+from tests.models.gguf_files import tensors, write_gguf
+from tests.support import HIDDEN, ids, tiny_model
+
+Kind = GGMLQuantizationType
+TEXT = "What is 14 + 3 * 5 - 7?\n\n22"
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SOTTOVOCE_MODELS", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+def test_a_gguf_file_computes_as_the_model_that_it_was_made_of(tmp_path: Path) -> None:
+    loaded = load(write_gguf(tmp_path / "tiny.gguf", split="gpt-2"), device="cpu")
+    prompt = torch.tensor([ids(TEXT)])
+
+    assert loaded.chat.ids(TEXT) == ids(TEXT)
+    assert torch.equal(loaded.model(prompt).logits, tiny_model("llama")(prompt).logits)
+    assert loaded.stop_ids == (2,)
+    assert loaded.tokenizer.chat_template is not None
+
+
+@pytest.mark.parametrize("kind", [Kind.Q4_0, Kind.Q4_1, Kind.Q8_0])
+def test_quantised_weights_keep_their_values_in_float32(tmp_path: Path, kind: Kind) -> None:
+    loaded = load(write_gguf(tmp_path / "tiny.gguf", kind=kind), device="cpu")
+    original = tensors(tiny_model("llama"))["blk.1.ffn_down.weight"]
+
+    found = loaded.model.get_parameter("model.layers.1.mlp.down_proj.weight")
+    assert torch.equal(found, torch.from_numpy(dequantize(quantize(original, kind), kind)))
+    assert found.dtype == torch.float32 and found.shape[0] == HIDDEN
+
+
+@pytest.mark.parametrize(("kind", "dtype"), [(Kind.F16, "float16"), (Kind.BF16, "bfloat16"), (Kind.F32, "float32")])
+def test_a_file_that_is_not_quantised_keeps_its_dtype(tmp_path: Path, cache: Path, kind: Kind, dtype: str) -> None:
+    load(write_gguf(tmp_path / "tiny.gguf", kind=kind), device="cpu")
+
+    (folder,) = cache.iterdir()
+    assert json.loads((folder / "config.json").read_text())["dtype"] == dtype
+
+
+def test_a_file_is_converted_once_wherever_it_lies(tmp_path: Path, cache: Path) -> None:
+    file = write_gguf(tmp_path / "tiny.gguf")
+    load(file, device="cpu")
+    (folder,) = cache.iterdir()
+    before = (folder / "model.safetensors").stat().st_mtime_ns
+    load(file.rename(tmp_path / "moved"), device="cpu")
+
+    assert [*cache.iterdir()] == [folder]
+    assert (folder / "model.safetensors").stat().st_mtime_ns == before
+
+
+def test_files_beside_it_are_not_read(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "tiny.gguf")
+    for name in ("config.json", "tokenizer_config.json", "adapter_config.json", "generation_config.json"):
+        (tmp_path / name).write_text("{")
+
+    assert load(file, device="cpu").layers == 2
+
+
+@pytest.mark.parametrize(
+    ("rule", "tokens"), [("smollm", ["Ċ", "Ċ", "1", "4"]), ("gpt-2", ["Ċ", "Ċ", "14"]), ("nonsense", ["Ċ", "Ċ", "14"])]
+)
+def test_digits_are_split_as_the_file_says(tmp_path: Path, rule: str, tokens: list[str]) -> None:
+    # transformers (5.23) splits by its own table or else as GPT-2 does: SmolLM2 saw other tokens than in training.
+    tokenizer = load(write_gguf(tmp_path / "tiny.gguf", split=rule), device="cpu").tokenizer
+
+    assert tokenizer.tokenize("\n\n14") == tokens
+
+
+def test_doctor_says_what_was_dequantised(tmp_path: Path) -> None:
+    found = diagnose(write_gguf(tmp_path / "tiny.gguf", kind=Kind.Q8_0, split="nonsense"), device="cpu")
+
+    assert found[0].check == "source"
+    assert found[0].detail.startswith("tiny.gguf, licence mit; tensors 16 of Q8_0, 5 of F32, all float32 now (by trans")
+    assert found[0].detail.endswith("; text is split by the rule nonsense, which is not known: as GPT-2 does")
+    assert [each for each in found if each.ok is False] == []
+
+
+def test_the_record_of_another_format_has_the_file_converted_again(tmp_path: Path, cache: Path) -> None:
+    load(write_gguf(tmp_path / "tiny.gguf"), device="cpu")
+    (folder,) = cache.iterdir()
+    record = folder / "source.json"
+    record.write_text(record.read_text().replace('"format": 1', '"format": 0'))
+    assert source_of(folder) is None
+
+    load((tmp_path / "tiny.gguf").rename(tmp_path / "again.gguf"), device="cpu")
+    assert source_of(folder) is not None
+
+
+def cut_to(share: float) -> Callable[[Path], object]:
+    def cut(file: Path) -> None:
+        data = write_gguf(file).read_bytes()
+        file.write_bytes(data[: int(len(data) * share)])
+
+    return cut
+
+
+@pytest.mark.parametrize(
+    ("spoil", "complaint"),
+    [
+        (
+            lambda file: write_gguf(file, architecture="mystery"),
+            r"has the architecture 'mystery', which transformers \S+ cannot read \(.*\); use another model, or its",
+        ),
+        (lambda file: write_gguf(file, architecture="t5"), "cannot be read by transformers .*: Unrecognized config"),
+        (cut_to(0.999), r"is cut or damaged, at [\d,]+ bytes; fetch it again"),
+        (cut_to(0.5), "is cut or damaged"),
+        (cut_to(0.02), "is cut or damaged"),
+        (lambda file: file.write_bytes(b"GGUF\3\0\0\0"), "is cut or damaged, at 8 bytes"),
+        (lambda file: file.write_text("hello"), "is no GGUF file: it begins with b'hell', expected b'GGUF'"),
+        (lambda file: file.write_bytes(b""), "is no GGUF file: it begins with b''"),
+        (lambda file: write_gguf(file, parts=3), r"is one of 3 parts; join them first \(llama-gguf-split --merge\)"),
+        (
+            lambda file: write_gguf(file, without="blk.1.attn_q.weight"),
+            "lacks 1 of the weights of a LlamaForCausalLM, 'model.layers.1.self_attn.q_proj.weight' among them",
+        ),
+        (lambda file: None, "there is no file "),
+    ],
+)
+def test_a_file_that_cannot_be_read_is_refused_in_one_line_and_leaves_nothing(
+    tmp_path: Path, cache: Path, spoil: Callable[[Path], object], complaint: str
+) -> None:
+    file = tmp_path / "tiny.gguf"
+    spoil(file)
+
+    with pytest.raises(ModelError, match=complaint) as caught:
+        load(file, device="cpu")
+    assert str(file) in str(caught.value) and "\n" not in str(caught.value)
+    assert [*cache.glob("*")] == []
+
+
+def test_a_folder_of_gguf_files_alone_is_refused_with_the_file_to_name(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "tiny.gguf")
+
+    with pytest.raises(ModelError, match=rf"has no config\.json; give the file itself: {file}$"):
+        load(tmp_path)
+
+
+def test_a_conversion_that_does_not_fit_on_the_disk_is_refused(tmp_path: Path) -> None:
+    from sottovoce.models.sources.gguf import convert, read_header
+
+    file = write_gguf(tmp_path / "tiny.gguf")
+    huge = read_header(file).__class__("llama", "mit", "", {}, values=10**18, dtype=torch.float32)
+
+    with pytest.raises(
+        ModelError, match=r"takes 4000000000\.0 GB when converted, and .* GB are free .*SOTTOVOCE_MODELS"
+    ):
+        convert(file, huge, tmp_path)

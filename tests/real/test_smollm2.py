@@ -1,0 +1,76 @@
+"""What a real language model shows: it computes as we rely on, and it answers."""
+
+from __future__ import annotations
+
+import pytest
+from langchain_core.messages import HumanMessage
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.cli import main
+from sottovoce.models import Feed, Ids, LoadedModel, Record, Request, Stop
+from sottovoce.models.doctor import diagnose
+from sottovoce.models.doctor.selftest import CHECKS
+from tests.support import FLOAT32, same_reply
+
+pytestmark = pytest.mark.real
+QUESTION = "What is the capital of France?"
+PROMPTS = (QUESTION, "Name three colours.", "Mia has 14 apples and eats 3. How many are left?\n\n1. Think.")
+
+
+def asked(loaded: LoadedModel, text: str, feed: Feed | None = None) -> Request:
+    """A greedy request for a chat of one question."""
+    chat = [{"role": "user", "content": text}]
+    prompt = str(loaded.tokenizer.apply_chat_template(chat, add_generation_prompt=True, tokenize=False))
+    return Request(
+        (Ids(loaded.chat.ids(prompt)),), Stop(12, ids=loaded.stop_ids), feed=feed or Feed(), record=Record(stats=True)
+    )
+
+
+def test_every_line_of_the_doctor_is_well(smollm2: LoadedModel) -> None:
+    found = {finding.check: finding for finding in diagnose("smollm2", device="cpu")}
+
+    assert [finding for finding in found.values() if finding.ok is False] == []
+    assert all(found[check].ok for check in CHECKS)
+    assert "tensors 210 of Q4_1, 61 of F32, 1 of Q8_0, all float32 now" in found["source"].detail
+    assert found["protocols"].detail == "nl, cipher, sde, hidden"
+    assert found["stop ids"].detail == "2 '<|im_end|>'"
+
+
+def test_it_knows_the_capital_of_france(smollm2: LoadedModel) -> None:
+    model = HookedChatModel(model="smollm2", device="cpu", temperature=0)
+
+    reply = model.invoke([HumanMessage(QUESTION)])
+
+    assert reply.content == "The capital of France is Paris."
+
+
+def test_cold_cipher_says_what_a_greedy_reply_says(smollm2: LoadedModel) -> None:
+    for text in PROMPTS:
+        words = smollm2.engine.run(asked(smollm2, text))
+        means = smollm2.engine.run(asked(smollm2, text, Feed("mean")))
+        assert means.ids == words.ids
+
+
+def test_a_reply_does_not_depend_on_its_company(smollm2: LoadedModel) -> None:
+    fresh = smollm2.engine.twin(reuse=False)
+    together = fresh.run_all([asked(smollm2, text) for text in PROMPTS])
+
+    for text, reply in zip(PROMPTS, together, strict=True):
+        assert same_reply(reply, fresh.run(asked(smollm2, text)), FLOAT32)
+
+
+def test_text_is_split_as_in_training(smollm2: LoadedModel) -> None:
+    # SmolLM2's own tokenizer.json splits digits first, so that two line breaks before a number are one token.
+    assert smollm2.tokenizer.tokenize("Steps:\n\n12 apples") == ["Steps", ":", "ĊĊ", "1", "2", "Ġapples"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])
+def test_two_agents_debate_on_it(smollm2: LoadedModel, capsys: pytest.CaptureFixture[str], protocol: str) -> None:
+    asked = ["debate", "--sample", "facts/18", "--model", "smollm2", "--protocol", protocol]
+
+    code = main([*asked, "--rounds", "2", "--max-tokens", "40", "--temperature", "0", "--device", "cpu"])
+
+    out, err = capsys.readouterr()
+    assert (code, err) == (0, "")
+    assert "4 calls" in out
