@@ -26,8 +26,8 @@ class Pair(NamedTuple):
     ends: tuple[str, ...]
 
 
-FIRST = ("Mira", "Tobias", "Ilse", "Oren", "Lena", "Caspar", "Edda", "Jonas")
-LAST = ("Dolan", "Renn", "Varga", "Pike", "Stroud", "Holm", "Marsh", "Quill")
+FIRST = tuple("Mira Tobias Ilse Oren Lena Caspar Edda Jonas Nadia Bruno Petra Anselm".split())
+LAST = tuple("Dolan Renn Varga Pike Stroud Holm Marsh Quill Sorel Thorne Ferro Brandt".split())
 TOWNS = ("Kestrel Bay", "Alder Ford", "Hollow Cross", "Tarn Hill", "Birch End", "Sable Point", "Marrow Gate", "Fenwick")
 PAIRS = (
     Pair(
@@ -55,7 +55,7 @@ PAIRS = (
 
 
 def two_facts(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0) -> list[Question]:
-    """Up to 64 questions, each of another person and the same for the same arguments; two agents get a fact, by lot.
+    """Up to 144 questions, each of another person and the same for the same arguments; two agents get a fact, by lot.
 
     The solution is that of someone who knows both. Agents beyond two know nothing; a single one knows both.
     """
