@@ -67,7 +67,7 @@ async def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number
     kind_of, choices = kinds.KINDS[state.get("kind", "number")], state.get("choices") or []
     form = kind_of.grammar(choices)
     request = run.prompts.render(
-        "shared/answer_turn", wanted=kind_of.placeholder, choices=list(form.choices) if form else []
+        "shared/answer_turn", wanted=kind_of.placeholder, choices=list(form.choices if form else choices)
     )
     short = Ask(
         ask.agent,
