@@ -75,8 +75,9 @@ def form_of(question: Question) -> Form | None:
 
 async def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int) -> Message:
     """The answer alone, after a reply that cannot be read: a short request on the same prefix, in words, at T = 0."""
-    wanted, form = kinds.KINDS[state.get("kind", "number")].placeholder, form_of(state)
-    request = run.prompts.render("shared/answer_turn", wanted=wanted, choices=list(form.choices) if form else [])
+    wanted, form, choices = kinds.KINDS[state.get("kind", "number")].placeholder, form_of(state), state.get("choices")
+    offered = list(form.choices if form else choices or [])
+    request = run.prompts.render("shared/answer_turn", wanted=wanted, choices=offered)
     short = Ask(
         ask.agent,
         ask.act,
