@@ -7,9 +7,10 @@ from sottovoce.prompts.kinds.sentences import claims, sentences
 
 WORD = re.compile(r"[^\W_]+(?:['\u2019.+#-]+[^\W_]+)*[+#]*")
 GRAMMAR = frozenset(
-    "a an the of in on at to by for from with into as and that this these those which who whom whose what where when how"
-    " it its his her their he she they there is are was were be been being has have had do does did lie lies lay located"
-    " situated called named known found stands runs flows became made answer would s can will".split()
+    "a an the of in on at to by for from with into as and that this these those which who whom whose what where when"
+    " how it its his her their he she they there is are was were be been being has have had do does did lie lies lay"
+    " located situated called named known found stands runs flows became made answer would s can will work"
+    " works".split()
 )
 """Words that tell nothing by themselves; not "not", "no" and "or"."""
 ENDINGS = ("s", "es", "d", "ed", "ing", "n", "'s")
@@ -50,7 +51,8 @@ def key(answer: str, question: str) -> str:
     """By what answers to one question are compared: SQuAD's normal form of the words that are not the question's."""
     words = known(question)
     new = [word[0] for word in WORD.finditer(answer) if not is_known(word[0], words)]
-    return normalise(" ".join(new)) or normalise(answer)
+    telling = [word for word in new if word.casefold() not in GRAMMAR]
+    return normalise(" ".join(telling or new)) or normalise(answer)
 
 
 def restated(text: str, question: str) -> str | None:

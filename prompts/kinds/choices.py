@@ -41,7 +41,7 @@ def check(choices: Sequence[str], what: str) -> None:
         raise UsageError(f"{what} are chosen from, and there is {found}; give at least two choices")
     known = dict[str, str]()
     for choice in bare(choices):
-        if not choice.strip():
+        if not re.search(r"\S", choice):
             raise UsageError(f"choices hold an empty one: {[*choices]!r}; expected a text each")
         plain = " ".join(choice.casefold().split())
         if plain in known:

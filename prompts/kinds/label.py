@@ -8,7 +8,8 @@ from typing import Any
 from sottovoce.errors import UsageError
 from sottovoce.prompts.kinds import choices as known
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import bracketed, plain, sources, unmarked
+from sottovoce.prompts.kinds.marks import bracketed, sources, unmarked
+from sottovoce.prompts.kinds.prose import plain
 from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, claims, first, without_reason
 
 NOUNS = "answer|label|verdict|classification"
@@ -25,8 +26,8 @@ def read(text: str, choices: Choices) -> str | None:
         if (found := _of(source, choices)) is not None:
             return found or None
     said = [_named(each, choices) for each in claims(body)]
-    if len(choices) > 1 and {label for each in said for label in each} == {*choices}:  # the list said again
-        return None
+    if len(said) == len(choices) > 1 and [each[:1] for each in said] == [[label] for label in choices]:
+        return None  # the list said again
     last = next((each for each in reversed(said) if each), [])
     return last[0] if len({*last}) == 1 else None
 

@@ -8,8 +8,11 @@ from typing import Any
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.prompts.kinds import choices as known
+from sottovoce.prompts.kinds import number
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import OPEN, UNKNOWN, normalise, plain, sources
+from sottovoce.prompts.kinds.marks import normalise, sources
+from sottovoce.prompts.kinds.nothing import OPEN, UNKNOWN
+from sottovoce.prompts.kinds.prose import plain
 from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, claims, first, without_reason
 
 NOUNS = "answer|option|choice"
@@ -28,12 +31,12 @@ WRONG = re.compile(
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """What is marked as the answer (see `sources`), else the last letter or choice that a claim names and none denies."""
+    """What is marked as the answer (see `sources`), else the last letter or choice that is claimed."""
     body = plain(text)
     for source in sources(body, NOUNS):
         if (found := _of(source, choices)) is not None:
             return found or None
-    return _small(body, choices) or _claimed(body, choices)
+    return _small(body, choices) or _claimed(body, choices) or _by_value(text, choices)
 
 
 def read_value(given: str, choices: Choices) -> str | None:
@@ -43,6 +46,8 @@ def read_value(given: str, choices: Choices) -> str | None:
 
 def _of(source: str, choices: Choices) -> str | None:
     """The letter that a mark names; empty where it says that there is none, None where it speaks of something else."""
+    if lone := re.fullmatch(rf"\W{{0,9}}({_range(choices)})\W{{0,9}}", source):
+        return lone[1]
     for said in (source, first(source), affirmed(without_reason(source, CLAUSE)), first(affirmed(source))):
         if named := _choice_of(said, choices):  # also "None of these", "Cannot be determined"
             return named
@@ -82,7 +87,8 @@ def _claimed(body: str, choices: Choices) -> str | None:
     said = "\n".join(line for line in said.split("\n") if not OPEN.search(line))
     letters = re.findall(rf"\(({_range(choices)})\)", said)
     if letters:
-        return None if re.search(rf"\({letters[-1]}\)\s*(?:or|/)|\bor\s*\({letters[-1]}\)", said) else str(letters[-1])
+        last = str(letters[-1])
+        return None if re.search(rf"\({last}\)\s?(?:or|/)|\)\s(?:or|and)\s\({last}\)", said) else last
     if place := next((place for each in said.split("\n") if (place := known.number_named(each, choices))), None):
         return string.ascii_uppercase[place - 1]
     alone = [found for found in re.finditer(rf"(?<![\w'])({_range(choices)})(?![\w'])", said)]
@@ -102,6 +108,13 @@ def _in_words(said: str, choices: Choices) -> str | None:
         if sum(_names(words, choice) for choice in known.bare(choices)) > 1:
             return None
     return None
+
+
+def _by_value(text: str, choices: Choices) -> str | None:
+    """Where all choices are numbers, the one whose value a text gives: "5 + 6 = 11"."""
+    values = [number.read_value(choice, ()) for choice in known.bare(choices)]
+    found = number.read(text, ()) if values and all(values) else None
+    return string.ascii_uppercase[values.index(found)] if found is not None and values.count(found) == 1 else None
 
 
 def _unlisted(body: str, choices: Choices) -> str:

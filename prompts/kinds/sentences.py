@@ -10,8 +10,8 @@ SHORT = re.compile(
 """What ends with a dot and no sentence with it: an initial, an abbreviation, a number of a list."""
 SHORTEST = 8  # characters before a dot that are looked at for an abbreviation
 REASON = re.compile(
-    r"(?<=\S)[,;]?\s+(?:because|since(?!\s+\d)|due to|owing to|given that|based on|as (?:it|he|she|they|the|this|that|there"
-    r"|in|we|stated|mentioned|shown|per|described)|even though|although|though)\b"
+    r"(?<=\S)[,;]?\s+(?:because|since(?!\s+\d)|due to|owing to|given that|based on"
+    r"|as (?:it|he|she|they|the|this|that|there|in|we|stated|mentioned|shown|per)|even though|although|though)\b"
     r"|(?<=\S),\s+(?:where|which|whose|who|but|so|and (?:it|this|that|he|she|they))\b|(?<=\S)\s+[\u2013\u2014]\s",
     re.IGNORECASE,
 )

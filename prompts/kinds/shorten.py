@@ -22,7 +22,7 @@ HEDGED = re.compile(r"\b(?:or|either|maybe|perhaps|might|may|could)\b", re.IGNOR
 LEFT_ASIDE = re.compile(
     r"(?:\b(?:not|never|nor|neither|without|unlike|than|instead of|except|but)|n't)\s+(?:\w+\s+){0,3}\Z", re.IGNORECASE
 )
-NAME = r"([A-Z][\w'-]*(?:\s[A-Z][\w'-]*){0,4})"
+NAME = r"([A-Z][\w'.-]*(?:\s(?:(?:da|van|von|der|de|di|la|le|bin|al)\s){0,2}[A-Z][\w'-]*){0,4})"
 
 
 def short(answer: str, question: str) -> str:
@@ -40,7 +40,8 @@ def short(answer: str, question: str) -> str:
     for part in (first, answer):
         if len(part.split()) > 2 and (name := named_after_noun(part, question)):
             return name
-    return _trimmed(_complement(first, words), words) or answer
+    person = _person(first, question, words)
+    return person or _trimmed(_complement(first, words), words) or answer
 
 
 def named_after_noun(text: str, question: str) -> str | None:
@@ -70,11 +71,24 @@ def implied(text: str, question: str) -> str | None:
     return found[0] if len({*found}) == 1 and not denied else None
 
 
+def _person(answer: str, question: str, words: frozenset[str]) -> str | None:
+    """Of a sentence that answers "who ...?", the name after "by", or the one that it begins with."""
+    if not re.match(r"\W*(?:by )?who", asked(question), re.IGNORECASE) or not re.search(r"\s[a-z]", answer):
+        return None
+    found = re.search(rf"\bby\s{NAME}", answer) or re.match(rf"{NAME}(?=,?\s[a-z])", answer)
+    name = WORD.findall(found[1]) if found else []
+    return (
+        found[1] if found and name[0].casefold() not in GRAMMAR and not any(is_known(n, words) for n in name) else None
+    )
+
+
 def _complement(answer: str, words: frozenset[str]) -> str:
     """What follows the verb of a sentence that begins with the question's words: "The largest planet is X"."""
     verb = COPULA.search(answer)
     before = [word for word in WORD.findall(answer[: verb.start()]) if word.casefold() not in GRAMMAR] if verb else []
-    if verb and before and is_known(before[0], words) and _trimmed(answer[verb.end() :], words):
+    is_asked = [is_known(word, words) for word in before]
+    names_nobody = any(is_asked) and all(old or word.islower() for word, old in zip(before, is_asked, strict=True))
+    if verb and (names_nobody or is_asked[:1] == [True]) and _trimmed(answer[verb.end() :], words):
         return answer[verb.end() :]
     return answer
 

@@ -8,7 +8,9 @@ from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.prompts.kinds import about
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import UNKNOWN, bracketed, plain, sources
+from sottovoce.prompts.kinds.marks import bracketed, sources
+from sottovoce.prompts.kinds.nothing import UNKNOWN
+from sottovoce.prompts.kinds.prose import plain
 from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, claims, without_reason
 
 MEANING = dict.fromkeys(["yes", "yeah", "yep", "yup", "affirmative", "true"], "yes")
@@ -24,7 +26,8 @@ ASIDE = re.compile(r"\b(?:maybe|perhaps|whether|if|said|says|either|there (?:is|
 """Before a word that answers nothing."""
 BEGINS = re.compile(r"(?:\A|[.!?:;,\n\u2013\u2014]|\b(?:so|thus|hence|therefore|is|actually))\W*\Z", re.IGNORECASE)
 TRUTH = re.compile(
-    r"\b(?:statement|claim|this|that|it|equation|proposition)(?: is|'s)( not)? (true|false|correct|incorrect|right|wrong)\b"
+    r"\b(?:statement|claim|this|that|it|equation|proposition)(?: is|'s)( not)? "
+    r"(true|false|correct|incorrect|right|wrong)\b"
     r"|\A\W*(?P<alone>true|false|correct|incorrect)\W*\Z",
     re.IGNORECASE,
 )

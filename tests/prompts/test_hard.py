@@ -7,9 +7,9 @@ import time
 import pytest
 
 from sottovoce.nodes.question import Question
-from sottovoce.prompts.kinds import KINDS, declines, read, read_line, read_reply, read_value, same
-from sottovoce.prompts.kinds.marks import LONGEST
-from tests.prompts.hard import label, number, option, text, yes_no
+from sottovoce.prompts.kinds import KINDS, declines, read, read_line, read_reply, read_value, right, same
+from sottovoce.prompts.kinds.prose import LONGEST
+from tests.prompts.hard import label, later, number, option, text, yes_no
 
 Case = tuple[Question, str, str | None, str]
 
@@ -42,20 +42,36 @@ def test_a_hard_string_is_read_as_what_was_meant(question: Question, said: str, 
     assert found == answer or (question["kind"] == "text" and same(found, answer, "text")), why
 
 
+@pytest.mark.parametrize(("kind", "choices", "said", "answer"), later.LATER)
+def test_a_later_string_is_read_too(kind: str, choices: list[str], said: str, answer: str | None) -> None:
+    assert read_reply(said, {"question": "?", "kind": kind, "choices": choices}) == answer
+
+
+@pytest.mark.parametrize(("question", "said", "target"), later.ASKED)
+def test_a_reply_to_a_free_question_names_its_target(question: str, said: str, target: str | None) -> None:
+    asked = {"question": question, "kind": "text", "target": target}
+    found = read_reply(said, asked)
+
+    assert found is None if target is None else right(found, asked)
+
+
 def test_there_are_some_sixty_of_every_kind() -> None:
     counts = {kind: sum(case[0]["kind"] == kind for case in HARD) for kind in KINDS.names()}
     assert min(counts.values()) >= 60 and sum(counts.values()) >= 300
 
 
 SHAPES = [
-    *["9", "9,", "9.", "9 ", "9/", "-", "+9", "1,00,", "12 ", "one ", "million ", "\u00bd", " ", "\n", "\t", "(", "(A) ", "A ", "A,"],
-    *["[a]", "[1]", "[", "\\boxed{", "\\boxed{9}", "\\frac{", "\\frac{1}{2}", "\\text{", "$", "$9", "**", "**a**", "_a", "`"],
-    *["Answer:", "Answer: ", "answer is ", "The answer\n", "the answer to ", "is the answer ", "not ", "because ", ", not ", "x = "],
-    *["yes ", "no ", "yes or no ", "a.", "a. ", "A. ", "?", "? ", "!", '."', "'s ", "end with ", "- ", "#", "#### 9\n", "{", '{"answer": '],
-    *["it is ", "I don't know ", "Question:\n", "red ", "red, ", "supports ", "(9", "= ", "9 = ", "either ", "or ", "\u2009123", "0\u00b2"],
+    *["9", "9,", "9.", "9 ", "9/", "-", "+9", "1,00,", "12 ", "one ", "million ", "\xbd", " ", "\n", "\t", "("],
+    *["(A) ", "A ", "A,", "[a]", "[1]", "[", "\\boxed{", "\\boxed{9}", "\\frac{", "\\frac{1}{2}", "\\text{", "$"],
+    *["$9", "**", "**a**", "_a", "`", "Answer:", "Answer: ", "answer is ", "The answer\n", "the answer to "],
+    *["is the answer ", "not ", "because ", ", not ", "x = ", "yes ", "no ", "yes or no ", "a.", "a. ", "A. "],
+    *["?", "? ", "!", '."', "'s ", "end with ", "- ", "#", "#### 9\n", "{", '{"answer": ', "it is "],
+    *["I don't know ", "Question:\n", "red ", "red, ", "supports ", "(9", "= ", "9 = ", "either ", "or "],
+    *["\u2009123", "0\xb2"],
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS.names())
 def test_a_hostile_text_ends_soon(kind: str) -> None:
     """Each takes up to a third of a second; where time grows as the square of the length, minutes."""
