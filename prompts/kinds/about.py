@@ -19,13 +19,17 @@ DENIES = re.compile(r"\b(?:not|never|cannot|false|incorrect|neither|unequal)\b|n
 SUPPOSES = re.compile(
     r"\W*(?:to|if|whether|let|let's|we|i|suppose|assuming|consider|the (?:question|claim)|agent)\b", re.IGNORECASE
 )
+QUOTED = re.compile(
+    r"[\"\u201c][^\"\u201c\u201d\n]{1,200}\s[^\"\u201c\u201d\n]{1,200}\s[^\"\u201c\u201d\n]{1,200}[\"\u201d]"
+)
 MORE = 6  # words beyond the question's with which a sentence still says it again
 
 
 def asked(question: str) -> str:
     """The sentence that asks, without the facts that stand before it."""
     every = sentences(question[-LONGEST:])
-    return next((each for each in reversed(every) if each.endswith("?")), every[-1] if every else "")
+    asks = [each for each in every if each.endswith("?") and len({*WORD.findall(each.casefold())} - GRAMMAR) > 1]
+    return asks[-1] if asks else every[-1] if every else ""  # "Is this true? Gold is a metal."
 
 
 def known(question: str) -> frozenset[str]:
@@ -61,7 +65,8 @@ def restated(text: str, question: str) -> str | None:
     "18 + 40 is 58" is a yes to "Is 18 + 40 equal to 58?", and "Paris is not the capital of Spain" a no.
     """
     wanted = {word.casefold() for word in WORD.findall(asked(question))} - GRAMMAR - {"equal", "equals", "same"}
-    for claim in reversed(claims(text)[-3:]):
+    said_again = claims(QUOTED.sub(" ", text))
+    for claim in (*reversed(said_again[-3:]), *said_again[:2]):
         said = frozenset(word.casefold() for word in WORD.findall(claim))
         beyond = said - GRAMMAR - wanted - {"equal", "equals", "indeed", "so", "therefore", "thus"}
         figures = any(word[0].isdigit() for word in beyond)

@@ -54,7 +54,7 @@ def _statement(nouns: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     asked = r"(?:\s+(?:to|for)\b[^.:\n]{0,120}?)?"
     after = rf"\b(?:{nouns}){asked}\s{{0,9}}{says}\s{{0,80}}:?\s{{0,80}}{_SAID}"
     begins = r"(?:^|[.!?:,\n]\s|\bso )[ \t]{0,9}(?!(?:what|which|who|where|how|it|this|that|here)\b)"
-    verb = r"\s(?:is|would be) (?:the|my) (?:\w{1,12} ){0,2}"
+    verb = r"\s(?:is|would be) (?:the|my|an?) (?:\w{1,12} ){0,2}"
     before = rf"{begins}([^.!?:\n]{{1,200}}?){verb}(?:{nouns})\b([^.\n]{{0,80}})"
     return re.compile(after, re.IGNORECASE), re.compile(before, re.IGNORECASE)
 

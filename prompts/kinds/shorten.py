@@ -56,7 +56,8 @@ def named_after_noun(text: str, question: str) -> str | None:
 
 def names(answer: str, target: str, question: str) -> bool:
     """Whether a sentence names the target: not denied, not as one of two, and in words that are not the question's."""
-    wanted = normalise(short(target, question))
+    answer = re.sub(r"['\u2019]s\b", "", answer)
+    wanted = normalise(re.sub(r"['\u2019]s\b", "", short(target, question)))
     if not wanted or f" {wanted} " not in f" {normalise(answer)} " or not is_new(target, question):
         return False
     words = r"[\W_]+".join(map(re.escape, wanted.split()))
