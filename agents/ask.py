@@ -14,6 +14,7 @@ from langchain_core.runnables.config import merge_configs
 
 from sottovoce.agents.convert import in_words, to_messages
 from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.hosted import in_words_alone, structured
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Place, Turn
 from sottovoce.errors import ContextOverflow, EngineError
@@ -57,13 +58,19 @@ class Call:
         """Ask and wait; callbacks and streams of the graph's run see the call."""
         messages, options = self._request()
         with self._named():
-            return self.model.invoke(messages, self._config(config), **options)
+            try:
+                return self.model.invoke(messages, self._config(config), **options)
+            except Exception as error:
+                return self.model.invoke(messages, self._config(config), **in_words_alone(options, error))
 
     async def ainvoke(self, config: RunnableConfig) -> AIMessage:
         """`invoke` without blocking the event loop."""
         messages, options = self._request()
         with self._named():
-            return await self.model.ainvoke(messages, self._config(config), **options)
+            try:
+                return await self.model.ainvoke(messages, self._config(config), **options)
+            except Exception as error:
+                return await self.model.ainvoke(messages, self._config(config), **in_words_alone(options, error))
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -74,12 +81,12 @@ class Call:
             raise type(error)(f"{self.ask.agent}: {error}") from error
 
     def _request(self) -> tuple[list[BaseMessage], dict[str, Any]]:  # Any: keyword arguments
-        """A hosted model gets words, and what every provider takes: it may not know the others."""
+        """A hosted model gets words, and what its provider takes: it may not know the others."""
         ask = self.ask
         given = {"temperature": self.temperature, "max_tokens": ask.max_tokens, "stop": list(ask.stop) or None}
         options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if not is_hooked(self.model):
-            return in_words(ask.turns, ask.begun), options
+            return in_words(ask.turns, ask.begun), options | structured(self.model, ask.form)
         own: dict[str, Any] = {
             "speaks": ask.protocol,
             "begun": ask.begun,

@@ -138,7 +138,10 @@ class HookedChatModel(BaseChatModel):
             Form(**kwargs["form"]) if kwargs.get("form") else None,
         )
         prompt = self.channel.hear(to_turns(messages), self.loaded, lambda ref: ref.load(self.store))
-        return self._spoken(**kwargs).speak(prompt.begun(speech.begun, self.loaded), self.loaded, speech)
+        request = self._spoken(**kwargs).speak(prompt.begun(speech.begun, self.loaded), self.loaded, speech)
+        if request.form is not None:
+            self.loaded.engine.check(request)  # here, since the first form of a vocabulary takes a while
+        return request
 
     def _spoken(self, **kwargs: Any) -> Protocol:
         """The protocol a reply is spoken by: the model's own, or words."""

@@ -57,11 +57,13 @@ class Compat:
     """Latent protocols render turns after the first user's as pieces, with texts that no template trims."""
     readable_base: bool
     """CIPHER by a model whose files name no temperature starts from one at which means can be read, or from 1."""
+    guided: bool
+    """Replies are kept to their forms."""
 
 
 COMPAT: Mapping[CompatName, Compat] = {
-    "paper": Compat(True, "nearest", False, True, True, False, False, False, True),
-    "reference": Compat(False, "argmax", True, False, False, True, True, True, False),
+    "paper": Compat(True, "nearest", False, True, True, False, False, False, True, True),
+    "reference": Compat(False, "argmax", True, False, False, True, True, True, False, False),
 }
 
 
@@ -177,8 +179,14 @@ class Protocol:
             edits=prompt.edits,
             sampling=speech.sampling,
             record=self.keeps(loaded),
-            form=speech.form,
+            form=self.form(speech),
         )
+
+    def form(self, speech: Speech) -> Form | None:
+        """What the reply is kept to, behind a space where it goes on in a line that was begun."""
+        if speech.form is None or not self.rules.guided:
+            return None
+        return replace(speech.form, spaced=speech.form.spaced or speech.begun[-1:].strip() != "")
 
     def keeps(self, loaded: LoadedModel) -> Record:
         """What of a reply is recorded besides its ids."""

@@ -22,6 +22,7 @@ from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError
+from sottovoce.form import Form
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import OF_SAMPLING, AnySettings, Settings
 from sottovoce.nodes.state import Discussion, moment
@@ -100,6 +101,13 @@ class RunContext(Generic[AnySettings]):
     def _spreads(self, agent: str) -> bool:
         """Whether the protocol tells it from the other agents by its temperature."""
         return self.settings.discusses and agent in self.settings.speakers()
+
+    def guided(self, form: Form | None) -> Form | None:
+        """What a reply that is to have this form is kept to, by the run's settings; None leaves it free."""
+        guide = self.settings.guide
+        if form is None or guide == "off" or self.settings.compat == "reference":
+            return None
+        return None if form.optional and guide == "auto" else form
 
     def final_rule(self) -> str:
         """The protocol's own way to decide, where anybody hears by one."""

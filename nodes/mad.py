@@ -27,7 +27,8 @@ Rounds = Sequence[Mapping[str, Message]]
 """What was said, by round and agent; the last round may have just begun."""
 PREFERENCE, SIDE, REASON, ANSWER = "Whether there is a preference", "Supported Side", "Reason", "debate_answer"
 MODERATED = ("answer", "revise", "moderate")
-VERDICT, JUDGEMENT = Form.of_object(PREFERENCE, SIDE, REASON, ANSWER), Form.of_object(REASON, ANSWER)
+VERDICT = Form.of_object(REASON, PREFERENCE, SIDE, ANSWER)  # reasons first, so that the rest can follow from them
+JUDGEMENT = Form.of_object(REASON, ANSWER)
 
 
 @dataclass(frozen=True)

@@ -236,10 +236,10 @@ def test_lines_become_questions_in_their_order(tmp_path: Path) -> None:
         ({**LINE, "kind": "riddle"}, ": unknown kind of answer 'riddle'; choose from: "),
         ({**LINE, "kind": "option", "choices": "ab", "target": "A"}, ": choices is 'ab': expected a valid list"),
         (
-            {**LINE, "kind": "option", "choices": ["red", "blue"], "target": "red"},
-            ": target is 'red'; expected an answer that is read as it stands, of the kind 'option'",
+            {**LINE, "kind": "option", "choices": ["red", "blue"], "target": "green"},
+            ": target is 'green'; expected a letter from A to B, or one of the choices: ['red', 'blue']",
         ),
-        ({**LINE, "kind": "yes_no", "target": "true"}, ": target is 'true'; expected an answer that is read"),
+        ({**LINE, "kind": "yes_no", "target": "true"}, ": target is 'true'; expected yes or no"),
         ({**LINE, "documents": ["x = 3."]}, ": unknown field 'documents'; choose from: "),
     ],
 )
