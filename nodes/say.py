@@ -9,6 +9,7 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage
 
 from sottovoce.agents.ask import Ask, Call
+from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Heard, Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
 from sottovoce.form import Form
@@ -99,7 +100,7 @@ async def _attempt(
 ) -> Message:
     attempt = attempt_of(state, ask.agent, ask.act) + number
     place = Place(*moment(state), ask.agent, ask.act, attempt)
-    heat = run.temperature(ask.agent) if ask.temperature is None else ask.temperature
+    heat = run.temperature(ask.agent, words=ask.protocol == WORDS) if ask.temperature is None else ask.temperature
     seed, kept_to = run.seed(state, ask.agent, ask.act, attempt), run.guided(ask.form)
     call = Call(replace(ask, form=kept_to), run.model(ask.agent), place, seed, heat)
     return replace(message_of(call, await call, run.order(ask.agent)), asked=asked)
@@ -120,7 +121,7 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         begun=call.ask.begun,
         payload=PayloadRef.from_dict(ref) if ref else None,
         source="model" if ref else "hosted",
-        notes=("cut at the token limit",) if cut else (),
+        notes=(*(["cut at the token limit"] if cut else []), *reply.additional_kwargs.get("notes", ())),
         stats=stats,
     )
 
