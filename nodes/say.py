@@ -91,8 +91,8 @@ async def _attempt(
     attempt = attempt_of(state, ask.agent, ask.act) + number
     place = Place(*moment(state), ask.agent, ask.act, attempt)
     heat = run.temperature(ask.agent) if ask.temperature is None else ask.temperature
-    call = Call(ask, run.model(ask.agent), place, run.seed(state, ask.agent, ask.act, attempt), heat)
-    return replace(message_of(call, await call, run.order(ask.agent)), asked=asked)
+    call = Call(ask, run.model(ask.agent), place, run.seed(state, ask.agent, ask.act, attempt), heat, asked)
+    return message_of(call, await call, run.order(ask.agent))
 
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:
@@ -108,6 +108,7 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         text=text,
         order=order,
         begun=call.ask.begun,
+        asked=call.asked,
         payload=PayloadRef.from_dict(ref) if ref else None,
         source="model" if ref else "hosted",
         notes=("cut at the token limit",) if cut else (),
