@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -14,6 +14,7 @@ from langchain_core.runnables.config import merge_configs
 
 from sottovoce.agents.convert import in_words, to_messages
 from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.hosted import in_words_alone, structured
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Place, Turn
 from sottovoce.errors import ContextOverflow, EngineError
@@ -49,6 +50,8 @@ class Call:
     """Where the reply will stand on the board."""
     seed: int
     temperature: float | None
+    asked: Literal["", "repair", "answer"] = ""
+    """Why, where it is not the first attempt: see `Message.asked`."""
 
     def __await__(self) -> Generator[Call, AIMessage, AIMessage]:
         return (yield self)
@@ -57,13 +60,19 @@ class Call:
         """Ask and wait; callbacks and streams of the graph's run see the call."""
         messages, options = self._request()
         with self._named():
-            return self.model.invoke(messages, self._config(config), **options)
+            try:
+                return self.model.invoke(messages, self._config(config), **options)
+            except Exception as error:
+                return self.model.invoke(messages, self._config(config), **in_words_alone(options, error))
 
     async def ainvoke(self, config: RunnableConfig) -> AIMessage:
         """`invoke` without blocking the event loop."""
         messages, options = self._request()
         with self._named():
-            return await self.model.ainvoke(messages, self._config(config), **options)
+            try:
+                return await self.model.ainvoke(messages, self._config(config), **options)
+            except Exception as error:
+                return await self.model.ainvoke(messages, self._config(config), **in_words_alone(options, error))
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -74,12 +83,12 @@ class Call:
             raise type(error)(f"{self.ask.agent}: {error}") from error
 
     def _request(self) -> tuple[list[BaseMessage], dict[str, Any]]:  # Any: keyword arguments
-        """A hosted model gets words, and what every provider takes: it may not know the others."""
+        """A hosted model gets words, and what its provider takes: it may not know the others."""
         ask = self.ask
         given = {"temperature": self.temperature, "max_tokens": ask.max_tokens, "stop": list(ask.stop) or None}
         options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if not is_hooked(self.model):
-            return in_words(ask.turns, ask.begun), options
+            return in_words(ask.turns, ask.begun), options | structured(self.model, ask.form)
         own: dict[str, Any] = {
             "speaks": ask.protocol,
             "begun": ask.begun,
@@ -89,7 +98,7 @@ class Call:
         return to_messages(ask.turns), options | {"seed": self.seed}
 
     def _config(self, config: RunnableConfig) -> RunnableConfig:
-        return merge_configs(config, {"metadata": {**self.place._asdict()}})
+        return merge_configs(config, {"metadata": {**self.place._asdict(), "asked": self.asked}})
 
 
 def is_hooked(model: BaseChatModel) -> bool:

@@ -138,7 +138,10 @@ class HookedChatModel(BaseChatModel):
             Form(**kwargs["form"]) if kwargs.get("form") else None,
         )
         prompt = self.channel.hear(to_turns(messages), self.loaded, lambda ref: ref.load(self.store))
-        return self._spoken(**kwargs).speak(prompt.begun(speech.begun, self.loaded), self.loaded, speech)
+        request = self._spoken(**kwargs).speak(prompt.begun(speech.begun, self.loaded), self.loaded, speech)
+        if request.form is not None:
+            self.loaded.engine.check(request)  # here, since the first form of a vocabulary takes a while
+        return request
 
     def _spoken(self, **kwargs: Any) -> Protocol:
         """The protocol a reply is spoken by: the model's own, or words."""
@@ -151,7 +154,8 @@ class HookedChatModel(BaseChatModel):
         asked = {name: kwargs[name] if kwargs.get(name) is not None else getattr(self, name) for name in names}
         seed = kwargs["seed"] if kwargs.get("seed") is not None else self.seed
         set_ = {name: value for name, value in asked.items() if value is not None}
-        return replace(self.loaded.sampling, **set_, seed=secrets.randbits(63) if seed is None else seed)
+        own = replace(self.loaded.sampling, temperature=self._spoken(**kwargs).base(self.loaded).value)
+        return replace(own, **set_, seed=secrets.randbits(63) if seed is None else seed)
 
     def _generate(
         self,

@@ -17,10 +17,12 @@ from langchain_core.language_models.chat_models import BaseChatModel
 from pydantic import SecretStr, ValidationError
 
 from sottovoce.errors import UsageError
+from sottovoce.form import Form
 
 PREFIX = "hosted:"
 FORM = "hosted:PROVIDER:MODEL, e.g. hosted:openai:gpt-4o-mini"
 LONGEST = 300  # characters of what a provider said
+CUT = "LengthFinishReasonError"
 NOTE = "hosted model of "
 SECRET = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD)(?:_|$)")
 SHORTEST_SECRET = 8  # characters; TOKENIZERS_PARALLELISM=1 is none
@@ -44,6 +46,26 @@ def hosted(name: str, agent: str = "model", max_tokens: int | None = None) -> Ba
         model = _built(name, max_tokens=max_tokens)
     model.callbacks = [_Named(f"{agent}: {name}")]
     return model
+
+
+def structured(model: BaseChatModel, form: Form | None) -> dict[str, Any]:  # Any: as providers take it
+    """What asks for a form by the provider's structured output, where LangChain knows that it has one; else nothing.
+
+    As LangChain's own agents ask (`ProviderStrategy`, langchain 1.4): the classes of all providers read OpenAI's words.
+    """
+    if form is None or form.schema is None or not (model.profile or {}).get("structured_output"):
+        return {}
+    return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": form.offered.schema}}}
+
+
+def in_words_alone(options: dict[str, Any], error: Exception) -> dict[str, Any]:  # Any: as above
+    """The options without the form, where its reply was cut at the token limit; any other error is raised again.
+
+    OpenAI's client raises then (LengthFinishReasonError, openai 3.52), and what was said so far is lost.
+    """
+    if "response_format" not in options or type(error).__name__ != CUT:
+        raise error
+    return {name: value for name, value in options.items() if name != "response_format"}
 
 
 def failure(error: BaseException) -> str | None:

@@ -102,7 +102,7 @@ class Cipher(Protocol):
             feed=Feed("mean", self._weigh(), _others(loaded, speech)),
             sampling=sampling,
             record=self.keeps(loaded),
-            form=speech.form,
+            form=self.form(speech),
         )
 
     def keeps(self, loaded: LoadedModel) -> Record:

@@ -26,8 +26,8 @@ class Pair(NamedTuple):
     ends: tuple[str, ...]
 
 
-FIRST = ("Mira", "Tobias", "Ilse", "Oren", "Lena", "Caspar", "Edda", "Jonas")
-LAST = ("Dolan", "Renn", "Varga", "Pike", "Stroud", "Holm", "Marsh", "Quill")
+FIRST = tuple("Mira Tobias Ilse Oren Lena Caspar Edda Jonas Nadia Bruno Petra Anselm".split())
+LAST = tuple("Dolan Renn Varga Pike Stroud Holm Marsh Quill Sorel Thorne Ferro Brandt".split())
 TOWNS = ("Kestrel Bay", "Alder Ford", "Hollow Cross", "Tarn Hill", "Birch End", "Sable Point", "Marrow Gate", "Fenwick")
 PAIRS = (
     Pair(
@@ -55,16 +55,17 @@ PAIRS = (
 
 
 def two_facts(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0) -> list[Question]:
-    """Up to 64 questions, each of another person and the same for the same arguments; two agents get a fact, by lot.
+    """Up to 144 questions, each of another person and the same for the same arguments; two agents get a fact, by lot.
 
     The solution is that of someone who knows both. Agents beyond two know nothing; a single one knows both.
     """
-    rng = random.Random(f"facts/{seed}")
-    people = rng.sample([f"{first} {last}" for first in FIRST for last in LAST], n)
-    return [_question(f"facts/{seed}/{i}", person, agents, rng) for i, person in enumerate(people)]
+    people = [f"{first} {last}" for first in FIRST for last in LAST]
+    random.Random(f"facts/{seed}").shuffle(people)
+    return [_question(f"facts/{seed}/{i}", person, agents) for i, person in enumerate(people[:n])]
 
 
-def _question(id: str, person: str, agents: Sequence[str], rng: random.Random) -> Question:
+def _question(id: str, person: str, agents: Sequence[str]) -> Question:
+    rng = random.Random(id)
     pair = rng.choice(PAIRS)
     known = {"person": person, "middle": rng.choice(pair.middles), "end": rng.choice(pair.ends)}
     facts = [pair.first.format(**known), pair.second.format(**known)]

@@ -72,11 +72,10 @@ def _read_line(line: str, name: str) -> Question:
             raise UsageError("found an explanation and a solution; expected one of them, which is to convince")
         question = cast(Question, {"solution" if name == "explanation" else name: given[name] for name in given})
         check_question(question, None, NEEDS)
-        target, kind = question["target"], question.get("kind", "number")
-        if not kinds.right(kinds.read_value(target, kind, question.get("choices")), question):
-            raise UsageError(
-                f"target is {target!r}; expected an answer that is read as it stands, of the kind {kind!r}"
-            )
+        target = kinds.target_of(question)
+        if target is None or not kinds.right(kinds.read_field(target, question), question):
+            found, kind = question["target"], question.get("kind", "number")
+            raise UsageError(f"target is {found!r}; expected an answer that is read as it stands, of the kind {kind!r}")
         _sample(question, None, target)
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from error
@@ -88,7 +87,11 @@ def _read_line(line: str, name: str) -> Question:
 def _sample(question: Question, before: str | None, after: str) -> Sample:
     """A question as a convincing sample; a UsageError where a text of it is empty or none."""
     shown = {"question": question["question"], "kind": question.get("kind", "number")}
-    known = {"choices": question.get("choices", []), "explanation": question["solution"], "answer": question["target"]}
+    known = {
+        "choices": question.get("choices", []),
+        "explanation": question["solution"],
+        "answer": kinds.target_of(question),
+    }
     try:
         return Sample.model_validate({**shown, **known, "before": before, "after": after})
     except ValidationError as error:

@@ -9,8 +9,10 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage
 
 from sottovoce.agents.ask import Ask, Call
+from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Heard, Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
+from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Discussion, attempt_of, moment
@@ -58,17 +60,25 @@ async def say(
 
 
 async def say_answer(run: RunContext[Any], state: Discussion, ask: Ask) -> list[Message]:
-    """A reply that is reasoned freely and states an answer of the question's kind; then the answer turn, if needed."""
-    return await say(run, state, ask, complain=unreadable(state), repairs=0, lacks=lambda text: True)
+    """A reply that is reasoned freely and states an answer of the question's kind; then the answer turn, if needed.
+
+    Where such answers have a form, the reply's last line is kept to it.
+    """
+    form = form_of(state)
+    guided = replace(ask, form=form and replace(form, after=BEGUN))
+    return await say(run, state, guided, complain=unreadable(state), repairs=0, lacks=lambda text: True)
+
+
+def form_of(question: Question) -> Form | None:
+    """What an answer to the question may be, where that is not just any text."""
+    return kinds.KINDS[question.get("kind", "number")].grammar(question.get("choices") or [])
 
 
 async def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int) -> Message:
     """The answer alone, after a reply that cannot be read: a short request on the same prefix, in words, at T = 0."""
-    kind_of, choices = kinds.KINDS[state.get("kind", "number")], state.get("choices") or []
-    form = kind_of.grammar(choices)
-    request = run.prompts.render(
-        "shared/answer_turn", wanted=kind_of.placeholder, choices=list(form.choices) if form else []
-    )
+    wanted, form, choices = kinds.KINDS[state.get("kind", "number")].placeholder, form_of(state), state.get("choices")
+    offered = list(form.choices if form else choices or [])
+    request = run.prompts.render("shared/answer_turn", wanted=wanted, choices=offered)
     short = Ask(
         ask.agent,
         ask.act,
@@ -90,9 +100,10 @@ async def _attempt(
 ) -> Message:
     attempt = attempt_of(state, ask.agent, ask.act) + number
     place = Place(*moment(state), ask.agent, ask.act, attempt)
-    heat = run.temperature(ask.agent) if ask.temperature is None else ask.temperature
-    call = Call(ask, run.model(ask.agent), place, run.seed(state, ask.agent, ask.act, attempt), heat)
-    return replace(message_of(call, await call, run.order(ask.agent)), asked=asked)
+    heat = run.temperature(ask.agent, words=ask.protocol == WORDS) if ask.temperature is None else ask.temperature
+    seed, kept_to = run.seed(state, ask.agent, ask.act, attempt), run.guided(ask.form)
+    call = Call(replace(ask, form=kept_to), run.model(ask.agent), place, seed, heat, asked)
+    return message_of(call, await call, run.order(ask.agent))
 
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:
@@ -108,20 +119,20 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         text=text,
         order=order,
         begun=call.ask.begun,
+        asked=call.asked,
         payload=PayloadRef.from_dict(ref) if ref else None,
         source="model" if ref else "hosted",
-        notes=("cut at the token limit",) if cut else (),
+        notes=(*(["cut at the token limit"] if cut else []), *reply.additional_kwargs.get("notes", ())),
         stats=stats,
     )
 
 
 def unreadable(question: Question) -> Complain:
     """The complaint of a text that holds no answer to the question, and does not say that it is unknown either."""
-    kind, choices = question.get("kind", "number"), question.get("choices")
 
     def complain(text: str) -> str:
-        readable = kinds.read(text, kind, choices) is not None or kinds.declines(text)
-        return "" if readable else f"it holds no {kinds.named(kind)}"
+        readable = kinds.read_reply(text, question) is not None or kinds.declines(text)
+        return "" if readable else f"it holds no {kinds.named(question.get('kind', 'number'))}"
 
     return complain
 

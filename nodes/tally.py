@@ -37,17 +37,17 @@ class Viewpoint:
 
 def ballot(message: Message, question: Question) -> Vote:
     """What a message was read as."""
-    answer = kinds.read(message.whole, question.get("kind", "number"), question.get("choices"))
+    answer = kinds.read_reply(message.whole, question)
     return {"agent": message.agent, "answer": answer, "counts": answer is not None}
 
 
 def viewpoints(votes: Iterable[Vote], question: Mapping[str, Any]) -> list[Viewpoint]:  # Any: of a Question
     """The distinct answers, most votes first, then in the order in which agents first gave them."""
-    kind, found = question.get("kind", "number"), list[Viewpoint]()
+    kind, asked, found = question.get("kind", "number"), question.get("question", ""), list[Viewpoint]()
     for order, vote in enumerate(votes):
         if vote["answer"] is None:
             continue
-        at = next((i for i, view in enumerate(found) if kinds.same(view.answer, vote["answer"], kind)), None)
+        at = next((i for i, view in enumerate(found) if kinds.same(view.answer, vote["answer"], kind, asked)), None)
         if at is None:
             found.append(Viewpoint(vote["answer"], (vote,), order))
         else:
@@ -70,6 +70,11 @@ def is_tie(votes: Iterable[Vote], question: Mapping[str, Any]) -> bool:  # Any: 
 def abstaining(votes: Iterable[Vote]) -> list[str]:
     """The agents whose answer could not be read."""
     return [vote["agent"] for vote in votes if vote["answer"] is None]
+
+
+def took(vote: Mapping[str, Any]) -> str:  # Any: of a Vote
+    """What it took to read a vote, as a reader is told; empty where it was read at once."""
+    return {"repair": "asked again", "answer": "asked for the answer"}.get(vote.get("asked", ""), "")
 
 
 def number(count: int) -> str:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from dataclasses import asdict
 from typing import Any
 
 import pytest
@@ -25,11 +27,46 @@ def test_a_form_is_a_schema_or_choices_or_a_pattern(given: dict[str, Any]) -> No
         ({}, "a form has none of them; expected exactly one of schema, choices and pattern"),
         ({"choices": ()}, "a form has none of them"),
         ({"schema": {}, "pattern": "a"}, "a form has schema and pattern; expected exactly one"),
+        ({"choices": ("a", "")}, "a form has an empty choice; expected at least one character in each"),
+        ({"choices": ("a",), "after": "Answer: "}, "a form comes after 'Answer: '; expected words of one line"),
+        ({"choices": ("a",), "after": "So\nthen"}, 'expected words of one line, like "Answer:"'),
     ],
 )
 def test_none_and_several_are_refused(given: dict[str, Any], complaint: str) -> None:
     with pytest.raises(UsageError, match=complaint):
         Form(**given)
+
+
+@pytest.mark.parametrize(
+    ("given", "offered"),
+    [
+        ({"choices": ("a", "b")}, {"choices": ("a", "b", "unknown")}),
+        ({"choices": ("a", "Unknown")}, {"choices": ("a", "Unknown")}),
+        ({"pattern": "a|b", "after": "So:"}, {"pattern": "(?:a|b)|unknown", "after": "So:"}),
+        ({"schema": {"type": "string"}}, {"schema": {"type": "string"}}),
+        ({"schema": {"enum": [1, 2], "type": "integer"}}, {"schema": {"enum": [1, 2, "unknown"]}}),
+        ({"schema": {"type": "number"}}, {"schema": {"anyOf": [{"type": "number"}, {"const": "unknown"}]}}),
+        (
+            {"schema": {"properties": {"a": {"items": {"enum": ["x"]}}}}},
+            {"schema": {"properties": {"a": {"items": {"enum": ["x", "unknown"]}}}}},
+        ),
+    ],
+)
+def test_every_form_offers_unknown_unless_it_wants_none(given: dict[str, Any], offered: dict[str, Any]) -> None:
+    form, closed = Form(**given), Form(**given, unknown=False)
+
+    assert form.offered == Form(**offered, unknown=False) == form.offered.offered
+    assert closed.offered is closed
+
+
+def test_a_form_survives_json() -> None:
+    form = Form(choices=("a", "b"), after="So:")
+
+    assert Form(**json.loads(json.dumps(asdict(form)))) == form
+
+
+def test_the_order_of_fields_counts() -> None:
+    assert Form.of_object("a", "b").key == Form.of_object("a", "b").key != Form.of_object("b", "a").key
 
 
 def test_a_form_loads_no_torch() -> None:

@@ -6,6 +6,8 @@ embeddings for others from the same logits.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 
 from sottovoce.models.engine import sampling
@@ -20,16 +22,19 @@ def choose(own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least
     Products of matrices are taken over `at_least` as many rows: their sums then come in one order
     whatever the batch.
     """
-    ids = torch.empty(len(sequences), dtype=torch.long, device=logits.device)
+    masks = {i: mask for i, each in enumerate(sequences) if (mask := each.mask()) is not None}
+    allowed = sampling.limit(logits, masks) if masks else logits
+    ids = torch.zeros(len(sequences), dtype=torch.long, device=logits.device)
     averaged: dict[int, tuple[torch.Tensor, dict[str, torch.Tensor]]] = {}
-    groups: dict[object, list[int]] = {}
+    groups: dict[tuple[str, object], list[int]] = {}
     for i, each in enumerate(sequences):
-        groups.setdefault((each.request.feed.kind, each.request.feed.weigh), []).append(i)
-    for group in groups.values():
+        if kind := each.chooses(masks.get(i)):
+            groups.setdefault((kind, each.request.feed.weigh), []).append(i)
+    for (how, _), group in groups.items():
         at = slice(None) if len(group) == len(sequences) else upload(group, logits.device)
         some = [sequences[i] for i in group]
-        if some[0].request.feed.kind == "token":
-            ids[at] = _draw(logits[at], some)
+        if how == "token":
+            ids[at] = _draw(allowed[at], some)
             continue
         weights, rows = _average(own, some, logits[at], at_least)
         # A single weight keeps its token: duplicate rows of a table make its nearest neighbour ambiguous.
@@ -40,12 +45,29 @@ def choose(own: Table, sequences: list[Sequence], logits: torch.Tensor, at_least
             keys = [table.key for table in (own, *sequences[i].request.feed.tables)]
             averaged[i] = weight, {key: each_row[key][j] for key in keys}
     checked = torch.where(logits.isfinite().all(-1), ids, -1)
-    if any(each.request.stop.by == "argmax" for each in sequences):
-        chosen, best = torch.stack([checked, logits.argmax(-1)]).tolist()  # the one sync of a pass
+    if any(each.wants_best for each in sequences):
+        chosen, best = torch.stack([checked, allowed.argmax(-1)]).tolist()  # the one sync of a pass
     else:
         chosen = best = checked.tolist()  # likewise
     found = enumerate(zip(chosen, best, logits.unbind(), strict=True))
-    return [Choice(*each, *averaged.get(i, ())) for i, each in found]
+    choices = [Choice(*each, *averaged.get(i, ())) for i, each in found]
+    return [_in_form(own, *each) for each in zip(sequences, choices, strict=True)]
+
+
+def _in_form(own: Table, sequence: Sequence, choice: Choice) -> Choice:
+    """What a sequence's form makes of a choice; a token instead of a mean is a mean of one."""
+    written = sequence.write(choice) if choice.id >= 0 else None
+    if written is None:
+        return choice
+    if written.id is None or not written.as_token:
+        return replace(choice, written=written)
+    id, feed = written.id, sequence.request.feed
+    if feed.kind == "token":
+        return replace(choice, id=id, written=written)
+    weights = torch.zeros_like(choice.logits)
+    weights[id] = 1.0
+    rows = {table.key: table.rows[id] for table in (own, *feed.tables)}
+    return replace(choice, id=id, written=written, weights=weights, rows=rows)
 
 
 def _average(

@@ -17,6 +17,7 @@ from transformers import PreTrainedTokenizerBase
 
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.check import check
+from sottovoce.models.engine.grammar import Grammar, grammar_of
 from sottovoce.models.engine.loop import Loop, Worker
 from sottovoce.models.engine.prefix_cache import chain, position_keys
 from sottovoce.models.engine.request import Reply, Request, Statistics
@@ -79,9 +80,9 @@ class Engine:
             ContextOverflow: prompt and longest reply exceed the model's context.
             UsageError: a value of the request does not fit the model.
         """
-        check(request, self.network)
+        grammar = self.check(request)
         keys = position_keys(request, self.network.table.rows.dtype) if self.limits.reuse else []
-        job = Job(request, Future(), keys, chain(keys[:-1], self.limits.block), on_text)
+        job = Job(request, Future(), keys, chain(keys[:-1], self.limits.block), grammar, on_text)
         with self._lock:
             if self._worker is None:
                 begin = partial(Loop, self.network, self._tokenizer, self.limits, self.statistics)
@@ -90,6 +91,20 @@ class Engine:
                 weakref.finalize(self, self._worker.forgotten)
             self._worker.take(job)
         return job.future
+
+    def check(self, request: Request) -> Grammar | None:
+        """Refuse what cannot run; returns the grammar of the request's form. The first form of a tokenizer takes 2 s.
+
+        Raises:
+            ContextOverflow: prompt and longest reply exceed the model's context.
+            UsageError: a value of the request does not fit the model, or its form cannot be written.
+        """
+        check(request, self.network)
+        if request.form is None:
+            return None
+        grammar = grammar_of(request.form, self._tokenizer)
+        grammar.check(request.stop)
+        return grammar
 
     def run(self, request: Request) -> Reply:
         """Run one request to its end. Errors: see `submit`; an EngineError where the model fails on it."""

@@ -119,7 +119,7 @@ class Request:
     sampling: Sampling = Sampling()
     record: Record = Record()
     form: Form | None = None
-    """The form that the reply must have. The engine does not enforce it yet: it decodes as if there were none."""
+    """What the reply is kept to. Under a mean feed it is fed as tokens, but for means in the middle of a text."""
 
     @property
     def length(self) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from sottovoce.models.engine.memory import upload
 from sottovoce.models.engine.request import Sampling
@@ -36,6 +38,14 @@ def distribution(logits: torch.Tensor, temperatures: Sequence[float]) -> torch.T
         return soft
     one_hot = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(soft.dtype)
     return torch.where(at[:, None] > 0, soft, one_hot)
+
+
+def limit(logits: torch.Tensor, masks: Mapping[int, NDArray[np.bool_]]) -> torch.Tensor:
+    """Logits (b, V) of which the rows with a mask (V,) keep what it allows, the others -inf."""
+    limited, at = logits.clone(), upload(list(masks), logits.device)
+    refused = ~np.stack(list(masks.values()))[:, : logits.shape[-1]]
+    limited[at] = limited[at].masked_fill(torch.from_numpy(refused).to(logits.device), -torch.inf)
+    return limited
 
 
 def _cooled(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:

@@ -13,13 +13,14 @@ import torch
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.errors import EngineError, SottovoceError
+from sottovoce.models.engine.grammar import Grammar
+from sottovoce.models.engine.guide import Chosen, Finish, Free, Written, guide_of
 from sottovoce.models.engine.prefix_cache import id_keys, row_keys
 from sottovoce.models.engine.recorder import Recorder
 from sottovoce.models.engine.request import Ids, Reply, Request, Usage
 from sottovoce.models.engine.sampling import Uniforms
+from sottovoce.models.engine.vocabulary import Mask
 from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, held_back, overlapping, settled
-
-Finish = Literal["stop", "stop_text", "length"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,6 +33,8 @@ class Job:
     """Of the prompt's positions, for the prefix cache."""
     blocks: abc.Sequence[bytes] = ()
     """Digests of the prompt's blocks before its last position, which is always read anew."""
+    grammar: Grammar | None = None
+    """Of the form that the reply is kept to."""
     on_text: abc.Callable[[str], None] | None = None
     """Gets the reply's text so far whenever it grew, from the engine's thread."""
 
@@ -53,13 +56,15 @@ class Choice:
     id: int
     """-1 where the logits were not finite."""
     argmax: int
-    """Of the logits; the id again where no sequence of the batch stops by it."""
+    """Of the logits that a form leaves; the id again where no sequence of the batch asks for it."""
     logits: torch.Tensor
     """(V,), a view of the pass's."""
     weights: torch.Tensor | None = None
     """(V,) averaging weights of a mean."""
     rows: abc.Mapping[str, torch.Tensor] = field(default_factory=dict)
     """By table key, the mean (E,)."""
+    written: Written | None = None
+    """What the form made of it; None where there is no form."""
 
 
 class Sequence:
@@ -82,6 +87,9 @@ class Sequence:
         self.error: SottovoceError | None = None
         self._detokenizer = Detokenizer(tokenizer, special=stop.special)
         self._text = TextStream(self._detokenizer)
+        grammar = job.grammar
+        self.guide = guide_of(grammar, stop.max_new, self._detokenizer.text) if grammar else None
+        """How far it is with its form, if it has one."""
         self._shown = 0
         self._recorder = Recorder(record, last_layer if record.final_norm else None)
 
@@ -105,6 +113,44 @@ class Sequence:
     def u(self) -> float:
         """The uniform number that the next token is drawn by."""
         return self._uniforms.at(len(self.ids))
+
+    def mask(self) -> Mask | None:
+        """The tokens that its form allows next; None where all may come, or where it is known which one will."""
+        return None if self.guide is None else self.guide.mask()
+
+    def chooses(self, mask: Mask | None) -> Literal["token", "mean"] | None:
+        """How its next input is made: as its feed says, but in a form a mean in the middle of a text alone."""
+        kind = self.request.feed.kind
+        if self.guide is None or isinstance(self.guide, Free):
+            return kind
+        if self.guide.forced or (kind == "mean" and (mask is None or 2 * mask.sum() < len(mask))):
+            return None
+        return kind
+
+    @property
+    def complete(self) -> int | None:
+        """At how many tokens its form was last complete; None where it was not, or there is none."""
+        return None if self.guide is None else self.guide.complete
+
+    @property
+    def wants_best(self) -> bool:
+        """Whether the argmax counts: of the logits, or of those that its form leaves."""
+        in_form = self.guide is not None and not isinstance(self.guide, Free)
+        return self.request.stop.by == "argmax" or (in_form and self.request.feed.kind == "mean")
+
+    def write(self, choice: Choice) -> Written | None:
+        """What its form makes of a pass's choice; changes nothing."""
+        if self.guide is None:
+            return None
+        stop, is_mean = self.request.stop, self.request.feed.kind == "mean"
+        token = choice.argmax if is_mean else choice.id
+        nearest = choice.id if choice.weights is not None else None
+        left = stop.max_new - len(self.ids)
+        return self.guide.next(Chosen(token, nearest, self._stops(choice), self.ids, left))
+
+    def _stops(self, choice: Choice) -> bool:
+        stop = self.request.stop
+        return (choice.argmax if stop.by == "argmax" else choice.id) in stop.ids
 
     def read(self, n: int) -> None:
         """Note that n positions more were read: of the prompt, or what was chosen after it."""
@@ -137,13 +183,22 @@ class Sequence:
         if self.finish is not None:  # it only waited for its last state
             return
         self.next_id, self.next_rows = choice.id, choice.rows
-        stop = self.request.stop
-        stopped = (choice.argmax if stop.by == "argmax" else choice.id) in stop.ids
-        if not stopped or stop.keep:
+        kept, finish = self._take(choice)
+        if kept:
             self.ids.append(choice.id)
             self._recorder.keep(choice.id, choice.logits, choice.weights, choice.rows)
-        self.finish = "stop" if stopped else self._cut() or ("length" if len(self.ids) >= stop.max_new else None)
+        self.finish = finish or self._cut() or ("length" if len(self.ids) >= self.request.stop.max_new else None)
+        if self.finish and self.complete is not None:
+            del self.ids[self.complete :]
         self._show()
+
+    def _take(self, choice: Choice) -> tuple[bool, Finish | None]:
+        """Whether the choice is kept, and whether the reply ends with it: as its form has it, or its stop ids."""
+        if choice.written is not None:
+            self.guide = choice.written.then
+            return choice.written.id is not None, choice.written.finish
+        stopped = self._stops(choice)
+        return not stopped or self.request.stop.keep, "stop" if stopped else None
 
     def fail(self, error: Exception) -> None:
         """End without a reply: what was read may not be finite."""
@@ -165,7 +220,7 @@ class Sequence:
         if self.job.on_text is None:
             return
         text = self._text.text(self.ids)
-        end = len(text) if self.finish is not None else self._settled(settled(text))
+        end = len(text) if self.finish is not None else min(self._settled(settled(text)), self._lasting(text))
         if end > self._shown:
             self.job.on_text(text[:end])
             self._shown = end
@@ -177,6 +232,12 @@ class Sequence:
             return len(text)
         spans = self._detokenizer.spans(self.ids)
         return spans[overlapping(spans, (len(text) - held, len(text)))[0]][0]
+
+    def _lasting(self, text: str) -> int:
+        """How much of the text stays if its form is not completed again."""
+        if self.complete is None or self.complete == len(self.ids):
+            return len(text)
+        return len(self._detokenizer.text(self.ids[: self.complete]))
 
     def reply(self) -> Reply | SottovoceError | None:
         """What became of it, tensors on the CPU: a reply, the error it failed with, or None where it was cancelled."""

@@ -81,6 +81,10 @@ class Settings(CipherOptions, StateOptions):
     fallback: Literal["error", "nl"] = Field(
         default="error", description="edges that the protocol cannot carry: refuse, or words"
     )
+    guide: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="keep replies to their forms as they are written: auto leaves numbers free; on, off",
+    )
     dtype: list[Dtype] = Field(default=["auto"], description="of the models' weights; one for all, or one each")
     device: list[str] = Field(
         default=["auto"], description="auto, cpu, cuda, cuda:1, mps, or map (spread over all); one for all, or one each"

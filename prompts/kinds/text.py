@@ -1,16 +1,125 @@
-"""A few words of free text, as they were written."""
+"""A few words of free text, as they were written: a phrase, or a short sentence that answers.
+
+What is marked counts ("Answer: X", a box, brackets, "the answer is X"); without a mark a reply of few sentences is
+read by the one that answers: the only one, the one that concludes ("So ..."), or the one that the others go on about
+("It is ..."). A longer text without a mark is no answer. Reasons, sources and remarks in brackets are no part of it.
+"""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
+from sottovoce.errors import UsageError
+from sottovoce.prompts.kinds import about, shorten
+from sottovoce.prompts.kinds.expected import is_expected
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import boxed, normalise, stated
+from sottovoce.prompts.kinds.marks import bracketed, normalise, sources
+from sottovoce.prompts.kinds.nothing import BLANK, SAYS_NOTHING, UNKNOWN
+from sottovoce.prompts.kinds.prose import plain
+from sottovoce.prompts.kinds.sentences import (
+    CLAUSE,
+    REASON,
+    affirmed,
+    affirmed_behind,
+    first,
+    sentences,
+    without_reason,
+)
+
+LONGEST = 200  # characters of a sentence that is an answer without a mark
+FEW = 4  # sentences of a reply that are read without a mark
+TALK = re.compile(
+    r"\W*(?:(?:i am|i'm) (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai|i|we|let|let's|here|hm+|well"
+    r"|ok(?:ay)?|sure|hello|hi|yes please|thank you|thanks|please|that(?: is|'s) an? (?:great|good|interesting)"
+    r"|first|to|if|note|given|based on|according to)\b",
+    re.IGNORECASE,
+)
+"""What begins so is said about the task, not in answer to it."""
+COURTESY = re.compile(
+    r"(?:sure|of course|certainly|great question|okay|ok|hello|thank you|i hope|let me know)\b", re.IGNORECASE
+)
+HEDGE = re.compile(
+    r"\W*(?:(?:i am|i'm) not (?:entirely |completely )?sure,? but\s+|in my opinion,?\s+"
+    r"|i (?:think|believe|guess|suppose|know)(?: that)?\s+|i(?: would|'d) (?:say|guess|answer)(?: that)?\s+"
+    r"|(?:so|therefore|thus|hence|clearly|we know that),?\s+)+",
+    re.IGNORECASE,
+)
+LEAD = re.compile(
+    r"(?:it|that|this|the (?:final |correct )?answer)(?: is|'s| was| would be)\s+"
+    r"(?:actually\s+|indeed\s+|probably\s+)?(?=\S)",
+    re.IGNORECASE,
+)
+CONCLUDES = re.compile(r"\W*(?:so|therefore|thus|hence|in conclusion|finally)\b", re.IGNORECASE)
+CORRECTS = re.compile(r"\b(?:actually|rather|correction)\b", re.IGNORECASE)
+GOES_ON = re.compile(r"(?:it|its|he|she|his|her|they|their|this|that|these|the (?:city|river|town))\b", re.IGNORECASE)
+CUT = re.compile(r"\b(?:is|are|was|were|the|a|an|of|in|on|by|to|and|or|called|named)[\s,]*\Z", re.IGNORECASE)
+SOURCE = re.compile(r"\s+\[[^\[\]\n]{0,80}\]|\s+\((?!\d{4}\))[^()\n]{0,120}\)\s*\Z")
+QUOTES = "\"'\u201c\u201d\u2018\u2019*` "
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """Boxed, else bracketed, else stated content; a whole text without a mark is no answer."""
-    found = re.findall(r"\[([^\[\]\n]{1,200})\]", text)
-    source = boxed(text) or (found[-1] if found else None) or (stated(text) or "").rstrip(" .")
-    return source.strip() or None
+    """What is marked as the answer (see `sources`) or bracketed, else the sentence that answers."""
+    body = plain(text)
+    for source in filter(None, (*sources(body), _own_line(body))):
+        if (found := phrase(source)) is not None:
+            return found or None
+    return _answering(body)
+
+
+def read_value(given: str, choices: Choices) -> str | None:
+    """All of it, but for a reason; a stated abstention is none."""
+    return phrase(plain(given)) or None
+
+
+def phrase(source: str, reason: re.Pattern[str] = REASON) -> str | None:
+    """What a mark names; empty where it says that there is none, None where it speaks of something else."""
+    inner = re.fullmatch(r"\W*\[([^\[\]]+)\]\W*", source) or re.match(r"[^\[\]]{0,60}:\s*\[([^\[\]]+)\]\W*\Z", source)
+    said = affirmed(without_reason(inner[1] if inner else first(source), reason))
+    if UNKNOWN.match(said) or (source.strip() and not said):
+        return ""
+    said = said.rstrip() if inner else SOURCE.sub("", said).rstrip()
+    said = LEAD.sub("", HEDGE.sub("", said, count=1), count=1) if not inner else said
+    said = _ended(said.strip(QUOTES))
+    if BLANK.fullmatch(said) and not re.search(r"[+#]", said):
+        return None
+    return None if SAYS_NOTHING.fullmatch(said) else said
+
+
+def _own_line(body: str) -> str:
+    """What brackets hold, unless it stands behind an answer without them: "Paris [see document 2]"."""
+    found = bracketed(body)
+    return (
+        f"[{found}]"
+        if found and not found.isdigit() and not re.match(r"(?:see|source|document|doc)\b", found, re.I)
+        else ""
+    )
+
+
+def _answering(body: str) -> str | None:
+    """The sentence of a short reply that answers; None where it is long, a question, cut, or talk about the task."""
+    every = [each for each in sentences(body) if not COURTESY.match(each) and not each.endswith(":")]
+    if not every or len(every) > FEW:
+        return None
+    said = _chosen(every)
+    if said is None or len(said) > LONGEST or said.endswith("?") or CUT.search(said):
+        return None
+    said = HEDGE.sub("", said, count=1)
+    if yes := re.match(r"(yes|no)\b(?=[,.!]|\Z)", said, re.IGNORECASE):
+        return yes[1]
+    denies = re.search(r"\b(?:or|not|never|neither)\b|n't\b", affirmed_behind(said))  # says what it may be, or is not
+    return None if TALK.match(said) or denies else phrase(said, CLAUSE) or None
+
+
+def _chosen(every: list[str]) -> str | None:
+    if len(every) > 1 and (CONCLUDES.match(every[-1]) or CORRECTS.search(every[-1])):
+        return every[-1]
+    return every[0] if all(GOES_ON.match(each) for each in every[1:]) else None
+
+
+def _ended(said: str) -> str:
+    """Without the sign that ends a sentence; the dots of "J. R. R." and "U.S." stay within."""
+    bare = said.rstrip(" .,;:!").rstrip(QUOTES.replace("'", ""))
+    return bare + "." if re.search(r"\b[A-Z]\.[A-Z]\Z", bare) and said[len(bare) : len(bare) + 1] == "." else bare
 
 
 def same(left: str, right: str) -> bool:
@@ -24,4 +133,36 @@ def _signs(text: str) -> list[str]:
     return re.findall(r"[-+#*/<>=^%]", re.sub(r"(?<=[^\W\d_])[-+#*/](?=[^\W\d_])", "", text))
 
 
-TEXT = Kind("text", "answers/text", "a few words", read, same=same)
+def agree(left: str, right: str, question: str) -> bool:
+    """`same`, also of the words that are not the question's: "the river Orn" and "Orn" where a river was asked for."""
+    return same(left, right) or (
+        bool(question) and _signs(left) == _signs(right) and about.key(left, question) == about.key(right, question)
+    )
+
+
+def is_target(answer: str, target: str, question: str) -> bool:
+    """`agree`, or a sentence that names the target: neither denied nor one of several."""
+    return agree(answer, target, question) or (bool(question) and shorten.names(answer, target, question))
+
+
+def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
+    """Refuse a target without a letter, figure or sign."""
+    target = str(question.get("target", "x"))
+    if not target.strip():
+        raise UsageError(f"target is {target!r}; expected a few words")
+
+
+TEXT = Kind(
+    "text",
+    "answers/text",
+    "a few words",
+    read,
+    read_value,
+    same,
+    check=check,
+    short=shorten.short,
+    suits=is_expected,
+    implied=lambda text, question: shorten.implied(text, str(question.get("question", ""))),
+    agree=agree,
+    is_target=is_target,
+)

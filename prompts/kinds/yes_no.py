@@ -1,30 +1,118 @@
-"""Yes or no."""
+"""Yes or no; true and false count as these."""
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
+from sottovoce.errors import UsageError
 from sottovoce.form import Form
+from sottovoce.prompts.kinds import about
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import UNKNOWN, boxed, stated
+from sottovoce.prompts.kinds.marks import bracketed, sources
+from sottovoce.prompts.kinds.nothing import UNKNOWN
+from sottovoce.prompts.kinds.prose import plain
+from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, claims, without_reason
 
-WORDS = re.compile(r"\b(yes|no)\b")
+MEANING = dict.fromkeys(["yes", "yeah", "yep", "yup", "affirmative", "true"], "yes")
+MEANING |= dict.fromkeys(["no", "nope", "nah", "false"], "no")
+WORDS = re.compile(
+    r"\b(?:(?:yes|yeah|yep|yup|affirmative)\b|(?:no|nope|nah)\b(?=\s{0,9}(?:[,;:!?\"')\]}*\n\u2013\u2014-]|\.(?!\s?\d)|\Z"
+    r"|(?:it|this|that|they|he|she|there|we|i|you|the answer)\b)))",
+    re.IGNORECASE,
+)
+"""An answer's yes and no: not the no of "no doubt", "no one", "No. 5"."""
+BOTH = re.compile(r"\b(?:yes\W{0,3}(?:\s(?:or|and)\s|/)\W?no|no\W{0,3}(?:\s(?:or|and)\s|/)\W?yes)\b", re.IGNORECASE)
+ASIDE = re.compile(r"\b(?:maybe|perhaps|whether|if|said|says|either|there (?:is|are|was|were))\s\W?\Z", re.IGNORECASE)
+"""Before a word that answers nothing."""
+BEGINS = re.compile(r"(?:\A|[.!?:;,\n\u2013\u2014]|\b(?:so|thus|hence|therefore|is|actually))\W*\Z", re.IGNORECASE)
+TRUTH = re.compile(
+    r"\b(?:statement|claim|this|that|it|equation|proposition)(?: is|'s)( not)? "
+    r"(true|false|correct|incorrect|right|wrong)\b"
+    r"|\A\W*(?P<untrue>not )?(?P<alone>true|false|correct|incorrect)[.!*]*(?=\s*(?:\Z|\n|[A-Z]))",
+    re.IGNORECASE,
+)
+SUPPOSED = re.compile(r"\b(?:whether|if|to (?:determine|check|see|verify|decide))\b", re.IGNORECASE)
+CHANGES = re.compile(
+    r"\b(?:wait|actually|second thought|so|therefore|thus|hence|correction|rather)\b|[?=:]", re.IGNORECASE
+)
+"""Words with which a first answer is taken back, and a last one concludes."""
+MARKED = re.compile(r"\b(yes|yeah|yep|nope|no|true|false|affirmative)\b", re.IGNORECASE)
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """The first of the words in a box, else in a statement, else the last one of the text."""
-    for source in (boxed(text) or "", stated(text) or ""):
-        if UNKNOWN.match(source):
-            return None
-        if first := WORDS.search(source.lower()):
-            return first[0]
-    found = WORDS.findall(text.lower())
-    return found[-1] if found else None
+    """What is marked as the answer (see `sources`), else what is claimed: the last word of it that begins a clause."""
+    body = plain(text)
+    for source in filter(None, (*sources(body), bracketed(body))):
+        if (found := _of(source)) is not None:
+            return found or None
+    return _claimed(BOTH.sub(" ", body))
 
 
 def read_value(given: str, choices: Choices) -> str | None:
-    """Also true and false; none where both words stand there."""
-    found = set(re.findall(r"\b(yes|no|true|false)\b", given.lower()))
-    return None if len(found) != 1 else "yes" if found & {"yes", "true"} else "no"
+    """None where both words stand there."""
+    found = {MEANING[word.lower()] for word in MARKED.findall(affirmed(plain(given)))}
+    return found.pop() if len(found) == 1 and not UNKNOWN.match(given) else None
+
+
+def _of(source: str) -> str | None:
+    """What a mark says; empty where it says both or that it is unknown, None where it says neither."""
+    if denied := re.match(r"\W*not (?:\w+ )?(true|correct|right|false)\b", source, re.IGNORECASE):
+        return "yes" if denied[1].lower() == "false" else "no"
+    said = affirmed(without_reason(source, CLAUSE))
+    if UNKNOWN.match(source) or not said or BOTH.search(said):
+        return ""
+    found = re.match(
+        r"[\W_]*(?:(?:a|an|that|definite|definitely|clearly|simply|clear|still)\s){0,3}\W?", said, re.IGNORECASE
+    )
+    if found and (leads := re.compile(r"true\b|false\b", re.IGNORECASE).match(said, found.end())):
+        return MEANING[leads[0].lower()]
+    first = next(
+        (word for word in WORDS.finditer(said) if not ASIDE.search(said[max(0, word.start() - 20) : word.start()])),
+        None,
+    )
+    return MEANING[first[0].lower()] if first else None
+
+
+def _claimed(body: str) -> str | None:
+    said = "\n".join(claims(body))
+    said = said if WORDS.search(said) else body  # "Is it so? Yes."
+    found = list[tuple[str, bool]]()
+    for word in WORDS.finditer(said):
+        before = said[max(0, word.start() - 20) : word.start()]
+        if not ASIDE.search(before) and not UNKNOWN.match(said, word.start()):
+            found.append((MEANING[word[0].lower()], bool(BEGINS.search(before) or word.start() == 0)))
+    strong = [meaning for meaning, begins in found if begins] or [meaning for meaning, _ in found]
+    if len({*strong}) > 1 and not CHANGES.search(said):  # "1. Yes ... 2. No ..."
+        return strong[0] if WORDS.match(said.lstrip("\"'( ")) else None
+    return strong[-1] if strong else _truth(said)
+
+
+def _truth(said: str) -> str | None:
+    """What "the statement is true" and "that is incorrect" say, the last of them."""
+    found = [
+        each for each in TRUTH.finditer(said) if not SUPPOSED.search(said[max(0, each.start() - 40) : each.start()])
+    ]
+    if not found:
+        return None
+    is_true = (found[-1]["alone"] or found[-1][2]).lower() in ("true", "correct", "right")
+    return "yes" if is_true != bool(found[-1][1] or found[-1]["untrue"]) else "no"
+
+
+def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
+    """Refuse a target that is neither."""
+    target = str(question.get("target", "yes"))
+    if target.strip().lower() not in ("yes", "no"):
+        raise UsageError(f"target is {target!r}; expected yes or no")
 
 
 EITHER = Form(choices=("yes", "no"))
-YES_NO = Kind("yes or no", "answers/yes_no", "yes or no", read, read_value, grammar=lambda choices: EITHER)
+YES_NO = Kind(
+    "yes or no",
+    "answers/yes_no",
+    "yes or no",
+    read,
+    read_value,
+    grammar=lambda choices: EITHER,
+    check=check,
+    implied=lambda text, question: about.restated(text, str(question.get("question", ""))),
+)

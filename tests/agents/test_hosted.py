@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
+from langchain_core.language_models.model_profile import ModelProfile
 from langchain_openai import ChatOpenAI
 from pydantic import ConfigDict, Field, SecretStr
 
-from sottovoce.agents.hosted import LONGEST, failure, hosted, is_hosted
+from sottovoce.agents.hosted import LONGEST, failure, hosted, is_hosted, structured
 from sottovoce.errors import UsageError
+from sottovoce.form import Form
 
 MINI = "hosted:openai:gpt-4o-mini"
 KEY = "sk-no-key-of-anybody"
@@ -47,6 +49,32 @@ def provide(monkeypatch: pytest.MonkeyPatch, package: str, **classes: type[BaseC
     module = ModuleType(package)
     vars(module).update(classes)
     monkeypatch.setitem(sys.modules, package, module)
+
+
+@pytest.mark.parametrize(
+    ("profile", "form", "known"),
+    [
+        ({"structured_output": True}, Form.of_object("a"), True),
+        ({"structured_output": True}, Form(choices=("a", "b")), False),
+        ({"structured_output": False}, Form.of_object("a"), False),
+        (None, Form.of_object("a"), False),
+        ({"structured_output": True}, None, False),
+    ],
+)
+def test_a_schema_goes_to_providers_that_langchain_knows_to_take_one(
+    profile: ModelProfile | None, form: Form | None, known: bool
+) -> None:
+    asked = structured(FakeListChatModel(responses=[], profile=profile), form)
+
+    assert list(asked) == (["response_format"] if known else [])
+
+
+def test_a_provider_s_schema_offers_unknown_too() -> None:
+    form = Form({"type": "object", "properties": {"side": {"enum": ["left", "right"]}}})
+
+    sent = structured(FakeListChatModel(responses=[], profile={"structured_output": True}), form)["response_format"]
+
+    assert sent["json_schema"]["schema"]["properties"]["side"]["enum"] == ["left", "right", "unknown"]
 
 
 def refusal(name: str) -> str:

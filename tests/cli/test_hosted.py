@@ -18,6 +18,7 @@ from langgraph.types import RetryPolicy
 from sottovoce.evaluation.runs.record import load_run
 from sottovoce.graphs.debate import create_debate
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.reconcile import FORM
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Discussion, Outcome
 from tests.cli.conftest import Answer, Call, Models
@@ -27,12 +28,21 @@ KEY = "sk-no-key-of-anybody"
 REPLY = '{"reasoning": "14 + 15 - 7", "answer": "22", "confidence_level": 0.9}'
 
 
+FREE = ("--guide", "off")  # few tokens hold no object
+
+
 @dataclass
 class Provider:
     """What was asked of the server, and how often it is still to fail."""
 
     asked: list[dict[str, Any]] = field(default_factory=list)  # Any: JSON
     failures: int = 0
+    longest: int = 10**6
+    """Characters of a reply before it is cut."""
+
+    @property
+    def finish(self) -> str:
+        return "length" if self.longest < len(REPLY) else "stop"
 
     def answer(self, request: dict[str, Any], key: str) -> tuple[int, str, str]:
         """Status, kind and text: the words of REPLY in two pieces, or an error that quotes the key."""
@@ -41,15 +51,17 @@ class Provider:
             self.failures -= 1
             return 500, "application/json", json.dumps({"error": {"message": f"out of order, {key}"}})
         if not request.get("stream"):
-            message = {"role": "assistant", "content": REPLY}
-            return 200, "application/json", json.dumps(_choice(message=message, finish_reason="stop"))
-        chunks = [_choice(delta={"content": piece}) for piece in (REPLY[:9], REPLY[9:])]
-        lines = [json.dumps(chunk) for chunk in (*chunks, _choice(delta={}, finish_reason="stop"))]
+            message = {"role": "assistant", "content": REPLY[: self.longest]}
+            return 200, "application/json", json.dumps(_choice(message=message, finish_reason=self.finish))
+        pieces = REPLY[:9], REPLY[9 : self.longest]
+        chunks = [_choice(delta={"role": "assistant", "content": piece}) for piece in pieces]
+        lines = [json.dumps(chunk) for chunk in (*chunks, _choice(delta={}, finish_reason=self.finish))]
         return 200, "text/event-stream", "".join(f"data: {line}\n\n" for line in (*lines, "[DONE]"))
 
 
 def _choice(**choice: object) -> dict[str, object]:
-    return {"id": "1", "created": 0, "model": "gpt-4o-mini", "choices": [{"index": 0, **choice}]}
+    kind = "chat.completion.chunk" if "delta" in choice else "chat.completion"
+    return {"id": "1", "object": kind, "created": 0, "model": "gpt-4o-mini", "choices": [{"index": 0, **choice}]}
 
 
 @pytest.fixture
@@ -88,7 +100,7 @@ def together(call: Call, scheme: str, names: list[object], folder: Path, *more: 
 def test_reconcile_takes_local_agents_under_cipher_and_a_hosted_one_side_by_side(
     call: Call, provider: Provider, tmp_path: Path
 ) -> None:
-    answer = together(call, "reconcile", ["bundled", "bundled", MINI], tmp_path, "--protocol", "cipher")
+    answer = together(call, "reconcile", ["bundled", "bundled", MINI], tmp_path, "--protocol", "cipher", *FREE)
 
     run = load_run(tmp_path / "run")
     assert (answer.code, answer.err, run.status) == (0, "", "done")
@@ -108,7 +120,7 @@ def test_reconcile_takes_local_agents_under_cipher_and_a_hosted_one_side_by_side
 def test_a_hosted_model_is_sent_each_turn_as_one_plain_text_and_no_references(
     call: Call, provider: Provider, tmp_path: Path
 ) -> None:
-    together(call, "reconcile", ["bundled", "bundled", MINI], tmp_path, "--protocol", "cipher")
+    together(call, "reconcile", ["bundled", "bundled", MINI], tmp_path, "--protocol", "cipher", *FREE)
 
     first, second = provider.asked
     assert all(set(turn) == {"role", "content"} for turn in first["messages"] + second["messages"])
@@ -143,6 +155,31 @@ def test_a_hosted_moderator_and_judge_of_mad_hear_words_and_the_run_says_so(
         for side in ("affirmative", "negative")
         for who in ("moderator", "judge")
     ]
+
+
+@pytest.mark.parametrize(("guide", "asked"), [("auto", True), ("off", False)])
+def test_a_provider_that_knows_of_schemas_is_sent_that_of_a_role_which_answers_in_json(
+    call: Call, provider: Provider, tmp_path: Path, guide: str, asked: bool
+) -> None:
+    answer = together(call, "reconcile", [MINI, MINI], tmp_path, "--agents", 2, "--guide", guide)
+
+    formats = [request.get("response_format") for request in provider.asked]
+    schema = {"name": "reply", "schema": FORM.schema}
+    assert answer.code == 0
+    assert formats == [{"type": "json_schema", "json_schema": schema} if asked else None] * len(formats)
+    assert {message.text for message in load_run(tmp_path / "run").messages} == {REPLY}
+
+
+def test_a_reply_by_schema_that_is_cut_is_asked_for_again_in_words(
+    call: Call, provider: Provider, tmp_path: Path
+) -> None:
+    provider.longest = 40
+
+    answer = together(call, "reconcile", [MINI], tmp_path, "--agents", 2)
+
+    by_schema = ["response_format" in request for request in provider.asked]
+    assert answer.code == 0 and sum(by_schema) == len(by_schema) / 2
+    assert {message.text for message in load_run(tmp_path / "run").messages} == {REPLY[:40]}
 
 
 def test_hosted_models_alone_speak_in_words_whatever_the_protocol(

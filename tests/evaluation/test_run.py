@@ -104,15 +104,15 @@ def test_the_record_has_what_was_asked_said_and_decided(tmp_path: Path) -> None:
 
 
 def test_streaming_texts_tell_the_attempt(tmp_path: Path) -> None:
-    attempts: list[tuple[int, str]] = []
+    attempts: list[tuple[int, str, str]] = []
 
     def observe(run: Run, event: Event) -> None:
         if isinstance(event, Speaking) and event.message.agent == "secretary":
-            attempts.append((event.message.attempt, event.message.text))
+            attempts.append((event.message.attempt, event.message.asked, event.message.text))
 
     schemes.held(*ASKED, tmp_path, observe)
 
-    assert attempts == [(0, "Both."), (1, "The answer is 22.")]
+    assert attempts == [(0, "", "Both."), (1, "answer", " 22")]
 
 
 def test_what_was_said_again_is_published_and_what_was_held_back_is_withdrawn(tmp_path: Path) -> None:

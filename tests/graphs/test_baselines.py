@@ -9,7 +9,7 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import scheme
-from tests.graphs.support import KEYS, QUESTION, Graph, board
+from tests.graphs.support import KEYS, QUESTION, Graph, board, replies
 
 PRIVATE = {"agent_1": ["Mia has 3.", "Tom has 5."], "agent_2": ["Tom has 5.", "Ann has 7."]}
 
@@ -57,7 +57,7 @@ def test_self_consistency_takes_the_most_frequent_of_independent_samples() -> No
 def test_more_samples_leave_the_first_ones_as_they_were(folder: str, store: PayloadStore) -> None:
     def samples(n: int) -> list[str]:
         graph = baseline("self_consistency", model=[folder], samples=n, max_tokens=5, store=store)
-        return [message.text for message in board(graph.invoke(QUESTION, output_keys=KEYS))]
+        return [message.text for message in replies(graph.invoke(QUESTION, output_keys=KEYS))]
 
     assert samples(2) == samples(4)[:2]
     assert len(set(samples(4))) == 4
@@ -68,7 +68,7 @@ async def test_many_samples_share_their_steps(folder: str, store: PayloadStore) 
 
     statistics = load(folder).engine.statistics
     requests, steps = statistics.requests, statistics.steps
-    graph = baseline("self_consistency", model=[folder], samples=12, max_tokens=3, store=store)
+    graph = baseline("self_consistency", model=[folder], samples=12, max_tokens=3, answer_turn=False, store=store)
     await graph.ainvoke(QUESTION)
     assert statistics.requests - requests == 12 and statistics.steps - steps <= 6 * 3
     assert statistics.widest > 1

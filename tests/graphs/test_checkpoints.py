@@ -134,7 +134,7 @@ def test_another_seed_or_question_is_another_discussion(protocol: str, store: Pa
 
 
 async def test_many_debates_at_once_fill_the_engine_s_slots(folder: str, store: PayloadStore) -> None:
-    graph = debating(protocol="sde", model=[folder], agents=3, rounds=3, max_tokens=6, store=store)
+    graph = debating(protocol="sde", model=[folder], agents=3, rounds=3, max_tokens=6, answer_turn=False, store=store)
     statistics = load(folder).engine.statistics
     requests, stepped, steps = statistics.requests, statistics.stepped, statistics.steps
     states = await graph.abatch([{**QUESTION, "id": f"q{i}"} for i in range(8)], output_keys=KEYS)
@@ -271,7 +271,7 @@ def edited(snapshot: Any, agent: str, **changes: Any) -> dict[str, Any]:
 
 def test_an_edited_message_is_read_in_its_new_words(store: PayloadStore) -> None:
     model = Recording(protocol="cipher", preloaded=lonely_loaded(), store=store, max_tokens=6)
-    graph = debating(model, rounds=2, saver=InMemorySaver())
+    graph = debating(model, rounds=2, answer_turn=False, saver=InMemorySaver())
     held(graph, THREAD)
     snapshot = before_round(graph, 1)
     model.requests.clear()

@@ -101,10 +101,10 @@ def test_other_groups_come_first_and_are_left_out_where_there_are_none() -> None
 
 
 def test_unreadable_answers_are_dropped_from_the_tally_and_shown_apart_in_the_group() -> None:
-    said: list[Said] = [[SILENT if i in (1, 4) else 22] * 3 for i in range(6)]
+    said: list[Said] = [[SILENT if i in (1, 4) else 22] * 4 for i in range(6)]
     _, model = discussed(*said, rounds=2)
     text = told(calls(model, "agent_1")[1])
-    assert "One agent gives no answer that can be read:\nBecause B" in text
+    assert "One agent gives no answer that can be read:\n<message>\nBecause B" in text
     assert text.count("agent thinks") + text.count("agents think ") == 2  # C, and two of the other group
     assert "Two agents think the answer is 22." in text
 
@@ -131,7 +131,13 @@ def test_the_secretary_is_asked_at_a_tie_and_need_not_take_a_tied_answer() -> No
     assert asked.options["speaks"] == "nl" and asked.act == "decide"
 
 
-def test_a_secretary_that_cannot_be_read_is_asked_once_more_and_abstains() -> None:
+def test_a_secretary_that_cannot_be_read_is_asked_for_the_answer_alone() -> None:
+    state, model = discussed([20], [21], secretary=["Hm.", " 21"])
+    assert calls(model, "secretary")[1].options["begun"] == "Answer:"
+    assert (state["decision"]["answer"], state["decision"]["by"]) == ("21", "secretary")
+
+
+def test_a_secretary_that_cannot_be_read_then_either_abstains() -> None:
     state, model = discussed([20], [21], secretary=["Hm.", "Hm."])
     assert len(calls(model, "secretary")) == 2
     assert state["decision"]["answer"] is None and "its answer could not be read" in state["decision"]["why"]
@@ -142,13 +148,13 @@ def test_hints_and_shared_documents_reach_the_secretary() -> None:
     task = {"hints": ["All is not some."], "documents": ["All birds sing."]}
     _, model = discussed([20], [21], secretary=["The answer is 22."], question=task)
     text = calls(model, "secretary")[0].text
-    assert "Mind: All is not some." in text and "You know: All birds sing." in text
+    assert "Mind: All is not some." in text and "<facts>\n- All birds sing.\n</facts>" in text
 
 
 def test_all_abstaining_ends_without_an_answer_and_without_a_secretary() -> None:
     state, model = discussed(*[[SILENT] * 2] * 4, secretary=[])
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
-    assert len(model.asked) == 8  # the last answers are asked for again
+    assert len(model.asked) == 8  # all are asked for the answer alone
     assert state["decision"]["why"] == "no answer could be read: all abstained"
 
 
@@ -157,10 +163,11 @@ def test_who_says_that_it_is_unknown_abstains_and_is_not_asked_again() -> None:
     assert len(model.asked) == 2 and state["decision"]["answer"] is None
 
 
-def test_only_last_answers_are_asked_for_again() -> None:
-    _, model = discussed([SILENT, SILENT, 22], [22, 22], rounds=2)
-    acts = [(asked.round, asked.act) for asked in calls(model, "agent_1")]
-    assert acts == [(0, "answer"), (1, "revise"), (1, "revise")]
+def test_answers_of_every_round_are_asked_for_alone_where_they_cannot_be_read() -> None:
+    _, model = discussed([SILENT, 22, SILENT, 22], [22, 22], rounds=2)
+    acts = [(asked.round, asked.act, "begun" in asked.options) for asked in calls(model, "agent_1")]
+    assert acts == [(0, "answer", False), (0, "answer", True), (1, "revise", False), (1, "revise", True)]
+    assert "One agent thinks the answer is 22:\n<message>\nBecause A. So it is." in calls(model, "agent_2")[1].text
 
 
 @settings(deadline=None, max_examples=25)

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard
+from sottovoce.channels.message import Heard, words
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings import MAD
+from sottovoce.prompts.render import Prompts
 from tests.graphs.support import board, built, calls, heard, held
 
 OPEN = '{"Whether there is a preference": "No", "Supported Side": "", "Reason": "Unclear.", "debate_answer": ""}'
@@ -72,6 +73,16 @@ def test_each_debater_hears_what_was_said_since_it_last_spoke() -> None:
     assert heard(last) == [("affirmative", 0), ("negative", 0), ("affirmative", 1), ("negative", 1), ("affirmative", 2)]
     flags = [(part.latest, part.own) for turn in last.turns for part in turn.parts if isinstance(part, Heard)]
     assert flags == [(False, False), (False, True), (False, False), (True, True), (True, False)]
+
+
+def test_the_form_stands_after_the_opponent_s_words_and_nothing_after_the_form() -> None:
+    """In round 1 the negative side was asked for the form before it read the affirmative's words, and not after."""
+    _, model = mad([OPEN] * 3, ["22.", JUDGED])
+    form = words(Prompts().render("answers/number", steps=True))
+    for asked in [*calls(model, "affirmative")[1:], *calls(model, "negative")]:
+        text = asked.turns[-1].text
+        assert text.endswith(f"\n\nQuestion: What is 14 + 3 * 5 - 7?\n{form}") and text.count(form) == 1
+        assert text.index("side says:\n<message>\n") < text.index("\n</message>\n") < text.index("Question:")
 
 
 def test_of_three_debaters_each_hears_all_before_it() -> None:
@@ -139,7 +150,7 @@ def test_a_moderator_is_asked_once_more_and_then_leaves_it_open() -> None:
     state, model = mad(["Hm.", "Still, hm."] * 3, ["22.", JUDGED])
     repair = calls(model, "moderator")[1]
     assert [turn.role for turn in repair.turns] == ["system", "user", "assistant", "user"]
-    assert '"debate_answer" is missing' in repair.turns[-1].text and "Reply in JSON alone" in repair.turns[-1].text
+    assert '"debate_answer" is missing' in repair.turns[-1].text and '"Supported Side"' in repair.turns[-1].text
     assert len(calls(model, "moderator")) == 6 and state["decision"]["by"] == "judge"
     attempts = [message for message in board(state) if message.agent == "moderator" and message.round == 0]
     assert [(message.attempt, message.text) for message in attempts] == [(0, "Hm."), (1, "Still, hm.")]
@@ -152,10 +163,18 @@ def test_a_repaired_verdict_counts() -> None:
 
 
 def test_a_judge_that_cannot_be_read_abstains() -> None:
-    state, model = mad([OPEN] * 3, ["None.", "I pass.", "I pass."])
-    assert len(model.asked) == 12
+    state, model = mad([OPEN] * 3, ["None.", "I pass.", "I pass.", "I still pass."])
+    assert len(model.asked) == 13
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
     assert "could not be read" in state["decision"]["why"]
+
+
+def test_a_judge_that_cannot_be_read_is_asked_for_the_answer_alone_and_a_moderator_is_not() -> None:
+    state, model = mad(["Hm."] * 6, ["None.", "I pass.", "I pass.", " 22"])
+    assert (state["decision"]["answer"], state["decision"]["by"], state["decision"]["score"]) == ("22", "judge", 1.0)
+    assert [(asked.act, asked.options["begun"]) for asked in model.asked if "begun" in asked.options] == [
+        ("judge", "Answer:")
+    ]
 
 
 @pytest.mark.parametrize(

@@ -95,9 +95,9 @@ def test_every_agent_hears_all_answers_of_the_round_before_its_own_among_them_by
         assert [turn.role for turn in asked.turns] == ["user"]  # no history
         assert heard(asked) == [("agent_1", 1), ("agent_3", 1), ("agent_2", 1)]
         assert all(part.latest and part.own == (part.message.agent == asked.agent) for part in heard_parts(asked))
-        assert asked.text.startswith("[user]\nWhat is 14 + 3 * 5 - 7?")
-        two, one = (asked.text.index(line) for line in ("Two agents think the answer is 22:", "One agent thinks"))
-        assert two < one
+        lines = ("Two agents think the answer is 22:", "One agent thinks", "Question: What is 14 + 3 * 5 - 7?", "JSON")
+        places = [asked.text.index(line) for line in lines]
+        assert places == sorted(places)
 
 
 def test_all_answers_are_listed_not_only_the_two_most_frequent() -> None:
@@ -107,16 +107,32 @@ def test_all_answers_are_listed_not_only_the_two_most_frequent() -> None:
 
 
 def test_an_unreadable_answer_is_shown_apart_and_last() -> None:
-    _, model = reconciled(["Hm.", "Hm!", says(22, 1)], [(21, 1), (21, 1)], rounds=1)
+    _, model = reconciled(["Hm.", "Hm!", "Hm?", says(22, 1)], [(21, 1), (21, 1)], rounds=1)
     text = calls(model, "agent_2")[1].text
     assert text.index("One agent thinks the answer is 21:") < text.index("One agent gives no answer that can be read:")
-    assert "Hm!" in text
+    assert "Hm!" in text and "Hm?" not in text
 
 
 def test_a_repaired_answer_is_the_one_that_others_hear() -> None:
     state, model = reconciled(["It is 22.", says(22, 0.9), says(22, 1)], [(21, 1), (21, 1)], rounds=1)
     assert [part.message.attempt for part in heard_parts(calls(model, "agent_2")[1])] == [1, 0]
     assert [message.attempt for message in board(state) if message.round == 0] == [0, 1, 0]
+
+
+def test_an_answer_turn_is_read_with_the_confidence_of_the_reply_before_it_which_others_hear() -> None:
+    said = ["It is clear.", says("who knows", 0.9), " 22", says(22, 1)]
+    model = reconciled(said, [(21, 1), (21, 1)], rounds=1)[1]
+    first = calls(model, "agent_2")[1]
+    assert [(part.message.asked, part.message.attempt) for part in heard_parts(first)] == [("repair", 1), ("", 0)]
+    assert "One agent thinks the answer is 22:" in first.text
+    decision = reconciled(said[:3], [(21, 0.7)], rounds=0)[0]["decision"]
+    asked = {"agent": "agent_1", "answer": "22", "counts": True, "asked": "answer", "confidence": 0.9, "weight": 0.8}
+    assert (decision["answer"], decision["votes"][0]) == ("22", asked)
+
+
+def test_a_confidence_alone_that_cannot_be_read_needs_no_answer_turn() -> None:
+    _, model = reconciled([("22", "very"), ("22", "very much")], [("22", 0.9)], rounds=0)
+    assert not [asked for asked in model.asked if "begun" in asked.options]
 
 
 # When it ends
@@ -134,8 +150,8 @@ def test_it_goes_on_to_consensus_and_no_further() -> None:
 
 
 def test_an_abstention_is_no_consensus() -> None:
-    _, model = reconciled([(22, 0.9)] * 2, ["Hm.", "Hm.", says(22, 1)], rounds=1)
-    assert len(model.asked) == 2 + 1 + 2
+    _, model = reconciled([(22, 0.9)] * 2, ["Hm.", "Hm.", "Hm.", says(22, 1)], rounds=1)
+    assert len(model.asked) == 2 + 2 + 2
 
 
 @pytest.mark.parametrize("rounds", [0, 1, 3])
@@ -146,8 +162,9 @@ def test_rounds_of_discussion_come_after_the_first_answers(rounds: int) -> None:
 
 
 def test_a_copied_form_is_no_consensus() -> None:
-    state, model = reconciled([("a label", 0.9)] * 2, [("a label", 0.9)] * 2, rounds=0)
-    assert len(model.asked) == 4 and state["decision"]["answer"] is None
+    copied: Said = [("a label", 0.9), ("a label", 0.9), " a label"]
+    state, model = reconciled(copied, copied, rounds=0)
+    assert len(model.asked) == 6 and state["decision"]["answer"] is None
 
 
 def test_who_says_that_it_is_unknown_abstains_and_is_not_asked_again() -> None:
@@ -156,9 +173,9 @@ def test_who_says_that_it_is_unknown_abstains_and_is_not_asked_again() -> None:
 
 
 def test_all_abstaining_ends_without_an_answer() -> None:
-    state, model = reconciled(["Hm."] * 4, ["Hm."] * 4, rounds=1)
+    state, model = reconciled(["Hm."] * 6, ["Hm."] * 6, rounds=1)
     decision = state["decision"]
-    assert len(model.asked) == 8
+    assert len(model.asked) == 12
     assert (decision["answer"], decision["score"], decision["beside"]) == (None, 0.0, {"plain": None})
     assert decision["why"] == "no answer could be read: all abstained"
 

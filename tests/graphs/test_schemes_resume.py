@@ -20,8 +20,8 @@ from tests.graphs.support import KEYS, OF_CMD, QUESTION, Graph, held, lonely, ou
 from tests.support import tiny_model, tiny_tokenizer
 
 SETTINGS: dict[str, dict[str, Any]] = {
-    "mad": {"rounds": 2},
-    "reconcile": {"agents": 2, "rounds": 1},
+    "mad": {"rounds": 2, "guide": "off"},  # the tiny models have few tokens
+    "reconcile": {"agents": 2, "rounds": 1, "guide": "off"},
     "cmd": {"agents": 4, "rounds": 2},
 }
 JSON = '{{"reasoning": "So.", "answer": "{}", "confidence_level": "0.9"}}'

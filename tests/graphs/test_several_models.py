@@ -15,7 +15,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.cli import main
 from sottovoce.errors import ProtocolError
 from sottovoce.models import LoadedModel, load, unload
-from tests.graphs.support import State, board, debating, held, texts
+from tests.graphs.support import State, debating, held, replies, texts
 from tests.models import quantise
 from tests.support import tiny_model, tiny_tokenizer
 from tests.tables import pairs
@@ -39,8 +39,8 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
 
 
 def dtypes(state: State) -> list[str | None]:
-    """Of what each message carries."""
-    return [message.payload.dtype if message.payload else None for message in board(state)]
+    """Of what each message carries, answer turns apart."""
+    return [message.payload.dtype if message.payload else None for message in replies(state)]
 
 
 # Several models
@@ -65,7 +65,7 @@ def test_models_of_one_vocabulary_meet_where_the_protocol_allows(
 
 def test_cipher_carries_means_over_the_table_of_each_model(models: dict[str, str], store: PayloadStore) -> None:
     state = held(debating(protocol="cipher", model=[models["one"], models["wide"]], store=store, **FAST))
-    for message in board(state):
+    for message in replies(state):
         assert message.payload is not None
         payload = message.payload.load(store)
         for name, width in (("one", 32), ("wide", 64)):

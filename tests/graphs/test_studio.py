@@ -79,7 +79,7 @@ async def client(server: str) -> AsyncIterator[LangGraphClient]:
 
 @pytest.fixture
 def context(folder: str) -> dict[str, Any]:
-    return {"agents": 3, "rounds": 2, "model": [folder], "protocol": "sde", "max_tokens": 6}
+    return {"agents": 3, "rounds": 2, "model": [folder], "protocol": "sde", "max_tokens": 6, "answer_turn": False}
 
 
 async def assistant_of(client: LangGraphClient, context: dict[str, Any]) -> str:

@@ -1,0 +1,91 @@
+"""The choices of a question: by what they are known, and which of them no one could choose from."""
+
+import re
+import string
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sottovoce.errors import UsageError
+from sottovoce.prompts.kinds.marks import PREFIX, normalise
+
+NUMBERED = re.compile(r"\(?(\w{1,2})[).:]\s+(?=\S)")
+"""What a choice may bring along where all of them do: "1. ", "b) "."""
+
+
+def bare(choices: Sequence[str]) -> list[str]:
+    """The choices without the letters or numbers that they bring along."""
+    if _numbers(choices) or _is_series(choices, string.ascii_uppercase) or _is_series(choices, string.ascii_lowercase):
+        return [NUMBERED.sub("", choice.strip(), count=1).strip() for choice in choices]
+    return [PREFIX.sub("", choice.strip()) for choice in choices]
+
+
+def number_named(said: str, choices: Sequence[str]) -> int | None:
+    """The 1-based place of a choice in "Option 3" and "the third option", and in "3" where choices are numbered."""
+    ordinals = "first|second|third|fourth|fifth|sixth|seventh|eighth".split("|")
+    found = re.match(rf"\W*(?:the )?({'|'.join(ordinals)})\s(?:option|choice|one)\b", said, re.IGNORECASE)
+    place = ordinals.index(found[1].lower()) + 1 if found else 0
+    found = re.match(r"\W*(?:the )?((?:option|choice|number|no\.?)\W{0,3})?(\d{1,2})(?![\d.,]*\d)", said, re.IGNORECASE)
+    if found and (found[1] or _numbers(choices)) and not any(re.search(r"\d", choice) for choice in bare(choices)):
+        place = int(found[2])
+    return place if 0 < place <= len(choices) else None
+
+
+def letters(choices: Sequence[str]) -> str:
+    """The letters that name them; at least the first four are understood."""
+    return string.ascii_uppercase[: max(len(choices), 4)]
+
+
+def letter_of(text: str, choices: Sequence[str]) -> str | None:
+    """The letter of the choice that a text is, but for case, articles and signs."""
+    given, each = normalise(text), [normalise(choice) for choice in bare(choices)]
+    return string.ascii_uppercase[each.index(given)] if given and each.count(given) == 1 else None
+
+
+def named(said: str, choices: Sequence[str]) -> list[str]:
+    """The letters of the choices whose words a text holds; of one within another the longer alone."""
+    plain = f" {normalise(said)} "
+    words = {string.ascii_uppercase[i]: normalise(choice) for i, choice in enumerate(bare(choices))}
+    found = {letter: each for letter, each in words.items() if each and f" {each} " in plain}
+    within = {one for one in found.values() for other in found.values() if one != other and f" {one} " in f" {other} "}
+    return [letter for letter, each in found.items() if each not in within]
+
+
+def ends_with(said: str, choices: Sequence[str]) -> str | None:
+    """The letter of the only choice that a text names, where it ends with it."""
+    found = named(said, choices)
+    words = normalise(bare(choices)[string.ascii_uppercase.index(found[0])]) if len(found) == 1 else ""
+    return found[0] if words and f" {normalise(said)}".endswith(f" {words}") else None
+
+
+def check(choices: Sequence[str], what: str) -> None:
+    """Refuse choices that nobody could choose from.
+
+    Raises:
+        UsageError: there are fewer than two, an empty one, or two that are the same but for case and spaces.
+    """
+    if len(choices) < 2:
+        found = repr(choices[0]) if choices else "none"
+        raise UsageError(f"{what} are chosen from, and there is {found}; give at least two choices")
+    known = dict[str, str]()
+    for choice in bare(choices):
+        if not re.search(r"\S", choice):
+            raise UsageError(f"choices hold an empty one: {[*choices]!r}; expected a text each")
+        plain = " ".join(choice.casefold().split())
+        if plain in known:
+            raise UsageError(f"choices hold {choice!r} twice; expected each once")
+        known[plain] = choice
+
+
+def target_of(question: Mapping[str, Any]) -> str | None:  # Any: a Question, which stands above
+    """The target as a text; None where there is none."""
+    target = question.get("target")
+    return None if target is None else str(target)
+
+
+def _numbers(choices: Sequence[str]) -> bool:
+    return _is_series(choices, [str(i + 1) for i in range(len(choices))])
+
+
+def _is_series(choices: Sequence[str], names: Sequence[str]) -> bool:
+    own = [NUMBERED.match(choice.strip()) for choice in choices]
+    return bool(own) and [found and found[1] for found in own] == [*names[: len(own)]]

@@ -1,0 +1,120 @@
+"""What a sentence answers beyond its question: "The town lies on the river Orn." says "Orn" to "On which river ...?".
+
+Models answer free questions in whole sentences. Votes and viewpoints hold what they answer and not what they know:
+the facts in a sentence are for those who hear the message.
+"""
+
+import re
+
+from sottovoce.prompts.kinds.about import DENIES, GRAMMAR, WORD, asked, is_known, is_new, known
+from sottovoce.prompts.kinds.marks import normalise
+from sottovoce.prompts.kinds.sentences import claims
+
+EITHER = re.compile(r"[,:]\s*(?:the )?([^,?:]{1,60}?),? or (?:the )?([^,?]{1,60}?)\s*\?", re.IGNORECASE)
+TYPED = re.compile(
+    r"\b(?:which|what)\s+(?!(?:is|are|was|were|do|does|did|has|have|can|will|would|should)\b)([a-z]+)\b", re.IGNORECASE
+)
+"""The noun that is asked for."""
+COPULA = re.compile(r"\s(?:is|was|are|were)\s", re.IGNORECASE)
+LATER = re.compile(r",\s+(?:which|where|who|whose|and)\b", re.IGNORECASE)
+"""What is said by the way, unless the answer stands there."""
+HEDGED = re.compile(r"\b(?:or|either|maybe|perhaps|might|may|could)\b", re.IGNORECASE)
+LEFT_ASIDE = re.compile(
+    r"(?:\b(?:not|never|nor|neither|without|unlike|than|instead of|except|but)|n't)\s+(?:\w+\s+){0,3}\Z", re.IGNORECASE
+)
+NAME = r"([A-Z][\w'.-]*(?:\s(?:(?:da|van|von|der|de|di|la|le|bin|al)\s){0,2}[A-Z][\w'-]*){0,4})"
+
+
+def short(answer: str, question: str) -> str:
+    """An answer without the question's words around it.
+
+    Of a sentence that holds more, the name after the noun that was asked for: "Kestrel Bay lies on the river Orn" is
+    "Orn" to "On which river ...?". Of two things that the question names, the first that is said. A phrase that has
+    nothing of the question, what has nothing else, and a denial stay.
+    """
+    if not question or not (words := known(question)) or DENIES.search(answer):
+        return answer
+    if named := _one_of_two(answer, question):
+        return named
+    first = LATER.split(answer, maxsplit=1)[0]
+    for part in (first, answer):
+        if len(part.split()) > 2 and (name := named_after_noun(part, question)):
+            return name
+    person = _person(first, question, words)
+    return person or _trimmed(_complement(first, words), words) or answer
+
+
+def named_after_noun(text: str, question: str) -> str | None:
+    """The name that stands after the noun of "which river", where a text has exactly one."""
+    noun = TYPED.search(asked(question))
+    if not noun:
+        return None
+    found = {*re.findall(rf"\b(?i:{re.escape(noun[1])})\s+(?:of\s+|is\s+|called\s+)?(?:the\s+)?{NAME}", text)}
+    name = found.pop() if len(found) == 1 else ""
+    return name if name and is_new(name, question) else None
+
+
+def names(answer: str, target: str, question: str) -> bool:
+    """Whether a sentence names the target: not denied, not as one of two, and in words that are not the question's."""
+    answer = re.sub(r"['\u2019]s\b", "", answer)
+    wanted = normalise(re.sub(r"['\u2019]s\b", "", short(target, question)))
+    if not wanted or f" {wanted} " not in f" {normalise(answer)} " or not is_new(target, question):
+        return False
+    words = r"[\W_]+".join(map(re.escape, wanted.split()))
+    found = re.search(rf"(?<![\w-]){words}(?![\w+#])", re.sub(r"['\u2019.]", " ", answer), re.IGNORECASE)
+    return bool(found) and not HEDGED.search(answer) and not LEFT_ASIDE.search(answer[: found.start() if found else 0])
+
+
+def implied(text: str, question: str) -> str | None:
+    """Of a longer text without a mark, the one name that its claims put after the noun that was asked for."""
+    found = [name for claim in claims(text) if (name := named_after_noun(LATER.split(claim, maxsplit=1)[0], question))]
+    denied = any(HEDGED.search(claim) or re.search(r"\bnot\b|n't\b", claim) for claim in claims(text))
+    return found[0] if len({*found}) == 1 and not denied else None
+
+
+def _person(answer: str, question: str, words: frozenset[str]) -> str | None:
+    """Of a sentence that answers "who ...?", the name after "by", or the one that it begins with."""
+    if not re.match(r"\W*(?:by )?who", asked(question), re.IGNORECASE) or not re.search(r"\s[a-z]", answer):
+        return None
+    found = re.search(rf"\bby\s{NAME}", answer) or re.match(rf"{NAME}(?=,?\s[a-z])", answer)
+    name = WORD.findall(found[1]) if found else []
+    return (
+        found[1] if found and name[0].casefold() not in GRAMMAR and not any(is_known(n, words) for n in name) else None
+    )
+
+
+def _complement(answer: str, words: frozenset[str]) -> str:
+    """What follows the verb of a sentence that begins with the question's words: "The largest planet is X"."""
+    verb = COPULA.search(answer)
+    before = [word for word in WORD.findall(answer[: verb.start()]) if word.casefold() not in GRAMMAR] if verb else []
+    is_asked = [is_known(word, words) for word in before]
+    names_nobody = any(is_asked) and all(old or word.islower() for word, old in zip(before, is_asked, strict=True))
+    if verb and (names_nobody or is_asked[:1] == [True]) and _trimmed(answer[verb.end() :], words):
+        return answer[verb.end() :]
+    return answer
+
+
+def _trimmed(answer: str, words: frozenset[str]) -> str | None:
+    """From the first word that is new to the last; None where no word is, or none is the question's."""
+    found = [*WORD.finditer(answer)]
+    new = [word for word in found if word[0].casefold() not in GRAMMAR and not is_known(word[0], words)]
+    if not new or not any(is_known(word[0], words) for word in found):
+        return answer if new else None
+    start = new[0].start()
+    article = re.search(r"(?:^|\s)(?:an?|the)\s\Z", answer[:start], re.IGNORECASE)
+    signs = re.match(r"[)\"'\u201d%]*", answer[new[-1].end() :])
+    return answer[article.start() if article else start : new[-1].end() + (signs.end() if signs else 0)].strip()
+
+
+def _one_of_two(answer: str, question: str) -> str | None:
+    """Of "X or Y?" what a sentence names first, or alone; a denial names nothing."""
+    offered = EITHER.search(asked(question))
+    if not offered or len(answer.split()) <= len(offered[1].split()) + 1:
+        return None
+    places = {answer.casefold().find(each.casefold()): each for each in offered.groups()}
+    places.pop(-1, None)
+    if not places or HEDGED.search(answer) or re.search(r"\bnot\b|n't|\bboth\b|\bneither\b", answer):
+        return None
+    first = min(places)
+    article = re.search(r"\bthe\s\Z", answer[:first], re.IGNORECASE)
+    return answer[article.start() if article else first : first + len(places[first])]

@@ -1,0 +1,132 @@
+"""Three hundred strings of every kind as models write them, labelled before the readers were mended."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from sottovoce.nodes.question import Question
+from sottovoce.prompts.kinds import KINDS, declines, read, read_line, read_reply, read_value, right, same
+from sottovoce.prompts.kinds.prose import LONGEST
+from tests.prompts.hard import label, later, number, option, text, yes_no
+
+Case = tuple[Question, str, str | None, str]
+
+
+def asked(kind: str, strings: list[tuple[str, str | None, str]], choices: list[str], question: str = "") -> list[Case]:
+    return [({"question": question, "kind": kind, "choices": choices}, *string) for string in strings]
+
+
+HARD: list[Case] = [
+    *asked("number", number.NUMBERS, []),
+    *asked("option", option.OF_COLOURS, option.COLOURS),
+    *asked("option", option.OF_NUMBERED, option.NUMBERED),
+    *asked("option", option.OF_FIGURES, option.FIGURES),
+    *asked("option", option.OF_FACTS, option.FACTS),
+    *asked("yes_no", yes_no.YES_NO, []),
+    *asked("label", label.OF_VERDICTS, label.VERDICTS),
+    *asked("label", label.OF_CHECKED, label.CHECKED),
+    *asked("label", label.OF_MOODS, label.MOODS),
+    *asked("label", label.OF_ANY, []),
+    *asked("text", text.OF_CAPITAL, [], text.CAPITAL),
+    *asked("text", text.OF_RIVER, [], text.RIVER),
+    *(case for question, *string in text.OF_OTHERS for case in asked("text", [tuple(string)], [], question)),  # type: ignore[list-item]
+]
+
+
+@pytest.mark.parametrize(("question", "said", "answer", "why"), HARD)
+def test_a_hard_string_is_read_as_what_was_meant(question: Question, said: str, answer: str | None, why: str) -> None:
+    found = read_reply(said, question)
+
+    assert found == answer or (question["kind"] == "text" and same(found, answer, "text")), why
+
+
+@pytest.mark.parametrize(("kind", "choices", "said", "answer"), later.LATER)
+def test_a_later_string_is_read_too(kind: str, choices: list[str], said: str, answer: str | None) -> None:
+    assert read_reply(said, {"question": "?", "kind": kind, "choices": choices}) == answer
+
+
+@pytest.mark.parametrize(("question", "said", "target"), later.ASKED)
+def test_a_reply_to_a_free_question_names_its_target(question: str, said: str, target: str | None) -> None:
+    asked = {"question": question, "kind": "text", "target": target}
+    found = read_reply(said, asked)
+
+    assert found is None if target is None else right(found, asked)
+
+
+def test_there_are_some_sixty_of_every_kind() -> None:
+    counts = {kind: sum(case[0]["kind"] == kind for case in HARD) for kind in KINDS.names()}
+    assert min(counts.values()) >= 60 and sum(counts.values()) >= 300
+
+
+SHAPES = [
+    *["9", "9,", "9.", "9 ", "9/", "-", "+9", "1,00,", "12 ", "one ", "million ", "\xbd", " ", "\n", "\t", "("],
+    *["(A) ", "A ", "A,", "[a]", "[1]", "[", "\\boxed{", "\\boxed{9}", "\\frac{", "\\frac{1}{2}", "\\text{", "$"],
+    *["$9", "**", "**a**", "_a", "`", "Answer:", "Answer: ", "answer is ", "The answer\n", "the answer to "],
+    *["is the answer ", "not ", "because ", ", not ", "x = ", "yes ", "no ", "yes or no ", "a.", "a. ", "A. "],
+    *["?", "? ", "!", '."', "'s ", "end with ", "- ", "#", "#### 9\n", "{", '{"answer": ', "it is "],
+    *["I don't know ", "Question:\n", "red ", "red, ", "supports ", "(9", "= ", "9 = ", "either ", "or "],
+    *["\u2009123", "0\xb2"],
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS.names())
+def test_a_hostile_text_ends_soon(kind: str) -> None:
+    """Each takes up to a third of a second; where time grows as the square of the length, minutes."""
+    choices = ["red", "blue"] if kind in ("option", "label") else []
+    question: Question = {"question": "Red or blue?", "kind": kind, "choices": choices}
+    for shape in SHAPES:
+        for said in (shape * (LONGEST // len(shape)), "Answer: " + shape * (100_000 // len(shape)) + "x"):
+            began = time.process_time()
+            read_reply(said, question)
+
+            assert time.process_time() - began < 3, shape  # seconds
+
+
+@pytest.mark.parametrize(
+    ("said", "kind", "answer"),
+    [
+        (" 22", "number", "22"),
+        ("Answer: 22", "number", "22"),
+        (" 22 apples\n\nI hope this helps with question 3.", "number", "22"),
+        (" 20 or 22", "number", None),
+        (" unknown", "number", None),
+        (" (B) blue", "option", "B"),
+        (" b", "option", "B"),
+        (" Yes, it is.", "yes_no", "yes"),
+        (" yes or no", "yes_no", None),
+        (" Not enough info.", "label", "NOT ENOUGH INFO"),
+        (" maybe", "label", None),
+        (" The river Orn.\nKestrel Bay lies on it.", "text", "Orn"),
+        (" The town where Mira Dolan was born lies on the river Orn.", "text", "Orn"),
+        (" I don't know.", "text", None),
+        ("", "text", None),
+    ],
+)
+def test_a_reply_begun_with_the_mark_is_the_answer_as_a_whole(said: str, kind: str, answer: str | None) -> None:
+    choices = {"option": option.COLOURS, "label": label.VERDICTS}.get(kind, [])
+
+    assert read_line(said, {"question": text.RIVER, "kind": kind, "choices": choices}) == answer
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("The answer is unknown.", True),
+        ("Answer: I don't know", True),
+        ("I don't know.", True),
+        ("Mira was born in Kestrel Bay. I do not know on which river it lies.", True),
+        (r"\boxed{\text{unknown}}", True),
+        ("It is not known to all that the answer is 5.", False),
+        ("Hm.", False),
+        ("", False),
+    ],
+)
+def test_an_abstention_is_told_from_a_text_that_cannot_be_read(said: str, told: bool) -> None:
+    assert declines(said) is told
+
+
+def test_a_label_is_read_in_the_spelling_of_its_list() -> None:
+    assert read_value("not-enough-info", "label", label.VERDICTS) == read("[not enough INFO]", "label", label.VERDICTS)

@@ -1,0 +1,65 @@
+"""Replies that models really gave, labelled by reading them before any reader did: how far the readers agree.
+
+One file a kind, replies/KIND.jsonl, an object a line: `text`, the reply as it came; `label`, what a person says it
+answers, null where it answers nothing; `question`; `choices` where there are any; `target` and `model` for whoever
+reads the file. A label is written as answers are: "22", "B", "yes", a label of the choices, a few words.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.prompts.kinds import KINDS, read_reply, right
+
+REPLIES = Path(__file__).with_name("replies")
+AGREEMENT, MISREADINGS = 0.97, 0.01  # shares: at least, at most
+
+
+def replies(kind: str) -> list[dict[str, Any]]:
+    path = REPLIES / f"{kind}.jsonl"
+    if not path.exists():
+        pytest.skip(f"there are no labelled replies of the kind {kind!r}")
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+
+
+def judged(reply: dict[str, Any], kind: str) -> str:
+    """Whether the reader agrees with the label, abstains where it has one, or reads something else than was said."""
+    question = {"question": reply["question"], "kind": kind, "choices": reply.get("choices") or []}
+    found, label = read_reply(reply["text"], question), reply["label"]
+    if found is None or label is None:
+        return "agrees" if found == label else "abstains" if found is None else "misreads"
+    return "agrees" if right(found, {**question, "target": label}) else "misreads"
+
+
+@pytest.mark.parametrize("kind", ["number", "option", "yes_no", "label", "text"])
+def test_readers_agree_with_people_on_replies_that_models_gave(kind: str) -> None:
+    given = replies(kind)
+    verdicts = [judged(reply, kind) for reply in given]
+    others = [
+        (verdict, reply["label"], reply["text"][-200:])
+        for verdict, reply in zip(verdicts, given, strict=True)
+        if verdict != "agrees"
+    ]
+
+    assert len(given) >= 200
+    assert verdicts.count("agrees") >= AGREEMENT * len(given), others
+    assert verdicts.count("misreads") <= MISREADINGS * len(given), others
+
+
+@pytest.mark.parametrize(
+    ("text", "label", "verdict"),
+    [
+        ("Answer: 22", "22", "agrees"),
+        ("Answer: 22", "21", "misreads"),
+        ("Hm.", "22", "abstains"),
+        ("Hm.", None, "agrees"),
+        ("22", None, "misreads"),
+    ],
+)
+def test_a_reading_is_judged_by_its_label(text: str, label: str | None, verdict: str) -> None:
+    assert judged({"question": "14 + 8?", "text": text, "label": label}, "number") == verdict
+    assert "number" in KINDS

@@ -1,0 +1,107 @@
+"""Free questions are answered in sentences: which of them agree, and which name the right answer."""
+
+from __future__ import annotations
+
+import pytest
+
+from sottovoce.nodes.state import Vote
+from sottovoce.nodes.tally import viewpoints
+from sottovoce.prompts.kinds import read_reply, right, same
+from sottovoce.prompts.kinds.sentences import first, sentences
+from tests.prompts.hard.text import CAPITAL, FIRST, JOB, RIVER
+
+SENTENCE = "The town where Mira Dolan was born lies on the river Orn."
+
+
+@pytest.mark.parametrize(
+    ("question", "target", "said", "is_right"),
+    [
+        (RIVER, "Orn", SENTENCE, True),
+        (RIVER, "the river Orn", SENTENCE, True),
+        (RIVER, "River Orn", "Orn", True),
+        (RIVER, "Orn", "Kestrel Bay lies on the river Orn.", True),
+        (RIVER, "Tamar", SENTENCE, False),
+        (RIVER, "Or", SENTENCE, False),  # no part of a word
+        (RIVER, "Orn", "Mira Dolan was born in Kestrel Bay.", False),
+        (RIVER, "Orn", "The town where Mira Dolan was born does not lie on the river Orn.", False),
+        (RIVER, "Orn", "It isn't on the Orn.", False),
+        (RIVER, "Orn", "It lies on the Tamar, not the Orn.", False),
+        (RIVER, "Orn", "It lies on the Tamar rather than the Orn.", False),
+        (RIVER, "Orn", "Answer: Orn or Tamar", False),
+        (RIVER, "Orn", "It lies on the Orn or the Tamar.", False),
+        (RIVER, "Mira Dolan", SENTENCE, False),  # the question's own words do not count
+        (CAPITAL, "Paris", "Paris is the capital of France.", True),
+        (CAPITAL, "Paris", "Paris because it is large", True),
+        (CAPITAL, "Lyon", "The capital of France is Paris, not Lyon.", False),
+        (JOB, "baker", "Mira Dolan's sister is a baker.", True),
+        (JOB, "a baker", "baker", True),
+        (FIRST, "The Beatles", "The Beatles were formed first.", True),
+        (FIRST, "The Beatles", "The Beatles were formed before The Rolling Stones.", True),
+        (FIRST, "The Rolling Stones", "The Beatles were formed before The Rolling Stones.", False),
+        (FIRST, "The Rolling Stones", "The Beatles", False),
+        ("Which language?", "C", "C++", False),
+    ],
+)
+def test_a_sentence_is_right_where_it_names_the_target(question: str, target: str, said: str, is_right: bool) -> None:
+    asked = {"question": question, "kind": "text", "target": target}
+
+    assert right(read_reply(said, asked), asked) is is_right
+
+
+@pytest.mark.parametrize(
+    ("question", "left", "other", "agree"),
+    [
+        (CAPITAL, "Paris because it is large.", "Paris since all roads lead there.", True),
+        (CAPITAL, "Answer: Paris", "The capital of France is Paris.", True),
+        (CAPITAL, "Paris is the capital of France.", "Lyon is the capital of France.", False),
+        (RIVER, SENTENCE, "Orn", True),
+        (RIVER, SENTENCE, "Answer: the river Orn", True),
+        (RIVER, SENTENCE, "River Orn", True),
+        (RIVER, SENTENCE, "Kestrel Bay lies on the river Orn.", True),
+        (RIVER, SENTENCE, "The town where Mira Dolan was born lies on the river Tamar.", False),
+        (RIVER, "Kestrel Bay", "Kestrel Bay lies on the river Orn.", False),
+        (RIVER, "Answer: It does not lie on the river Orn.", SENTENCE, False),
+    ],
+)
+def test_two_sentences_agree_in_what_the_question_has_not_said(
+    question: str, left: str, other: str, agree: bool
+) -> None:
+    asked = {"question": question, "kind": "text"}
+    answers = [read_reply(said, asked) for said in (left, other)]
+
+    assert all(answers)
+    assert same(answers[0], answers[1], "text", question) is same(answers[1], answers[0], "text", question) is agree
+
+
+def test_no_reason_stands_in_a_viewpoint() -> None:
+    asked = {"question": RIVER, "kind": "text"}
+    said = [
+        "Orn, because Kestrel Bay lies on it.",
+        "Orn since Mira was born in Kestrel Bay",
+        SENTENCE,
+        "Answer: River Orn",
+    ]
+    votes: list[Vote] = [{"agent": each, "answer": read_reply(each, asked), "counts": True} for each in said]
+
+    (view,) = viewpoints(votes, asked)
+
+    assert (view.answer, view.agents) == ("Orn", said)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("One. Two! Three?", ["One.", "Two!", "Three?"]),
+        (
+            "Dr. No met J. R. R. Tolkien in St. Louis. So what.",
+            ["Dr. No met J. R. R. Tolkien in St. Louis.", "So what."],
+        ),
+        ("3.5 is more.\nIs it?", ["3.5 is more.", "Is it?"]),
+        ("B. blue", ["B. blue"]),
+        ("\u201cParis.\u201d He left.", ["\u201cParis.\u201d", "He left."]),
+        (" \n ", []),
+    ],
+)
+def test_where_sentences_end(text: str, found: list[str]) -> None:
+    assert sentences(text) == found
+    assert first(text) == (found[0] if found else text)
