@@ -43,7 +43,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["debate", "--target", "5"], "--target belongs to a question, and none was given; give one, or drop it"),
         (["debate", "--temperature", "inf"], "temperature.0 is 'inf': expected a finite number"),
         (["debate", "caf\udcff?"], "the question holds a character that is no text: '\\udcff'"),
-        (["debate", "Which?", "--kind", "option", *["--choice", "x"] * 27], "there are 27 choices; expected at most 26, one a letter"),
+        (["debate", "Which?", "--kind", "option", *[f"--choice=x{n}" for n in range(27)]], "there are 27 choices; expected at most 26, one a letter"),
         (["doctor", "bundled", "--dtype", "int9"], "unknown dtype 'int9'; choose from: auto, bfloat16, float16, float32"),
         (["debate", "--sample", "riddle"], "sample is 'riddle'; expected arithmetic, split, facts, each with a number or without: split/3"),
         (["debate", "--sample", "split/x"], "sample is 'split/x'; expected arithmetic, split, facts, each with a number or without: split/3"),
