@@ -1,7 +1,7 @@
 """`python -m benchmarks.degenerate`: how many replies show a sign that they degenerate, by the way they are spoken.
 
-The questions of `benchmarks.replies`, the prompts of the product, one reply each. What shows a sign is printed below the
-table, to be judged by reading.
+The questions of `benchmarks.replies`, the prompts of the product, one reply each. What shows a sign is printed below
+the table, to be judged by reading.
 """
 
 from __future__ import annotations
