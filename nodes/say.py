@@ -102,8 +102,8 @@ async def _attempt(
     place = Place(*moment(state), ask.agent, ask.act, attempt)
     heat = run.temperature(ask.agent, words=ask.protocol == WORDS) if ask.temperature is None else ask.temperature
     seed, kept_to = run.seed(state, ask.agent, ask.act, attempt), run.guided(ask.form)
-    call = Call(replace(ask, form=kept_to), run.model(ask.agent), place, seed, heat)
-    return replace(message_of(call, await call, run.order(ask.agent)), asked=asked)
+    call = Call(replace(ask, form=kept_to), run.model(ask.agent), place, seed, heat, asked)
+    return message_of(call, await call, run.order(ask.agent))
 
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:
@@ -119,6 +119,7 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         text=text,
         order=order,
         begun=call.ask.begun,
+        asked=call.asked,
         payload=PayloadRef.from_dict(ref) if ref else None,
         source="model" if ref else "hosted",
         notes=(*(["cut at the token limit"] if cut else []), *reply.additional_kwargs.get("notes", ())),

@@ -67,11 +67,13 @@ def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: se
 
     A text without a mark may still say what was asked: "18 + 40 is 58" is a yes to "Is 18 + 40 equal to 58?".
     """
+    kind, body = KINDS[_kind(question)], plain(text)
     found = read(text, _kind(question), question.get("choices"))
-    body = plain(text)
     if found is None and not any(sources(body)) and not declines(text):
-        found = KINDS[_kind(question)].implied(body, str(question.get("question", "")))
-    return _short(found, question)
+        found = kind.implied(body, question)
+    found = _short(found, question)
+    is_marked = found is None or _field(text) is not None or any(sources(body))
+    return found if is_marked or kind.suits(str(found), str(question.get("question", ""))) else None
 
 
 def read_line(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open

@@ -11,6 +11,7 @@ from typing import Any
 
 from sottovoce.errors import UsageError
 from sottovoce.prompts.kinds import about, shorten
+from sottovoce.prompts.kinds.expected import is_expected
 from sottovoce.prompts.kinds.kind import Choices, Kind
 from sottovoce.prompts.kinds.marks import bracketed, normalise, sources
 from sottovoce.prompts.kinds.nothing import BLANK, SAYS_NOTHING, UNKNOWN
@@ -25,7 +26,7 @@ from sottovoce.prompts.kinds.sentences import (
     without_reason,
 )
 
-LONGEST = 200  # characters of a sentence that is an answer without a mark
+LONGEST = 300  # characters of a sentence that is an answer without a mark
 FEW = 4  # sentences of a reply that are read without a mark
 TALK = re.compile(
     r"\W*(?:(?:i am|i'm) (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai|i|we|let|let's|here|hm+|well"
@@ -96,11 +97,11 @@ def _own_line(body: str) -> str:
 
 def _answering(body: str) -> str | None:
     """The sentence of a short reply that answers; None where it is long, a question, cut, or talk about the task."""
-    every = [each for each in sentences(body) if not COURTESY.match(each)]
+    every = [each for each in sentences(body) if not COURTESY.match(each) and not each.endswith(":")]
     if not every or len(every) > FEW:
         return None
     said = _chosen(every)
-    if said is None or len(said) > LONGEST or said.endswith(("?", ":")) or CUT.search(said):
+    if said is None or len(said) > LONGEST or said.endswith("?") or CUT.search(said):
         return None
     said = HEDGE.sub("", said, count=1)
     if yes := re.match(r"(yes|no)\b(?=[,.!]|\Z)", said, re.IGNORECASE):
@@ -160,7 +161,8 @@ TEXT = Kind(
     same,
     check=check,
     short=shorten.short,
-    implied=shorten.implied,
+    suits=is_expected,
+    implied=lambda text, question: shorten.implied(text, str(question.get("question", ""))),
     agree=agree,
     is_target=is_target,
 )

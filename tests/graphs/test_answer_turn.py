@@ -178,7 +178,9 @@ def test_hearers_hear_the_reply_and_never_the_answer_turn() -> None:
 
     for asked in [*calls(model, "agent_1")[2:], *calls(model, "agent_2")[1:]]:
         assert HM in asked.text and "Answer:" not in asked.text
-        assert [part.message.asked for turn in asked.turns for part in turn.parts if isinstance(part, Heard)] == [""] * 2
+        assert [part.message.asked for turn in asked.turns for part in turn.parts if isinstance(part, Heard)] == [
+            ""
+        ] * 2
 
 
 REPLY = Message("zoe", 0, "talk", HM, notes=("asked for the answer: it holds no number",))

@@ -87,7 +87,7 @@ def test_without_a_task_s_own_words_the_kind_s_form_is_asked_for_with_or_without
 
 def test_a_task_s_own_form_stands_in_the_json_too() -> None:
     (prompt,) = set(first_prompts("reconcile", {"answer_description": 'a "whole" number\nwithout unit'}).values())
-    assert '"answer" (a \'whole\' number without unit)' in prompt
+    assert "\"answer\" (a 'whole' number without unit)" in prompt
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if scheme(name).settings.discusses])
