@@ -44,7 +44,7 @@ AGAIN = Plan(
     seed=1,  # other chats than the first run's
     stages=(
         Stage("basics", 400_000, 3e-3, 1.0, warm_up=50_000),
-        Stage("roles", 6_600_000, 3e-3, 0.0, talks=600),
+        Stage("roles", 3_200_000, 3e-3, 0.0, talks=600),
     ),
 )
 """For weights that know everything in an older wording: debates in the new one first, so that they can be held."""
