@@ -61,7 +61,7 @@ def implied(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see K
     wanted = {word.casefold() for word in WORD.findall(said)} - GRAMMAR - AMOUNT
     given = {value for _, _, value in figures(simple(str(question.get("question", ""))))}
     every = sentences(simple(LISTED.sub(" ", text)))
-    for claim in reversed(every if is_whole(text) or _goes_on(every[-1]) else every[:-1]):
+    for claim in reversed(every if is_whole(text) or (every and _goes_on(every[-1])) else every[:-1]):
         words = frozenset(word.casefold() for word in WORD.findall(claim))
         found = result(claim)
         if wanted and found and (found not in given or "=" in claim) and all(is_known(word, words) for word in wanted):
