@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import debates, decoding, memory, reuse
+from benchmarks import debates, decoding, guiding, memory, reuse
 from benchmarks.loaded_models import BUNDLED, SHAPES, loaded_of
 from benchmarks.measuring import Asked, Table, interleaved
 
@@ -45,11 +45,12 @@ SECTIONS: Mapping[str, Callable[[Asked], Iterable[Table]]] = {
     "slots": reuse.slots,
     "reuse": reuse.tables,
     "memory": memory.tables,
+    "guiding": guiding.tables,
     "debates": debates.tables,
     "growth": debates.growth,
     "starting": starting,
 }
-OF_ANY_SHAPE = ("decoding", "memory")  # the others hold debates, or measure what a small model costs
+OF_ANY_SHAPE = ("decoding", "memory", "guiding")  # the others hold debates, or measure what a small model costs
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -57,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = _arguments().parse_args(arguments)
     if asked.device != "cpu" and not torch.accelerator.is_available():
         sys.exit(f"--device {asked.device} needs a GPU, and torch {torch.__version__} sees none here")
-    shape = asked.shape or (BUNDLED if asked.device == "cpu" else "7b")
+    shape = asked.model or asked.shape or (BUNDLED if asked.device == "cpu" else "7b")
     sections = asked.only.split(",") if asked.only else list(SECTIONS if shape == BUNDLED else OF_ANY_SHAPE)
     if unknown := [name for name in sections if name not in SECTIONS]:
         sys.exit(f"unknown section {unknown[0]!r}; choose from: {', '.join(SECTIONS)}")
@@ -88,6 +89,7 @@ def _arguments() -> argparse.ArgumentParser:
     parser.add_argument(
         "--shape", choices=(BUNDLED, *SHAPES), help="the bundled model, or random weights in a shape (7b on a GPU)"
     )
+    parser.add_argument("--model", help="a model by its name instead: a folder, a file, or what `models pull` got")
     parser.add_argument("--tiny", action="store_true", help="small sizes: whether it runs, not how fast")
     return parser
 

@@ -30,9 +30,9 @@ SHAPES = {"tiny": (640, 32, 64, 6, 2, 1), "7b": (152064, 3584, 18944, 28, 28, 4)
 
 
 def loaded_of(shape: str, device: str) -> LoadedModel:
-    """The bundled model, or random weights in a shape: bfloat16 on an accelerator, float32 on a CPU."""
-    if shape == BUNDLED:
-        return load(device=device)
+    """A model by its name, or random weights in a shape: bfloat16 on an accelerator, float32 on a CPU."""
+    if shape not in SHAPES:
+        return load(shape, device=device)
     sizes: dict[str, Any] = dict(zip(SIZES, SHAPES[shape], strict=True))  # Any: as the configuration takes them
     config = Qwen2Config(max_position_embeddings=4096, eos_token_id=2, pad_token_id=0, **sizes)
     dtype = torch.float32 if device == "cpu" else torch.bfloat16

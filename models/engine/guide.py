@@ -200,10 +200,10 @@ class Guided(Guide):
     def _path(self, id: int, matcher: LLMatcher, most: int) -> tuple[int, ...] | None:
         """The way to the end behind a token: as before it, what is left of that, or another one."""
         vocabulary = self.grammar.vocabulary
-        for path in (self.path, vocabulary.rest(self.path, id)):
-            if path is not None and vocabulary.ends(matcher, path):
-                return path
-        return vocabulary.ending(matcher, most)
+        if vocabulary.ends(matcher, self.path):
+            return self.path
+        rest = vocabulary.rest(self.path, id)
+        return rest if vocabulary.ends(matcher, rest) else vocabulary.ending(matcher, most)
 
     def _to_close(self) -> int:
         """How much of the path leads to the next text, for which tokens were kept; all of it where there is none."""

@@ -42,10 +42,11 @@ def distribution(logits: torch.Tensor, temperatures: Sequence[float]) -> torch.T
 
 def limit(logits: torch.Tensor, masks: Mapping[int, NDArray[np.bool_]]) -> torch.Tensor:
     """Logits (b, V) of which the rows with a mask (V,) keep what it allows, the others -inf."""
-    limited, at = logits.clone(), upload(list(masks), logits.device)
-    refused = ~np.stack(list(masks.values()))[:, : logits.shape[-1]]
-    limited[at] = limited[at].masked_fill(torch.from_numpy(refused).to(logits.device), -torch.inf)
-    return limited
+    allowed = np.ones(logits.shape, np.bool_)
+    for i, mask in masks.items():
+        known = min(len(mask), logits.shape[-1])
+        allowed[i, :known], allowed[i, known:] = mask[:known], False
+    return logits.where(torch.from_numpy(allowed).to(logits.device), -torch.inf)
 
 
 def _cooled(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:

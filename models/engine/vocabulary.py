@@ -8,7 +8,7 @@ from __future__ import annotations
 import string
 from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
-from itertools import zip_longest
+from itertools import takewhile, zip_longest
 
 import numpy as np
 from llguidance import LLMatcher
@@ -77,10 +77,11 @@ class Vocabulary:
         behind = matcher.deep_copy()
         return behind if behind.try_consume_tokens(list(ids)) == len(ids) else None
 
-    def rest(self, path: Sequence[int], id: int) -> tuple[int, ...] | None:
-        """What is left to write of a path behind a token that begins its text; None where it begins otherwise."""
+    def rest(self, path: Sequence[int], id: int) -> tuple[int, ...]:
+        """What is left to write of a path behind a token that begins as its text does."""
         text, begun = self.text(path), self.text((id,))
-        return tuple(self._own.tokenize_bytes(text[len(begun) :])) if text.startswith(begun) else None
+        alike = takewhile(lambda pair: pair[0] == pair[1], zip(text, begun, strict=False))
+        return tuple(self._own.tokenize_bytes(text[len([*alike]) :]))
 
     def ends(self, matcher: LLMatcher, path: Sequence[int]) -> bool:
         """Whether the form is complete behind these tokens."""

@@ -20,7 +20,9 @@ SORTS = [
     ),
 ]
 """What a question asks for, what its answer holds then, and whether it is one thing alone."""
+FEW_WORDS = 6  # of what a sentence says beyond its question; a longer one describes
 OF_WORK = re.compile(r"\b(?:works? as|jobs?|profession|occupation|do for a living)\b", re.IGNORECASE)
+HELD = re.compile(r"\b(?:is|was|as)\s(an?\s[a-z]+)\b(?!\s[a-z]+(?:er|or|ist)\b)")
 FULL_NAME = re.compile(r"(?:[A-Z][\w'-]+\s){1,3}[A-Z][\w'-]+")
 
 
@@ -31,4 +33,12 @@ def is_expected(answer: str, question: str) -> bool:
         if re.search(wanted, said, re.IGNORECASE):
             found = {each.casefold().removesuffix("s") for each in re.findall(holds, answer, re.IGNORECASE)}
             return len(found) == 1 if is_one else bool(found)
+    if len(answer.split()) > FEW_WORDS:
+        return False
     return not (OF_WORK.search(said) and FULL_NAME.fullmatch(answer))
+
+
+def job(answer: str, question: str) -> str | None:
+    """What somebody is or works as, where that is asked: "a potter" in "Ruth is a potter who works as a potter"."""
+    found = HELD.search(answer) if OF_WORK.search(asked(question)) else None
+    return found[1] if found else None

@@ -51,11 +51,11 @@ def _statement(nouns: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
         r"(?:[:=]|\s(?:is|would be|should be|must be|will be)\b|\s(?:is|would|should)(n't)(?: be)?\b"
         r"|\s(?=can ?not\b|can't\b|could ?n[o']t\b))"
     )
-    asked = r"(?:\s+(?:to|for)\b[^.:\n]{0,120}?)?"
+    asked = r"(?:\s+(?:to|for|that fits|that applies)\b[^.:\n]{0,120}?)?"
     after = rf"\b(?:{nouns}){asked}\s{{0,9}}{says}\s{{0,80}}:?\s{{0,80}}{_SAID}"
     begins = r"(?:^|[.!?:,\n]\s|\bso )[ \t]{0,9}(?!(?:what|which|who|where|how|it|this|that|here)\b)"
     verb = r"\s(?:is|would be) (?:the|my|an?) (?:\w{1,12} ){0,2}"
-    before = rf"{begins}([^.!?:\n]{{1,200}}?){verb}(?:{nouns})\b([^.\n]{{0,80}})"
+    before = rf"{begins}([^.!?:\n]{{1,200}}?)(?:, which)?{verb}(?:{nouns})\b([^.\n]{{0,80}})"
     return re.compile(after, re.IGNORECASE), re.compile(before, re.IGNORECASE)
 
 

@@ -2,7 +2,7 @@
 
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sottovoce.errors import UsageError
@@ -12,14 +12,19 @@ from sottovoce.prompts.kinds import number
 from sottovoce.prompts.kinds.about import DENIES, GRAMMAR, WORD, is_known
 from sottovoce.prompts.kinds.about import known as known_words
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import sources
+from sottovoce.prompts.kinds.marks import CLOSING, sources
 from sottovoce.prompts.kinds.nothing import OPEN, UNKNOWN
 from sottovoce.prompts.kinds.prose import plain
 from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, claims, first, without_reason
 
 NOUNS = "answer|option|choice"
+ITEM = re.compile(r"^\W{0,9}(?:[A-Z]\W{1,3})?([A-Z])[).:]", re.MULTILINE)
+CHANGES = re.compile(r"\b(?:wait|actually|second thought|correction|mistake|sorry|agent|disagree)\b", re.IGNORECASE)
+"""Where a text speaks of an answer that it does not give."""
 LEADING = re.compile(
-    r"[\W_]*(?:(?:option|choice|letter|answer)\b\W*)?([A-Za-z])(?![\w'])([).:]*)(\s+[a-z])?", re.IGNORECASE
+    r"[\W_]*(?:(?:indeed|definitely|clearly|probably|most likely|certainly)\s)?"
+    r"(?:(?:option|choice|letter|answer)\b\W*)?([A-Za-z])(?![\w'])([).:]*)(\s+[a-z])?",
+    re.IGNORECASE,
 )
 JOINED = re.compile(r"[\s(]*(?-i:[A-Z])\W{0,3}\s?(?:or|and|/)\s*\(?(?-i:[A-Z])\b", re.IGNORECASE)
 """Two letters, and none chosen."""
@@ -38,9 +43,9 @@ WRONG = re.compile(
 def read(text: str, choices: Choices) -> str | None:
     """What is marked as the answer (see `sources`), else the last letter or choice that is claimed."""
     body = plain(text)
-    for source in sources(body, NOUNS):
-        if (found := _of(source, choices)) is not None:
-            return found or None
+    said = [found for source in sources(body, NOUNS) if (found := _of(source, choices)) is not None]
+    if said:
+        return said[0] or None if CHANGES.search(body) or not _contradicts(said, body) else None
     return claimed(body, choices) or _by_value(text, choices)
 
 
@@ -48,6 +53,11 @@ def read_value(given: str, choices: Choices) -> str | None:
     """A letter in any case, or a choice's text, or what a reply would be read as."""
     found = _of(plain(given), choices)
     return read(given, choices) if found is None else found or None
+
+
+def _contradicts(said: Sequence[str], body: str) -> bool:
+    """Whether a text states two letters, none of them on a closing line."""
+    return len({*filter(None, said)}) > 1 and not CLOSING.search(body)
 
 
 def _of(source: str, choices: Choices) -> str | None:
@@ -66,7 +76,8 @@ def _of(source: str, choices: Choices) -> str | None:
         return letter
     if place := known.number_named(said, choices):
         return string.ascii_uppercase[place - 1]
-    found = {*re.findall(rf"\(({_range(choices)})\)", said)} or {*known.named(first(said), choices)}
+    found = {*re.findall(rf"\(({_range(choices)})\)", said)} or {*re.findall(r"\b([B-HJ-Z])\b(?!\.\s?[A-Z])", said)}
+    found = {each for each in found if each in known.letters(choices)} or {*known.named(first(said), choices)}
     return found.pop() if len(found) == 1 else None
 
 
@@ -88,6 +99,7 @@ def claimed(body: str, choices: Choices) -> str | None:
     """Of a text without a mark: the letter at its begin, else the last that is not ruled out, else a choice's words."""
     if (letter := _begun(body, choices)) and _unlisted(body, choices) == body:
         return letter
+    body = re.sub(r"\A\W*A:\s", "", body)  # as in "Q: ... A: ..."
     said = WRONG.sub(" ", RULED_OUT.sub(" ", "\n".join(claims(_unlisted(body, choices)))))
     said = "\n".join(line for line in said.split("\n") if not OPEN.search(line))
     brackets = [*re.finditer(rf"\(({_range(choices)})\)", said)]
@@ -123,6 +135,8 @@ def _begun(body: str, choices: Choices) -> str | None:
     letter, behind = (found[1].upper(), body[found.end() :].strip(" .*)")) if found else ("", "")
     if not found or letter not in known.letters(choices):
         return None
+    if found[0].endswith("A:"):  # as in "Q: ... A: ..."
+        return known.letter_of(first(behind), choices) if known.letter_of(first(behind), choices) == "A" else None
     line = behind.partition("\n")[0]
     is_whole = len(behind.split()) < 9 and "\n" not in behind and not UNKNOWN.match(behind)
     return (
@@ -154,10 +168,17 @@ def _by_value(text: str, choices: Choices) -> str | None:
 def _unlisted(body: str, choices: Choices) -> str:
     """The text without the choices said again, one after another."""
     found = "".join(re.findall(r"\(([A-Z])\)", body))
+    if _is_list(body):
+        return "\n".join(line for line in body.split("\n") if not ITEM.match(line))
     if len(choices) > 1 and found.startswith(string.ascii_uppercase[: len(choices)]):
         last = f"({string.ascii_uppercase[len(choices) - 1]})"
         return body[body.index(last) + len(last) :].removeprefix(" " + known.bare(choices)[-1])
     return body
+
+
+def _is_list(body: str) -> bool:
+    """Whether lines begin with the letters one after another, as the choices were asked."""
+    return "".join(ITEM.findall(body)).startswith("ABC")
 
 
 def _range(choices: Choices) -> str:

@@ -26,7 +26,7 @@ from sottovoce.prompts.kinds.sentences import (
     without_reason,
 )
 
-LONGEST = 200  # characters of a sentence that is an answer without a mark
+LONGEST = 300  # characters of a sentence that is an answer without a mark
 FEW = 4  # sentences of a reply that are read without a mark
 TALK = re.compile(
     r"\W*(?:(?:i am|i'm) (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai|i|we|let|let's|here|hm+|well"

@@ -15,13 +15,14 @@ from sottovoce.prompts.kinds.numerals import figures, simple, spelled
 from sottovoce.prompts.kinds.sentences import sentences
 
 BRIEF, FEW = 25, 2  # words and sentences of a text whose last number is what it says
+SHORT = 12  # words of such a text that no sign ends
 LISTED = re.compile(
     r"^\s{0,80}\d{1,3}[.)]\s+(?=\S)|\b(?:step|question|agent|round)[ _]#?\d+|\[\d{1,3}\]", re.IGNORECASE | re.MULTILINE
 )
 """Numbers that count something else: items, steps, passages."""
 REMARK = re.compile(rf"(?<=[a-zA-Z])\s\(\d[\d\s.+*/\u00d7-]{{0,80}}{OPERATOR}[\d\s.+*/\u00d7-]{{0,80}}\)")
 """The working behind a number: "12 apples (5 + 7)"."""
-CUT = re.compile(rf"\d\s{{0,9}}{OPERATOR}?\s{{0,9}}(?:{OPERATOR}|=)\s*\Z|\banswer\s*\Z", re.IGNORECASE)
+CUT = re.compile(rf"\d\s{{0,9}}{OPERATOR}?\s{{0,9}}(?:{OPERATOR}|=)\s*\Z")
 CONCLUDES = re.compile(
     r"\W*(?:so|therefore|thus|hence|in total|altogether|finally|in conclusion)\b"
     r"|.{0,80}\b(?:sum|total|result)(?: is| of| =|:)\s[^\w\n]{0,3}\d",
@@ -36,12 +37,12 @@ def comes_to(text: str) -> str | None:
     if CUT.search(text):
         return None
     body = REMARK.sub(" ", simple(LISTED.sub(" ", text)))
-    every = [each for each in sentences(body) if not each.endswith("?")]
+    every = [each for each in sentences(body) if not each.rstrip("\"')\u201d").endswith("?")]
     if not figures(body):
         return _spelled(body)
     if every and OPEN.search(every[-1]):
         return None
-    ends, is_brief = is_whole(text), len(body.split()) <= BRIEF
+    ends, is_brief = is_whole(text), len(body.split()) <= (BRIEF if is_whole(text) else SHORT)
     concluding = [each for each in (every if ends else every[:-1]) if CONCLUDES.match(each)]
     concluding += every[-1:] if every and not ends and CONCLUDES.match(every[-1]) and _goes_on(every[-1]) else []
     if concluding and (found := result(concluding[-1])):
@@ -49,7 +50,7 @@ def comes_to(text: str) -> str | None:
     if every and len(every[0].split()) <= 2 and len(figures(every[0])) == 1:  # "22", and its working behind
         return result(every[0])
     last = [each for each in every if figures(each)][-1:]
-    is_worked = ends and len(every) <= FEW and any("=" in each for each in last)
+    is_worked = ends and (len(every) <= FEW or not LISTED.search(text)) and any("=" in each for each in last)
     return result(last[0]) if last and (is_brief or is_worked) else None
 
 

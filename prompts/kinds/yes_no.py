@@ -26,7 +26,7 @@ ASIDE = re.compile(r"\b(?:maybe|perhaps|whether|if|said|says|either|there (?:is|
 """Before a word that answers nothing."""
 BEGINS = re.compile(r"(?:\A|[.!?:;,\n\u2013\u2014]|\b(?:so|thus|hence|therefore|is|actually))\W*\Z", re.IGNORECASE)
 TRUTH = re.compile(
-    r"\b(?:statement|claim|this|that|it|equation|proposition)(?: is|'s)( not)? "
+    r"\b(?:statement|claim|this|that|it|equation|proposition|answer)(?: is|'s)( not)?(?: \w{1,12}ly)? "
     r"(true|false|correct|incorrect|right|wrong)\b"
     r"|\A\W*(?P<untrue>not )?(?P<alone>true|false|correct|incorrect)[.!*]*(?=\s*(?:\Z|\n|[A-Z]))",
     re.IGNORECASE,
@@ -94,8 +94,9 @@ def _truth(said: str) -> str | None:
     ]
     if not found:
         return None
-    is_true = (found[-1]["alone"] or found[-1][2]).lower() in ("true", "correct", "right")
-    return "yes" if is_true != bool(found[-1][1] or found[-1]["untrue"]) else "no"
+    said_so = found[0] if found[0]["alone"] else found[-1]
+    is_true = (said_so["alone"] or said_so[2]).lower() in ("true", "correct", "right")
+    return "yes" if is_true != bool(said_so[1] or said_so["untrue"]) else "no"
 
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind

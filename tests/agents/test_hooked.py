@@ -104,7 +104,7 @@ def test_usage_tells_how_much_of_a_prompt_an_earlier_call_had_read(store: Payloa
 
 
 def test_a_stream_comes_in_several_chunks_of_which_only_the_last_brings_the_payload(store: PayloadStore) -> None:
-    chunks = list(agent("cipher", store).stream(QUESTION, seed=7))
+    chunks = list(agent("cipher", store, temperature=1.0).stream(QUESTION, seed=7))
     assert len(chunks) > 2
     assert ["payload" in chunk.additional_kwargs for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
 

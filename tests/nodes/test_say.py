@@ -13,8 +13,10 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Heard, Message, Place
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.nodes.act import node
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import message_of, say, unreadable
 from sottovoce.nodes.state import Discussion, Update
+from sottovoce.prompts.kinds import OURS
 from tests.nodes.support import Run, ask, framed, places, state_of
 
 ACTION = "Action: pass"
@@ -135,3 +137,12 @@ def test_a_text_without_an_answer_is_complained_of_unless_it_says_that_it_is_unk
     kind: str, text: str, complaint: str
 ) -> None:
     assert unreadable({"question": "?", "kind": kind})(text) == complaint
+
+
+@pytest.mark.parametrize("kind", OURS)
+@pytest.mark.parametrize("text", ["", " \n", "-", "\x17", "\ufffd"])
+def test_a_text_without_a_word_is_complained_of_whatever_the_kind(kind: str, text: str) -> None:
+    """A run ended in an IndexError where a model said nothing."""
+    question: Question = {"question": "How many?", "kind": kind, "choices": ["red", "blue"]}
+
+    assert unreadable(question)(text).startswith("it holds no ")

@@ -55,6 +55,52 @@ def test_a_reply_to_a_free_question_names_its_target(question: str, said: str, t
     assert found is None if target is None else right(found, asked)
 
 
+@pytest.mark.parametrize(
+    ("kind", "choices", "question", "said", "answer"),
+    [
+        ("option", ["a dog", "a cat"], "Which animal barks?", "A dog barks.", "A"),
+        ("option", ["a dog", "a cat"], "Which animal barks?", "A dog is a thing.", None),
+        ("option", ["a pen", "a plate"], "What do we write with?", "A pen is there to write, a plate is not.", "A"),
+        ("yes_no", [], "Is 18 + 40 equal to 58?", "So, 18 + 40 = 58.", "yes"),
+        ("yes_no", [], "Is 18 + 40 equal to 58?", "18 + 40 is not 58.", "no"),
+        ("yes_no", [], "Is 18 + 40 equal to 58?", "18 + 40 = 59.", None),
+        ("yes_no", [], "Is this true? Gold is a metal.", "Gold is indeed a metal.", "yes"),
+        ("yes_no", [], "Is Oslo in Spain?", "To see whether Oslo is in Spain, we look at a map.", None),
+        ("number", [], "How many apples does she have left?", "She has 9 - 2 = 7 apples left. " + "She is glad. " * 9, "7"),
+        ("number", [], "How many apples does she have left?", "She has 9 apples. " + "She is glad. " * 9, None),
+        ("label", ["SUPPORTS", "REFUTES"], "Claim: The lake is deep. Which?", "The evidence says the lake is deep.", "SUPPORTS"),
+        ("label", ["SUPPORTS", "REFUTES"], "Claim: The lake is deep. Which?", "The evidence says the lake is not deep.", "REFUTES"),
+        ("text", [], "On which day of the week is the market?", "The market is in Birch End.", None),
+        ("text", [], "On which day of the week is the market?", "The market is on Friday.", "Friday"),
+        ("text", [], "What does her sister work as?", "Her sister is Anna Frey.", None),
+        ("text", [], "What does her sister work as?", "Her sister is Anna Frey, a potter.", "potter"),
+        ("text", [], "In which country is Tokyo?", "In Japan, Tokyo is the capital.", "Japan"),
+        ("text", [], "On which river does it lie?", "The town lies on the Wenlock River.", "Wenlock"),
+    ],
+)  # fmt: skip
+def test_the_question_tells_what_a_text_without_a_mark_answers(
+    kind: str, choices: list[str], question: str, said: str, answer: str | None
+) -> None:
+    found = read_reply(said, {"question": question, "kind": kind, "choices": choices})
+
+    assert found == answer or (kind == "text" and same(found, answer, "text"))
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("The working is long. " * 9 + "So, there are 10 cups. To convert this, 10 * 2 = 20 cups\nSo", "10"),
+        ("The working is long. " * 9 + "So, Ilse has 12", None),  # of 125?
+        ("The working is long. " * 9 + "So, the answer is 1", None),
+        ("The working is long. " * 9 + "So, Ilse has 12 apples left and", "12"),
+        ("The working is long. " * 9 + "\nAnswer: 12", "12"),
+        ("The working is long. " * 9 + "4 cups / 2 = 2 cups", None),
+    ],
+)
+def test_a_number_of_a_text_that_was_cut_counts_where_it_is_whole(said: str, answer: str | None) -> None:
+    assert read(said, "number") == answer
+
+
 def test_there_are_some_sixty_of_every_kind() -> None:
     counts = {kind: sum(case[0]["kind"] == kind for case in HARD) for kind in KINDS.names()}
     assert min(counts.values()) >= 60 and sum(counts.values()) >= 300

@@ -1,4 +1,4 @@
-"""A hundred more, written after the readers were mended and read rightly in 126 of 133 before they were again."""
+"""A hundred more, written after the readers were mended and read rightly in 125 of 132 before they were again."""
 
 LATER: list[tuple[str, list[str], str, str | None]] = [
     ("number", [], "So the total is $1,234.50. I am confident in this.", "1234.5"),
@@ -65,7 +65,6 @@ LATER: list[tuple[str, list[str], str, str | None]] = [
     ("option", ["red", "blue", "green"], "(A)", "A"),
     ("option", ["red", "blue", "green"], "A: red", "A"),
     ("option", ["a dog", "a cat"], "It is a cat.", "B"),
-    ("option", ["a dog", "a cat"], "A dog barks.", "A"),
     ("option", ["Paris", "Lyon", "Nice"], "The answer is Nice.", "C"),
     ("option", ["yes", "no"], "No, it is not.", "B"),
     ("option", ["true", "false"], "The statement is false.", "B"),

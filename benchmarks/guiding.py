@@ -1,0 +1,80 @@
+"""What it costs to keep replies to their forms: the same numbers of tokens, free and in forms."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from functools import partial
+
+from benchmarks.decoding import requests, spoken
+from benchmarks.loaded_models import with_engine
+from benchmarks.measuring import Asked, Run, Table, interleaved, percent
+from sottovoce.channels.nl import NL
+from sottovoce.form import Form
+from sottovoce.models import LoadedModel, Request, Stop
+from sottovoce.models.engine.grammar import Grammars
+
+NEW = 96  # tokens of a reply, at most
+BATCHES = 1, 8
+FORMS = {
+    "an object of three texts": Form.of_object("reasoning", "answer", "confidence"),
+    "free, then one of four choices": Form(choices=("A", "B", "C", "D"), after="Answer:"),
+}
+AIM = "2 % where a step takes 5 ms or more"
+
+
+def tables(asked: Asked) -> Iterator[Table]:
+    """Cost by form and batch; then what is done once for a model, and once for a form."""
+    loaded, new = with_engine(asked.loaded, threads=asked.threads, reuse=False), max(asked.most(NEW), 64)
+    batches = asked.some(*BATCHES)
+    table = Table()
+    table.add(f"kept to a form, against as many free tokens ({new} at most)", *(f"batch {n}" for n in batches), "aim")
+    for name, form in FORMS.items():
+        rivals = [_rivals(loaded, form, batch, new) for batch in batches]
+        found = [interleaved(each, asked.repeats, asked.clock, warm=2) for each in rivals]
+        table.add(name, *(percent(1 / each.speed("kept", "free") - 1) for each in found), AIM)
+        steps = [_longest(loaded, form, batch, new) for batch in batches]
+        times = [1000 * each.median("free") / n for each, n in zip(found, steps, strict=True)]
+        table.add(f"milliseconds a free step: {name}", *(f"{each:.2f}" for each in times))
+    yield table
+    yield _once(loaded)
+
+
+def _asked(loaded: LoadedModel, batch: int, new: int) -> list[Request]:
+    return spoken(NL(), requests(batch, new), loaded)
+
+
+def _lengths(loaded: LoadedModel, form: Form, batch: int, new: int) -> list[int]:
+    kept = [replace(each, form=form) for each in _asked(loaded, batch, new)]
+    return [reply.usage.new for reply in loaded.engine.run_all(kept)]
+
+
+def _longest(loaded: LoadedModel, form: Form, batch: int, new: int) -> int:
+    return max(_lengths(loaded, form, batch, new))
+
+
+def _rivals(loaded: LoadedModel, form: Form, batch: int, new: int) -> dict[str, Run]:
+    """Greedy replies in the form, and free ones of the same lengths."""
+    bare = _asked(loaded, batch, new)
+    lengths = _lengths(loaded, form, batch, new)
+    free = [replace(each, stop=replace(each.stop, max_new=n)) for each, n in zip(bare, lengths, strict=True)]
+    kept = [replace(each, form=form) for each in bare]
+    return {"free": partial(loaded.engine.run_all, free), "kept": partial(loaded.engine.run_all, kept)}
+
+
+def _once(loaded: LoadedModel) -> Table:
+    """What the first request of a model, and of a form, waits for."""
+    start, table = time.perf_counter(), Table()
+    grammars = Grammars(loaded.tokenizer)
+    table.add("done once", "milliseconds")
+    table.add("a vocabulary is read", _since(start))
+    for name, form in FORMS.items():
+        start = time.perf_counter()
+        grammars.of(form.offered.key).check(Stop(NEW))
+        table.add(f"a form is compiled, and its least length found: {name}", _since(start))
+    return table
+
+
+def _since(start: float) -> str:
+    return f"{1000 * (time.perf_counter() - start):.1f}"
