@@ -215,12 +215,12 @@ def test_a_fence_is_longer_than_any_in_the_text() -> None:
 
 def test_markdown_shows_names_and_answers_as_they_are(tmp_path: Path) -> None:
     question = {"question": "Which *?", "kind": "text", "target": "*b*"}
-    run = held({"agent_1": ["The answer is *b*_c"]}, tmp_path, question=question)
+    run = held({"agent_1": ["The answer is a * b_c"]}, tmp_path, question=question)
 
     text = markdown(run)
 
-    assert "### agent\\_1" in text and "**\\*b\\*\\_c** by majority" in text
-    assert "```text\nThe answer is *b*_c\n```" in text
+    assert "### agent\\_1" in text and "**a \\* b\\_c** by majority" in text
+    assert "```text\nThe answer is a * b_c\n```" in text
 
 
 def test_a_debate_has_no_groups_to_tell(run: Run) -> None:
