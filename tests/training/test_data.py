@@ -1,5 +1,4 @@
 import random
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from sottovoce.training import debates, problems, tokenizer
 from sottovoce.training.data import Encoder
 from sottovoce.training.problems import Problem
 from sottovoce.training.product import documents_of, seen_by
-from sottovoce.training.skills import DIETS, SKILLS, chat, corpus
+from sottovoce.training.skills import DIETS, SKILLS, chat
 from sottovoce.training.sources import Source
 
 AGENTS = ["agent_1", "agent_2"]
@@ -92,12 +91,6 @@ def test_only_right_replies_and_their_end_marks_are_learnt(encoder: Encoder) -> 
 
 def test_every_skill_belongs_to_a_stage() -> None:
     assert {skill for diet in DIETS.values() for skill in diet} == set(SKILLS)
-
-
-def test_the_tokenizer_that_ships_is_what_a_new_run_would_begin_with(tmp_path: Path) -> None:
-    tokenizer.train(corpus(0)).save_pretrained(tmp_path)
-    made = (tmp_path / "tokenizer.json").read_text(encoding="utf-8")
-    assert made == (BUNDLED_FOLDER / "tokenizer.json").read_text(encoding="utf-8")
 
 
 def test_a_chat_has_the_ids_of_its_prompt_and_then_of_its_reply(encoder: Encoder) -> None:
