@@ -1,4 +1,4 @@
-"""An agent says something, again where it must be in a form and cannot be read, and then abstains."""
+"""An agent says something, again where it cannot be read, then the answer alone in an answer turn, or abstains."""
 
 from __future__ import annotations
 

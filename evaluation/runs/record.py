@@ -61,8 +61,10 @@ class Readings(BaseModel):
     """From another reply, in the form."""
     answer_turn: int = 0
     """From the answer turn after a reply."""
+    unknown: int = 0
+    """An abstention that says so."""
     abstained: int = 0
-    """Nothing could be read, or the answer was said to be unknown."""
+    """Nothing could be read."""
 
 
 class Level(BaseModel):

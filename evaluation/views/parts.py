@@ -66,14 +66,15 @@ def ending(run: Run) -> Part:
 
 
 def _read(found: Readings) -> str:
-    """How the answers were read, where not all were at once."""
+    """How the answers were read, where not all could be at once."""
     ways = {
         "read at once": found.at_once,
         "after asking again": found.repair,
         "by the answer turn": found.answer_turn,
-        "abstaining": found.abstained,
+        "said to be unknown": found.unknown,
+        "not to be read": found.abstained,
     }
-    if sum(ways.values()) == found.at_once:
+    if sum(ways.values()) == found.at_once + found.unknown:
         return ""
     told = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
     return f"; of {counted(sum(ways.values()), 'answer')} {told}"

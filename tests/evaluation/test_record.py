@@ -58,13 +58,13 @@ def test_what_was_said_is_the_reply_and_not_its_answer_turn(tmp_path: Path) -> N
 
 
 def test_the_record_counts_how_the_answers_of_all_rounds_were_read(tmp_path: Path) -> None:
-    replies = {"agent_1": ["Hm.", " 22", "Hm.", " hm"], "agent_2": ["It is 22.", "Hm.", "The answer is unknown."]}
+    replies = {"agent_1": ["Hm.", " 22", "Hm.", " hm"], "agent_2": ["It is 22.", "The answer is unknown."]}
     debate = held(replies, tmp_path, rounds=2)
-    repaired = {"agent_1": ["Hm.", schemes.states(22, 1)], "agent_2": [schemes.states(21, 1)]}
+    repaired = {"agent_1": ["Hm.", schemes.states(22, 1)], "agent_2": [schemes.states("unknown", 0)]}
     round_table = schemes.held(ReConcile(agents=2, rounds=0), repaired, tmp_path)
 
-    assert debate.readings == Readings(at_once=1, answer_turn=1, abstained=2)
-    assert round_table.readings == Readings(at_once=1, repair=1)
+    assert debate.readings == Readings(at_once=1, answer_turn=1, unknown=1, abstained=1)
+    assert round_table.readings == Readings(repair=1, unknown=1)
     assert load_run(tmp_path / "run").readings == round_table.readings
 
 

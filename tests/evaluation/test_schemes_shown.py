@@ -109,7 +109,7 @@ def test_what_an_answer_turn_says_stands_under_its_reply_and_not_in_its_place(tm
 def test_the_ending_tells_how_answers_were_read_where_not_all_were_at_once(tmp_path: Path) -> None:
     asked, sent = (printed(schemes.held(*each, tmp_path / name), 160) for name, each in (("a", ASKED), ("s", SENT)))
 
-    assert asked.endswith("1.5 s; of 12 answers 10 read at once, 1 by the answer turn, 1 abstaining\n")
+    assert asked.endswith("1.5 s; of 12 answers 10 read at once, 1 by the answer turn, 1 not to be read\n")
     assert sent.endswith(" 1.5 s\n")
 
 

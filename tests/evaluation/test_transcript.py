@@ -47,7 +47,8 @@ agent_2: abstains (asked for the answer); nothing could be
 read from: Well.
 right: the answer is 22
 6 calls, 0 tokens read, 0 tokens written, 1.5 s; of 4
-answers 2 read at once, 1 by the answer turn, 1 abstaining
+answers 2 read at once, 1 by the answer turn, 1 not to be
+read
 """
 
 
