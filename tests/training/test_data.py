@@ -10,7 +10,7 @@ from sottovoce.training import debates, problems, tokenizer
 from sottovoce.training.data import Encoder
 from sottovoce.training.problems import Problem
 from sottovoce.training.product import documents_of, seen_by
-from sottovoce.training.skills import DIETS, SKILLS, chat
+from sottovoce.training.skills import DIETS, SKILLS, chat, corpus
 from sottovoce.training.sources import Source
 
 AGENTS = ["agent_1", "agent_2"]
