@@ -10,14 +10,14 @@ import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Literal, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.sources import cache
 
-FORMAT = 1
+FORMAT: Final = 1
 """Of a kept measurement; one of another format is made again."""
 FOLDER = "temperatures"
 CAUTIOUS = 0.3

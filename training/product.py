@@ -18,7 +18,7 @@ from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.samples import ANSWER, CONFIDENCE, REASONING
-from sottovoce.nodes.say import BEGUN, unreadable
+from sottovoce.nodes.say import BEGUN, form_of, unreadable
 from sottovoce.nodes.settings import COMPONENTS, SECRETARY, Order, grouped
 from sottovoce.nodes.state import heard
 from sottovoce.nodes.tally import ballot
@@ -148,10 +148,9 @@ def asked_again(prompts: Prompts, place: Place, said: str) -> Place:
 
 def asked_for_answer(view: View, place: Place, said: str) -> Place:
     """The place after something unreadable was said there, as `nodes.say` asks for the answer alone."""
-    kind, choices = kinds.KINDS[view.kind], view.question.get("choices") or []
-    form = kind.grammar(choices)
-    slots = {"wanted": kind.placeholder, "choices": list(form.choices) if form else []}
-    request = Turn("user", view.prompts.render("shared/answer_turn", **slots))
+    form, wanted = form_of(view.question), kinds.KINDS[view.kind].placeholder
+    offered = list(form.choices if form else view.question.get("choices") or [])
+    request = Turn("user", view.prompts.render("shared/answer_turn", wanted=wanted, choices=offered))
     words = in_words(view, [*place.turns, spoken_turn(said), request])
     return replace(
         words,

@@ -2,7 +2,7 @@
 
 Messages of 48 steps are decoded on six prompts at each temperature, from the warmest down, and scored as plain
 text: the mean log-probability (nats) of their nearest tokens under the model, each after the ones before it. They
-count as readable where that is no less than what text drawn at 0.7 has, by more than its spread over the prompts.
+count as readable where that is no less than what text drawn at 0.7 has, by more than twice its spread over the prompts.
 0.7 and not 1, since it is the temperature at which chat models are published to be read: what SmolLM2 draws at 1
 wanders so far (-2.7) that means at 0.6, half of them noise (-2.9), would pass.
 """
@@ -52,7 +52,7 @@ def temperature(loaded: LoadedModel) -> tuple[None, str]:
     try:
         keep(loaded.weights_key, measured)
     except OSError as error:
-        return None, f"{_told(measured)}; not kept: {error.strerror}, so runs start from {CAUTIOUS:g}"
+        return None, f"{_told(measured)}; not kept: {error.strerror}; runs start from {CAUTIOUS:g}"
     return None, _told(measured)
 
 
@@ -67,11 +67,11 @@ def _told(measured: Measured) -> str:
 def measure(loaded: LoadedModel) -> Measured:
     """Go down the ladder to the first temperature that is readable; the last one where none is.
 
-    Seeds are fixed. SmolLM2 takes half a minute on one core.
+    Seeds are fixed; another machine may find the rung beside it. SmolLM2 takes some 40 seconds on one core.
     """
     prompts, found = _prompts(loaded), dict[float, float]()
     drawn = _likelihoods(loaded, prompts, Feed(), [DRAWN_AT])[0]
-    allowed = fmean(drawn) - stdev(drawn)
+    allowed = fmean(drawn) - 2 * stdev(drawn)
     for temperature, likelihood in _down(loaded, prompts):
         found[temperature] = likelihood
         if likelihood >= allowed:

@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerBase
 
 from sottovoce.errors import UsageError
 from sottovoce.form import Form, Schema
+from sottovoce.models.engine.ending import EMPTY, Endings
 from sottovoce.models.engine.request import Stop
 from sottovoce.models.engine.vocabulary import Vocabulary
 
@@ -22,7 +23,6 @@ LONGEST = 4096  # tokens: what takes more is not looked for
 ROOM = (
     16  # tokens that each field of an answer has at the end of a reply, beyond the shortest; at most a quarter of all
 )
-EMPTY = b'""'
 SHOWN = 80  # characters of a form in a message
 JSON = {  # no spaces but those of `json.dumps`: a model could go on with them for ever
     "whitespace_flexible": False,
@@ -39,6 +39,7 @@ class Grammar:
 
     form: Form
     vocabulary: Vocabulary
+    endings: Endings
 
     @cached_property
     def start(self) -> LLMatcher:
@@ -60,10 +61,14 @@ class Grammar:
         Raises:
             UsageError: there is none.
         """
-        path = self.vocabulary.ending(self.start, LONGEST)
+        path = self.ending(self.start, LONGEST)
         if path is None:
             raise UsageError(f"no text was found in this form: {_shown(self.form)}; ask for another, or without one")
         return path
+
+    def ending(self, matcher: LLMatcher, most: int) -> tuple[int, ...] | None:
+        """A short way to complete it from there, of at most so many tokens; None where none was found."""
+        return self.endings.find(matcher, most, json=self.form.schema is not None)
 
     @cached_property
     def least(self) -> int:
@@ -107,7 +112,7 @@ class Grammar:
     def _written(self, choice: str) -> int:
         """Tokens of one choice."""
         alone = self.vocabulary.matcher(_lark(json.dumps(choice), self.form))
-        path = self.vocabulary.ending(alone, LONGEST)
+        path = self.ending(alone, LONGEST)
         if path is None:
             raise UsageError(f"the model's tokenizer cannot write the choice {choice!r}; say it otherwise")
         return len(path)
@@ -118,12 +123,13 @@ class Grammars:
 
     def __init__(self, tokenizer: PreTrainedTokenizerBase) -> None:
         """Read the tokenizer; takes up to 2 s. Errors: see `Vocabulary`."""
-        self._vocabulary = Vocabulary(tokenizer)
+        vocabulary = Vocabulary(tokenizer)
+        self._parts = vocabulary, Endings(vocabulary)
         self.of = lru_cache(64)(self._of)
         """By the key of a form."""
 
     def _of(self, key: str) -> Grammar:
-        return Grammar(Form(**json.loads(key)), self._vocabulary)
+        return Grammar(Form(**json.loads(key)), *self._parts)
 
 
 _known: weakref.WeakKeyDictionary[PreTrainedTokenizerBase, Grammars] = weakref.WeakKeyDictionary()

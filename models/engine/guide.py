@@ -22,7 +22,8 @@ from typing import Literal
 
 from llguidance import LLMatcher
 
-from sottovoce.models.engine.grammar import EMPTY, ROOM, Grammar
+from sottovoce.models.engine.ending import EMPTY
+from sottovoce.models.engine.grammar import ROOM, Grammar
 from sottovoce.models.engine.vocabulary import Mask
 from sottovoce.models.huggingface.text import BROKEN
 
@@ -192,18 +193,11 @@ class Guided(Guide):
             return replace(self, matcher=matcher, path=(), complete=len(chosen.ids) + 1)
         if self.complete is not None:
             return replace(self, matcher=matcher)
-        path, left = self._path(id, matcher, chosen.left - 1), chosen.left - 1
-        if path is None or len(path) + self.room * self.grammar.fields(path) > left:
+        left, grammar = chosen.left - 1, self.grammar
+        path = grammar.endings.onward(self.path, id, matcher) or grammar.ending(matcher, left)
+        if path is None or len(path) + self.room * grammar.fields(path) > left:
             return None
         return replace(self, matcher=matcher, path=path)
-
-    def _path(self, id: int, matcher: LLMatcher, most: int) -> tuple[int, ...] | None:
-        """The way to the end behind a token: as before it, what is left of that, or another one."""
-        vocabulary = self.grammar.vocabulary
-        if vocabulary.ends(matcher, self.path):
-            return self.path
-        rest = vocabulary.rest(self.path, id)
-        return rest if vocabulary.ends(matcher, rest) else vocabulary.ending(matcher, most)
 
     def _to_close(self) -> int:
         """How much of the path leads to the next text, for which tokens were kept; all of it where there is none."""
@@ -230,7 +224,7 @@ def begin(grammar: Grammar, matcher: LLMatcher, chosen: Chosen, *, short: bool) 
 
 def guided(grammar: Grammar, matcher: LLMatcher, at: int, left: int, *, short: bool = False) -> Guided | None:
     """In the form, with `at` tokens written and so many left."""
-    path = grammar.path if matcher is grammar.start else grammar.vocabulary.ending(matcher, left)
+    path = grammar.path if matcher is grammar.start else grammar.ending(matcher, left)
     if path is None or len(path) > left:
         return None
     room = min(ROOM, (left - len(path)) // (grammar.fields(path) + 1))

@@ -94,7 +94,9 @@ def _predicated(claim: str, choices: Choices, is_plain: bool) -> list[str]:
         return exact or found
     given = [label for label in found if is_plain and _is_verb(label) and VERB.search(claim)]
     lacks = [label for label in choices if label.casefold().endswith("info") and LACKING.search(claim)]
-    at_end = [label for label in found if re.search(rf"{_forms(_plain(label))}\W*\Z", claim, re.IGNORECASE)]
+    at_end = [
+        label for label in dict.fromkeys(found) if re.search(rf"{_forms(_plain(label))}\W*\Z", claim, re.IGNORECASE)
+    ]
     return given or lacks or [label for label in at_end if not _is_verb(label)]
 
 

@@ -85,7 +85,8 @@ def result(claim: str) -> str | None:
 
 def is_whole(text: str) -> bool:
     """Whether a text ends where its last sentence does."""
-    return bool(re.search(r"[.!?)\]}\"'*|$\u201d]\s*\Z|\n\s*\Z", text))
+    shown = text.rstrip()
+    return shown.endswith(tuple(".!?)]}\"'*|$\u201d")) or "\n" in text[len(shown) :]
 
 
 def may_be_cut(source: str, text: str) -> bool:

@@ -146,10 +146,10 @@ def test_from_anywhere_there_is_a_way_to_the_end(begun: str) -> None:
     matcher = vocabulary.after(found.start, half)
     assert matcher is not None
 
-    path = vocabulary.ending(matcher, 99)
+    path = found.ending(matcher, 99)
 
     assert path is not None and json.loads(vocabulary.text([*half, *path]).decode()).keys() == {"a", "b"}
-    assert vocabulary.ending(matcher, len(path) - 1) is None
+    assert found.ending(matcher, len(path) - 1) is None
 
 
 # What is refused

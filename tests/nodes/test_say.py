@@ -53,6 +53,14 @@ def test_it_is_asked_again_as_often_as_repairs_are_left_and_all_attempts_are_kep
     assert len({asked.options["seed"] for asked in model.asked}) == repairs + 1
 
 
+def test_what_the_model_notes_of_its_reply_stands_beside_our_own() -> None:
+    noted = AIMessage(
+        "1 1 1 1", response_metadata={"finish_reason": "length"}, additional_kwargs={"notes": ["degenerates: repeats"]}
+    )
+    call = Call(ask("zoe"), ScriptedChatModel(), Place(0, 0, 0, "zoe", "talk", 0), 7, None)
+    assert message_of(call, noted, 0).notes == ("cut at the token limit", "degenerates: repeats")
+
+
 @pytest.mark.parametrize("at", [0, 1, 3])
 def test_it_is_asked_no_more_once_it_can_be_read(at: int) -> None:
     messages, model = said(*["Hm"] * at, ACTION, "never asked for", repairs=3)

@@ -18,6 +18,7 @@ def asked(kind: str, strings: list[tuple[str, str | None, str]], choices: list[s
     return [({"question": question, "kind": kind, "choices": choices}, *string) for string in strings]
 
 
+BOTH, GLAD = ["SUPPORTS", "REFUTES"], "She is glad. " * 9
 HARD: list[Case] = [
     *asked("number", number.NUMBERS, []),
     *asked("option", option.OF_COLOURS, option.COLOURS),
@@ -66,10 +67,10 @@ def test_a_reply_to_a_free_question_names_its_target(question: str, said: str, t
         ("yes_no", [], "Is 18 + 40 equal to 58?", "18 + 40 = 59.", None),
         ("yes_no", [], "Is this true? Gold is a metal.", "Gold is indeed a metal.", "yes"),
         ("yes_no", [], "Is Oslo in Spain?", "To see whether Oslo is in Spain, we look at a map.", None),
-        ("number", [], "How many apples does she have left?", "She has 9 - 2 = 7 apples left. " + "She is glad. " * 9, "7"),
-        ("number", [], "How many apples does she have left?", "She has 9 apples. " + "She is glad. " * 9, None),
-        ("label", ["SUPPORTS", "REFUTES"], "Claim: The lake is deep. Which?", "The evidence says the lake is deep.", "SUPPORTS"),
-        ("label", ["SUPPORTS", "REFUTES"], "Claim: The lake is deep. Which?", "The evidence says the lake is not deep.", "REFUTES"),
+        ("number", [], "How many apples does she have left?", "She has 9 - 2 = 7 apples left. " + GLAD, "7"),
+        ("number", [], "How many apples does she have left?", "She has 9 apples. " + GLAD, None),
+        ("label", BOTH, "Claim: The lake is deep. Which?", "The evidence says the lake is deep.", "SUPPORTS"),
+        ("label", BOTH, "Claim: The lake is deep. Which?", "The evidence says the lake is not deep.", "REFUTES"),
         ("text", [], "On which day of the week is the market?", "The market is in Birch End.", None),
         ("text", [], "On which day of the week is the market?", "The market is on Friday.", "Friday"),
         ("text", [], "What does her sister work as?", "Her sister is Anna Frey.", None),
