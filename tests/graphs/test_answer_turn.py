@@ -132,12 +132,12 @@ class Counting(HookedChatModel):
         return super()._message(reply, **kwargs)
 
 
-@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])
-def test_nothing_is_computed_twice(protocol: str, store: PayloadStore) -> None:
-    model = Counting(protocol=protocol, store=store, max_tokens=3, temperature=0.0)  # three tokens hold no answer
+@pytest.mark.parametrize(("protocol", "value"), [("nl", 14), ("cipher", 25), ("sde", 36), ("hidden", 47)])
+def test_nothing_is_computed_twice(protocol: str, value: int, store: PayloadStore) -> None:
+    model = Counting(protocol=protocol, store=store, max_tokens=3, temperature=0.0)  # three tokens hold no label
 
     labels = {"kind": "label", "choices": ["SUPPORTS", "REFUTES"]}
-    held(built("single", model, guide="off"), question=f"Is it {protocol}?", **labels)
+    held(built("single", model, guide="off"), question=f"What is {value} + 3?", **labels)
 
     reply, answer = model.usage
     read = reply.prompt + reply.new - (protocol in ("nl", "cipher"))  # those draw the last token and do not read it
