@@ -104,10 +104,10 @@ def check_question(
     if not str(question.get("question", "")).strip():
         raise UsageError("the question is empty; give a text to discuss")
     _check_types(question, schema)
-    kinds.KINDS[question.get("kind", "number")].check(question)
     if len(question.get("choices") or []) > kinds.MOST_CHOICES:
         found, most = len(question["choices"]), kinds.MOST_CHOICES
         raise UsageError(f"there are {found} choices; expected at most {most}, one a letter")
+    kinds.KINDS[question.get("kind", "number")].check(question)
     for field, what_for in (needs or {}).items():
         if not question.get(field):
             raise UsageError(f"{what_for}, but the question has no {field!r}")
