@@ -126,7 +126,7 @@ def _text(rng: random.Random, i: int) -> Question:
         text, target = rng.choice(TRIVIA.splitlines()).split("|")
         return Question(question=text, kind="text", target=target)
     made = two_facts(1, ("agent_1",), seed=1000 + i)[0]
-    return {**made, "documents": made["documents"]["agent_1"]}  # type: ignore[call-overload,typeddict-item]
+    return {**made, "documents": made["documents"]["agent_1"]}  # type: ignore[call-overload]
 
 
 _MADE = {"number": _number, "option": _option, "yes_no": _yes_no, "label": _label, "text": _text}

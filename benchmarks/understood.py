@@ -61,7 +61,8 @@ def replies(name: str, end: Discussion) -> Iterator[tuple[str, bool]]:
 async def measure(name: str, kind: str, guide: str, n: int, model: str) -> Cell:
     """The replies of n discussions."""
     record = scheme(name)
-    settings = record.settings(model=[model], temperature=[0.0], max_tokens=96, guide=guide, **SETTINGS[name])
+    given = {"model": [model], "temperature": [0.0], "max_tokens": 96, "guide": guide}
+    settings = record.settings.model_validate({**given, **SETTINGS[name]})
     with TemporaryDirectory() as folder:
         graph = record.create(settings, store=PayloadStore(folder)).compile()
         keys = ["board", "round", "epochs", "kind", "target", "question", "choices"]

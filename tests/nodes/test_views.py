@@ -83,7 +83,7 @@ def test_who_knows_a_part_is_asked_for_what_it_knows_and_begins_the_next_round_w
     (first,) = part.independent()
     (later,) = part.history([message("agent_1")], [[message("agent_2")]])
 
-    assert FORM not in first.text and first.text.splitlines()[-3:] == ["<facts>", "- Mia has 3.", "</facts>"]
+    assert str(FORM) not in first.text and first.text.splitlines()[-3:] == ["<facts>", "- Mia has 3.", "</facts>"]
     assert [piece.message.agent for piece in later.parts if isinstance(piece, Heard)] == ["agent_2"]
     assert later.text.startswith("What you know:\n<facts>\n- Mia has 3.") and later.text.endswith(f"{ASKED}\n{FORM}")
 
@@ -197,7 +197,7 @@ def test_who_sums_up_hears_all_answers_and_gives_none() -> None:
     (turn,) = view().summarise([message("agent_1"), message("agent_2")])
 
     assert heard([turn]) == [("user", agent, 0, True, False) for agent in ("agent_1", "agent_2")]
-    assert turn.text.endswith("Sum up what the agents say.") and FORM not in turn.text
+    assert turn.text.endswith("Sum up what the agents say.") and str(FORM) not in turn.text
     assert turn.text.startswith(f"{ASKED}\n")
 
 

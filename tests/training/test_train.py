@@ -111,7 +111,7 @@ def test_a_run_goes_on_from_a_trained_model_and_tells_how_that_came_about(words:
 def test_a_new_token_begins_as_the_mean_of_those_that_its_text_was_written_in() -> None:
     before, after = (tokenizer.train(["the answer is 4", *more] * 9, 300) for more in ([], ["the answer is 4 or 5"]))
     rows = torch.randn(len(before), 8, generator=torch.manual_seed(0))
-    new = dict(zip(after.convert_ids_to_tokens(range(len(after))), carried(rows, before, after), strict=True))
+    new = dict(zip(after.convert_ids_to_tokens(list(range(len(after)))), carried(rows, before, after), strict=True))
     for token, i in before.get_vocab().items():
         if token in new:
             assert torch.equal(new[token], rows[i])
