@@ -1,0 +1,33 @@
+"""What discussions came to, a row each: all that scores, comparisons and tables need to know of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Result:
+    """One discussion: a question under one seed."""
+
+    question: str
+    """Its id; discussions of one question under several seeds are a cluster."""
+    seed: int = 0
+    answer: str | None = None
+    """None is an abstention, where it has not failed."""
+    score: float | None = None
+    """In [0, 1]; None without a target, or where it failed."""
+    failed: bool = False
+    """Whether it ended without a decision."""
+    calls: int = 0
+    tokens_in: int = 0
+    tokens_reused: int = 0
+    """Of those read: taken from the prefix cache, not computed again."""
+    tokens_out: int = 0
+    flops: float | None = None
+    """Floating-point operations of all calls, about; None where a hosted model spoke."""
+    seconds: float = 0.0
+
+    @property
+    def abstained(self) -> bool:
+        """Whether it ended in no answer."""
+        return self.answer is None and not self.failed
