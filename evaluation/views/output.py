@@ -32,7 +32,7 @@ class Output(Checked):
 
 
 def show(scheme: str, settings: Settings, options: QuestionOptions, output: Output) -> None:
-    """Run a scheme on a question, and show it as wanted.
+    """Record a scheme on a question, and show it as wanted.
 
     Raises:
         UsageError: the request cannot be met; found before any agent speaks.

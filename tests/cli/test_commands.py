@@ -15,7 +15,7 @@ import pytest
 
 from sottovoce import __version__
 from sottovoce.evaluation.runs.question import QuestionOptions, question_of
-from sottovoce.evaluation.runs.record import load_run
+from sottovoce.evaluation.runs.run import load_run
 from sottovoce.nodes.settings import Debate, Single
 from tests.cli.conftest import Call, Models
 
@@ -142,7 +142,7 @@ def test_a_saved_run_can_be_read_back_with_its_payloads(call: Call, models: Mode
 
     call("debate", "2 + 2?", "--model", models.tiny, "--protocol", "cipher", "--save", tmp_path / "run", *FAST)
 
-    run = load_run(tmp_path / "run")
+    run = load_run(tmp_path / "run").only
     assert run.status == "done" and len([message for message in run.messages if not message.asked]) == 6
     store = PayloadStore(tmp_path / "run" / "payloads")
     for message in run.messages:
@@ -191,7 +191,7 @@ def start(*arguments: object, **streams: object) -> subprocess.Popen[str]:
 
 def wait_for_messages(folder: Path) -> None:
     end = time.monotonic() + 60
-    while not (folder / "run.json").exists() or not load_run(folder).messages:
+    while not (folder / "run.json").exists() or not load_run(folder).only.messages:
         assert time.monotonic() < end, f"nothing was said in {folder}"
         time.sleep(0.05)
 
@@ -218,7 +218,7 @@ def test_a_stopped_or_killed_run_shows_what_it_had(
 
     assert (process.returncode, out) == (code, "")
     assert err == ("sottovoce: stopped\n" if sent is signal.SIGINT else "")
-    run = load_run(tmp_path / "run")
+    run = load_run(tmp_path / "run").only
     assert run.status == status and run.decision is None
     assert run.messages and run.cost.calls == len(run.messages)
 
