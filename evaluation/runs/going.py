@@ -60,7 +60,7 @@ class Going:
         told: Any = {"context": context, "durability": "sync"}  # Any: keywords
         try:
             if self.record.decision is None and live:
-                async for chunk, about in graph.astream(given, config, stream_mode="messages", **told):  # type: ignore[misc]
+                async for chunk, about in graph.astream(given, config, stream_mode="messages", **told):
                     self._speaks(chunk, about)
             elif self.record.decision is None:
                 await graph.ainvoke(given, config, output_keys=[], **told)

@@ -1,13 +1,13 @@
-"""What a run may take before it is stopped: time, tokens, calls."""
+"""What a run may take before it is stopped: time, tokens, calls.
+
+Nothing here imports torch or langgraph: the command line reads it to print its help.
+"""
 
 from __future__ import annotations
-
-from collections.abc import Iterable
 
 from pydantic import ConfigDict, Field
 
 from sottovoce.checked import Checked
-from sottovoce.evaluation.runs.record import Record
 
 
 class Limits(Checked):
@@ -22,13 +22,9 @@ class Limits(Checked):
     token_limit: int | None = Field(default=None, gt=0, description="stop after so many tokens, read and written")
     call_limit: int | None = Field(default=None, gt=0, description="stop after so many calls of models")
 
-    def reached(self, records: Iterable[Record]) -> str:
+    def reached(self, calls: int, tokens: int) -> str:
         """Which limit is reached, in words; empty where none is."""
-        costs = [record.cost for record in records] if self.call_limit or self.token_limit else []
-        taken = (
-            ("call", sum(cost.calls for cost in costs), self.call_limit),
-            ("token", sum(cost.tokens_in + cost.tokens_out for cost in costs), self.token_limit),
-        )
+        taken = (("call", calls, self.call_limit), ("token", tokens, self.token_limit))
         told = [f"the {name} limit is reached: {n:,} of {most:,}" for name, n, most in taken if most and n >= most]
         return told[0] if told else ""
 

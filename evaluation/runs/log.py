@@ -88,12 +88,13 @@ class Log:
 
 def in_use(folder: Path) -> bool:
     """Whether a process writes to a run's folder at this moment."""
-    lock = FileLock(folder / LOCK)
     try:
-        with lock.acquire(timeout=0):
+        with FileLock(folder / LOCK).acquire(timeout=0):
             return False
-    except (Timeout, OSError):  # a folder that is read-only has a lock that cannot be tried
-        return isinstance(lock, FileLock) and os.access(folder, os.W_OK)
+    except Timeout:
+        return True
+    except OSError:  # a folder that is read-only: nobody writes to it
+        return False
 
 
 def read(folder: Path) -> tuple[list[JSON], int, int]:
@@ -109,7 +110,7 @@ def read(folder: Path) -> tuple[list[JSON], int, int]:
         raise RecordError(f"{str(folder)!r} holds no run: {LOG} cannot be read ({error.strerror})") from error
     lines, sound = list[JSON](), 0
     for number, line in enumerate(data.splitlines(keepends=True), 1):
-        found = _parsed(line)
+        found = parsed(line)
         if found is None:
             if sound + len(line) < len(data):
                 raise RecordError(f"run {str(path)!r} is damaged: line {number} is no line of a log")
@@ -119,7 +120,8 @@ def read(folder: Path) -> tuple[list[JSON], int, int]:
     return lines, sound, len(data) - sound
 
 
-def _parsed(line: bytes) -> JSON | None:
+def parsed(line: bytes) -> JSON | None:
+    """A line of a log, or None where it is none."""
     try:
         found: Any = json.loads(line) if line.endswith(b"\n") else None  # Any: JSON as it comes
     except ValueError:

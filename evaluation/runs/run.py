@@ -20,8 +20,8 @@ from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.runs import saver
 from sottovoce.evaluation.runs.events import Asked, Event, Kept, from_json, to_json
 from sottovoce.evaluation.runs.head import FORMAT, VERSION, Head
-from sottovoce.evaluation.runs.log import LOCK, LOG, Log, in_use, read
-from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.runs.log import LOCK, LOG, Log, in_use, parsed, read
+from sottovoce.evaluation.runs.record import Cost, Record
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import JSON
@@ -96,6 +96,16 @@ class Run:
     def spoken(self) -> bool:
         """Whether anybody said anything."""
         return any(record.messages for record in self.records.values())
+
+    @property
+    def cost(self) -> Cost:
+        """What all its calls took so far."""
+        costs = [record.cost for record in self.records.values()]
+        return Cost(**{name: sum(getattr(each, name) for each in costs) for name in Cost.model_fields})
+
+    def questions(self) -> list[Question]:
+        """What is asked, each once."""
+        return [record.question for (_, seed), record in self.records.items() if seed == self.head.seeds[0]]
 
     def results(self) -> list[Result]:
         """What each discussion that ended came to."""
@@ -184,6 +194,17 @@ class Run:
                 record.step(line["task"], list(map(from_json, line["events"])), line["seconds"])
             case "failed":
                 record.fail(line["error"], line["seconds"])
+
+
+def head_in(folder: Path) -> Head:
+    """The head of a run, without the rest of its log. Errors: see `load_run`."""
+    try:
+        with (folder / LOG).open("rb") as file:
+            line = file.readline()
+    except OSError as error:
+        raise RecordError(f"{str(folder)!r} holds no run: {LOG} cannot be read ({error.strerror})") from error
+    first = parsed(line)
+    return _head([first] if first else [], folder)
 
 
 def load_run(folder: Path | str) -> Run:

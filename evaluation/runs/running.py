@@ -165,7 +165,8 @@ class Pool:
     def _committed(self, thread: str, task: str, writes: Writes) -> None:
         if thread in self._going:
             self._going[thread].committed(task, writes)
-            if why := self._limits.reached(self._run.records.values()):
+            cost = self._run.cost
+            if why := self._limits.reached(cost.calls, cost.tokens_in + cost.tokens_out):
                 self._stop(why)
 
     def _stop(self, why: str = "") -> None:

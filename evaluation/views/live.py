@@ -44,6 +44,12 @@ class LiveTranscript:
         self._print(all_of_it=True)
         self._live.stop()
 
+    def go_on(self, run: Record) -> None:
+        """Show how a discussion opened that was stopped; what was said in it is printed with what comes."""
+        if run.messages:
+            self._run = run
+            self._console.print(transcript.part(self._console, opening(run)))
+
     def observe(self, run: Record, event: Event) -> None:
         """Take in an event; a part is printed when one begins before which all is over."""
         self._run = run
