@@ -125,3 +125,12 @@ def test_the_command_line_wins_over_the_settings_file(tmp_path: Path) -> None:
     built = build(Debate, {"settings": str(file), "rounds": "2"})
 
     assert built == Debate(rounds=2, max_tokens=9, protocol="cipher", model=["here"], temperature=[0.5, 1.0])
+
+
+def test_a_broken_row_of_a_file_of_questions_is_one_line_on_stderr(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_text("question,target\n1 + 1?,2\n1 + 2?,three\n")
+
+    answer = call("debate", "--questions", tmp_path / "q.csv", "--where", "target=2", "--limit", 1)
+
+    assert (answer.code, answer.out) == (2, "") and answer.err.count("\n") == 1
+    assert f"line 3 of question file '{tmp_path}/q.csv': target is 'three'; expected a plain number" in answer.err
