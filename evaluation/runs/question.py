@@ -107,19 +107,6 @@ def questions_of(options: QuestionOptions, settings: Settings) -> tuple[list[Que
     return asked, source
 
 
-def question_of(options: QuestionOptions, settings: Settings) -> tuple[Question, str | None]:
-    """The only question, and what is to be said of its origin (None where a person asked it).
-
-    Raises:
-        UsageError: as `questions_of`, or there are several.
-    """
-    (question, *others), source = questions_of(options, settings)
-    if others or options.seeds:
-        found = f"{len(others) + 1:,} questions" if others else "--seeds"
-        raise UsageError(f"found {found}; expected one question, asked under the settings' own seed")
-    return question, source.words
-
-
 def _of_file(path: Path, options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
     common = {name: getattr(options, name) for name in COMMON & options.model_fields_set}
     file = read_file(path, common).take(options.where, options.limit)

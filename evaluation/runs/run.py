@@ -17,12 +17,12 @@ from pydantic import ValidationError
 from sottovoce.channels.store import PayloadStore
 from sottovoce.checked import first_wrong
 from sottovoce.errors import RecordError, UsageError
-from sottovoce.evaluation.runs import saver
 from sottovoce.evaluation.runs.events import Asked, Event, Kept, from_json, to_json
 from sottovoce.evaluation.runs.head import FORMAT, VERSION, Head
 from sottovoce.evaluation.runs.log import LOCK, LOG, Log, in_use, parsed, read
 from sottovoce.evaluation.runs.record import Cost, Record
 from sottovoce.evaluation.runs.results import Result
+from sottovoce.evaluation.runs.saver import CHECKPOINTS
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import JSON
 
@@ -161,7 +161,7 @@ class Run:
         """Remove the folder of a run in which nobody spoke."""
         self.close()
         if self.folder is not None:
-            for name in (LOG, LOCK, *(saver.FILE + more for more in ("", "-wal", "-shm"))):
+            for name in (LOG, LOCK, *CHECKPOINTS):
                 (self.folder / name).unlink(missing_ok=True)
             shutil.rmtree(self.folder / PAYLOADS, ignore_errors=True)
             if not any(self.folder.iterdir()):

@@ -23,7 +23,7 @@ from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import FULL
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import PAYLOADS, Key, Observer, Run
-from sottovoce.evaluation.runs.saver import Writes, saver
+from sottovoce.evaluation.runs.saver import CHECKPOINTS, Writes, saver
 from sottovoce.graphs import scheme
 from sottovoce.nodes.context import Models
 from sottovoce.nodes.question import Question
@@ -104,6 +104,7 @@ def hold_all(
         graph = scheme(run.head.scheme).create(settings, models=models, store=store, watch=watch)
         asyncio.run(pool.hold(graph))
         run.end(pool.over)
+        _clear(run)
     except UsageError:
         if not run.spoken:  # what was refused before anything was said leaves nothing: it is corrected and run again
             run.discard()
@@ -112,6 +113,13 @@ def hold_all(
         raise RecordError(f"the checkpoints of {str(run.folder)!r} cannot be written: {error}") from error
     finally:
         run.close()
+
+
+def _clear(run: Run) -> None:
+    """Remove the checkpoints of a run in which every discussion has its decision: the log has all of it."""
+    if run.folder is not None and run.status == "done":
+        for name in CHECKPOINTS:
+            (run.folder / name).unlink(missing_ok=True)
 
 
 class Pool:

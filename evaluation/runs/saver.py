@@ -15,6 +15,8 @@ from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
 SaverKind = Literal["none", "memory", "sqlite"]
 FILE = "checkpoints.sqlite"
+CHECKPOINTS = (FILE, f"{FILE}-wal", f"{FILE}-shm")
+"""The file, and those that SQLite has beside it."""
 Writes = Sequence[tuple[str, Any]]  # Any: plain JSON, and LangGraph's own marks
 """Channel and value, as a task wrote them."""
 Tell = Callable[[str, str, Writes], None]

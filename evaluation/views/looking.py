@@ -68,7 +68,13 @@ def title(run: Run) -> str:
     settings, questions = run.head.settings, len(run.questions())
     models = ", ".join(dict.fromkeys(settings["model"]))
     seeds = ", ".join(map(str, run.head.seeds))
-    about = [scheme(run.head.scheme).command, settings["protocol"], models, f"seed {seeds}", counted(questions, "question")]
+    about = [
+        scheme(run.head.scheme).command,
+        settings["protocol"],
+        models,
+        f"seed {seeds}",
+        counted(questions, "question"),
+    ]
     return one_line(" · ".join(about))
 
 
@@ -83,9 +89,9 @@ def summary(run: Run) -> list[str]:
     }
     right = f"{sum(scored) / len(scored):.1%} right of {len(scored):,}" if scored else f"{len(results):,} discussed"
     told = [right, *(f"{n:,} {way}" for way, n in ways.items() if n)]
-    cost = f"{counted(sum(each.calls for each in results), 'call')}, {sum(each.tokens_in for each in results):,} tokens read"
-    took = f"{cost} ({sum(each.tokens_reused for each in results):,} of them reused), "
-    took += f"{sum(each.tokens_out for each in results):,} written"
+    cost = run.cost
+    read = f"{cost.tokens_in:,} tokens read ({cost.tokens_reused:,} of them reused)"
+    took = f"{counted(cost.calls, 'call')}, {read}, {cost.tokens_out:,} written"
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
     return [", ".join(told), took, *([f"stopped: {run.why}"] if run.why else []), *map(one_line, run.notes), *where]
 
@@ -104,5 +110,13 @@ def _outcome(record: Record) -> tuple[str, str]:
         return "", f"{record.status}{': ' + shortened(record.error) if record.error else ''}"
     answer, score = record.decision["answer"], record.decision["score"]
     target = one_line(record.question.get("target", ""))
-    told = "" if score is None else "right" if score == 1 else f"wrong: it is {target}" if not score else f"score {score:.2f}"
+    told = (
+        ""
+        if score is None
+        else "right"
+        if score == 1
+        else f"wrong: it is {target}"
+        if not score
+        else f"score {score:.2f}"
+    )
     return ("no answer" if answer is None else shortened(answer, 40)), told

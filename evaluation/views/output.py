@@ -36,7 +36,7 @@ class Output(Checked):
     as_json: bool = Field(default=False, alias="json", description="one JSON object on stdout, and nothing else")
     save: Path | None = Field(default=None, description="keep the run in this folder, not on the shelf (`runs list`)")
     continue_: bool = Field(
-        default=False, alias="continue", description="go on with the latest run of this kind that is not over, if any"
+        default=False, description="go on with the latest run of this kind that is not over, if any"
     )
     markdown: Path | None = Field(default=None, description="write the transcript to this file")
     show_prompts: bool = Field(default=False, description="print what each agent was asked, too")
@@ -59,7 +59,7 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, limits: Limi
         from sottovoce.evaluation.runs.starting import begun, continued
 
         start = continued if output.continue_ else begun
-        run = start(head_of(scheme, settings, questions, options.seeds, origin), questions, output.save)
+        run = start(head_of(scheme, settings, questions, options.seeds, origin.words), questions, output.save)
     go_on(run, settings, limits, output)
 
 
@@ -99,7 +99,9 @@ def show_run(run: Run, output: Output, console: Any = None, *, held: bool = Fals
         write(output.markdown, "\n".join(map(markdown, run.records.values())))
     failed = [record for record in run.records.values() if record.status == "failed"]
     if failed and len(run.records) > 1:
-        raise SottovoceError(f"{len(failed)} of {len(run.records)} discussions failed, the first one: {failed[0].error}")
+        raise SottovoceError(
+            f"{len(failed)} of {len(run.records)} discussions failed, the first one: {failed[0].error}"
+        )
 
 
 def _check_places(output: Output) -> None:

@@ -22,7 +22,8 @@ class RunProgress:
 
     def __init__(self, console: Console, run: Run) -> None:
         """Before the run goes on: what earlier sessions did counts for the score, and not for the rate."""
-        self._console, self._run, self._before = console, run, self._over()
+        self._console, self._run = console, run
+        self._before = self._over()
         self._began = self._told = time.monotonic()
         self._bar = Progress(
             BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[told]}"), console=console

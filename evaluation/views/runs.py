@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Literal
 
 import typer
+from pydantic import ConfigDict, Field
 
+from sottovoce.checked import Checked
 from sottovoce.errors import RecordError, UsageError, choose
 from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.files import check_writable, write
@@ -61,12 +63,23 @@ def show_kept_run(name: str, question: str | None, output: Output) -> None:
         del store
 
 
-def resume_run(name: str, limits: Limits, output: Output) -> None:
+class Named(Checked):
+    """Which run."""
+
+    model_config = ConfigDict(title="Run")
+
+    name: str = Field(
+        description="as `runs list` shows it, or its beginning; `latest`; or a folder",
+        json_schema_extra={"positional": True},
+    )
+
+
+def resume_run(named: Named, limits: Limits, output: Output) -> None:
     """Go on with a run; discussions that failed are tried again. Errors: see `output.show`."""
     from sottovoce.evaluation.runs.run import load_run
     from sottovoce.evaluation.runs.starting import resumed, settings_of
 
-    run = load_run(shelf.folder_of(name))
+    run = load_run(shelf.folder_of(named.name))
     if not run.unfinished:
         raise UsageError(f"run {str(run.folder)!r} is over; `runs show` shows it")
     settings = settings_of(run)
@@ -104,7 +117,5 @@ def export_run(name: str, form: Format, out: Path) -> None:
 
 def prune_runs(keep: int) -> None:
     """Remove all but the newest runs on the shelf."""
-    if keep < 0:
-        raise UsageError(f"--keep is {keep}; expected how many runs to keep, 0 or more")
     removed = shelf.prune(keep)
     typer.echo(f"{len(removed)} removed, {len(shelf.kept())} kept in {shelf.shelf()}")

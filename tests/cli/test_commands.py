@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce import __version__
-from sottovoce.evaluation.runs.question import QuestionOptions, question_of
+from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.evaluation.runs.run import load_run
 from sottovoce.nodes.settings import Debate, Single
 from tests.cli.conftest import Call, Models
@@ -102,14 +102,14 @@ def test_documents_go_to_all_or_to_one(call: Call, models: Models) -> None:
 def test_a_text_that_names_no_agent_is_for_all(text: str) -> None:
     asked = QuestionOptions.model_validate({"question": "x?", "document": [text]})
 
-    assert question_of(asked, Debate())[0]["documents"] == [text]
+    assert questions_of(asked, Debate())[0][0]["documents"] == [text]
 
 
 @pytest.mark.parametrize("name", ["agent_1", "agent_7", "negative"])
 def test_where_one_agent_reads_all_the_names_of_owners_are_left_out(name: str) -> None:
     asked = QuestionOptions.model_validate({"question": "x?", "document": [f"{name}=x = 3."]})
 
-    assert question_of(asked, Single())[0]["documents"] == ["x = 3."]
+    assert questions_of(asked, Single())[0][0]["documents"] == ["x = 3."]
 
 
 def test_a_task_is_told_with_its_components(call: Call, models: Models) -> None:

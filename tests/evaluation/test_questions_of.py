@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sottovoce.errors import UsageError
-from sottovoce.evaluation.runs.question import QuestionOptions, question_of, questions_of
+from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.evaluation.runs.samples import samples
 from sottovoce.nodes.settings import CMD, Debate
 from tests.evaluation.question_files import SUMS, lines
@@ -113,11 +113,3 @@ def test_without_a_question_held_out_samples_are_asked(limit: int | None, words:
     asked, origin = questions_of(options(limit=limit), Debate())
 
     assert len(asked) == (limit or 1) and origin.words == f"{words} of the bundled set"
-
-
-@pytest.mark.parametrize(
-    ("given", "found"), [({"limit": 2}, "2 questions"), ({"question": "?", "seeds": [1]}, "--seeds")]
-)
-def test_where_one_question_is_wanted_several_are_refused(given: dict[str, Any], found: str) -> None:
-    with pytest.raises(UsageError, match=f"found {found}; expected one question"):
-        question_of(options(**given), Debate())
