@@ -16,6 +16,8 @@ class Result:
     """None is an abstention, where it has not failed."""
     score: float | None = None
     """In [0, 1]; None without a target, or where it failed."""
+    target: str | None = None
+    """What it was scored against; scores against different targets are not compared."""
     failed: bool = False
     """Whether it ended without a decision."""
     calls: int = 0
