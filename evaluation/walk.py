@@ -22,6 +22,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Turn
 from sottovoce.checked import first_wrong
 from sottovoce.errors import SottovoceError, UsageError, choose
+from sottovoce.evaluation.runs.rows import read_text
 from sottovoce.nodes.act import node
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.question import Question, check_question
@@ -46,12 +47,7 @@ def read_training(path: Path) -> list[Question]:
         UsageError: the file cannot be read or holds no question, or a line, which is named, is none.
     """
     name = f"training file {str(path)!r}"
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{name} is not UTF-8: {error.reason} at byte {error.start}") from error
+    text, _ = read_text(path, name)
     # Not splitlines: a text may hold U+2028, at which that would split too.
     lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     if not lines:

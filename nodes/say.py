@@ -112,7 +112,8 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
     ref, usage = reply.additional_kwargs.get("payload"), reply.usage_metadata
     stats: dict[str, float] = dict(reply.additional_kwargs.get("stats", {}))
     if usage:
-        stats |= {"tokens_in": usage["input_tokens"], "tokens_out": usage["output_tokens"]}
+        reused = usage.get("input_token_details", {}).get("cache_read", 0)
+        stats |= {"tokens_in": usage["input_tokens"], "tokens_reused": reused, "tokens_out": usage["output_tokens"]}
     text = str(reply.text) if ref else str(reply.text).removeprefix(call.ask.begun)  # a hosted model may repeat it
     cut = reply.response_metadata.get("finish_reason") == "length"
     return Message(

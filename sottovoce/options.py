@@ -102,7 +102,7 @@ def _parameter(name: str, info: FieldInfo, panel: str) -> inspect.Parameter:
         argument = typer.Argument(metavar=name.upper(), help=info.description, show_default=False)
         return inspect.Parameter(name, KEYWORD, default=None, annotation=Annotated[kind | None, argument])
     option = typer.Option(
-        f"--{name.replace('_', '-')}",
+        f"--{name.strip('_').replace('_', '-')}",  # a name that Python keeps for itself ends in _
         help=f"{info.description}{_default(info)}",
         metavar=_metavar(info),
         show_default=False,

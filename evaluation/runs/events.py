@@ -1,31 +1,25 @@
-"""What happens in a run of a graph, as a stream that record and views can follow."""
+"""What happens in a discussion, as its record, the log and the views take it in."""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import AsyncGenerator, Iterator, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
-from langchain_core.messages import AIMessageChunk, BaseMessage
-from langgraph.graph.state import CompiledStateGraph
+from langchain_core.messages import BaseMessage
+from pydantic import BaseModel
 
 from sottovoce.channels.message import Message, Place
-from sottovoce.evaluation.runs.record import Count, Level, Prompt, Reset
-from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import JSON, Decision, Update
+from sottovoce.nodes.state import JSON, Decision, Update, Vote
 
-Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
 ROLES = {"human": "user", "ai": "assistant"}
 """What LangChain calls otherwise."""
 WITHDRAWN = "withdrawn: "
 """Begins the note of a message that a watch held back."""
 
 
-@dataclass(frozen=True)
-class Opened:
+class Opened(BaseModel):
     """Question, models and edges were checked; the agents begin."""
 
     settings: JSON
@@ -33,70 +27,107 @@ class Opened:
     notes: list[str]
 
 
-@dataclass(frozen=True)
-class Asked:
-    """An agent was asked to say something."""
+class Asked(BaseModel):
+    """An agent was asked to say something; the fields but the last are that message's place."""
 
-    prompt: Prompt
+    epoch: int
+    round: int
+    turn: int
+    agent: str
+    act: str
+    attempt: int
+    turns: list[tuple[str, str]]
+    """Role and words of each turn: heard messages stand in them as words, whatever they carried."""
+
+    @property
+    def place(self) -> Place:
+        """Where the message will stand that is asked for."""
+        return Place(**{name: getattr(self, name) for name in Place._fields})
 
 
 @dataclass(frozen=True)
 class Speaking:
-    """What an agent has said so far of a message."""
+    """What an agent has said so far of a message. It is shown, and neither recorded nor logged."""
 
     message: Message
     """As it would be if it ended here."""
 
 
-@dataclass(frozen=True)
-class Decided:
+class Count(BaseModel):
+    """The votes of a round that was counted."""
+
+    epoch: int
+    round: int
+    votes: list[Vote]
+
+
+class Level(BaseModel):
+    """Who discusses with whom, until groups send representatives to the next level (CMD)."""
+
+    level: int
+    """0-based."""
+    epoch: int
+    round: int
+    """The first on this level."""
+    groups: list[list[str]]
+
+
+class Reset(BaseModel):
+    """The discussion was taken back, which began the next epoch."""
+
+    cut: list[int]
+    """The round and turn from which on nothing is heard that was said before."""
+    why: str = ""
+
+
+class Decided(BaseModel):
     """The discussion ended."""
 
     decision: Decision
 
 
-Event = Opened | Asked | Speaking | Message | Count | Level | Reset | Decided
-"""What is on the board, votes that were counted, groups that were made and resets are events as they are recorded.
-
-A message that a watch held back comes too, for the record alone: its last note begins with WITHDRAWN."""
-
-
-async def events(graph: Graph, question: Question, agents: Sequence[str] = ()) -> AsyncGenerator[Event, None]:
-    """What happens in a run of `graph`, in order of time; `agents` are `Settings.names()`."""
-    texts: dict[str | None, str] = {}
-    now = _Now()
-    # Any: LangGraph's types do not tell that several modes come as pairs, from a generator
-    listener = _Listener()
-    stream = cast(
-        "AsyncGenerator[tuple[str, Any]]",
-        graph.astream(question, {"callbacks": [listener]}, stream_mode=["updates", "messages"]),
-    )
-    async with aclosing(stream) as parts:
-        async for mode, data in parts:
-            while listener.heard:
-                yield Asked(listener.heard.popleft())
-            if mode == "messages" and "agent" in data[1]:
-                chunk, about = data
-                # A chunk adds to what came before; a whole message is all of it.
-                before = texts.get(chunk.id, "") if isinstance(chunk, AIMessageChunk) else ""
-                texts[chunk.id] = before + chunk.text
-                place = Place(**{name: about[name] for name in Place._fields})
-                order = agents.index(place.agent) if place.agent in agents else len(agents)
-                asked = about.get("asked", "")
-                yield Speaking(Message(**place._asdict(), text=texts[chunk.id], order=order, asked=asked))
-            elif mode == "updates":
-                for update in data.values():
-                    for event in now.take(update or {}):
-                        yield event
+Kept = Opened | Asked | Message | Count | Level | Reset | Decided
+"""What record and log keep. A message that a watch held back comes too: its last note begins with WITHDRAWN."""
+Event = Kept | Speaking
+NAMES: dict[str, type[BaseModel]] = {
+    "opened": Opened,
+    "asked": Asked,
+    "counted": Count,
+    "level": Level,
+    "reset": Reset,
+    "decided": Decided,
+}
+SAID = "said"
 
 
-class _Listener(BaseCallbackHandler):
-    """Notes what chat models are asked; those that a graph was given too."""
+def to_json(event: Kept) -> JSON:
+    """An event as the log has it."""
+    if isinstance(event, Message):
+        return {"event": SAID, **event.to_dict()}
+    name = next(name for name, kind in NAMES.items() if isinstance(event, kind))
+    return {"event": name, **event.model_dump(mode="json")}
+
+
+def from_json(data: JSON) -> Kept:
+    """Read what `to_json` wrote.
+
+    Raises:
+        ValueError, KeyError, TypeError: it is no event.
+    """
+    fields = {name: value for name, value in data.items() if name != "event"}
+    if data["event"] == SAID:
+        return Message.from_dict(fields)
+    event: Any = NAMES[data["event"]].model_validate(fields)  # Any: one of `Kept`
+    return event  # type: ignore[no-any-return]
+
+
+class Listener(BaseCallbackHandler):
+    """Tells what chat models are asked; those that a graph was given too."""
 
     run_inline = True  # else an async run might tell of a call after its reply
 
-    def __init__(self) -> None:
-        self.heard = deque[Prompt]()
+    def __init__(self, tell: Callable[[Asked], None]) -> None:
+        self._tell = tell
 
     def on_chat_model_start(
         self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **told: Any
@@ -105,30 +136,33 @@ class _Listener(BaseCallbackHandler):
         about = told.get("metadata") or {}
         if all(name in about for name in Place._fields):
             turns = [(ROLES.get(message.type, message.type), str(message.text)) for message in messages[0]]
-            self.heard.append(Prompt(**{name: about[name] for name in Place._fields}, turns=turns))
+            self._tell(Asked(**{name: about[name] for name in Place._fields}, turns=turns))
 
 
-class _Now:
-    """Epoch and round, as far as the stream has come, and why the last message was withdrawn."""
+class Reading:
+    """Reads updates of a graph's nodes as events, in order of time."""
 
-    epoch, round, why = 0, -1, ""
+    def __init__(self) -> None:
+        """At the beginning of a discussion."""
+        self._epoch, self._round, self._why = 0, -1, ""
 
-    def take(self, update: Update) -> Iterator[Event]:
+    def events(self, update: Update) -> Iterator[Kept]:
         """The events of one node's update; of a watched act nothing before it is published."""
-        self.round = update.get("round", self.round)
+        self._round = update.get("round", self._round)
         if update.get("epochs"):
-            self.epoch = len(update["epochs"])
-            yield Reset(cut=update["epochs"][-1], why=self.why)
+            self._epoch = len(update["epochs"])
+            yield Reset(cut=update["epochs"][-1], why=self._why)
             return
         if "groups" in update:
-            yield Level(level=update["level"], epoch=self.epoch, round=self.round + 1, groups=update["groups"])
+            first = self._round + 1
+            yield Level(level=update["level"], epoch=self._epoch, round=first, groups=update["groups"])
         if "settings" in update:
-            yield Opened(update["settings"], list(update["notes"]))
+            yield Opened(settings=update["settings"], notes=list(update["notes"]))
         elif "votes" in update:
-            yield Count(epoch=self.epoch, round=self.round, votes=update["votes"])
+            yield Count(epoch=self._epoch, round=self._round, votes=update["votes"])
         for message in map(Message.from_dict, update.get("board", [])):
             if message.notes and message.notes[-1].startswith(WITHDRAWN):
-                self.why = message.notes[-1].removeprefix(WITHDRAWN)
+                self._why = message.notes[-1].removeprefix(WITHDRAWN)
             yield message
         if "decision" in update:
-            yield Decided(update["decision"])
+            yield Decided(decision=update["decision"])

@@ -1,36 +1,31 @@
-"""The question of a run: the one that was asked, or a held-out sample of the bundled set.
+"""The questions of a run: the one that was asked, those of a file, or held-out samples of the bundled set.
 
 Nothing here imports torch or langgraph: the command line reads `QuestionOptions` to print its help.
 """
 
 from __future__ import annotations
 
-import difflib
-import re
-import string
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, cast
 
 from pydantic import ConfigDict, Field
 
 from sottovoce.checked import Checked
-from sottovoce.errors import UsageError, choose
-from sottovoce.evaluation.arithmetic import questions, split_knowledge
-from sottovoce.evaluation.facts import two_facts
-from sottovoce.graphs import schemes
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.runs.by_agent import dealt_documents, texts_by_agent
+from sottovoce.evaluation.runs.questions import read_file
+from sottovoce.evaluation.runs.rows import Values
+from sottovoce.evaluation.runs.samples import origin, read_name, samples
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import KindName
 
-SAMPLES = {
-    "arithmetic": "arithmetic, for the bundled model",
-    "split": "the same with the values dealt to the agents",
-    "facts": "a question that two facts answer, dealt to the agents: for real language models",
-}
-"""By the name that --sample takes: what is made, all of it from a seed."""
-DECOYS = 3  # solutions of other samples, for dummy debaters
-NUMBERED = re.compile(r"[^\W\d]+_\d+")
-"""What looks like an agent's name: agent_1."""
-ALIKE = 0.8  # of difflib's ratio: agnet_1 is near agent_1, and relative is not near negative
+COMMON = {"kind", "description", "answer_description", "demonstrations", "hints"}
+"""What can be said of all rows of a file: it tells of the task, and holds for rows without their own."""
+CHOOSING = {"question", "sample", "questions", "where", "limit", "seeds"}
+"""What chooses questions; all other options are fields of a question."""
 
 
 def _one(description: str, option: str | None = None) -> Any:  # Any: a field, as pydantic has it
@@ -42,7 +37,7 @@ def _many(description: str, option: str) -> Any:  # Any: see _one
 
 
 class QuestionOptions(Checked):
-    """What a run is asked, as a person can say it on a command line; its fields are those of `Question`."""
+    """What a run is asked, as a person can say it on a command line: fields of `Question`, or where many are from."""
 
     model_config = ConfigDict(title="Question")
 
@@ -68,101 +63,95 @@ class QuestionOptions(Checked):
     sample: str | None = _one(
         "instead of a question: arithmetic, split or facts (private documents), or with a seed: split/3"
     )
+    questions: Path | None = _one("instead of a question: a file of them, .jsonl or .csv, whose columns are its fields")
+    where: list[str] = _many(
+        "FIELD=VALUE: only rows of --questions that have it; also != and, for numbers, < <= > >=", "where"
+    )
+    limit: int | None = Field(
+        default=None, ge=1, description="ask only the first so many of --questions, or so many of --sample"
+    )
+    seeds: list[int] = _many("instead of --seed: ask each question once under each", "seeds")
 
 
-def question_of(options: QuestionOptions, settings: Settings) -> tuple[Question, str | None]:
-    """The question, and what is to be said of its origin (None where a person asked it).
+@dataclass(frozen=True)
+class Origin:
+    """Where questions come from."""
+
+    words: str | None = None
+    """In a phrase; None where a person asked."""
+    digest: str | None = None
+    """Of a file: the sha256 of its bytes, in hexadecimal."""
+    metadata: Mapping[str, Values] = field(default_factory=dict)
+    """Of a file: the other columns of each question, by its id."""
+
+
+def questions_of(options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
+    """The questions, each checked for these settings, and where they come from.
+
+    Those of a file and samples have ids, each its own.
 
     Raises:
-        UsageError: an empty question, an unknown sample, documents for agents that do not exist.
+        UsageError: options that contradict one another, an empty question, an unknown sample, documents for
+            agents that do not exist, a file or a row of it that cannot be read or asked.
     """
     _check_options(options, settings)
-    if options.question is None:
-        question, origin = _sample(options.sample or "arithmetic", settings)
+    if options.questions is not None:
+        return _of_file(options.questions, options, settings)
+    if options.question is not None:
+        asked, source = [_given(options, settings)], Origin()
     else:
-        question, origin = _given(options, settings), None
-    check_question(question, settings.owners(), settings.needs(), settings.names())
-    return question, origin
+        (name, seed), n = read_name(options.sample or "arithmetic"), options.limit or 1
+        asked, source = samples(name, n, settings, seed), Origin(origin(name, n, seed))
+    for each in asked:
+        check_question(each, settings.owners(), settings.needs(), settings.names())
+    return asked, source
+
+
+def _of_file(path: Path, options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
+    common = {name: getattr(options, name) for name in COMMON & options.model_fields_set}
+    file = read_file(path, common).take(options.where, options.limit)
+    file.check(settings)
+    return file.questions, Origin(file.taken, file.digest, file.metadata)
 
 
 def _check_options(options: QuestionOptions, settings: Settings) -> None:
-    """Refuse what would be ignored: a sample brings its own documents, kind and target."""
+    """Refuse what contradicts itself or would be ignored: a sample brings its own documents, kind and target."""
     if options.hints and not settings.others():
         raise UsageError("--hint is for a secretary, and there is none; drop it, or use cmd with its secretary")
-    if options.question is not None and options.sample is not None:
-        raise UsageError("a question and --sample were given; give one of them")
-    given = sorted(options.model_dump(include=options.model_fields_set - {"question", "sample"}, by_alias=True))
-    if options.question is None and given:
-        option = given[0].replace("_", "-")
-        raise UsageError(f"--{option} belongs to a question, and none was given; give one, or drop it")
+    of = {"a question": options.question, "--sample": options.sample, "--questions": options.questions}
+    sources = [name for name, given in of.items() if given is not None]
+    if len(sources) > 1:
+        raise UsageError(f"{sources[0]} and {sources[1]} were given; give one of them")
+    _check_fields(options)
+    if options.where and options.questions is None:
+        raise UsageError("--where chooses rows of a file, and none was given; give --questions FILE, or drop it")
+    if options.limit is not None and options.question is not None:
+        raise UsageError("--limit is for --questions and --sample, and one question was given; drop it")
+    if options.seeds and "seed" in settings.model_fields_set:
+        raise UsageError("--seed and --seeds were given; give one of them")
+    if len({*options.seeds}) < len(options.seeds):
+        raise UsageError(f"--seeds are {', '.join(map(str, options.seeds))}; give each once")
+
+
+def _check_fields(options: QuestionOptions) -> None:
+    """Fields belong to a question that a person asks; those of the task may be said of all rows of a file."""
+    if options.question is not None:
+        return
+    passed = CHOOSING | (COMMON if options.questions else set())
+    given = sorted(options.model_dump(include=options.model_fields_set - passed, by_alias=True))
+    if given and options.questions:
+        raise UsageError(f"--{given[0].replace('_', '-')} belongs to one question; with --questions it is a column")
+    if given:
+        raise UsageError(
+            f"--{given[0].replace('_', '-')} belongs to a question, and none was given; give one, or drop it"
+        )
 
 
 def _given(options: QuestionOptions, settings: Settings) -> Question:
-    given: dict[str, Any] = {name: value for name, value in options if value}  # Any: the fields' own types
+    given: dict[str, Any] = {name: value for name, value in options if value and name not in CHOOSING}  # Any: see _one
     for name, option in (("wordings", "--wording"), ("starting_views", "--starting-view")):
         if name in given:
-            given[name] = _by_agent(given[name], option)
+            given[name] = texts_by_agent(given[name], option)
     if options.documents:
-        given["documents"] = _documents(options.documents, settings)
+        given["documents"] = dealt_documents(options.documents, settings)
     return cast(Question, {**given, "kind": options.kind, "question": options.question})
-
-
-def _by_agent(given: list[str], option: str) -> dict[str, str]:
-    """One text an agent; whether there is such an agent is checked with the question."""
-    texts: dict[str, str] = {}
-    for each in given:
-        name, _, text = each.partition("=")
-        if not text.strip():
-            raise UsageError(f"{option} is {each!r}; expected NAME=TEXT, e.g. agent_1=TEXT")
-        if name in texts:
-            raise UsageError(f"{option} was given twice for {name!r}; give each agent one")
-        texts[name] = text
-    return texts
-
-
-def _documents(given: list[str], settings: Settings) -> list[str] | dict[str, list[str]]:
-    """Shared ones as a list; where any is private, each agent's own list, with the shared ones among them."""
-    owned = [_owned(text, settings) for text in given]
-    names = dict.fromkeys([*settings.names(), *filter(None, (owner for owner, _ in owned))])
-    if settings.owners() is None or not any(owner for owner, _ in owned):
-        return [text for _, text in owned]
-    return {name: [text for owner, text in owned if owner in ("", name)] for name in names}
-
-
-def _owned(given: str, settings: Settings) -> tuple[str, str]:
-    """A document and whose it is: "" is everybody's. Names that other schemes give are checked with the question.
-
-    Raises:
-        UsageError: it is for somebody who looks like an agent, and no scheme has such an agent.
-    """
-    name, sign, text = given.partition("=")
-    agents = [*settings.names(), *(agent for each in schemes() for agent in each.settings().names())]
-    if not sign or name[-1:].isspace():
-        return "", given
-    if _unnumbered(name) in map(_unnumbered, agents):
-        return name, text
-    if NUMBERED.fullmatch(name) or difflib.get_close_matches(name.lower(), agents, cutoff=ALIKE):
-        unknown = choose("agent among the documents:", name, settings.names())
-        raise UsageError(f"{unknown}; where a text begins so, put a space before the sign")
-    return "", given
-
-
-def _unnumbered(name: str) -> str:
-    return name.rstrip(string.digits)
-
-
-def _sample(name: str, settings: Settings) -> tuple[Question, str]:
-    kind, _, number = name.partition("/")
-    if kind not in SAMPLES or not (number or "0").isdecimal():
-        raise UsageError(f"sample is {name!r}; expected {', '.join(SAMPLES)}, each with a number or without: split/3")
-    n, seed = 1 + DECOYS, int(number or 0)
-    first, *others = _made(kind, n, seed, settings.speakers())
-    decoys = [other["solution"] for other in others]
-    origin = "made from a seed" if kind == "facts" else "of the bundled set"
-    return {**first, "decoys": decoys}, f"{'sample' if kind == 'facts' else 'held-out sample'} {kind}/{seed} {origin}"
-
-
-def _made(kind: str, n: int, seed: int, agents: list[str]) -> list[Question]:
-    if kind == "arithmetic":
-        return questions(n, seed)
-    return split_knowledge(n, agents, seed) if kind == "split" else two_facts(n, agents, seed)

@@ -1,13 +1,15 @@
-"""How the answers of a run were read: at once, from another reply in the form, from an answer turn, or not at all."""
+"""How the answers of a discussion were read: at once, from another reply in the form, in an answer turn, or not."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Literal, cast
+from collections.abc import Iterable
+from typing import Literal
+
+from pydantic import BaseModel
 
 from sottovoce.channels.message import Message
-from sottovoce.evaluation.runs.record import Readings, Run
-from sottovoce.graphs import scheme
+from sottovoce.evaluation.runs.events import Count
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.state import Discussion, Vote, concluded, heard
 from sottovoce.prompts import kinds
@@ -17,14 +19,26 @@ ANSWER = "answer"
 Way = Literal["at_once", "repair", "answer_turn", "unknown", "abstained"]
 
 
-def readings(run: Run) -> Readings:
-    """Count over all rounds, one a reply that states an answer.
+class Readings(BaseModel):
+    """What it took to read the answers of those who discuss, of all rounds; nothing before there is a decision."""
+
+    at_once: int = 0
+    repair: int = 0
+    """From another reply, in the form."""
+    answer_turn: int = 0
+    """From the answer turn after a reply."""
+    unknown: int = 0
+    """An abstention that says so."""
+    abstained: int = 0
+    """Nothing could be read."""
+
+
+def readings(state: Discussion, counts: Iterable[Count], answers: tuple[str, ...]) -> Readings:
+    """Count over all rounds, one a reply that states an answer (in one of the acts `answers`).
 
     A reply is read as the scheme counted it after its round; where it counts no rounds, as its rule reads the last.
     """
-    state = cast(Discussion, {**run.question, "board": run.messages, "epochs": [reset.cut for reset in run.resets]})
-    counted = {(count.epoch, count.round, vote["agent"]): vote for count in run.counts for vote in count.votes}
-    answers = scheme(run.scheme).answers
+    counted = {(count.epoch, count.round, vote["agent"]): vote for count in counts for vote in count.votes}
     found = Counter[Way]()
     for message in (each for each in heard(state) if each.act in answers):
         vote = counted.get((message.epoch, message.round, message.agent)) or voted(message, state)

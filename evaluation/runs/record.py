@@ -1,132 +1,65 @@
-"""A run as a typed record: what was asked, what was said, how it ended; and its file, `RUN/run.json`.
+"""The record of a discussion: what was asked and said, and how it ended.
 
-The file is written while the run goes on, whole each time, so that a killed run shows what it had.
-Payloads lie beside it under `RUN/payloads`, so that a run's folder holds all of it.
+It is made of events: those of a discussion that goes on, or the same ones read from the log of its run.
 """
 
 from __future__ import annotations
 
-import json
-import platform
-from datetime import UTC, datetime
-from importlib.metadata import version
-from pathlib import Path
-from typing import Any, Literal
+from typing import Literal, cast
 
-from pydantic import BaseModel, Field, ValidationError, field_serializer
+from pydantic import BaseModel, Field, PrivateAttr, field_serializer
 
-import sottovoce
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
-from sottovoce.errors import RecordError
-from sottovoce.evaluation.runs.files import FILE, write
+from sottovoce.evaluation.runs.events import Asked, Count, Decided, Kept, Level, Opened, Reset
+from sottovoce.evaluation.runs.head import FORMAT, VERSION, ModelOf, versions
+from sottovoce.evaluation.runs.readings import Readings, readings
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.state import JSON, Decision, Vote
+from sottovoce.nodes.state import JSON, Decision, Discussion
 
-FORMAT = "sottovoce.run"
-VERSION = 2
-LIBRARIES = ("torch", "transformers", "langgraph")
-
-
-def _versions() -> dict[str, str]:
-    ours = {"sottovoce": sottovoce.__version__, "python": platform.python_version()}
-    return ours | {name: version(name) for name in LIBRARIES}
-
-
-class ModelOf(BaseModel):
-    """The model behind an agent, told apart from others by its weights."""
-
-    model: str
-    weights: str
-    """`LoadedModel.weights_key`"""
-    vocabulary: str
-    """`LoadedModel.vocabulary_key`"""
+Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
 
 class Cost(BaseModel):
-    """What the calls of a run took."""
+    """What the calls of a discussion took."""
 
     calls: int = 0
     tokens_in: int = 0
+    tokens_reused: int = 0
+    """Of those read: taken from the prefix cache, not computed again."""
     tokens_out: int = 0
 
-
-class Readings(BaseModel):
-    """What it took to read the answers of those who discuss, of all rounds; nothing before there is a decision."""
-
-    at_once: int = 0
-    repair: int = 0
-    """From another reply, in the form."""
-    answer_turn: int = 0
-    """From the answer turn after a reply."""
-    unknown: int = 0
-    """An abstention that says so."""
-    abstained: int = 0
-    """Nothing could be read."""
+    def add(self, message: Message) -> None:
+        """Count the call that made a message, if a model did."""
+        if message.source in ("model", "hosted"):
+            self.calls += 1
+            for name in ("tokens_in", "tokens_reused", "tokens_out"):
+                setattr(self, name, getattr(self, name) + int(message.stats.get(name, 0)))
 
 
-class Level(BaseModel):
-    """Who discusses with whom, until groups send representatives to the next level (CMD)."""
-
-    level: int
-    """0-based."""
-    epoch: int
-    round: int
-    """The first on this level."""
-    groups: list[list[str]]
-
-
-class Count(BaseModel):
-    """The votes of a round that was counted."""
-
-    epoch: int
-    round: int
-    votes: list[Vote]
-
-
-class Reset(BaseModel):
-    """The discussion was taken back, which began the next epoch."""
-
-    cut: list[int]
-    """The round and turn from which on nothing is heard that was said before."""
-    why: str = ""
-
-
-class Prompt(BaseModel):
-    """What an agent was asked before it said something; the fields but the last are that message's place."""
-
-    epoch: int
-    round: int
-    turn: int
-    agent: str
-    act: str
-    attempt: int
-    turns: list[tuple[str, str]]
-    """Role and words of each turn: heard messages stand in them as words, whatever they carried."""
-
-
-class Run(BaseModel):
-    """One run of a scheme on one question."""
+class Record(BaseModel):
+    """One discussion of a run: a question under one seed."""
 
     format: str = FORMAT
     version: int = VERSION
-    status: Literal["running", "done", "failed", "stopped"] = "running"
+    status: Status = "waiting"
     error: str | None = None
     """The line that says why it failed."""
     scheme: str
     settings: JSON
     question: Question
+    seed: int = 0
     origin: str | None = None
     """Where the question is from; None where a person asked it."""
-    versions: dict[str, str] = Field(default_factory=_versions)
+    versions: dict[str, str] = Field(default_factory=versions)
     """Of what the run depends on."""
     models: dict[str, ModelOf] = {}
     """By agent; hosted models have no entry."""
     messages: list[Message] = []
     """All that the board held, in its order: earlier attempts and what was withdrawn too."""
-    prompts: list[Prompt] = []
+    prompts: list[Asked] = []
     """What agents were asked, in the order of the calls."""
     resets: list[Reset] = []
     levels: list[Level] = []
@@ -136,9 +69,11 @@ class Run(BaseModel):
     notes: list[str] = []
     decision: Decision | None = None
     readings: Readings = Readings()
-    cost: Cost = Cost()
-    started: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+    cost: Cost = Field(default_factory=Cost)
     seconds: float = 0.0
+    """How long it ran, all sessions of the run together."""
+    _tasks: set[str] = PrivateAttr(default_factory=set)
+    """The graph's tasks whose writes it has."""
 
     @field_serializer("messages")
     def _plain(self, messages: list[Message]) -> list[JSON]:
@@ -146,8 +81,68 @@ class Run(BaseModel):
         return [message.to_dict() for message in messages]
 
     def to_json(self) -> str:
-        """The record as it is saved and printed."""
+        """The record as it is printed and exported."""
         return self.model_dump_json(indent=2) + "\n"
+
+    def knows(self, task: str) -> bool:
+        """Whether it has the events of one of the graph's tasks."""
+        return task in self._tasks
+
+    def step(self, task: str, events: list[Kept], seconds: float) -> None:
+        """Take the events of one task."""
+        self._tasks.add(task)
+        self.seconds = seconds
+        for event in events:
+            self.take(event)
+
+    def take(self, event: Kept) -> None:
+        """Take one event."""
+        self.status, self.error = "running", None
+        match event:
+            case Opened():
+                self.settings, self.notes = event.settings, event.notes
+            case Asked():
+                kept = [each for each in self.prompts if each.place != event.place]  # asked again after a stop
+                self.prompts = [*kept, event]
+            case Message():
+                self.messages = ordered([*self.messages, event])
+                self.cost.add(event)
+            case Count():
+                self.counts = [*self.counts, event]
+            case Level():
+                self.levels = [*self.levels, event]
+            case Reset():
+                self.resets = [*self.resets, event]
+            case Decided():
+                self.decision, self.status = event.decision, "done"
+                self.readings = readings(self._state(), self.counts, scheme(self.scheme).answers)
+
+    def _state(self) -> Discussion:
+        """As far as answers are read from it."""
+        cuts = [reset.cut for reset in self.resets]
+        return cast(Discussion, {**self.question, "board": self.messages, "epochs": cuts})
+
+    def fail(self, error: str, seconds: float) -> None:
+        """Note that it ended without a decision."""
+        self.status, self.error, self.seconds = "failed", error, seconds
+
+    @property
+    def flops(self) -> float | None:
+        """Floating-point operations of its calls, about: 2 a parameter and computed token (arXiv 2001.08361, 2.1).
+
+        None where a hosted model spoke.
+        """
+        total, first = 0.0, next(iter(self.models.values()), None)
+        for message in self.messages:
+            if message.source not in ("model", "hosted"):
+                continue  # given, not computed
+            # Who has no model of its own thinks with the first agent's.
+            made, stats = self.models.get(message.agent, first), message.stats
+            if message.source == "hosted" or made is None:
+                return None
+            computed = stats.get("tokens_in", 0) - stats.get("tokens_reused", 0) + stats.get("tokens_out", 0)
+            total += 2 * made.parameters * computed
+        return total
 
     def chosen(self) -> Settings:
         """The settings as the scheme's own kind, unchecked: a run is shown whatever this program knows of them."""
@@ -168,37 +163,3 @@ class Run(BaseModel):
 def ordered(messages: list[Message]) -> list[Message]:
     """Messages in the board's order; of two at one place the later."""
     return Board(list[Message]).from_checkpoint(messages).get()
-
-
-def save(run: Run, folder: Path) -> None:
-    """Write the record, making its folder."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write(folder / FILE, run.to_json())
-
-
-def load_run(folder: Path | str) -> Run:
-    """Read a saved run; `PayloadStore(folder / "payloads")` has its tensors.
-
-    Raises:
-        RecordError: there is no run, it is damaged, or it was written by another version.
-    """
-    path = Path(folder) / FILE
-    try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))  # Any: JSON as it comes
-        about = data if isinstance(data, dict) else {}
-        if about.get("format") != FORMAT:
-            raise RecordError(f"{str(path)!r} is no run: its format is {about.get('format')!r}; expected {FORMAT!r}")
-        if about.get("version") != VERSION:
-            raise RecordError(
-                f"run {str(path)!r} has version {about.get('version')!r} of the format; expected {VERSION}: "
-                "ask its question again, or read it with the sottovoce that its field 'versions' names"
-            )
-        return Run.model_validate(data)
-    except OSError as error:
-        raise RecordError(f"{str(folder)!r} holds no run: {path.name} cannot be read ({error.strerror})") from error
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(map(str, first["loc"]))
-        raise RecordError(f"run {str(path)!r} is damaged: {where}: {first['msg']}") from error
-    except ValueError as error:
-        raise RecordError(f"run {str(path)!r} is damaged: {error}") from error

@@ -1,4 +1,4 @@
-"""Hold a discussion on a question, and keep the record of it while it goes on.
+"""Hold the discussions of a run, many at once on one graph.
 
 The graph runs on an event loop, so that a stop (Ctrl-C) cancels what the agents' models are at,
 instead of waiting for it.
@@ -7,29 +7,31 @@ instead of waiting for it.
 from __future__ import annotations
 
 import asyncio
-import time
-from collections.abc import Callable, Iterator
-from contextlib import aclosing, contextmanager, suppress
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
-from sottovoce.agents.hosted import failure
-from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import PayloadError, RecordError, SottovoceError, UsageError
-from sottovoce.evaluation.runs.events import Asked, Decided, Event, Opened, events
-from sottovoce.evaluation.runs.files import PAYLOADS
-from sottovoce.evaluation.runs.readings import readings
-from sottovoce.evaluation.runs.record import Count, Level, ModelOf, Reset, Run, ordered, save
+from sottovoce.errors import RecordError, UsageError
+from sottovoce.evaluation.runs.going import Going, Saver, thread_of
+from sottovoce.evaluation.runs.head import head_of
+from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.log import FULL
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.runs.run import PAYLOADS, Key, Observer, Run
+from sottovoce.evaluation.runs.saver import CHECKPOINTS, Writes, saver
 from sottovoce.graphs import scheme
 from sottovoce.nodes.context import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Watch
 
-Observer = Callable[[Run, Event], None]
-"""Is shown each event, after the record took it."""
+SYNC = 1.0
+"""Seconds between two times at which the disk is made to have the log: a power cut takes no more, a kill nothing."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Task:
 
 @contextmanager
 def payloads(folder: Path | None) -> Iterator[PayloadStore]:
-    """The store of a run: in the folder it is saved in, or in one that is removed at the end."""
+    """The store of a run: in its folder, or in one that is removed at the end."""
     if folder is not None:
         yield PayloadStore(folder / PAYLOADS)
         return
@@ -57,76 +59,143 @@ def payloads(folder: Path | None) -> Iterator[PayloadStore]:
         yield PayloadStore(temporary)
 
 
-def hold(task: Task, store: PayloadStore, *, folder: Path | None = None, observe: Observer | None = None) -> Run:
-    """Run a task to its end and return its record; `folder` keeps it there at every step.
+def hold(task: Task, store: PayloadStore, *, folder: Path | None = None, observe: Observer | None = None) -> Record:
+    """Hold one discussion to its end and return its record; `folder` keeps it as a run, step by step.
 
     Raises:
-        SottovoceError: the run failed; the record in `folder` says why, unless nothing was said yet.
+        SottovoceError: it failed; the run in `folder` says why, unless nothing was said yet.
         KeyboardInterrupt: it was stopped.
         Exception: whatever else ended it, recorded too: a hosted model's provider has errors of its own.
     """
-    settings = task.settings.model_dump(mode="json")
-    run = Run(scheme=task.scheme, settings=settings, question=task.question, origin=task.origin)
-    asyncio.run(_hold(task, run, store, folder, observe or (lambda run, event: None)))
-    return run
+    head = head_of(task.scheme, task.settings, [task.question], origin=task.origin, models=task.models)
+    run = Run.begin(head, [task.question], folder)
+    hold_all(run, task.settings, store, models=task.models, watch=task.watch, observe=observe, alone=True)
+    return run.only
 
 
-async def _hold(task: Task, run: Run, store: PayloadStore, folder: Path | None, observe: Observer) -> None:
-    graph = scheme(task.scheme).create(task.settings, models=task.models, store=store, watch=task.watch).compile()
-    began = time.monotonic()
+def hold_all(
+    run: Run,
+    settings: Settings,
+    store: PayloadStore,
+    *,
+    models: Models = None,
+    watch: Watch | None = None,
+    observe: Observer | None = None,
+    limits: Limits | None = None,
+    alone: bool = False,
+) -> None:
+    """Hold the discussions of a run that are not over, and close it.
+
+    Args:
+        run: New, or one that was resumed.
+        settings: Those of its head.
+        store: Where payloads go.
+        models: See `Task`, as for `watch`.
+        observe: Is shown what happens.
+        limits: Stop the run when one is reached.
+        alone: Whether it is a single discussion: what an agent says is told while it grows, and what ends it is raised.
+
+    Raises:
+        SottovoceError: the run cannot be held, or kept (the disk is full), or its only discussion failed.
+        KeyboardInterrupt: it was stopped.
+    """
+    pool = Pool(run, settings.names(), observe or (lambda record, event: None), limits or Limits(), alone=alone)
     try:
-        async with aclosing(events(graph, run.question, task.settings.names())) as following:
-            async for event in following:
-                run.seconds = round(time.monotonic() - began, 3)
-                if _take(run, event) and run.messages and folder is not None:
-                    save(run, folder)
-                observe(run, event)
-    except BaseException as error:
-        run.status = "stopped" if isinstance(error, (asyncio.CancelledError, KeyboardInterrupt)) else "failed"
-        if run.status == "failed":
-            own = str(error) if isinstance(error, SottovoceError) else failure(error)
-            run.error = own or f"{type(error).__name__}: {error}"
-        # What was refused before anything was said leaves nothing, so that it can be corrected and run again.
-        if folder is not None and (run.messages or not isinstance(error, UsageError)):
-            with suppress(RecordError):  # the disk may be full: the first error counts
-                save(run, folder)
+        graph = scheme(run.head.scheme).create(settings, models=models, store=store, watch=watch)
+        asyncio.run(pool.hold(graph))
+        run.end(pool.over)
+        _clear(run)
+    except UsageError:
+        if not run.spoken:  # what was refused before anything was said leaves nothing: it is corrected and run again
+            run.discard()
         raise
+    except sqlite3.Error as error:
+        raise RecordError(f"the checkpoints of {str(run.folder)!r} cannot be written: {error}") from error
+    finally:
+        run.close()
 
 
-def _take(run: Run, event: Event) -> bool:
-    """Enter an event into the record; tells whether it changed."""
-    match event:
-        case Opened():
-            run.settings, run.notes = event.settings, event.notes
-        case Asked():
-            run.prompts = [*run.prompts, event.prompt]
-            return False  # saved with what is said to it
-        case Message():
-            run.messages = ordered([*run.messages, event])
-            _account(run, event)
-        case Count():
-            run.counts = [*run.counts, event]
-        case Level():
-            run.levels = [*run.levels, event]
-        case Reset():
-            run.resets = [*run.resets, event]
-        case Decided():
-            run.decision, run.status = event.decision, "done"
-            run.readings = readings(run)
-        case _:
+def _clear(run: Run) -> None:
+    """Remove the checkpoints of a run in which every discussion has its decision: the log has all of it."""
+    if run.folder is not None and run.status == "done":
+        for name in CHECKPOINTS:
+            (run.folder / name).unlink(missing_ok=True)
+
+
+class Pool:
+    """The discussions of a run, so many at once."""
+
+    def __init__(self, run: Run, agents: list[str], observe: Observer, limits: Limits, *, alone: bool) -> None:
+        self.over = ""
+        """Which limit was reached."""
+        self._run, self._agents, self._observe, self._limits, self._alone = run, agents, observe, limits, alone
+        self._going: dict[str, Going] = {}
+        self._workers: list[asyncio.Task[None]] = []
+
+    async def hold(self, graph: Any) -> None:  # Any: a StateGraph
+        """Hold all that are not over, or as many as the limits let."""
+        folder, waiting = self._run.folder, iter(self._run.unfinished)
+        async with saver("sqlite" if folder else "memory", folder, self._committed) as opened:
+            assert opened is not None, "a run has checkpoints"
+            compiled = graph.compile(checkpointer=opened)
+            workers = [self._work(waiting, compiled, opened) for _ in range(self._limits.at_once)]
+            self._workers = [asyncio.create_task(each) for each in (*workers, self._sync())]
+            timer = self._after(self._limits.time_limit)
+            ended = await asyncio.gather(*self._workers[:-1], return_exceptions=True)
+            self._stop()
+            if timer is not None:
+                timer.cancel()
+        for error in ended:
+            if isinstance(error, BaseException) and not (self.over and isinstance(error, asyncio.CancelledError)):
+                raise error
+
+    async def _work(self, waiting: Iterator[Key], graph: Any, opened: Saver) -> None:  # Any: a compiled graph
+        """One after another of those that wait."""
+        for key in waiting:
+            going = self._going[thread_of(key)] = Going(self._run, key, self._observe, self._agents)
+            try:
+                await going.hold(graph, opened, live=self._alone)
+            except Exception as error:
+                if not self._failed(going, error):
+                    self._stop()
+                    raise
+            finally:
+                del self._going[thread_of(key)]
+
+    def _failed(self, going: Going, error: Exception) -> bool:
+        """Note a discussion that failed; tells whether the run goes on."""
+        if _of_the_disk(error) or (isinstance(error, UsageError) and not self._run.spoken):
             return False
-    return True
+        with suppress(RecordError):  # the disk may be full by now: the first error counts
+            going.fail(error)
+        return not self._alone and going.broken is None
+
+    def _committed(self, thread: str, task: str, writes: Writes) -> None:
+        if thread in self._going:
+            self._going[thread].committed(task, writes)
+            cost = self._run.cost
+            if why := self._limits.reached(cost.calls, cost.tokens_in + cost.tokens_out):
+                self._stop(why)
+
+    def _stop(self, why: str = "") -> None:
+        """Cancel what is under way."""
+        self.over = self.over or why
+        for worker in self._workers:
+            worker.cancel()
+
+    def _after(self, seconds: float | None) -> asyncio.TimerHandle | None:
+        if seconds is None:
+            return None
+        return asyncio.get_running_loop().call_later(seconds, self._stop, self._limits.out_of_time())
+
+    async def _sync(self) -> None:
+        """See to it that the log reaches the disk."""
+        while True:
+            await asyncio.sleep(SYNC)
+            await asyncio.to_thread(self._run.sync)
 
 
-def _account(run: Run, message: Message) -> None:
-    """What the message cost, and whose model made it."""
-    if message.source in ("model", "hosted"):
-        run.cost.calls += 1
-        run.cost.tokens_in += int(message.stats.get("tokens_in", 0))
-        run.cost.tokens_out += int(message.stats.get("tokens_out", 0))
-    if message.payload is not None and message.agent not in run.models:
-        with suppress(PayloadError):
-            label = message.payload.load().label
-            made = ModelOf(model=label.model, weights=label.weights, vocabulary=label.vocabulary)
-            known, agents = {**run.models, message.agent: made}, dict.fromkeys(each.agent for each in run.messages)
-            run.models = {agent: known[agent] for agent in agents if agent in known}  # in the board's order
+def _of_the_disk(error: Exception) -> bool:
+    """Whether the run cannot be kept: no other discussion could be either."""
+    full = isinstance(error, OSError) and error.errno in FULL
+    return full or isinstance(error, (RecordError, sqlite3.Error))

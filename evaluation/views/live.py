@@ -11,7 +11,7 @@ from rich.text import Text
 
 from sottovoce.channels.message import Message, Place
 from sottovoce.evaluation.runs.events import Event, Opened, Speaking
-from sottovoce.evaluation.runs.record import Run, ordered
+from sottovoce.evaluation.runs.record import Record, ordered
 from sottovoce.evaluation.views import describe, transcript
 from sottovoce.evaluation.views.parts import Part, of_run, opening
 from sottovoce.evaluation.views.printable import harmless, one_line
@@ -26,7 +26,7 @@ class LiveTranscript:
     def __init__(self, console: Console, waiting: str, *, prompts: bool = False) -> None:
         """`waiting` is shown until the agents begin; `prompts` adds what they are asked."""
         self._console, self._waiting = console, Text(waiting, style="dim")
-        self._run: Run | None = None
+        self._run: Record | None = None
         self._prompts = prompts
         self._speaking: dict[Place, Message] = {}
         self._panels: dict[tuple[Place, tuple[str, ...]], Panel] = {}
@@ -44,7 +44,13 @@ class LiveTranscript:
         self._print(all_of_it=True)
         self._live.stop()
 
-    def observe(self, run: Run, event: Event) -> None:
+    def go_on(self, run: Record) -> None:
+        """Show how a discussion opened that was stopped; what was said in it is printed with what comes."""
+        if run.messages:
+            self._run = run
+            self._console.print(transcript.part(self._console, opening(run)))
+
+    def observe(self, run: Record, event: Event) -> None:
         """Take in an event; a part is printed when one begins before which all is over."""
         self._run = run
         match event:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 
 from sottovoce.channels.message import Message
-from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.views import describe, parts
 from sottovoce.evaluation.views.parts import Line, Part
 from sottovoce.evaluation.views.printable import harmless, one_line
@@ -14,7 +14,7 @@ from sottovoce.evaluation.views.printable import harmless, one_line
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # what Markdown would take for its own
 
 
-def markdown(run: Run) -> str:
+def markdown(run: Record) -> str:
     """The whole transcript."""
     shown = (parts.opening(run), *parts.of_run(run), parts.ending(run))
     return "".join(block for part in shown for block in _blocks(part)).lstrip() + "\n"

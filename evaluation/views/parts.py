@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from sottovoce.channels.message import Message, Place
-from sottovoce.evaluation.runs.record import Level, Readings, Reset, Run
+from sottovoce.channels.message import Message
+from sottovoce.evaluation.runs.events import Level, Reset
+from sottovoce.evaluation.runs.readings import Readings
+from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.views import votes
 from sottovoce.evaluation.views.describe import last_attempts
 from sottovoce.evaluation.views.printable import counted, one_line, shortened
@@ -40,7 +42,7 @@ class Part:
     """Whether all that stands before it is over when it begins."""
 
 
-def opening(run: Run) -> Part:
+def opening(run: Record) -> Part:
     """What is discussed, by whom, and what is to be known before."""
     settings, record = run.settings, scheme(run.scheme)
     models = ", ".join(dict.fromkeys(settings["model"]))
@@ -52,7 +54,7 @@ def opening(run: Run) -> Part:
     return Part("", lines=(Line(one_line(title), "title"), *_asides(held), asked, *_asides(known), *notes))
 
 
-def ending(run: Run) -> Part:
+def ending(run: Record) -> Part:
     """The decision, why, each agent's vote and what it took; or how the run ended without one."""
     made, cost, verdict = run.decision, run.cost, votes.verdict(run)
     if made is None:
@@ -80,7 +82,7 @@ def _read(found: Readings) -> str:
     return f"; of {counted(sum(ways.values()), 'answer')} {told}"
 
 
-def of_run(run: Run, *, prompts: bool = False) -> Iterator[Part]:
+def of_run(run: Record, *, prompts: bool = False) -> Iterator[Part]:
     """The whole run between its opening and its decision; `prompts` puts what agents were asked before each round."""
     by_round = groupby(run.messages, key=lambda message: (message.epoch, message.round))
     rounds: dict[When, list[Message]] = {when: list(said) for when, said in by_round}
@@ -100,7 +102,7 @@ def of_run(run: Run, *, prompts: bool = False) -> Iterator[Part]:
             yield Part(f"Taken back to round {reset.cut[0] + 1}", lines=why)
 
 
-def _round(run: Run, messages: Sequence[Message], counted: Sequence[str]) -> Iterator[Part]:
+def _round(run: Record, messages: Sequence[Message], counted: Sequence[str]) -> Iterator[Part]:
     """What was said in a round under the headings of its acts; its votes stand after its answers."""
     record, discussing = scheme(run.scheme), len(run.chosen().speakers())
     rows: dict[str, list[Message]] = {}
@@ -112,9 +114,9 @@ def _round(run: Run, messages: Sequence[Message], counted: Sequence[str]) -> Ite
         yield Part(heading, tuple(row), tuple(map(Line, lines)), opens=not number or row[0].order >= discussing)
 
 
-def _prompts(run: Run, messages: Sequence[Message]) -> Iterator[Part]:
+def _prompts(run: Record, messages: Sequence[Message]) -> Iterator[Part]:
     """What was asked before each of these messages, turn by turn."""
-    asked = {Place(**prompt.model_dump(exclude={"turns"})): prompt.turns for prompt in run.prompts}
+    asked = {prompt.place: prompt.turns for prompt in run.prompts}
     for message in messages:
         turns = [(f"{role}:", text) for role, text in asked.get(message.place, [])]
         lines = [line for head, text in turns for line in (Line(head, "aside"), Line(text))]
@@ -132,7 +134,7 @@ def _level(level: Level, levels: Sequence[Level]) -> Part:
     return Part(f"Level {level.level + 1}", lines=tuple(map(Line, map(one_line, lines))))
 
 
-def facts(run: Run) -> Iterator[str]:
+def facts(run: Record) -> Iterator[str]:
     """What agents read besides the question, as far as the prompt components let them, and their groups."""
     question, settings = run.question, run.settings
     if question.get("choices"):

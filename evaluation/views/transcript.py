@@ -17,7 +17,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from sottovoce.channels.message import Message
-from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.views import describe, parts
 from sottovoce.evaluation.views.parts import Part
 from sottovoce.evaluation.views.printable import harmless
@@ -33,7 +33,7 @@ SHADES = (
 STYLES = {"title": "dim", "question": "bold", "aside": "dim", "note": "yellow", "right": "green", "wrong": "red"}
 
 
-def print_run(console: Console, run: Run, *, prompts: bool = False) -> None:
+def print_run(console: Console, run: Record, *, prompts: bool = False) -> None:
     """The whole transcript of a run that has ended; `prompts` adds what agents were asked."""
     for each in (parts.opening(run), *parts.of_run(run, prompts=prompts)):
         console.print(part(console, each))
@@ -54,7 +54,7 @@ def lines(shown: Part) -> list[Text]:
     return [answer + text for answer, text in zip(answers, texts, strict=True)]
 
 
-def ending(console: Console, run: Run) -> RenderableType:
+def ending(console: Console, run: Record) -> RenderableType:
     """The decision and what it took, with a legend where tokens were shaded."""
     coloured = console.color_system is not None and not console.no_color
     shaded = coloured and any(message.payload for message in run.messages)

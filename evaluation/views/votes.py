@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Vote
@@ -30,7 +30,7 @@ def answer(found: str | None) -> str:
     return "no answer" if found is None else one_line(found)
 
 
-def support(run: Run, decision: Decision) -> list[str]:
+def support(run: Record, decision: Decision) -> list[str]:
     """What stands under a decision, one line each: answers that tied, what another rule says, each agent's vote."""
     lines = []
     if "tied" in decision:
@@ -43,7 +43,7 @@ def support(run: Run, decision: Decision) -> list[str]:
     return lines
 
 
-def vote(run: Run, cast: Vote) -> str:
+def vote(run: Record, cast: Vote) -> str:
     """One agent's vote at the end: what was read and how sure, or that it abstained and what it said."""
     if cast["answer"] is not None:
         return cast["answer"] + _sureness(cast) + ("" if cast["counts"] else " (does not count)")
@@ -53,7 +53,7 @@ def vote(run: Run, cast: Vote) -> str:
     return f"abstains{why}; nothing could be read from: {raw if len(raw) <= RAW else '… ' + raw[-RAW:]}"
 
 
-def verdict(run: Run) -> str | None:
+def verdict(run: Record) -> str | None:
     """How good the decision was, where the right answer is known."""
     target, decision = run.question.get("target"), run.decision
     if decision is None or decision["score"] is None or target is None:

@@ -15,7 +15,7 @@ import pytest
 from langgraph.graph import StateGraph
 from langgraph.types import RetryPolicy
 
-from sottovoce.evaluation.runs.record import load_run
+from sottovoce.evaluation.runs.run import load_run
 from sottovoce.graphs.debate import create_debate
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.reconcile import FORM
@@ -102,7 +102,7 @@ def test_reconcile_takes_local_agents_under_cipher_and_a_hosted_one_side_by_side
 ) -> None:
     answer = together(call, "reconcile", ["bundled", "bundled", MINI], tmp_path, "--protocol", "cipher", *FREE)
 
-    run = load_run(tmp_path / "run")
+    run = load_run(tmp_path / "run").only
     assert (answer.code, answer.err, run.status) == (0, "", "done")
     assert run.notes == [
         f"{hearer} hears {speaker} in words: one of them is a hosted model"
@@ -125,7 +125,7 @@ def test_a_hosted_model_is_sent_each_turn_as_one_plain_text_and_no_references(
     first, second = provider.asked
     assert all(set(turn) == {"role", "content"} for turn in first["messages"] + second["messages"])
     assert all(isinstance(turn["content"], str) for turn in first["messages"] + second["messages"])
-    run = load_run(tmp_path / "run")
+    run = load_run(tmp_path / "run").only
     refs = [message.payload for message in run.messages if message.round == 0 and message.payload]
     assert refs and not any(ref.sha256 in json.dumps(provider.asked) for ref in refs)
     assert REPLY in second["messages"][-1]["content"]  # its own, among those of all
@@ -150,7 +150,7 @@ def test_a_hosted_moderator_and_judge_of_mad_hear_words_and_the_run_says_so(
     answer = together(call, "mad", names, tmp_path, "--protocol", "cipher")
 
     assert answer.code == 0 and provider.asked
-    assert [note for note in load_run(tmp_path / "run").notes if " hears " in note] == [
+    assert [note for note in load_run(tmp_path / "run").only.notes if " hears " in note] == [
         f"{who} hears {side} in words: one of them is a hosted model"
         for side in ("affirmative", "negative")
         for who in ("moderator", "judge")
@@ -167,7 +167,7 @@ def test_a_provider_that_knows_of_schemas_is_sent_that_of_a_role_which_answers_i
     schema = {"name": "reply", "schema": FORM.schema}
     assert answer.code == 0
     assert formats == [{"type": "json_schema", "json_schema": schema} if asked else None] * len(formats)
-    assert {message.text for message in load_run(tmp_path / "run").messages} == {REPLY}
+    assert {message.text for message in load_run(tmp_path / "run").only.messages} == {REPLY}
 
 
 def test_a_reply_by_schema_that_is_cut_is_asked_for_again_in_words(
@@ -179,7 +179,7 @@ def test_a_reply_by_schema_that_is_cut_is_asked_for_again_in_words(
 
     by_schema = ["response_format" in request for request in provider.asked]
     assert answer.code == 0 and sum(by_schema) == len(by_schema) / 2
-    assert {message.text for message in load_run(tmp_path / "run").messages} == {REPLY[:40]}
+    assert {message.text for message in load_run(tmp_path / "run").only.messages} == {REPLY[:40]}
 
 
 def test_hosted_models_alone_speak_in_words_whatever_the_protocol(
@@ -204,7 +204,7 @@ def test_a_hosted_model_that_fails_ends_the_run_in_one_line_and_the_record_says_
     (line,) = answer.err.splitlines()
     assert (answer.code, answer.out) == (1, "")
     assert line.startswith(f"sottovoce: agent_2: {MINI} failed: OpenAIAPIError: Error code: 500 - out of order")
-    run = load_run(tmp_path / "run")
+    run = load_run(tmp_path / "run").only
     assert (run.status, run.error) == ("failed", line.removeprefix("sottovoce: "))
 
 

@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions
 from sottovoce.evaluation.views.output import Output
 from sottovoce.graphs import NAMES, scheme
@@ -24,7 +25,7 @@ from tests.cli.conftest import Call
 def options(model: type[BaseModel]) -> set[str]:
     positional = {"question"}
     return {
-        f"--{(info.alias or name).replace('_', '-')}"
+        f"--{(info.alias or name).strip('_').replace('_', '-')}"
         for name, info in model.model_fields.items()
         if name not in positional
     }
@@ -39,9 +40,9 @@ def test_a_commands_help_has_every_setting_and_nothing_else(
     answer = call(name.replace("_", "-"), "--help")
 
     shown = set(re.findall(r"^. (--[a-z-]+)", answer.out, re.MULTILINE))
-    assert shown == {"--help", "--settings"} | options(scheme(name).settings) | options(QuestionOptions) | options(
-        Output
-    )
+    assert shown == {"--help", "--settings"} | options(scheme(name).settings) | {
+        option for model in (QuestionOptions, Limits, Output) for option in options(model)
+    }
 
 
 def test_help_tells_choices_and_defaults(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -125,3 +126,12 @@ def test_the_command_line_wins_over_the_settings_file(tmp_path: Path) -> None:
     built = build(Debate, {"settings": str(file), "rounds": "2"})
 
     assert built == Debate(rounds=2, max_tokens=9, protocol="cipher", model=["here"], temperature=[0.5, 1.0])
+
+
+def test_a_broken_row_of_a_file_of_questions_is_one_line_on_stderr(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "q.csv").write_text("question,target\n1 + 1?,2\n1 + 2?,three\n")
+
+    answer = call("debate", "--questions", tmp_path / "q.csv", "--where", "target=2", "--limit", 1)
+
+    assert (answer.code, answer.out) == (2, "") and answer.err.count("\n") == 1
+    assert f"line 3 of question file '{tmp_path}/q.csv': target is 'three'; expected a plain number" in answer.err

@@ -10,8 +10,9 @@ from typing import Literal
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.evaluation.runs.record import Run
-from sottovoce.evaluation.runs.running import Observer, Task, hold
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.runs.run import Observer
+from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CMD, MAD, ReConcile, Settings
 from sottovoce.nodes.watch import Intervention, Watch
@@ -42,7 +43,7 @@ def held(
     observe: Observer | None = None,
     question: Question = QUESTION,
     watch: Watch | None = None,
-) -> Run:
+) -> Record:
     """The record of a scripted run, as it is when time stands still; saved in `store`/run."""
     models = ScriptedChatModel(replies)
     task = Task(type(settings).__name__.lower(), settings, question, models=models, watch=watch)

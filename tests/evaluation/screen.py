@@ -7,13 +7,13 @@ from io import StringIO
 
 from rich.console import Console
 
-from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.views import transcript
 
 SEQUENCE = re.compile(r"\x1b\[([0-9;?]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
 
 
-def printed(run: Run, width: int = 60, *, terminal: bool = False) -> str:
+def printed(run: Record, width: int = 60, *, terminal: bool = False) -> str:
     file = StringIO()
     console = Console(
         file=file, width=width, force_terminal=terminal, color_system="truecolor" if terminal else None,

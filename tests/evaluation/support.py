@@ -12,8 +12,9 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
-from sottovoce.evaluation.runs.record import Run
-from sottovoce.evaluation.runs.running import Observer, Task, hold
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.runs.run import Observer
+from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate
 
@@ -27,7 +28,7 @@ def task(replies: Mapping[str, list[str]], question: Question = QUESTION, **sett
     return Task("debate", made, question, models=ScriptedChatModel(replies))
 
 
-def held(replies: Mapping[str, list[str]], store: Path, observe: Observer | None = None, **more: Any) -> Run:
+def held(replies: Mapping[str, list[str]], store: Path, observe: Observer | None = None, **more: Any) -> Record:
     """The record of a scripted debate, as it is when time stands still."""
     run = hold(task(replies, **more), PayloadStore(store), observe=observe)
     run.seconds = 1.5

@@ -10,8 +10,8 @@ import pytest
 from rich.console import Console, Group
 
 from sottovoce.channels.message import Message
-from sottovoce.evaluation.runs.events import Decided, Event, Opened, Speaking
-from sottovoce.evaluation.runs.record import Count, Run, ordered
+from sottovoce.evaluation.runs.events import Count, Decided, Event, Opened, Speaking
+from sottovoce.evaluation.runs.record import Record, ordered
 from sottovoce.evaluation.views import transcript
 from sottovoce.evaluation.views.live import LiveTranscript
 from sottovoce.nodes.decide import majority
@@ -40,12 +40,12 @@ def now(live: LiveTranscript, console: Console) -> str:
 
 
 @pytest.fixture
-def run() -> Run:
+def run() -> Record:
     """A record that holds nothing yet."""
-    return Run(scheme="debate", settings=Debate().model_dump(mode="json"), question=QUESTION)
+    return Record(scheme="debate", settings=Debate().model_dump(mode="json"), question=QUESTION)
 
 
-def spoke(run: Run, message: Message) -> Message:
+def spoke(run: Record, message: Message) -> Message:
     """The event after the record took it."""
     run.messages = ordered([*run.messages, message])
     return message
@@ -61,7 +61,7 @@ def test_every_round_is_printed_for_good(tmp_path: Path) -> None:
     assert text.index("What is 14") < text.index("Round 1") < text.index("answer is 21") < text.rindex("Round 2")
 
 
-def test_texts_stream_beside_what_is_finished(run: Run) -> None:
+def test_texts_stream_beside_what_is_finished(run: Record) -> None:
     console = screen()
     live = LiveTranscript(console, "loading")
 
@@ -72,7 +72,7 @@ def test_texts_stream_beside_what_is_finished(run: Run) -> None:
     assert "Let me" in line
 
 
-def test_only_the_end_of_a_long_text_is_shown(run: Run) -> None:
+def test_only_the_end_of_a_long_text_is_shown(run: Record) -> None:
     console = screen(height=15)
     live = LiveTranscript(console, "loading")
 
@@ -83,25 +83,25 @@ def test_only_the_end_of_a_long_text_is_shown(run: Run) -> None:
     assert len(text.splitlines()) < 15
 
 
-def test_what_was_finished_stays_when_the_run_stops(run: Run) -> None:
+def test_what_was_finished_stays_when_the_run_stops(run: Record) -> None:
     console = screen()
 
     with pytest.raises(KeyboardInterrupt), LiveTranscript(console, "loading") as live:
-        live.observe(run, Opened({}, []))
+        live.observe(run, Opened(settings={}, notes=[]))
         live.observe(run, spoke(run, Message("agent_1", 0, "answer", "I say 22.")))
         raise KeyboardInterrupt
 
     assert "I say 22." in shown(console).split("\x1b[?25h")[0]
 
 
-def test_nothing_is_in_motion_after_the_decision(run: Run) -> None:
+def test_nothing_is_in_motion_after_the_decision(run: Record) -> None:
     live = LiveTranscript(screen(), "loading")
 
     live.observe(run, Speaking(Message("agent_1", 0, "answer", "I")))
     live.observe(run, spoke(run, Message("agent_1", 0, "answer", "I say 22.")))
     assert isinstance(live._now(), Group)
     run.decision = majority([], QUESTION)
-    live.observe(run, Decided(run.decision))
+    live.observe(run, Decided(decision=run.decision))
 
     assert not isinstance(live._now(), Group)
 
@@ -111,7 +111,7 @@ def moments(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> list[tu
     console = screen(height=80)
     live, seen = LiveTranscript(console, "loading"), list[tuple[Event, str]]()
 
-    def watch(run: Run, event: Event) -> None:
+    def watch(run: Record, event: Event) -> None:
         live.observe(run, event)
         seen.append((event, now(live, console)))
 

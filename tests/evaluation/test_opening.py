@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.evaluation.runs.record import Run
+from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.views.parts import facts, opening
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CMD, MAD, Debate, ReConcile, Settings
@@ -34,7 +34,7 @@ from tests.evaluation.support import QUESTION, held
 )
 def test_a_scheme_tells_how_it_is_held(settings: Settings, line: str | None) -> None:
     scheme = type(settings).__name__.lower()
-    run = Run(scheme=scheme, settings=settings.model_dump(mode="json"), question=QUESTION)
+    run = Record(scheme=scheme, settings=settings.model_dump(mode="json"), question=QUESTION)
 
     shown = [each.text for each in opening(run).lines]
     assert shown[1:] == [*([line] if line else []), QUESTION["question"]]

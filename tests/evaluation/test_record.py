@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 
 import pytest
 
+from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import RecordError
-from sottovoce.evaluation.runs.files import FILE, write
-from sottovoce.evaluation.runs.record import Level, Readings, load_run, save
+from sottovoce.evaluation.runs.events import Level
+from sottovoce.evaluation.runs.files import write
+from sottovoce.evaluation.runs.log import LOG
+from sottovoce.evaluation.runs.readings import Readings
+from sottovoce.evaluation.runs.run import load_run
+from sottovoce.evaluation.runs.running import hold
 from sottovoce.nodes.settings import Debate, ReConcile, Settings
 from tests.evaluation import schemes
 from tests.evaluation.schemes import SENT, WEIGHED
-from tests.evaluation.support import held
+from tests.evaluation.support import held, task
 
 REPLIES = {"agent_1": ["The answer is 21.", "The answer is 22."], "agent_2": ["The answer is 22."] * 2}
 
@@ -65,7 +69,7 @@ def test_the_record_counts_how_the_answers_of_all_rounds_were_read(tmp_path: Pat
 
     assert debate.readings == Readings(at_once=1, answer_turn=1, unknown=1, abstained=1)
     assert round_table.readings == Readings(repair=1, unknown=1)
-    assert load_run(tmp_path / "run").readings == round_table.readings
+    assert load_run(tmp_path / "run").only.readings == round_table.readings
 
 
 def test_an_answer_that_was_taken_back_is_not_counted_where_rounds_are_not(tmp_path: Path) -> None:
@@ -78,23 +82,25 @@ def test_an_answer_that_was_taken_back_is_not_counted_where_rounds_are_not(tmp_p
 def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> None:
     run = schemes.held(*scheme, tmp_path)
 
-    assert load_run(tmp_path / "run") == run.model_copy(update={"seconds": load_run(tmp_path / "run").seconds})
+    assert load_run(tmp_path / "run").only == run.model_copy(
+        update={"seconds": load_run(tmp_path / "run").only.seconds}
+    )
 
 
 @pytest.mark.parametrize(
-    ("change", "line"),
+    ("old", "new", "line"),
     [
-        (lambda text: text[: len(text) // 2], "is damaged: "),
-        (lambda text: "[]", "is no run: its format is None; expected 'sottovoce.run'"),
-        (lambda text: text.replace('"version": 2', '"version": 1'), "has version 1 of the format; expected 2: ask its"),
-        (lambda text: text.replace('"status": "done"', '"status": "over"'), "is damaged: status: "),
-        (lambda text: json.dumps({**json.loads(text), "messages": [{"agent": 1}]}), "is damaged: messages.0"),
+        ('"format":"sottovoce.run"', '"format":1', "is no run: its format is 1; expected 'sottovoce.run'"),
+        ('"version":3', '"version":2', "has version 2 of the format; expected 3: ask its questions again"),
+        ('"scheme":"debate"', '"scheme":1', "is damaged: line 1: scheme is 1"),
+        ('"event":"decided"', '"event":"ended"', "is damaged: line 12: it lacks 'ended'"),
+        ('"task":', "task:", "is damaged: line 3 is no line of a log"),
     ],
 )
-def test_a_file_that_is_no_run_is_told_so(tmp_path: Path, change, line: str) -> None:  # type: ignore[no-untyped-def]
-    save(held(REPLIES, tmp_path), tmp_path / "run")
-    path = tmp_path / "run" / FILE
-    path.write_text(change(path.read_text()))
+def test_a_file_that_is_no_run_is_told_so(tmp_path: Path, old: str, new: str, line: str) -> None:
+    hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run")
+    path = tmp_path / "run" / LOG
+    path.write_text(path.read_text().replace(old, new, 1))
 
     with pytest.raises(RecordError) as caught:
         load_run(tmp_path / "run")
@@ -103,7 +109,7 @@ def test_a_file_that_is_no_run_is_told_so(tmp_path: Path, change, line: str) -> 
 
 
 def test_a_folder_without_a_run_is_told_so(tmp_path: Path) -> None:
-    with pytest.raises(RecordError, match=r"holds no run: run\.json cannot be read"):
+    with pytest.raises(RecordError, match=r"holds no run: log\.jsonl cannot be read"):
         load_run(tmp_path)
 
 

@@ -10,8 +10,9 @@ import pytest
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, SottovoceError, UsageError
-from sottovoce.evaluation.runs.events import Asked, Decided, Event, Opened, Speaking
-from sottovoce.evaluation.runs.record import Count, Level, Reset, Run, load_run
+from sottovoce.evaluation.runs.events import Asked, Count, Decided, Event, Level, Opened, Reset, Speaking
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.runs.run import load_run
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.settings import CMD, Debate
 from tests.evaluation import schemes
@@ -33,7 +34,7 @@ def test_events_come_in_order_of_time(tmp_path: Path) -> None:
     held(REPLIES, tmp_path, lambda run, event: seen.append(event))
 
     kinds = [type(event) for event in seen if not isinstance(event, (Asked, Speaking))]
-    asked = [event.prompt.agent for event in seen if isinstance(event, Asked)]
+    asked = [event.agent for event in seen if isinstance(event, Asked)]
     assert sorted(asked) == ["agent_1", "agent_1", "agent_2", "agent_2"]
     assert kinds == [Opened, Message, Message, Message, Message, Decided]
 
@@ -63,7 +64,7 @@ def test_the_judge_lists_then_chooses(tmp_path: Path) -> None:
 def test_texts_stream_into_the_messages(model: str, tmp_path: Path, summarise: str) -> None:
     texts: dict[Place, list[str]] = {}
 
-    def observe(run: Run, event: Event) -> None:
+    def observe(run: Record, event: Event) -> None:
         if isinstance(event, Speaking):
             texts.setdefault(event.message.place, []).append(event.message.text)
 
@@ -82,7 +83,7 @@ def test_texts_stream_into_the_messages(model: str, tmp_path: Path, summarise: s
 def test_texts_stream_into_both_attempts(model: str, tmp_path: Path) -> None:
     texts: dict[Place, str] = {}
 
-    def observe(run: Run, event: Event) -> None:
+    def observe(run: Record, event: Event) -> None:
         if isinstance(event, Speaking):
             texts[event.message.place] = event.message.text
 
@@ -108,7 +109,7 @@ def test_the_record_has_what_was_asked_said_and_decided(tmp_path: Path) -> None:
 def test_streaming_texts_tell_the_attempt(tmp_path: Path) -> None:
     attempts: list[tuple[int, str, str]] = []
 
-    def observe(run: Run, event: Event) -> None:
+    def observe(run: Record, event: Event) -> None:
         if isinstance(event, Speaking) and event.message.agent == "secretary":
             attempts.append((event.message.attempt, event.message.asked, event.message.text))
 
@@ -144,7 +145,7 @@ def test_a_reset_is_an_event_and_what_it_withdrew_is_kept_and_shown(tmp_path: Pa
     assert [(message.epoch, message.round) for message in run.messages if message.agent == "agent_1"] == [
         (0, 0), (0, 1), (1, 1),
     ]  # fmt: skip
-    assert load_run(tmp_path / "run").resets == [reset]
+    assert load_run(tmp_path / "run").only.resets == [reset]
     shown = printed(run, 100)
     places = [shown.index(text) for text in ("Round 2, withdrawn", "Taken back to round 2", "it wavers\nRound 2 ")]
     assert places == sorted(places)
@@ -153,20 +154,20 @@ def test_a_reset_is_an_event_and_what_it_withdrew_is_kept_and_shown(tmp_path: Pa
 def test_the_file_holds_at_every_step_what_the_record_has(tmp_path: Path) -> None:
     had: list[int] = []
 
-    def observe(run: Run, event: Event) -> None:
+    def observe(run: Record, event: Event) -> None:
         if isinstance(event, Message):
-            had.append(len(load_run(tmp_path / "run").messages))
+            had.append(len(load_run(tmp_path / "run").only.messages))
 
     run = hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
 
     assert had == [1, 2, 3, 4]
-    assert load_run(tmp_path / "run") == run
+    assert load_run(tmp_path / "run").only == run
 
 
 def test_a_run_with_payloads_reads_back_as_it_was(model: str, tmp_path: Path) -> None:
     run = hold(real(model, protocol="sde", rounds=2), PayloadStore(tmp_path / "payloads"), folder=tmp_path / "run")
 
-    assert load_run(tmp_path / "run") == run
+    assert load_run(tmp_path / "run").only == run
     assert run.models["agent_1"].model == model
 
 
@@ -176,7 +177,7 @@ def test_a_failed_run_says_why_and_keeps_what_was_said(tmp_path: Path) -> None:
     with pytest.raises(SottovoceError, match="script of agent 'agent_1' is empty"):
         hold(task(replies), PayloadStore(tmp_path), folder=tmp_path / "run")
 
-    run = load_run(tmp_path / "run")
+    run = load_run(tmp_path / "run").only
     assert run.status == "failed" and len(run.messages) >= 2
     assert run.error is not None and run.error.startswith("the script of agent 'agent_1' is empty")
 
@@ -189,26 +190,27 @@ def test_a_run_that_was_refused_leaves_nothing(tmp_path: Path) -> None:
 
 
 def test_an_unexpected_error_is_recorded_and_reaches_the_caller(tmp_path: Path) -> None:
-    def observe(run: Run, event: Event) -> None:
+    def observe(run: Record, event: Event) -> None:
         if isinstance(event, Message):
             raise ZeroDivisionError("a view broke")
 
     with pytest.raises(ZeroDivisionError):
         hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
 
-    assert load_run(tmp_path / "run").error == "ZeroDivisionError: a view broke"
+    assert load_run(tmp_path / "run").only.error == "ZeroDivisionError: a view broke"
 
 
 def test_a_cancelled_run_is_stopped_and_keeps_what_was_said(tmp_path: Path) -> None:
-    def observe(run: Run, event: Event) -> None:
+    def observe(run: Record, event: Event) -> None:
         if isinstance(event, Message):
             raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
         hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run", observe=observe)
 
-    run = load_run(tmp_path / "run")
-    assert (run.status, run.error, len(run.messages)) == ("stopped", None, 1)
+    run = load_run(tmp_path / "run").only
+    assert (run.status, run.error) == ("stopped", None)
+    assert run.messages and {message.round for message in run.messages} == {0}
 
 
 def test_a_cut_payload_of_a_saved_run_is_told_by_its_digest(model: str, tmp_path: Path) -> None:
@@ -225,7 +227,7 @@ def test_a_cut_payload_of_a_saved_run_is_told_by_its_digest(model: str, tmp_path
 
 
 def test_a_payload_cut_while_the_run_goes_on_ends_it_with_message_and_digest(model: str, tmp_path: Path) -> None:
-    def observe(run: Run, event: Event) -> None:
+    def observe(run: Record, event: Event) -> None:
         if isinstance(event, Message):
             for file in (tmp_path / "payloads").rglob("*.safetensors"):
                 file.write_bytes(file.read_bytes()[:100])
@@ -234,4 +236,4 @@ def test_a_payload_cut_while_the_run_goes_on_ends_it_with_message_and_digest(mod
     with pytest.raises(PayloadError, match=r"message of 'agent_.', round 0: payload [0-9a-f]{64} is damaged"):
         hold(real(model, protocol="sde", agents=3), store, folder=tmp_path / "run", observe=observe)
 
-    assert load_run(tmp_path / "run").status == "failed"
+    assert load_run(tmp_path / "run").only.status == "failed"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sottovoce.evaluation.runs.record import load_run
+from sottovoce.evaluation.runs.run import load_run
 from sottovoce.evaluation.views.markdown import markdown
 from sottovoce.evaluation.views.votes import count
 from sottovoce.nodes.question import Question
@@ -30,7 +30,7 @@ def test_the_moderator_stands_in_its_round_and_the_judge_after_it(tmp_path: Path
 
     row = ("╭─ affirmative", "╭─ negative", "╭─ debater_3", "╭─ moderator")
     ending = ("Candidates listed by the judge after round 2", "22, 21 or 20", "The judge's choice after round 2")
-    for each in (run, load_run(tmp_path / "run")):
+    for each in (run, load_run(tmp_path / "run").only):
         assert follows(printed(each, 100), "Round 1", *row, "Round 2", *row, *ending, "22  by judge")
 
 

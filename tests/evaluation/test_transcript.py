@@ -8,7 +8,8 @@ import pytest
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
-from sottovoce.evaluation.runs.record import Reset, Run, ordered
+from sottovoce.evaluation.runs.events import Reset
+from sottovoce.evaluation.runs.record import Record, ordered
 from sottovoce.evaluation.views import describe, parts, transcript, votes
 from sottovoce.evaluation.views.markdown import fenced, markdown
 from sottovoce.nodes.settings import Debate
@@ -53,7 +54,7 @@ read
 
 
 @pytest.fixture
-def run(tmp_path: Path) -> Run:
+def run(tmp_path: Path) -> Record:
     return held(
         {
             "agent_1": ["3 * 5 = 15; 29 - 7 = 22. The answer is 22.", "The answer is 22."],
@@ -64,11 +65,11 @@ def run(tmp_path: Path) -> Run:
     )
 
 
-def test_a_plain_transcript_has_no_cursor_control(run: Run) -> None:
+def test_a_plain_transcript_has_no_cursor_control(run: Record) -> None:
     assert printed(run).replace(" \n", "\n") == PLAIN
 
 
-def test_agents_stand_side_by_side_where_there_is_room(run: Run) -> None:
+def test_agents_stand_side_by_side_where_there_is_room(run: Record) -> None:
     wide, narrow = printed(run, 160, terminal=True), printed(run, 60, terminal=True)
 
     assert any("agent_1" in line and "agent_2" in line for line in wide.splitlines())
@@ -137,13 +138,13 @@ def test_notes_sources_and_summaries_are_marked() -> None:
     assert describe.speaker(Message("summariser", 0, "summarise", "all say 22")) == "summariser sums up"
 
 
-def said(*messages: Message) -> Run:
+def said(*messages: Message) -> Record:
     """A record of a debate of twelve that holds these messages."""
     settings = Debate(agents=12).model_dump(mode="json")
-    return Run(scheme="debate", settings=settings, question=QUESTION, messages=ordered([*messages]))
+    return Record(scheme="debate", settings=settings, question=QUESTION, messages=ordered([*messages]))
 
 
-def headed(run: Run) -> list[tuple[str, list[str]]]:
+def headed(run: Record) -> list[tuple[str, list[str]]]:
     return [(part.heading, [each.agent for each in part.messages]) for part in parts.of_run(run)]
 
 
@@ -229,5 +230,5 @@ def test_markdown_shows_names_and_answers_as_they_are(tmp_path: Path) -> None:
     assert "```text\nThe answer is b*_c\n```" in text
 
 
-def test_a_debate_has_no_groups_to_tell(run: Run) -> None:
+def test_a_debate_has_no_groups_to_tell(run: Record) -> None:
     assert run.levels == [] and "group" not in printed(run)

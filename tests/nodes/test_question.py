@@ -70,9 +70,10 @@ def test_passages_reach_the_prompts_of_those_who_know_them() -> None:
 @pytest.mark.parametrize(
     ("documents", "expected"),
     [
-        ([{"title": "Mia"}], "documents"),
-        ([{"text": 3}], "documents"),
-        ([3], "documents"),
+        ([{"title": "Mia"}], "documents.0"),
+        ([{"text": 3}], "documents.0"),
+        ([3], "documents.0"),
+        ("Mia has 3.", "documents is 'Mia has 3.': "),
         ({"zoe": "Mia has 3."}, "documents"),
         ({"eve": ["Mia has 3."]}, "unknown agent among the documents: 'eve'; choose from: bob, zoe"),
     ],

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from sottovoce.errors import UsageError
-from sottovoce.evaluation.runs.question import QuestionOptions, question_of
+from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.nodes.question import check_question
 from sottovoce.nodes.settings import Debate
 from sottovoce.prompts.kinds import lettered, right, target_of
@@ -81,7 +81,7 @@ def test_what_can_be_answered_is_taken(given: dict[str, Any]) -> None:
 
 def test_the_command_line_refuses_options_without_choices() -> None:
     with pytest.raises(UsageError, match="give at least two choices"):
-        question_of(QuestionOptions(question="Which?", kind="option"), Debate())
+        questions_of(QuestionOptions(question="Which?", kind="option"), Debate())
 
 
 def test_a_target_may_be_a_choice_s_text() -> None:

@@ -1,0 +1,67 @@
+"""Texts for one agent among several, as they are typed: NAME=TEXT."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import string
+
+from sottovoce.errors import UsageError, choose
+from sottovoce.graphs import schemes
+from sottovoce.nodes.settings import Settings
+
+NUMBERED = re.compile(r"[^\W\d]+_\d+")
+"""What looks like an agent's name: agent_1."""
+ALIKE = 0.8  # of difflib's ratio: agnet_1 is near agent_1, and relative is not near negative
+
+
+def texts_by_agent(given: list[str], option: str) -> dict[str, str]:
+    """One text an agent; whether there is such an agent is checked with the question.
+
+    Raises:
+        UsageError: a text is for nobody, or an agent got two.
+    """
+    texts: dict[str, str] = {}
+    for each in given:
+        name, _, text = each.partition("=")
+        if not text.strip():
+            raise UsageError(f"{option} is {each!r}; expected NAME=TEXT, e.g. agent_1=TEXT")
+        if name in texts:
+            raise UsageError(f"{option} was given twice for {name!r}; give each agent one")
+        texts[name] = text
+    return texts
+
+
+def dealt_documents(given: list[str], settings: Settings) -> list[str] | dict[str, list[str]]:
+    """Shared ones as a list; where any is private, each agent's own list, with the shared ones among them.
+
+    Raises:
+        UsageError: one is for somebody who looks like an agent, and there is none of this name.
+    """
+    owned = [_owned(text, settings) for text in given]
+    names = dict.fromkeys([*settings.names(), *filter(None, (owner for owner, _ in owned))])
+    if settings.owners() is None or not any(owner for owner, _ in owned):
+        return [text for _, text in owned]
+    return {name: [text for owner, text in owned if owner in ("", name)] for name in names}
+
+
+def _owned(given: str, settings: Settings) -> tuple[str, str]:
+    """A document and whose it is: "" is everybody's. Names that other schemes give are checked with the question.
+
+    Raises:
+        UsageError: it is for somebody who looks like an agent, and no scheme has such an agent.
+    """
+    name, sign, text = given.partition("=")
+    agents = [*settings.names(), *(agent for each in schemes() for agent in each.settings().names())]
+    if not sign or name[-1:].isspace():
+        return "", given
+    if _unnumbered(name) in map(_unnumbered, agents):
+        return name, text
+    if NUMBERED.fullmatch(name) or difflib.get_close_matches(name.lower(), agents, cutoff=ALIKE):
+        unknown = choose("agent among the documents:", name, settings.names())
+        raise UsageError(f"{unknown}; where a text begins so, put a space before the sign")
+    return "", given
+
+
+def _unnumbered(name: str) -> str:
+    return name.rstrip(string.digits)

@@ -1,0 +1,146 @@
+"""What a run is, whatever comes of it: scheme, settings, and all that its results depend on."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+import sottovoce
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.errors import RecordError
+from sottovoce.nodes.context import Models, made_from
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.state import JSON
+from sottovoce.prompts.render import Prompts
+
+FORMAT = "sottovoce.run"
+VERSION = 3
+LIBRARIES = ("torch", "transformers", "langgraph")
+
+
+def versions() -> dict[str, str]:
+    """Of what a run depends on."""
+    ours = {"sottovoce": sottovoce.__version__, "python": platform.python_version()}
+    return ours | {name: version(name) for name in LIBRARIES}
+
+
+class ModelOf(BaseModel):
+    """The model behind an agent, told apart from others by its weights."""
+
+    model: str
+    weights: str
+    """`LoadedModel.weights_key`"""
+    vocabulary: str
+    """`LoadedModel.vocabulary_key`"""
+    parameters: int
+    dtype: str
+    device: str
+    threads: int
+    """torch's."""
+
+
+class Head(BaseModel):
+    """The first line of a run's log."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    scheme: str
+    settings: JSON
+    seeds: list[int]
+    """Under each of them every question is discussed once."""
+    origin: str | None = None
+    """Where the questions are from; None where a person asked."""
+    questions: str
+    """The sha256 of all of them."""
+    prompts: str
+    """`Prompts.digest`"""
+    models: dict[str, ModelOf] = {}
+    """By agent; hosted models have no entry."""
+    versions: dict[str, str] = Field(default_factory=versions)
+    started: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    def check_same(self, now: Head, where: str) -> list[str]:
+        """Refuse to go on with other models, prompts or settings than those that spoke so far; versions are notes.
+
+        Raises:
+            RecordError: names what differs.
+        """
+        for name in ("scheme", "settings", "seeds", "questions", "prompts"):
+            if getattr(self, name) != getattr(now, name):
+                raise RecordError(f"run {where!r} was begun with other {name}; begin another, or put them back")
+        for agent, model in self.models.items():
+            other = now.models.get(agent)
+            if other is None or (model.weights, model.dtype) != (other.weights, other.dtype):
+                raise RecordError(
+                    f"run {where!r} was begun with the model {model.model!r} of weights {model.weights} in "
+                    f"{model.dtype} for {agent}, which is another now; begin another run, or put it back"
+                )
+        changed = [f"{name} {old} -> {now.versions.get(name)}" for name, old in self.versions.items()]
+        return [
+            each
+            for each, (name, old) in zip(changed, self.versions.items(), strict=True)
+            if now.versions.get(name) != old
+        ]
+
+
+def head_of(
+    scheme: str,
+    settings: Settings,
+    questions: Sequence[Question],
+    seeds: Sequence[int] = (),
+    origin: str | None = None,
+    models: Models = None,
+) -> Head:
+    """The head of a run that begins; loads the models.
+
+    Raises:
+        UsageError: a model or a prompt pack cannot be read.
+    """
+    return Head(
+        scheme=scheme,
+        settings=settings.model_dump(mode="json"),
+        seeds=list(seeds) or [settings.seed],
+        origin=origin,
+        questions=digest(questions),
+        prompts=Prompts(Path(settings.prompts) if settings.prompts else None).digest(),
+        models=_models(settings, models),
+    )
+
+
+def digest(data: Any) -> str:  # Any: JSON
+    """The sha256 of plain JSON."""
+    return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def _models(settings: Settings, given: Models) -> dict[str, ModelOf]:
+    found = {}
+    for agent in settings.names():
+        model = given.get(agent) if isinstance(given, Mapping) else given or made_from(settings, agent)
+        if isinstance(model, HookedChatModel):
+            found[agent] = _described(model)
+    return found
+
+
+def _described(model: HookedChatModel) -> ModelOf:
+    import torch
+
+    loaded = model.loaded
+    weights = loaded.model.parameters()
+    return ModelOf(
+        model=loaded.name,
+        weights=loaded.weights_key,
+        vocabulary=loaded.vocabulary_key,
+        parameters=sum(each.numel() for each in weights),
+        dtype=str(loaded.dtype).removeprefix("torch."),
+        device=str(loaded.model.device),
+        threads=torch.get_num_threads(),
+    )

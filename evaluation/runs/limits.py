@@ -1,0 +1,33 @@
+"""What a run may take before it is stopped: time, tokens, calls.
+
+Nothing here imports torch or langgraph: the command line reads it to print its help.
+"""
+
+from __future__ import annotations
+
+from pydantic import ConfigDict, Field
+
+from sottovoce.checked import Checked
+
+
+class Limits(Checked):
+    """Of a run as a whole; what was said stays, and a stopped run can be resumed."""
+
+    model_config = ConfigDict(title="Limits")
+
+    at_once: int = Field(default=32, ge=1, description="how many discussions are under way together")
+    time_limit: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="stop after so many seconds (each time it is resumed)"
+    )
+    token_limit: int | None = Field(default=None, gt=0, description="stop after so many tokens, read and written")
+    call_limit: int | None = Field(default=None, gt=0, description="stop after so many calls of models")
+
+    def reached(self, calls: int, tokens: int) -> str:
+        """Which limit is reached, in words; empty where none is."""
+        taken = (("call", calls, self.call_limit), ("token", tokens, self.token_limit))
+        told = [f"the {name} limit is reached: {n:,} of {most:,}" for name, n, most in taken if most and n >= most]
+        return told[0] if told else ""
+
+    def out_of_time(self) -> str:
+        """The time limit, in words."""
+        return f"the time limit is reached: {self.time_limit:g} seconds"

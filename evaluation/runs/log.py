@@ -1,0 +1,133 @@
+"""The log of a run, `RUN/log.jsonl`: one line of JSON for each thing that happened, only ever added to.
+
+    {"line": "run", ...}                        what the run is: the first line (`Head`)
+    {"line": "question", "question": {...}}     every question, before the first is asked
+    {"line": "asked", "of": [id, seed], ...}    an agent was asked to say something (`Asked`)
+    {"line": "step", "of": ..., "task": ..., "seconds": ..., "events": [...]}
+                                                a task of the graph, once its writes are committed
+    {"line": "failed", "of": ..., "error": ..., "seconds": ...}
+    {"line": "stopped", "why": ...}, {"line": "resumed"}, {"line": "done"}
+
+A process that is killed leaves at most a part of a line at the end, which is cut off by whoever goes on.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from sottovoce.errors import RecordError
+
+JSON = dict[str, Any]  # Any: plain JSON
+LOG = "log.jsonl"
+LOCK = "lock"
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+
+
+class Log:
+    """The log of a run, open for writing; one process at a time."""
+
+    def __init__(self, folder: Path, *, new: bool = False) -> None:
+        """Take hold of a run's folder; `new` makes it.
+
+        Raises:
+            RecordError: another process has it, or it cannot be written.
+        """
+        self.path = folder / LOG
+        self._lock = FileLock(folder / LOCK)
+        try:
+            if new:
+                folder.mkdir(parents=True, exist_ok=True)
+            self._lock.acquire(timeout=0)
+            self._file = os.open(self.path, os.O_RDWR | os.O_APPEND | (os.O_CREAT | os.O_EXCL if new else 0), 0o644)
+        except Timeout as error:
+            raise RecordError(f"run {str(folder)!r} is in use by another process; wait for it, or stop that") from error
+        except OSError as error:
+            self._lock.release()
+            raise RecordError(f"run {str(folder)!r} cannot be written: {error.strerror}") from error
+        self._end = os.fstat(self._file).st_size
+
+    def write(self, lines: Sequence[JSON]) -> None:
+        """Add lines, whole or not at all.
+
+        Raises:
+            RecordError: the disk is full, or the file system refused for another reason.
+        """
+        data = "".join(_line(line) for line in lines).encode()
+        try:
+            written = os.write(self._file, data)
+            if written < len(data):  # the rest does not fit: the next call says why
+                written += os.write(self._file, data[written:])
+        except OSError as error:
+            os.ftruncate(self._file, self._end)
+            why = "the disk is full; make room" if error.errno in FULL else error.strerror
+            raise RecordError(f"{str(self.path)!r} cannot be written: {why}") from error
+        self._end += written
+
+    def cut(self, size: int) -> None:
+        """Take away what stands after so many bytes."""
+        os.ftruncate(self._file, size)
+        self._end = size
+
+    def sync(self) -> None:
+        """Wait until the disk has it, so that a power cut takes nothing."""
+        os.fsync(self._file)
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        os.fsync(self._file)
+        os.close(self._file)
+        self._lock.release()
+
+
+def in_use(folder: Path) -> bool:
+    """Whether a process writes to a run's folder at this moment."""
+    try:
+        with FileLock(folder / LOCK).acquire(timeout=0):
+            return False
+    except Timeout:
+        return True
+    except OSError:  # a folder that is read-only: nobody writes to it
+        return False
+
+
+def read(folder: Path) -> tuple[list[JSON], int, int]:
+    """The lines of a log, how many bytes they take, and how many stand behind them: a line that was cut off.
+
+    Raises:
+        RecordError: there is no log, or one before the last line is damaged.
+    """
+    path = folder / LOG
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise RecordError(f"{str(folder)!r} holds no run: {LOG} cannot be read ({error.strerror})") from error
+    lines, sound = list[JSON](), 0
+    for number, line in enumerate(data.splitlines(keepends=True), 1):
+        found = parsed(line)
+        if found is None:
+            if sound + len(line) < len(data):
+                raise RecordError(f"run {str(path)!r} is damaged: line {number} is no line of a log")
+            break
+        lines.append(found)
+        sound += len(line)
+    return lines, sound, len(data) - sound
+
+
+def parsed(line: bytes) -> JSON | None:
+    """A line of a log, or None where it is none."""
+    try:
+        found: Any = json.loads(line) if line.endswith(b"\n") else None  # Any: JSON as it comes
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) and "line" in found else None
+
+
+def _line(line: JSON) -> str:
+    return json.dumps(line, separators=(",", ":")) + "\n"

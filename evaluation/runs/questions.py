@@ -1,0 +1,173 @@
+"""Questions of a file, JSON Lines or CSV: each row is a question, its columns are the fields of `Question`.
+
+One line of a .jsonl file: {"question": "What is 14 + 3 * 5?", "target": 29, "subject": "sums"}. In a cell of
+CSV, a list (choices, decoys, demonstrations, hints) is a JSON array, or its texts with | between them; what
+stands by agent (documents, wordings, starting_views) is JSON. Other columns, as `subject`, are kept apart:
+no agent reads them, and rows can be chosen by them. A row without an id is named by a digest of what it asks.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.runs.columns import check_names, named, question_from
+from sottovoce.evaluation.runs.rows import Broken, DataFile, Values, read_rows
+from sottovoce.evaluation.runs.where import read_conditions
+from sottovoce.evaluation.views.printable import counted
+from sottovoce.nodes.question import Question, check_question
+from sottovoce.nodes.settings import Settings
+
+WHAT = "question file"
+
+
+@dataclass(frozen=True)
+class AskedRow:
+    """A row that can be asked."""
+
+    line: int
+    """Where it begins in the file, from 1."""
+    question: Question
+    """Always with an id and a kind."""
+    metadata: Values
+    """Its other columns; no agent reads them."""
+
+    @property
+    def fields(self) -> Values:
+        """All that it can be chosen by."""
+        return {**self.metadata, **self.question}
+
+
+@dataclass(frozen=True)
+class QuestionFile:
+    """Rows of a file that are to be asked, in its order."""
+
+    path: Path
+    digest: str
+    """sha256 of the file's bytes, in hexadecimal."""
+    rows: tuple[AskedRow, ...]
+    total: int
+    """How many rows the file holds."""
+    where: tuple[str, ...] = ()
+    """What all of these have."""
+
+    @property
+    def name(self) -> str:
+        """As errors call it."""
+        return f"{WHAT} {str(self.path)!r}"
+
+    @property
+    def taken(self) -> str:
+        """How many of which file, in a phrase: "40 of 200 rows of a.csv with split=test"."""
+        taken = "all" if len(self.rows) == self.total else f"{len(self.rows):,} of"
+        conditions = f" with {' and '.join(self.where)}" if self.where else ""
+        return f"{taken} {counted(self.total, 'row')} of {self.path.name}{conditions}"
+
+    @property
+    def metadata(self) -> dict[str, Values]:
+        """Other columns of rows that have any, by the question's id."""
+        return {row.question["id"]: row.metadata for row in self.rows if row.metadata}
+
+    @property
+    def questions(self) -> list[Question]:
+        """What is asked."""
+        return [row.question for row in self.rows]
+
+    def take(self, where: Sequence[str] = (), limit: int | None = None) -> QuestionFile:
+        """The first `limit` rows that meet all conditions of `where` (see `Condition`).
+
+        Raises:
+            UsageError: a condition is none, names a field that no row has, or no row meets them all.
+        """
+        fields = [*dict.fromkeys(name for row in self.rows for name in row.fields)]
+        conditions, broken, rows = read_conditions(where, fields), Broken(self.name), []
+        for row in self.rows:
+            with broken.at(row.line):
+                rows += [row] if all(condition.holds(row.fields) for condition in conditions) else []
+        broken.tell()
+        if not rows:
+            raise UsageError(f"no row of {self.name} has {' and '.join(map(str, conditions))}; expected at least one")
+        return replace(self, rows=tuple(rows[:limit]), where=tuple(map(str, conditions)))
+
+    def check(self, settings: Settings) -> None:
+        """Refuse rows that cannot be discussed with these settings.
+
+        Raises:
+            UsageError: as `check_question` does, with the line of the first such row.
+        """
+        broken = Broken(self.name)
+        for row in self.rows:
+            with broken.at(row.line):
+                check_question(row.question, settings.owners(), settings.needs(), settings.names())
+        broken.tell()
+
+
+def read_questions(
+    path: Path | str,
+    where: Sequence[str] = (),
+    limit: int | None = None,
+    common: Mapping[str, Any] | None = None,  # Any: fields of a Question
+) -> list[Question]:
+    """The questions of a file: the first `limit` rows that meet all of `where`, such as "subject=sums", "level<=3".
+
+    `common` holds fields for rows that lack them: {"kind": "option"}.
+
+    Raises:
+        UsageError: the file or a row of it cannot be read or asked, or nothing is left.
+    """
+    return read_file(path, common).take(where, limit).questions
+
+
+def read_file(path: Path | str, common: Mapping[str, Any] | None = None) -> QuestionFile:  # Any: see read_questions
+    """All rows of a file, each checked as far as that goes without a scheme's settings.
+
+    Raises:
+        UsageError: the file cannot be read, or a row is broken or has the id of another: the first one is
+            named with its line, the others are counted.
+    """
+    file = read_rows(Path(path), WHAT)
+    if file.header is not None:
+        line, names = file.header
+        broken = Broken(file.name)
+        with broken.at(line):
+            check_names(names)
+        broken.tell()
+    rows = _asked(file, {"kind": "number", **(common or {})})
+    return QuestionFile(Path(path), file.digest, rows, len(rows))
+
+
+def _asked(file: DataFile, common: Values) -> tuple[AskedRow, ...]:
+    found: dict[str, AskedRow] = {}
+    broken = Broken(file.name)
+    for line, read in file.rows:
+        with broken.at(line):
+            row = _row(line, read(), common, cells=file.header is not None)
+            if other := found.get(row.question["id"]):
+                raise UsageError(_twice(row, other, read()))
+            found[row.question["id"]] = row
+    broken.tell()
+    return tuple(found.values())
+
+
+def _row(line: int, values: Values, common: Values, *, cells: bool) -> AskedRow:
+    if not cells:  # names of CSV stand in one place, and were checked there
+        check_names(values)
+    question, metadata = question_from(values, common, cells=cells)
+    try:
+        check_question(question, None)
+    except UsageError as error:
+        taken = f"; it names no kind, and was taken for {question['kind']!r}" if "target" in question else ""
+        raise UsageError(f"{error}{'' if values.get('kind') else taken}") from error
+    question["id"] = question.get("id") or named(question)
+    return AskedRow(line, question, metadata)
+
+
+def _twice(row: AskedRow, other: AskedRow, values: Values) -> str:
+    if values.get("id") is None:
+        return f"asks the same as line {other.line}, and has no id; drop one of them, or give both an id"
+    return f"has the id {row.question['id']!r}, as line {other.line} has; expected each to have its own"

@@ -1,0 +1,267 @@
+"""A run: what it is, the records of its discussions, and its folder, if it is kept in one.
+
+RUN/log.jsonl           what happened (see `log`)
+RUN/payloads/           what lay under the messages
+RUN/checkpoints.sqlite  where discussions stand that are not over
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ValidationError
+
+from sottovoce.channels.store import PayloadStore
+from sottovoce.checked import first_wrong
+from sottovoce.errors import RecordError, UsageError
+from sottovoce.evaluation.runs.events import Asked, Event, Kept, from_json, to_json
+from sottovoce.evaluation.runs.head import FORMAT, VERSION, Head
+from sottovoce.evaluation.runs.log import LOCK, LOG, Log, in_use, parsed, read
+from sottovoce.evaluation.runs.record import Cost, Record
+from sottovoce.evaluation.runs.results import Result
+from sottovoce.evaluation.runs.saver import CHECKPOINTS
+from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.state import JSON
+
+PAYLOADS = "payloads"
+Key = tuple[str, int]
+"""A discussion: the question's id, and the seed."""
+Status = Literal["running", "done", "stopped"]
+Observer = Callable[[Record, Event], None]
+"""Is shown each event, after record and log took it."""
+
+
+class Run:
+    """A run, read from its folder or going on; the one way in which anything enters record and log."""
+
+    def __init__(self, head: Head, questions: Sequence[Question] = (), folder: Path | None = None) -> None:
+        """A run in which nothing happened yet. In a folder it is begun by `begin`, and read by `load_run`."""
+        self.head, self.folder = head, folder
+        self.records: dict[Key, Record] = {}
+        self.notes: list[str] = []
+        """What a reader must know, e.g. that the log's last line was cut off."""
+        self.status: Status = "running"
+        self.why = ""
+        """Why it was stopped."""
+        self._log: Log | None = None
+        for question in questions:
+            self._add(question)
+
+    def _add(self, question: Question) -> None:
+        for seed in self.head.seeds:
+            key = (question_id(question), seed)
+            if key in self.records:
+                raise UsageError(f"two questions have the id {key[0]!r}; give each its own")
+            head = self.head
+            settings = {**head.settings, "seed": seed}
+            about: dict[str, Any] = {"versions": head.versions, "models": head.models}  # Any: fields of the record
+            self.records[key] = Record(
+                scheme=head.scheme, settings=settings, question=question, seed=seed, origin=head.origin, **about
+            )
+
+    @classmethod
+    def begin(cls, head: Head, questions: Sequence[Question], folder: Path | None) -> Run:
+        """A new run, in a new folder unless that is None.
+
+        Raises:
+            UsageError: there is a run in the folder already, or two questions have one id.
+            RecordError: the folder cannot be written.
+        """
+        run = cls(head, questions, folder)
+        if folder is not None:
+            if (folder / LOG).exists():
+                raise UsageError(
+                    f"{str(folder)!r} holds a run already; choose another folder, or `runs resume` that one"
+                )
+            run._log = Log(folder, new=True)
+            run.write({"line": "run", **head.model_dump(mode="json")})
+            run.write(*({"line": "question", "question": question} for question in questions))
+        return run
+
+    @property
+    def only(self) -> Record:
+        """The record of a run that is a single discussion."""
+        (record,) = self.records.values()
+        return record
+
+    @property
+    def unfinished(self) -> list[Key]:
+        """The discussions without a decision; failed ones are tried again."""
+        return [key for key, record in self.records.items() if record.status != "done"]
+
+    @property
+    def spoken(self) -> bool:
+        """Whether anybody said anything."""
+        return any(record.messages for record in self.records.values())
+
+    @property
+    def cost(self) -> Cost:
+        """What all its calls took so far."""
+        costs = [record.cost for record in self.records.values()]
+        return Cost(**{name: sum(getattr(each, name) for each in costs) for name in Cost.model_fields})
+
+    def questions(self) -> list[Question]:
+        """What is asked, each once."""
+        return [record.question for (_, seed), record in self.records.items() if seed == self.head.seeds[0]]
+
+    def results(self) -> list[Result]:
+        """What each discussion that ended came to."""
+        ended = [record for record in self.records.values() if record.status in ("done", "failed")]
+        return [_result(record) for record in ended]
+
+    def store(self) -> PayloadStore:
+        """The payloads of its messages."""
+        return PayloadStore(self.folder / PAYLOADS if self.folder else None)
+
+    # What happens
+
+    def asked(self, key: Key, event: Asked) -> None:
+        """An agent is asked."""
+        self.records[key].take(event)
+        self.write({"line": "asked", "of": key, **to_json(event)})
+
+    def step(self, key: Key, task: str, events: list[Kept], seconds: float) -> None:
+        """A task's writes were committed."""
+        self.records[key].step(task, events, seconds)
+        made = {"task": task, "seconds": seconds, "events": [to_json(event) for event in events]}
+        self.write({"line": "step", "of": key, **made})
+
+    def failed(self, key: Key, error: str, seconds: float) -> None:
+        """A discussion ended without a decision."""
+        self.records[key].fail(error, seconds)
+        self.write({"line": "failed", "of": key, "error": error, "seconds": seconds})
+
+    def end(self, why: str = "") -> None:
+        """The run is over, or stopped for a reason."""
+        self.status, self.why = ("stopped" if why or self.unfinished else "done"), why
+        self.write({"line": self.status, "why": why})
+
+    def write(self, *lines: JSON) -> None:
+        """Add lines to the log, if there is one. Errors: see `Log.write`."""
+        if self._log is not None:
+            self._log.write(lines)
+
+    def sync(self) -> None:
+        """Wait until the disk has the log."""
+        if self._log is not None:
+            self._log.sync()
+
+    def close(self) -> None:
+        """Let go of the folder."""
+        for record in self.records.values():
+            record.status = "stopped" if record.status == "running" else record.status
+        if self._log is not None:
+            self._log.close()
+            self._log = None
+
+    def discard(self) -> None:
+        """Remove the folder of a run in which nobody spoke."""
+        self.close()
+        if self.folder is not None:
+            for name in (LOG, LOCK, *CHECKPOINTS):
+                (self.folder / name).unlink(missing_ok=True)
+            shutil.rmtree(self.folder / PAYLOADS, ignore_errors=True)
+            if not any(self.folder.iterdir()):
+                self.folder.rmdir()
+
+    def resume(self) -> None:
+        """Take hold of the folder again, and cut off what a killed process left of a line. Errors: see `Log`."""
+        assert self.folder is not None, "read from a folder"
+        self._log = Log(self.folder)
+        _, sound, cut = read(self.folder)
+        if cut:
+            self._log.cut(sound)
+        self.status = "running"
+        self.write({"line": "resumed"})
+
+    def replay(self, line: JSON) -> None:
+        """Take a line of the log."""
+        if line["line"] == "question":
+            self._add(line["question"])
+            return
+        if line["line"] in ("stopped", "resumed", "done"):
+            now: dict[str, Status] = {"stopped": "stopped", "resumed": "running", "done": "done"}
+            self.status, self.why = now[line["line"]], line.get("why", "")
+            return
+        record = self.records[line["of"][0], line["of"][1]]
+        match line["line"]:
+            case "asked":
+                record.take(from_json({name: value for name, value in line.items() if name not in ("line", "of")}))
+            case "step":
+                record.step(line["task"], list(map(from_json, line["events"])), line["seconds"])
+            case "failed":
+                record.fail(line["error"], line["seconds"])
+
+
+def head_in(folder: Path) -> Head:
+    """The head of a run, without the rest of its log. Errors: see `load_run`."""
+    try:
+        with (folder / LOG).open("rb") as file:
+            line = file.readline()
+    except OSError as error:
+        raise RecordError(f"{str(folder)!r} holds no run: {LOG} cannot be read ({error.strerror})") from error
+    first = parsed(line)
+    return _head([first] if first else [], folder)
+
+
+def load_run(folder: Path | str) -> Run:
+    """Read a run from its folder; it needs no model.
+
+    Raises:
+        RecordError: there is no run, it is damaged, or it was written by another version.
+    """
+    folder = Path(folder)
+    lines, _, cut = read(folder)
+    run = Run(_head(lines, folder), folder=folder)
+    for number, line in enumerate(lines[1:], 2):
+        try:
+            run.replay(line)
+        except (ValueError, KeyError, TypeError, IndexError) as error:
+            raise RecordError(f"run {str(folder / LOG)!r} is damaged: line {number}: {_told(error)}") from error
+    if cut:
+        run.notes.append(f"the last line of the log was cut off ({cut} bytes); what it told will be done again")
+    if run.status == "running" and not in_use(folder):
+        run.status = "stopped"
+        run.close()
+    return run
+
+
+def _head(lines: Sequence[Mapping[str, Any]], folder: Path) -> Head:  # Any: JSON as it comes
+    about = {name: value for name, value in lines[0].items() if name != "line"} if lines else {}
+    if about.get("format") != FORMAT:
+        raise RecordError(
+            f"{str(folder / LOG)!r} is no run: its format is {about.get('format')!r}; expected {FORMAT!r}"
+        )
+    if about.get("version") != VERSION:
+        raise RecordError(
+            f"run {str(folder)!r} has version {about.get('version')!r} of the format; expected {VERSION}: "
+            "ask its questions again, or read it with the sottovoce that its field 'versions' names"
+        )
+    try:
+        return Head.model_validate(about)
+    except ValidationError as error:
+        raise RecordError(f"run {str(folder / LOG)!r} is damaged: line 1: {first_wrong(error, 'it')}") from error
+
+
+def _told(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        return first_wrong(error, "it")
+    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+
+
+def _result(record: Record) -> Result:
+    decision, cost = record.decision, record.cost
+    return Result(
+        question=question_id(record.question),
+        seed=record.seed,
+        answer=decision["answer"] if decision else None,
+        score=decision["score"] if decision else None,
+        target=record.question.get("target"),
+        failed=decision is None,
+        **cost.model_dump(),
+        flops=record.flops,
+        seconds=record.seconds,
+    )

@@ -1,0 +1,67 @@
+"""Questions made from a seed, by the name that --sample takes: one, or a set of them."""
+
+from __future__ import annotations
+
+import re
+
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.arithmetic import questions, split_knowledge
+from sottovoce.evaluation.facts import two_facts
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
+
+SAMPLES = {
+    "arithmetic": "arithmetic, for the bundled model",
+    "split": "the same with the values dealt to the agents",
+    "facts": "a question that two facts answer, dealt to the agents: for real language models",
+}
+"""By the name that --sample takes: what is made, all of it from a seed."""
+MOST = {"split": 3_000, "facts": 144}
+"""How many different ones a seed makes at most; of arithmetic there is no end."""
+DECOYS = 3  # solutions of other samples, for dummy debaters
+
+
+def samples(name: str, n: int, settings: Settings, seed: int) -> list[Question]:
+    """The first `n` samples of a seed; each begins as it is alone, so more of them change none.
+
+    Ids are "split/3/0" and so on: name, seed, and the place from 0. Documents are dealt to the agents of `settings`.
+
+    Raises:
+        UsageError: a seed does not make so many.
+    """
+    if n > (most := MOST.get(name, n)):
+        raise UsageError(f"--limit is {n:,}; --sample {name} makes at most {most:,} different ones of a seed")
+    made = _made(name, n + DECOYS, seed, settings.speakers())
+    return [{**each, "decoys": _decoys(made, i)} for i, each in enumerate(made[:n])]
+
+
+def read_name(written: str) -> tuple[str, int]:
+    """A sample's name and seed: "split/3", or "split" for seed 0.
+
+    Raises:
+        UsageError: there is no such sample.
+    """
+    found = re.fullmatch(r"(\w+)(?:/(\d+))?", written)
+    if not found or found[1] not in SAMPLES:
+        raise UsageError(
+            f"sample is {written!r}; expected {', '.join(SAMPLES)}, each with a number or without: split/3"
+        )
+    return found[1], int(found[2] or 0)
+
+
+def origin(name: str, n: int, seed: int) -> str:
+    """What is said of where samples come from: "held-out sample arithmetic/0 of the bundled set"."""
+    made = name == "facts"
+    noun = f"{'' if made else 'held-out '}sample{'' if n == 1 else 's'}"
+    return f"{'' if n == 1 else f'{n:,} '}{noun} {name}/{seed} {'made from a seed' if made else 'of the bundled set'}"
+
+
+def _decoys(made: list[Question], at: int) -> list[str]:
+    """Solutions of the next ones; facts come to an end, and begin again."""
+    return [made[(at + 1 + k) % len(made)]["solution"] for k in range(DECOYS)]
+
+
+def _made(name: str, n: int, seed: int, agents: list[str]) -> list[Question]:
+    if name == "arithmetic":
+        return questions(n, seed)
+    return split_knowledge(n, agents, seed) if name == "split" else two_facts(n, agents, seed)

@@ -1,0 +1,64 @@
+"""Where runs are kept that nobody gave a folder: one folder a run, the oldest ones removed.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from datetime import datetime
+from pathlib import Path
+
+from sottovoce.errors import RecordError
+from sottovoce.evaluation.runs.log import LOG, in_use
+
+KEPT = 200
+"""Runs, of which the oldest go first when another begins."""
+
+
+def shelf() -> Path:
+    """`$SOTTOVOCE_RUNS`, or `sottovoce/runs` in the user's folder for what programs keep."""
+    if chosen := os.environ.get("SOTTOVOCE_RUNS"):
+        return Path(chosen)
+    kept = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
+    return Path(kept) / "sottovoce" / "runs"
+
+
+def kept() -> list[Path]:
+    """The folders of all runs there, oldest first."""
+    return sorted(log.parent for log in shelf().glob(f"*/{LOG}"))
+
+
+def new_folder(scheme: str) -> Path:
+    """A folder for a run that begins now, named by time and scheme, so that names stand in order of time."""
+    now = datetime.now().strftime("%Y-%m-%d-%H%M%S")
+    names = [f"{now}-{scheme}", *(f"{now}-{scheme}-{n}" for n in range(2, 10_000))]
+    return next(folder for folder in map(shelf().joinpath, names) if not folder.exists())
+
+
+def folder_of(name: str) -> Path:
+    """The folder of a run: a path, or the name (or its beginning, or `latest`) of one that is kept.
+
+    Raises:
+        RecordError: there is no such run, or several names begin so.
+    """
+    if (Path(name) / LOG).exists():
+        return Path(name)
+    folders = kept()
+    if name == "latest" and folders:
+        return folders[-1]
+    exact = [folder for folder in folders if folder.name == name]
+    found = exact or [folder for folder in folders if folder.name.startswith(name)]
+    if len(found) == 1:
+        return found[0]
+    why = f"{len(found)} runs begin so" if found else "there is no such run, nor a folder that holds one"
+    raise RecordError(f"unknown run {name!r}: {why}; see `runs list`, or give a folder")
+
+
+def prune(keep: int = KEPT) -> list[Path]:
+    """Remove all but the newest `keep` runs, and return what was removed; one that is in use stays."""
+    removed = [folder for folder in kept()[: -keep or None] if not in_use(folder)]
+    for folder in removed:
+        shutil.rmtree(folder, ignore_errors=True)
+    return removed

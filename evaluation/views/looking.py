@@ -1,0 +1,122 @@
+"""A run on the screen: a transcript where it is one discussion, progress and a summary where it is many."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+
+from rich.console import Console
+from rich.table import Table
+
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.runs.run import Observer, Run
+from sottovoce.evaluation.views import parts, transcript
+from sottovoce.evaluation.views.live import LiveTranscript
+from sottovoce.evaluation.views.output import Output
+from sottovoce.evaluation.views.printable import counted, one_line, shortened
+from sottovoce.evaluation.views.progress import RunProgress
+from sottovoce.graphs import scheme
+
+
+@contextmanager
+def shown_while(run: Run, console: Console, output: Output, models: str) -> Iterator[Observer | None]:
+    """What observes a run that goes on, as it is wanted."""
+    if output.as_json or output.quiet:
+        yield None
+    elif len(run.records) > 1:
+        with RunProgress(console, run) as progress:
+            yield progress.observe
+    elif console.is_terminal:
+        with LiveTranscript(console, f"loading {models}", prompts=output.show_prompts) as live:
+            live.go_on(run.only)
+            yield live.observe
+    else:
+        yield None
+
+
+def json_of(run: Run) -> str:
+    """The record of a single discussion; else what the run is, and what each discussion came to."""
+    if len(run.records) == 1:
+        return run.only.to_json()
+    results = [asdict(result) for result in run.results()]
+    return json.dumps({**run.head.model_dump(mode="json"), "status": run.status, "results": results}, indent=2) + "\n"
+
+
+def print_one(console: Console, record: Record, output: Output, *, live: bool) -> None:
+    """A discussion: its transcript, what is left of it where it was shown live, or its decision alone."""
+    if output.quiet:
+        console.print(*transcript.lines(parts.ending(record))[:-1], sep="\n")  # without what it cost
+    elif live:
+        console.print(transcript.ending(console, record))
+    else:
+        transcript.print_run(console, record, prompts=output.show_prompts)
+
+
+def print_many(console: Console, run: Run, output: Output) -> None:
+    """A line for each discussion (none where `quiet`), and what they came to."""
+    if not output.quiet:
+        console.print(title(run), style="dim", soft_wrap=True)
+        console.print(_table(run))
+    for line in summary(run):
+        console.print(line, soft_wrap=True)
+
+
+def title(run: Run) -> str:
+    """What the run is, in one line."""
+    settings, questions = run.head.settings, len(run.questions())
+    models = ", ".join(dict.fromkeys(settings["model"]))
+    seeds = ", ".join(map(str, run.head.seeds))
+    about = [
+        scheme(run.head.scheme).command,
+        settings["protocol"],
+        models,
+        f"seed {seeds}",
+        counted(questions, "question"),
+    ]
+    return one_line(" · ".join(about))
+
+
+def summary(run: Run) -> list[str]:
+    """How many were right, abstained, failed or are not over, what they took, and where it is kept."""
+    results = run.results()
+    scored = [result.score for result in results if result.score is not None]
+    ways = {
+        "abstained": sum(each.abstained for each in results),
+        "failed": sum(each.failed for each in results),
+        "not over": len(run.unfinished) - sum(each.failed for each in results),
+    }
+    right = f"{sum(scored) / len(scored):.1%} right of {len(scored):,}" if scored else f"{len(results):,} discussed"
+    told = [right, *(f"{n:,} {way}" for way, n in ways.items() if n)]
+    cost = run.cost
+    read = f"{cost.tokens_in:,} tokens read ({cost.tokens_reused:,} of them reused)"
+    took = f"{counted(cost.calls, 'call')}, {read}, {cost.tokens_out:,} written"
+    where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
+    return [", ".join(told), took, *([f"stopped: {run.why}"] if run.why else []), *map(one_line, run.notes), *where]
+
+
+def _table(run: Run) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for heading in ("question", "seed", "answer", ""):
+        table.add_column(heading, overflow="fold")
+    for (question, seed), record in run.records.items():
+        table.add_row(one_line(question), str(seed), *_outcome(record))
+    return table
+
+
+def _outcome(record: Record) -> tuple[str, str]:
+    if record.decision is None:
+        return "", f"{record.status}{': ' + shortened(record.error) if record.error else ''}"
+    answer, score = record.decision["answer"], record.decision["score"]
+    target = one_line(record.question.get("target", ""))
+    told = (
+        ""
+        if score is None
+        else "right"
+        if score == 1
+        else f"wrong: it is {target}"
+        if not score
+        else f"score {score:.2f}"
+    )
+    return ("no answer" if answer is None else shortened(answer, 40)), told

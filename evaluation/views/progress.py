@@ -1,0 +1,72 @@
+"""How far a run of many discussions is: a bar with rate, time left and score, or a line now and then."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import Self
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from sottovoce.evaluation.runs.events import Event
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.runs.run import Run
+
+BETWEEN = 30.0
+"""Seconds between two lines where there is no terminal."""
+
+
+class RunProgress:
+    """Observes a run; a context manager."""
+
+    def __init__(self, console: Console, run: Run) -> None:
+        """Before the run goes on: what earlier sessions did counts for the score, and not for the rate."""
+        self._console, self._run = console, run
+        self._before = self._over()
+        self._began = self._told = time.monotonic()
+        self._bar = Progress(
+            BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.fields[told]}"), console=console
+        )
+        self._task = self._bar.add_task("", total=len(run.records), completed=self._before, told="")
+
+    def __enter__(self) -> Self:
+        if self._console.is_terminal:
+            self._bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._bar.stop()
+
+    def observe(self, record: Record, event: Event) -> None:
+        """Count on when a discussion is over."""
+        if record.status != "done":
+            return
+        told, now = self.line(), time.monotonic()
+        self._bar.update(self._task, completed=self._over(), told=told)
+        if not self._console.is_terminal and now - self._told >= BETWEEN:
+            self._told = now
+            self._console.print(f"{self._over()} of {len(self._run.records)}: {told}", soft_wrap=True)
+
+    def line(self) -> str:
+        """Rate, time left and score so far."""
+        over, minutes = self._over() - self._before, (time.monotonic() - self._began) / 60
+        results = self._run.results()
+        scored = [result.score for result in results if result.score is not None]
+        told = [f"{over / minutes:.0f} a minute" if over else "none yet"]
+        if over and (left := len(self._run.records) - self._over()):
+            told.append(f"{_clock(left * minutes * 60 / over)} left")
+        if scored:
+            told.append(f"{sum(scored) / len(scored):.0%} right")
+        abstained, failed = sum(each.abstained for each in results), sum(each.failed for each in results)
+        told += [f"{n} {name}" for name, n in (("abstained", abstained), ("failed", failed)) if n]
+        return ", ".join(told)
+
+    def _over(self) -> int:
+        return sum(record.status in ("done", "failed") for record in self._run.records.values())
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"

@@ -1,0 +1,122 @@
+"""What the commands of `runs` do: list, show, resume, export and remove runs that are kept.
+
+Nothing here imports torch before a command needs it: a run that is over is read without a model.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import Literal
+
+import typer
+from pydantic import ConfigDict, Field
+
+from sottovoce.checked import Checked
+from sottovoce.errors import RecordError, UsageError, choose
+from sottovoce.evaluation.runs import shelf
+from sottovoce.evaluation.runs.files import check_writable, write
+from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.views.output import Output
+from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.showing import go_on, show_run
+
+Format = Literal["jsonl", "csv", "markdown"]
+
+
+def list_runs() -> None:
+    """A line for each run on the shelf, the newest last."""
+    from sottovoce.evaluation.runs.run import load_run
+    from sottovoce.evaluation.views.looking import summary, title
+
+    folders = shelf.kept()
+    for folder in folders:
+        try:
+            run = load_run(folder)
+            told = f"{run.status:8} {title(run)}: {summary(run)[0]}"
+        except RecordError as error:
+            told = str(error)
+        typer.echo(f"{folder.name}  {one_line(told)}")
+    typer.echo(f"in {shelf.shelf()}: {len(folders)}, of which the oldest go from {shelf.KEPT} on")
+
+
+def show_kept_run(name: str, question: str | None, output: Output) -> None:
+    """A run as it was shown when it ended; of many discussions the one on `question`, or all in a table.
+
+    Raises:
+        RecordError: there is no such run, or it is damaged.
+        UsageError: it has no such question.
+    """
+    from sottovoce.evaluation.runs.run import load_run
+
+    run = load_run(shelf.folder_of(name))
+    store = run.store()  # while it is open, messages find their payloads
+    if question is not None:
+        found = {key: record for key, record in run.records.items() if key[0] == question}
+        if not found:
+            raise UsageError(choose("question", question, sorted({key[0] for key in run.records})))
+        run.records = found
+    try:
+        show_run(run, output)
+    finally:
+        del store
+
+
+class Named(Checked):
+    """Which run."""
+
+    model_config = ConfigDict(title="Run")
+
+    name: str = Field(
+        description="as `runs list` shows it, or its beginning; `latest`; or a folder",
+        json_schema_extra={"positional": True},
+    )
+
+
+def resume_run(named: Named, limits: Limits, output: Output) -> None:
+    """Go on with a run; discussions that failed are tried again. Errors: see `output.show`."""
+    from sottovoce.evaluation.runs.run import load_run
+    from sottovoce.evaluation.runs.starting import resumed, settings_of
+
+    run = load_run(shelf.folder_of(named.name))
+    if not run.unfinished:
+        raise UsageError(f"run {str(run.folder)!r} is over; `runs show` shows it")
+    settings = settings_of(run)
+    go_on(resumed(run), settings, limits, output)
+
+
+def export_run(name: str, form: Format, out: Path) -> None:
+    """Write a run to a file: whole records as JSON Lines, results as CSV, or transcripts as Markdown.
+
+    Raises:
+        RecordError: there is no such run, or it is damaged.
+        UsageError: the file cannot be written.
+    """
+    from sottovoce.evaluation.runs.results import Result
+    from sottovoce.evaluation.runs.run import load_run
+    from sottovoce.evaluation.views.markdown import markdown
+
+    check_writable(out, "the file")
+    run = load_run(shelf.folder_of(name))
+    store = run.store()
+    if form == "jsonl":
+        text = "".join(record.model_dump_json() + "\n" for record in run.records.values())
+    elif form == "markdown":
+        text = "\n".join(map(markdown, run.records.values()))
+    else:
+        written = io.StringIO()
+        rows = csv.DictWriter(written, [each.name for each in fields(Result)], lineterminator="\n")
+        rows.writeheader()
+        rows.writerows(map(asdict, run.results()))
+        text = written.getvalue()
+    write(out, text)
+    del store
+    typer.echo(f"{len(run.records):,} written to {one_line(str(out))}")
+
+
+def prune_runs(keep: int) -> None:
+    """Remove all but the newest runs on the shelf."""
+    removed = shelf.prune(keep)
+    typer.echo(f"{len(removed)} removed, {len(shelf.kept())} kept in {shelf.shelf()}")
