@@ -34,7 +34,17 @@ def test_a_run_is_summed_up_with_its_abstentions_and_failures() -> None:
     results = [
         replace(right, tokens_in=100, tokens_reused=60, tokens_out=10, flops=2e9, seconds=1.0),
         replace(wrong, tokens_in=200, tokens_reused=80, tokens_out=30, flops=4e9, seconds=2.0),
-        Result("q2", score=0.0, target="5", tokens_in=300, tokens_reused=100, tokens_out=50, flops=6e9, seconds=6.0),
+        Result(
+            "q2",
+            abstained=True,
+            score=0.0,
+            target="5",
+            tokens_in=300,
+            tokens_reused=100,
+            tokens_out=50,
+            flops=6e9,
+            seconds=6.0,
+        ),
         Result("q3", failed=True, tokens_in=9999, seconds=99.0),
     ]
     (found,) = compare({"nl": results}).runs
