@@ -53,7 +53,8 @@ def structured(model: BaseChatModel, form: Form | None) -> dict[str, Any]:  # An
 
     As LangChain's own agents ask (`ProviderStrategy`, langchain 1.4): the classes of all providers read OpenAI's words.
     """
-    if form is None or form.schema is None or not (model.profile or {}).get("structured_output"):
+    known = (model.profile or {}).get("structured_output")
+    if form is None or form.schema is None or form.after or not known:  # after: it may reason in words first
         return {}
     return {"response_format": {"type": "json_schema", "json_schema": {"name": "reply", "schema": form.offered.schema}}}
 

@@ -41,7 +41,7 @@ class Endings:
         tried where the form is no `json`. Of a pattern that asks for certain letters after any number of others,
         it finds none.
         """
-        beam: list[State] = [((), matcher)]
+        beam: list[State] = [((), matcher.deep_copy())]
         best: tuple[int, ...] | None = None
         for _ in range(STEPS):
             for path, at in beam:

@@ -43,7 +43,7 @@ class Grammar:
 
     @cached_property
     def start(self) -> LLMatcher:
-        """Where the form begins; to be copied, never fed.
+        """Where the form begins; to be copied, never fed or asked: threads that did so would meet in it.
 
         Raises:
             UsageError: llguidance takes no such schema or pattern.
@@ -86,7 +86,8 @@ class Grammar:
     def room(self, max_new: int) -> int:
         """Tokens that are kept free for marker and form: the free part of a reply of `max_new` is no longer."""
         wanted = len(self.path) + ROOM * max(self.fields(self.path), 1)
-        return len(self.marker("?")) + max(self.least, min(wanted, max_new // 4))
+        marker = max(len(self.marker(before)) for before in ("", "?"))
+        return marker + max(self.least, min(wanted, max_new // 4))
 
     def check(self, stop: Stop) -> None:
         """Refuse a form that the reply cannot hold, or that a stop string keeps from being written.

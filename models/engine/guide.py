@@ -229,7 +229,7 @@ def guided(grammar: Grammar, matcher: LLMatcher, at: int, left: int, *, short: b
         return None
     room = min(ROOM, (left - len(path)) // (grammar.fields(path) + 1))
     complete = at if matcher.is_accepting() else None
-    return Guided(grammar, short, complete, matcher=matcher, path=path, room=room)
+    return Guided(grammar, short, complete, matcher=matcher.deep_copy(), path=path, room=room)
 
 
 def guide_of(grammar: Grammar, max_new: int, decode: Callable[[Sequence[int]], str]) -> Guide:

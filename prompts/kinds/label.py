@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.errors import UsageError
+from sottovoce.form import Form
 from sottovoce.prompts.kinds import choices as known
 from sottovoce.prompts.kinds.kind import Choices, Kind
 from sottovoce.prompts.kinds.marks import bracketed, plain, sources, unmarked
@@ -89,4 +90,11 @@ def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
         raise UsageError(f"target is {target!r}; expected one of the labels: {', '.join(map(repr, choices))}")
 
 
-LABEL = Kind("label", "answers/label", "a label", read, read_value, check=check, unknown_is_an_answer=True)
+def grammar(choices: Choices) -> Form | None:
+    """The labels of a list."""
+    return Form(choices=tuple(choices)) if choices else None
+
+
+LABEL = Kind(
+    "label", "answers/label", "a label", read, read_value, grammar=grammar, check=check, unknown_is_an_answer=True
+)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -56,6 +57,7 @@ def provide(monkeypatch: pytest.MonkeyPatch, package: str, **classes: type[BaseC
     [
         ({"structured_output": True}, Form.of_object("a"), True),
         ({"structured_output": True}, Form(choices=("a", "b")), False),
+        ({"structured_output": True}, replace(Form.of_object("a"), after="So:"), False),
         ({"structured_output": False}, Form.of_object("a"), False),
         (None, Form.of_object("a"), False),
         ({"structured_output": True}, None, False),

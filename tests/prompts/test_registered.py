@@ -125,6 +125,13 @@ def test_what_a_grammar_of_choices_allows_is_read_as_the_answer(kind: str, choic
     assert [read_value(each, kind, choices) for each in form.choices] == list(form.choices)
 
 
+def test_a_list_of_labels_is_a_grammar_and_each_is_read_as_itself() -> None:
+    labels = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
+
+    assert KINDS["label"].grammar(labels) == Form(choices=tuple(labels))
+    assert [read(f"So it goes.\nAnswer: {label}", "label", labels) for label in labels] == labels
+
+
 @pytest.mark.parametrize("written", ["0", "-0", "22", "-3.5", "0.000000001", "999999999999999.999999999"])
 def test_what_the_grammar_of_numbers_allows_is_read_as_that_number(written: str) -> None:
     form = KINDS["number"].grammar([])
