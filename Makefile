@@ -17,7 +17,7 @@ debate: .venv/core.stamp ## Let two agents who each know a part find the answer 
 
 demo: .venv/core.stamp ## Get a small real language model, and let two agents who each know a fact find an answer on it
 	$(BIN)/python cli.py models pull smollm2
-	$(BIN)/python cli.py debate --sample facts/18 --model smollm2 --rounds 2 --temperature 0
+	$(BIN)/python cli.py debate --sample facts/22 --model smollm2 --rounds 2 --temperature 0
 
 test: .venv/test.stamp ## Run the tests that every change must pass
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not gpu and not network and not real"

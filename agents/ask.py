@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
@@ -50,6 +50,8 @@ class Call:
     """Where the reply will stand on the board."""
     seed: int
     temperature: float | None
+    asked: Literal["", "repair", "answer"] = ""
+    """Why, where it is not the first attempt: see `Message.asked`."""
 
     def __await__(self) -> Generator[Call, AIMessage, AIMessage]:
         return (yield self)
@@ -96,7 +98,7 @@ class Call:
         return to_messages(ask.turns), options | {"seed": self.seed}
 
     def _config(self, config: RunnableConfig) -> RunnableConfig:
-        return merge_configs(config, {"metadata": {**self.place._asdict()}})
+        return merge_configs(config, {"metadata": {**self.place._asdict(), "asked": self.asked}})
 
 
 def is_hooked(model: BaseChatModel) -> bool:

@@ -8,6 +8,7 @@ from langchain_core.messages import AIMessage, AIMessageChunk
 from langchain_core.messages.ai import InputTokenDetails, UsageMetadata
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
 
+from sottovoce.channels import degenerate
 from sottovoce.channels.store import PayloadRef
 
 if TYPE_CHECKING:
@@ -22,7 +23,11 @@ def message(reply: Reply, payload: Payload, ref: PayloadRef, temperature: float)
     used, new = reply.usage.prompt, reply.usage.new
     return AIMessage(
         content=payload.label.text,
-        additional_kwargs={"payload": ref.to_dict(), "stats": _summary(payload, temperature)},
+        additional_kwargs={
+            "payload": ref.to_dict(),
+            "stats": _summary(payload, temperature),
+            "notes": list(degenerate.signs(payload)),
+        },
         response_metadata={
             "model_name": payload.label.model,
             "model_provider": PROVIDER,
@@ -68,4 +73,6 @@ def _summary(payload: Payload, temperature: float) -> dict[str, float]:
         "temperature": float(temperature),
         "mean_entropy": round(float(entropy.mean()), 4) if len(entropy) else 0.0,
         "max_entropy": round(float(entropy.max()), 4) if len(entropy) else 0.0,
+        "repeated": round(degenerate.repeated(payload.ids), 4),
+        "surprise": round(degenerate.surprise(payload), 4),
     }

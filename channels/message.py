@@ -64,7 +64,7 @@ class Message:
     notes: tuple[str, ...] = ()
     """What the reader of a transcript must know, e.g. an edge that was carried in words."""
     stats: Mapping[str, float] = field(default_factory=dict)
-    """Small summaries: tokens in and out, mean entropy (nats), temperature."""
+    """Small summaries: tokens in and out, mean entropy (nats), temperature, signs of degeneration (`degenerate.py`)."""
 
     @property
     def place(self) -> Place:

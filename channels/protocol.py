@@ -18,7 +18,19 @@ from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import PayloadError, UsageError
 from sottovoce.form import Form
-from sottovoce.models import Edit, Ids, LoadedModel, Piece, Record, Reply, Request, Sampling, Stop
+from sottovoce.models import (
+    Base,
+    Edit,
+    Ids,
+    LoadedModel,
+    Piece,
+    Record,
+    Reply,
+    Request,
+    Sampling,
+    Stop,
+    base_temperature,
+)
 
 TOP = 5  # most probable tokens kept per position
 Load = Callable[[PayloadRef], Payload]
@@ -43,13 +55,15 @@ class Compat:
     """NL renders and tokenises the whole conversation anew for each prompt."""
     pasted: bool
     """Latent protocols render turns after the first user's as pieces, with texts that no template trims."""
+    readable_base: bool
+    """CIPHER by a model whose files name no temperature starts from one at which means can be read, or from 1."""
     guided: bool
     """Replies are kept to their forms."""
 
 
 COMPAT: Mapping[CompatName, Compat] = {
-    "paper": Compat(True, "nearest", False, True, True, False, False, False, True),
-    "reference": Compat(False, "argmax", True, False, False, True, True, True, False),
+    "paper": Compat(True, "nearest", False, True, True, False, False, False, True, True),
+    "reference": Compat(False, "argmax", True, False, False, True, True, True, False, False),
 }
 
 
@@ -121,6 +135,12 @@ class Protocol:
     def rules(self) -> Compat:
         """The choices of `compat`."""
         return COMPAT[self.compat]
+
+    def base(self, loaded: LoadedModel) -> Base:
+        """The temperature that a model speaks at where none was set: its own, or one at which means can be read."""
+        if self.averages and self.rules.readable_base:
+            return base_temperature(loaded)
+        return Base(loaded.sampling.temperature)
 
     def temperature(self, i: int, n: int, default: float) -> float:
         """The temperature of agent i (0-based) of n where none was set."""

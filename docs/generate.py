@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 PART = re.compile(r"(?<=<!-- made: )(\w+) ?(.*?)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 WIDTH = "96"  # columns of a transcript
-SECONDS = re.compile(r"\d+\.\d s$", re.MULTILINE)
+SECONDS = re.compile(r"\d+\.\d s(?=$|; of )", re.MULTILINE)
 Schema = dict[str, Any]  # Any: a field of a JSON schema
 
 

@@ -4,6 +4,7 @@
 """
 
 from sottovoce.form import Form
+from sottovoce.models.base_temperature import Base, base_temperature
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import (
     Edit,
@@ -35,6 +36,7 @@ from sottovoce.models.sources.pull import pull, pulled
 
 __all__ = [
     "BUNDLED_FOLDER",
+    "Base",
     "ChatTemplate",
     "ChatTurn",
     "Dtype",
@@ -59,6 +61,7 @@ __all__ = [
     "Usage",
     "Weigh",
     "assemble",
+    "base_temperature",
     "layers_read_ids",
     "load",
     "overlapping",

@@ -109,6 +109,11 @@ class LoadedModel:
             repetition_penalty=told("repetition_penalty", 1.0),
         )
 
+    @property
+    def named_temperature(self) -> float | None:
+        """The temperature that the model's own files name, above 0, whether they draw by it or not."""
+        return getattr(self.model.generation_config, "temperature", None) or None
+
     @cached_property
     def weights_key(self) -> str:
         """A digest of the weights, scales of quantised ones included: the same weights or not."""

@@ -19,7 +19,7 @@ from sottovoce.nodes.decide import decided, last_votes, voted, votes_of
 from sottovoce.nodes.say import say_answer
 from sottovoce.nodes.settings import CMD, SECRETARY, grouped
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
-from sottovoce.nodes.tally import leading, number, viewpoints
+from sottovoce.nodes.tally import leading, number, took, viewpoints
 from sottovoce.nodes.views import View, blocks, viewpoint_slots
 
 Groups = Sequence[Sequence[str]]
@@ -158,7 +158,8 @@ def by_secretary(votes: Sequence[Vote], state: Discussion) -> Decision:
     tied = leading(viewpoints(votes, state))
     message = said(state, SECRETARY, state["round"], ("decide",))
     assert message is not None, "the secretary was asked"
-    answer = voted(message, state)["answer"]
-    said_so = "decided" if answer is not None else "was asked, and its answer could not be read"
-    why = f"a tie of {' and '.join(view.answer for view in tied)}; the secretary {said_so}"
-    return {**decided(SECRETARY, why, tied, votes, state, (answer,)), "by": SECRETARY}
+    vote = voted(message, state)
+    did = "decided" if vote["counts"] else "was asked, and its answer could not be read"
+    why = f"a tie of {' and '.join(view.answer for view in tied)}; the secretary {did}"
+    why += f" ({took(vote)})" if took(vote) else ""
+    return {**decided(SECRETARY, why, tied, votes, state, (vote["answer"],)), "by": SECRETARY}

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from langchain_core.language_models.chat_models import BaseChatModel
 from langgraph.runtime import get_runtime
@@ -28,6 +28,9 @@ from sottovoce.nodes.settings import OF_SAMPLING, AnySettings, Settings
 from sottovoce.nodes.state import Discussion, moment
 from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
+
+if TYPE_CHECKING:
+    from sottovoce.models import Base
 
 KEPT = 16  # contexts: a run that comes back to older settings builds its own anew
 Models = BaseChatModel | Mapping[str, BaseChatModel] | None
@@ -66,8 +69,11 @@ class RunContext(Generic[AnySettings]):
         name = json.dumps([self.settings.seed, question_id(state), *moment(state), agent, act, attempt])
         return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 1
 
-    def temperature(self, agent: str) -> float | None:
-        """The agent's temperature: as set, or as scheme and protocol have it; None leaves a hosted model its own."""
+    def temperature(self, agent: str, *, words: bool = False) -> float | None:
+        """The agent's temperature: as set, or as scheme and protocol have it; None leaves a hosted model its own.
+
+        `words`: of what it says in words, whatever its protocol.
+        """
         settings, model, default = self.settings, self.model(agent), self.settings.default_temperature
         agent = agent if agent in settings.names() else settings.names()[0]
         if settings.temperature:
@@ -76,12 +82,25 @@ class RunContext(Generic[AnySettings]):
             return default
         if model.temperature is not None:
             return model.temperature
+        if base := self.base(agent):
+            default = model.loaded.sampling.temperature if words else base.value
+        assert default is not None, "a base, or the scheme's own"
         speakers = settings.speakers()
-        spread = settings.discusses and agent in speakers
-        # At 0 the mean of embeddings is one token's, and nothing is left of such a protocol.
-        if default is None or (spread and model.channel.averages):
-            default = model.loaded.sampling.temperature
+        spread = self._spreads(agent)
         return model.channel.temperature(speakers.index(agent), len(speakers), default) if spread else default
+
+    def base(self, agent: str) -> Base | None:
+        """What a local model's temperature starts from; None where it was set, or the scheme has its own."""
+        settings, model = self.settings, self.model(agent)
+        if settings.temperature or not isinstance(model, HookedChatModel) or model.temperature is not None:
+            return None
+        # At 0 the mean of embeddings is one token's, and nothing is left of such a protocol.
+        free = settings.default_temperature is None or (self._spreads(agent) and model.channel.averages)
+        return model.channel.base(model.loaded) if free else None
+
+    def _spreads(self, agent: str) -> bool:
+        """Whether the protocol tells it from the other agents by its temperature."""
+        return self.settings.discusses and agent in self.settings.speakers()
 
     def guided(self, form: Form | None) -> Form | None:
         """What a reply that is to have this form is kept to, by the run's settings; None leaves it free."""

@@ -25,10 +25,24 @@ def check_edges(run: RunContext[Any]) -> list[str]:  # Any: of every scheme
     for name in dict.fromkeys(name for model in local for name in model.channel.ignores):
         if getattr(settings, name) is not None:
             notes.append(f"{name} has no effect on what is said by {settings.protocol}")
+    notes += _unnamed(run)
     for speaker, hearer in settings.edges():
         if note := _edge(run.models[speaker], run.models[hearer], words=settings.fallback == WORDS):
             notes.append(f"{hearer} hears {speaker} {note}")
     return notes
+
+
+def _unnamed(run: RunContext[Any]) -> list[str]:  # Any: as above
+    """The models whose files name no temperature for what their agents say, and what they speak at instead."""
+    notes = dict[str, None]()
+    for name, model in run.models.items():
+        if not isinstance(model, HookedChatModel) or not model.channel.averages:
+            continue
+        if (base := run.base(name)) and base.why:
+            todo = "" if base.sure else f"; `doctor {model.model}` finds the warmest at which it can be read"
+            said = f"{model.loaded.name} names no temperature: {model.protocol} starts from {base.value:g}, {base.why}"
+            notes[said + todo] = None
+    return list(notes)
 
 
 def _edge(speaker: BaseChatModel, hearer: BaseChatModel, *, words: bool) -> str | None:

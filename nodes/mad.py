@@ -18,7 +18,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import MAD
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of, said
-from sottovoce.nodes.tally import ballot
+from sottovoce.nodes.tally import ballot, took
 from sottovoce.nodes.views import View, blocks
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import read_json
@@ -184,9 +184,11 @@ def by_verdict(run: RunContext[MAD], state: Discussion) -> Decision:
     why = f"the moderator settled it in round {round + 1}"
     if answer is None:
         message, by = said(state, "judge", round, ("judge",)), "judge"
-        answer = voted(message, state, by_judge)["answer"] if message else None
-        did = "decided" if answer is not None else "was asked, and its answer could not be read,"
-        why = f"the judge {did} after round {round + 1}"
+        assert message is not None, "the judge is asked where the moderator leaves it open"
+        vote = voted(message, state, by_judge)
+        answer = vote["answer"]
+        did = "decided" if vote["counts"] else "was asked, and its answer could not be read,"
+        why = f"the judge {did} after round {round + 1}" + (f" ({took(vote)})" if took(vote) else "")
     spoken = rounds_of(state, run.answers)[-1]
     votes: list[Vote] = [{**ballot(spoken[name], state), "counts": False} for name in run.settings.speakers()]
     return {**decided(by, why, [], votes, state, (answer,)), "by": by}

@@ -1,4 +1,4 @@
-"""An agent says something, again where it must be in a form and cannot be read, and then abstains."""
+"""An agent says something, again where it cannot be read, then the answer alone in an answer turn, or abstains."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any, Literal
 from langchain_core.messages import AIMessage
 
 from sottovoce.agents.ask import Ask, Call
+from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Heard, Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
 from sottovoce.form import Form
@@ -75,8 +76,9 @@ def form_of(question: Question) -> Form | None:
 
 async def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int) -> Message:
     """The answer alone, after a reply that cannot be read: a short request on the same prefix, in words, at T = 0."""
-    wanted, form = kinds.KINDS[state.get("kind", "number")].placeholder, form_of(state)
-    request = run.prompts.render("shared/answer_turn", wanted=wanted, choices=list(form.choices) if form else [])
+    wanted, form, choices = kinds.KINDS[state.get("kind", "number")].placeholder, form_of(state), state.get("choices")
+    offered = list(form.choices if form else choices or [])
+    request = run.prompts.render("shared/answer_turn", wanted=wanted, choices=offered)
     short = Ask(
         ask.agent,
         ask.act,
@@ -98,10 +100,10 @@ async def _attempt(
 ) -> Message:
     attempt = attempt_of(state, ask.agent, ask.act) + number
     place = Place(*moment(state), ask.agent, ask.act, attempt)
-    heat = run.temperature(ask.agent) if ask.temperature is None else ask.temperature
+    heat = run.temperature(ask.agent, words=ask.protocol == WORDS) if ask.temperature is None else ask.temperature
     seed, kept_to = run.seed(state, ask.agent, ask.act, attempt), run.guided(ask.form)
-    call = Call(replace(ask, form=kept_to), run.model(ask.agent), place, seed, heat)
-    return replace(message_of(call, await call, run.order(ask.agent)), asked=asked)
+    call = Call(replace(ask, form=kept_to), run.model(ask.agent), place, seed, heat, asked)
+    return message_of(call, await call, run.order(ask.agent))
 
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:
@@ -117,9 +119,10 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         text=text,
         order=order,
         begun=call.ask.begun,
+        asked=call.asked,
         payload=PayloadRef.from_dict(ref) if ref else None,
         source="model" if ref else "hosted",
-        notes=("cut at the token limit",) if cut else (),
+        notes=(*(["cut at the token limit"] if cut else []), *reply.additional_kwargs.get("notes", ())),
         stats=stats,
     )
 

@@ -72,6 +72,11 @@ def abstaining(votes: Iterable[Vote]) -> list[str]:
     return [vote["agent"] for vote in votes if vote["answer"] is None]
 
 
+def took(vote: Mapping[str, Any]) -> str:  # Any: of a Vote
+    """What it took to read a vote, as a reader is told; empty where it was read at once."""
+    return {"repair": "asked again", "answer": "asked for the answer"}.get(vote.get("asked", ""), "")
+
+
 def number(count: int) -> str:
     """A count in words, as far as they are short."""
     return NUMBERS[count] if count < len(NUMBERS) else str(count)

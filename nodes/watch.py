@@ -37,7 +37,7 @@ class Watch(Protocol):
     """Looks at what an agent is about to say."""
 
     def __call__(self, run: RunContext[Any], state: Any, messages: Sequence[Message]) -> Intervention | None:
-        """None publishes the messages: the attempts of one act, the last of which counts."""
+        """None publishes the messages: the attempts of one act, and an answer turn after the last, if there was one."""
         ...
 
 

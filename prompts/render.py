@@ -73,9 +73,7 @@ class Prompts:
 
     def _read_pack(self, pack: Path) -> dict[str, str]:
         if not pack.is_dir():
-            raise PromptError(
-                f"prompt pack {str(pack)!r} is no folder; give one with files like shared/question.md"
-            )
+            raise PromptError(f"prompt pack {str(pack)!r} is no folder; give one with files like shared/question.md")
         files = _files(pack)
         if not files:
             raise PromptError(f"prompt pack {str(pack)!r} holds no .md file; expected e.g. shared/question.md")

@@ -150,11 +150,12 @@ def doctor(
     if is_hosted(model):
         raise UsageError(f"doctor examines local models only, and {model!r} is a hosted one")
     wanted: dict[str, Any] = {"dtype": dtype, "device": device}  # Any: read and refused by `load`
-    findings = diagnose(model, **wanted)
-    for finding in findings:
+    code = 0
+    for finding in diagnose(model, **wanted):
         mark = typer.style(f"{MARKS[finding.ok]:7}", fg="green" if finding.ok else "red")
         typer.echo(f"{finding.check:26}{mark}{one_line(finding.detail)}")
-    return FAILED if any(finding.ok is False for finding in findings) else 0
+        code = FAILED if finding.ok is False else code
+    return code
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -119,6 +119,8 @@ def tiny_model(
             AutoConfig.for_model(family.partition("-")[0], vocab_size=vocab_size, **wanted)
         )
     assert isinstance(model, PreTrainedModel), "transformers builds its own kind"
+    assert model.generation_config is not None
+    model.generation_config.temperature = 1.0  # named, so that cipher starts from what the other protocols do
     return model
 
 

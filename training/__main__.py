@@ -6,19 +6,22 @@ import argparse
 from pathlib import Path
 
 from sottovoce.models import BUNDLED_FOLDER
+from sottovoce.training.plan import AGAIN, Plan
 from sottovoce.training.publish import publish
 from sottovoce.training.train import Run
 
-WORK = Path(__file__).parent / "work" / "bundled"
+WORK = Path(__file__).parent / "work"
 
 
 def main() -> None:
     """Train, then write the model; the card and its figures come from `sottovoce.training.measure`."""
     parser = argparse.ArgumentParser(prog="python -m sottovoce.training", description=__doc__)
-    parser.add_argument("--work", type=Path, default=WORK, help="checkpoints and log; an unfinished run there goes on")
+    parser.add_argument("--again", action="store_true", help="teach today's prompts to the weights that ship")
+    parser.add_argument("--work", type=Path, help="checkpoints and log; an unfinished run there goes on")
     parser.add_argument("--out", type=Path, default=BUNDLED_FOLDER, help="where the trained model is written")
     arguments = parser.parse_args()
-    run = Run(arguments.work)
+    work = arguments.work or WORK / ("again" if arguments.again else "bundled")
+    run = Run(work, AGAIN, BUNDLED_FOLDER) if arguments.again else Run(work, Plan())
     if run.resume():
         print(f"going on after {run.progress.tokens / 1e6:.2f} M tokens")
     run.train()

@@ -49,13 +49,13 @@ class Encoder:
         self.end: int = tokenizer.eos_token_id
         self.pad: int = tokenizer.pad_token_id
 
-    def prompt(self, turns: Sequence[Turn]) -> list[int]:
-        """The ids of a chat up to where the assistant speaks."""
-        return self._fill(turns, frozenset(), opened=True).ids
+    def prompt(self, turns: Sequence[Turn], begun: str = "") -> list[int]:
+        """The ids of a chat up to where the assistant speaks, or goes on from the beginning that it is given."""
+        return [*self._fill(turns, frozenset(), opened=True).ids, *self.template.ids(begun, plain=True)]
 
     def __call__(self, chat: Chat) -> Encoded:
         """The ids of a whole chat; what follows its last lesson is cut."""
-        turns = [*chat.place.turns, spoken_turn(chat.right)]
+        turns = [*chat.place.turns, spoken_turn(chat.right, chat.place.begun)]
         own = sum(turn.role == "assistant" for turn in turns)
         encoded = self._fill(turns, chat.lessons | {own - 1}, opened=False)
         last = len(encoded.ids) - encoded.learnt[::-1].index(True)
@@ -79,13 +79,14 @@ class Encoder:
 
 
 def replies(
-    loaded: LoadedModel, chats: Sequence[Sequence[Turn]], longest: int, temperature: float, seeds: Sequence[int] = ()
+    loaded: LoadedModel, places: Sequence[Place], longest: int, temperature: float, seeds: Sequence[int] = ()
 ) -> list[str]:
-    """What a model says next in each chat, in at most `longest` tokens; greedy ones need no seeds."""
+    """What a model says in each place, in at most `longest` tokens; greedy replies need no seeds."""
     encoder, stop = Encoder(loaded.tokenizer), Stop(longest, loaded.stop_ids)
+    prompts = [Ids(tuple(encoder.prompt(place.turns, place.begun))) for place in places]
     requests = [
-        Request((Ids(tuple(encoder.prompt(turns))),), stop, sampling=Sampling(temperature, seed=seed))
-        for turns, seed in zip(chats, seeds or [0] * len(chats), strict=True)
+        Request((ids,), stop, sampling=Sampling(temperature, seed=seed))
+        for ids, seed in zip(prompts, seeds or [0] * len(places), strict=True)
     ]
     return [str(loaded.tokenizer.decode(list(reply.ids))) for reply in loaded.engine.run_all(requests)]
 

@@ -66,7 +66,7 @@ def played(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n: int, k
     loaded = assemble("the model in training", copy.deepcopy(model), tokenizer)
     talks = [opened(rng) for _ in range(n)]
     for r in range(2):
-        asked = [turns(talk, agent, prompts) for talk in talks for agent in talk.agents]
+        asked = [Place(turns(talk, agent, prompts)) for talk in talks for agent in talk.agents]
         seeds = [random.Random(f"{key}/{r}/{i}").getrandbits(62) for i in range(len(asked))]
         said = iter(replies(loaded, asked, LONGEST, 1.0, seeds))
         for talk in talks:
@@ -117,7 +117,11 @@ def in_history(talk: Talk, me: str, prompts: Prompts, order: Order | None = None
     heard = [{"summary": text} for text in summaries] or talk.said
     rounds = [{me: spoken[me], **others} for spoken, others in zip(talk.said, heard, strict=True)]
     statements = [statement for spoken in rounds for statement in spoken.items()]
-    return Chat(Place(product.history(view, talk.said, order, summaries)), *next_of(talk.problem, me, statements))
+    turns = product.history(view, talk.said, order, summaries)
+    right, lessons = next_of(talk.problem, me, statements)
+    # Who told its facts first hears that no more: own messages are counted from those that are left.
+    left_out = len(talk.said) - sum(turn.role == "assistant" for turn in turns)
+    return Chat(Place(turns), right, frozenset(n - left_out for n in lessons if n >= left_out))
 
 
 def seen(rng: random.Random, talk: Talk, me: str, prompts: Prompts) -> Chat:

@@ -24,7 +24,7 @@ from sottovoce.models import load
 from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
 from sottovoce.training.data import replies
-from sottovoce.training.product import Question, history, run, seen_by, speakers
+from sottovoce.training.product import Place, Question, history, run, seen_by, speakers
 
 SEED = 20_000  # of the questions; the data of a training run has other seeds and the other split
 AT_ONCE = 32  # questions under way together
@@ -125,9 +125,9 @@ def _echo(asked: Sequence[Question], model: str) -> list[tuple[str | None, str]]
     loaded, me, said = load(model), "agent_1", [list[dict[str, str]]() for _ in asked]
     views = [seen_by(me, question, Prompts()) for question in asked]
     for r in range(ROUNDS):
-        chats = [history(view, rounds) for view, rounds in zip(views, said, strict=True)]
+        places = [Place(history(view, rounds)) for view, rounds in zip(views, said, strict=True)]
         seeds = [i * ROUNDS + r for i in range(len(asked))]
-        for rounds, text in zip(said, replies(loaded, chats, 256, loaded.sampling.temperature, seeds), strict=True):
+        for rounds, text in zip(said, replies(loaded, places, 256, loaded.sampling.temperature, seeds), strict=True):
             rounds.append({me: text, "echo": text})
     return [(kinds.read(rounds[-1][me], "number"), rounds[-1][me]) for rounds in said]
 

@@ -35,6 +35,7 @@ ROWS = {
     "cmd": ("CMD, after a discussion", "cmd"),
     "secretary": ("CMD, secretary", "cmd_secretary"),
     "repair": ("asked again after an unreadable reply", "repair"),
+    "answer-turn": ("the answer alone, after a reply without one", "answer_turn"),
 }
 """By name: a title, and the skill that is asked for."""
 
@@ -49,7 +50,7 @@ def ask(name: str, n: int) -> list[Chat]:
 def measure(name: str, n: int, model: str = "bundled") -> Result:
     """What the model says in the places of a row."""
     asked = ask(name, n)
-    return read(asked, replies(load(model), [chat.place.turns for chat in asked], LONGEST, 0.0))
+    return read(asked, replies(load(model), [chat.place for chat in asked], LONGEST, 0.0))
 
 
 def read(asked: Sequence[Chat], texts: Sequence[str]) -> Result:

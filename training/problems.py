@@ -20,6 +20,8 @@ TOPS = (20, 99, 99, 99, 99, 300)  # largest numbers, while the model learns to c
 HARDER = (99, 99, 300, 500, 500)  # largest numbers of problems worth a debate: it gets a good part of them wrong
 ALL: tuple[Shape, ...] = tuple(dict.fromkeys(MIXED + SHORT + SPLIT))
 UNKNOWN = "unknown"
+LABELS = ("Correct", "Incorrect", "Unknown")
+LISTED = 0.5  # share of questions for a label that name the labels
 WORDINGS: dict[Form, tuple[str, ...]] = {
     "number": ("What is {0}?",),
     "yes_no": ("Is {0} equal to {1}?", "Is {0} equal to {1}?", "{0} = {1}: is this true?"),
@@ -47,6 +49,11 @@ class Problem:
     def form(self) -> Form:
         """The form of the answer."""
         return self.question.get("kind", "number")  # type: ignore[return-value]  # never text
+
+    @property
+    def offered(self) -> list[str]:
+        """The values that letters name."""
+        return self.question.get("choices", []) if self.form == "option" else []
 
     def known(self, texts: Iterable[str]) -> list[str]:
         """The facts that stand in `texts` with their right values, in the question's order."""
@@ -90,7 +97,7 @@ class Problem:
         """One wrong step, near the right result; it may end in a wrong claim, and must end in one of the choices."""
         last, value = len(self.expression.operators) - 1, self.expression.value
         wrong = [self.claimed] if self.claimed not in (None, value) else []
-        wrong += [int(choice) for choice in self.question.get("choices", []) if choice != str(value)]
+        wrong += [int(choice) for choice in self.offered if choice != str(value)]
         if wrong and (self.form == "option" or rng.random() < 0.6):
             return last, (rng.choice(wrong) or 0) - value
         step = rng.randrange(last + 1)
@@ -104,7 +111,7 @@ class Problem:
     def read(self, text: str) -> str | None:
         """What a statement answers, as the product reads it; a label `Unknown` tells nothing either."""
         found = kinds.read(text, self.form, self.question.get("choices"))
-        return None if found == UNKNOWN else found
+        return None if found is None or found.lower() == UNKNOWN else found
 
     def parts(self, text: str) -> tuple[str, str] | None:
         """Steps and stated answer of a reply; None where it does not end as replies do."""
@@ -115,7 +122,7 @@ class Problem:
         """With the claim, or with the choices up to the right one."""
         if self.claimed is not None:
             return [equal(str(value), str(self.claimed))] if self.compared else []
-        offered = self.question.get("choices", [])
+        offered = self.offered
         tried = zip(string.ascii_uppercase, offered[: offered.index(str(value)) + 1] if offered else [], strict=False)
         return [f"({letter}) {equal(choice, str(value))}" for letter, choice in tried]
 
@@ -181,6 +188,8 @@ def pose(rng: random.Random, problem: Problem, form: Form) -> Problem:
     question: Question = {**problem.question, "question": wording, "kind": form}
     if form == "option":
         question["choices"] = _choices(rng, value)
+    if form == "label" and rng.random() < LISTED:
+        question["choices"] = rng.sample(LABELS, len(LABELS))
     return replace(problem, question=question, claimed=claimed)
 
 

@@ -18,7 +18,7 @@ from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.samples import ANSWER, CONFIDENCE, REASONING
-from sottovoce.nodes.say import unreadable
+from sottovoce.nodes.say import BEGUN, form_of, unreadable
 from sottovoce.nodes.settings import COMPONENTS, SECRETARY, Order, grouped
 from sottovoce.nodes.state import heard
 from sottovoce.nodes.tally import ballot
@@ -42,6 +42,8 @@ class Place:
     """How the product reads a reply."""
     complain: Callable[[str], str] = lambda text: ""
     """What is wrong with a reply; empty where it can be read."""
+    begun: str = ""
+    """The beginning that the reply is given; it is no part of it."""
 
 
 def documents_of(question: Question, agent: str | None) -> list[str]:
@@ -144,9 +146,23 @@ def asked_again(prompts: Prompts, place: Place, said: str) -> Place:
     return replace(place, turns=[*place.turns, spoken_turn(said), Turn("user", request)])
 
 
-def spoken_turn(said: str) -> Turn:
-    """What the agent itself says."""
-    return Turn("assistant", (Heard(Message("me", 0, "say", said), own=True),))
+def asked_for_answer(view: View, place: Place, said: str) -> Place:
+    """The place after something unreadable was said there, as `nodes.say` asks for the answer alone."""
+    form, wanted = form_of(view.question), kinds.KINDS[view.kind].placeholder
+    offered = list(form.choices if form else view.question.get("choices") or [])
+    request = Turn("user", view.prompts.render("shared/answer_turn", wanted=wanted, choices=offered))
+    words = in_words(view, [*place.turns, spoken_turn(said), request])
+    return replace(
+        words,
+        begun=BEGUN,
+        answer=lambda text: words.answer(BEGUN + text),
+        complain=lambda text: words.complain(BEGUN + text),
+    )
+
+
+def spoken_turn(said: str, begun: str = "") -> Turn:
+    """What the agent itself says, after the beginning that it was given."""
+    return Turn("assistant", (*([begun] if begun else []), Heard(Message("me", 0, "say", said), own=True)))
 
 
 def _in_form(

@@ -21,7 +21,7 @@ from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.prompts.render import BUILT_IN, Prompts
 from sottovoce.training.skills import SKILLS
 from sottovoce.training.sources import Source
-from sottovoce.training.train import Run
+from sottovoce.training.train import BEFORE, Run
 
 CHATS = 100  # of each skill, to see which prompt files it is made of
 
@@ -38,6 +38,7 @@ def publish(run: Run, folder: Path = BUNDLED_FOLDER) -> None:
 
 def record(run: Run) -> dict[str, object]:
     """How these weights came about: what a test compares with the prompt files, and a reader with the card."""
+    before = run.folder / BEFORE
     versions = {library.__name__: library.__version__ for library in (torch, transformers, tokenizers)}
     return {
         "prompts": learnt_from(),
@@ -47,6 +48,7 @@ def record(run: Run) -> dict[str, object]:
         "minutes": round(run.progress.seconds / 60, 1),
         "parameters": run.model.num_parameters(),
         "versions": {"python": platform.python_version(), **versions},
+        **({"before": json.loads(before.read_text(encoding="utf-8"))} if before.exists() else {}),
     }
 
 

@@ -176,10 +176,31 @@ def _repair(rng: random.Random, source: Source) -> Chat:
         if not place.complain("") or sum(len(turn.text) for turn in place.turns) > LONGEST:
             continue
         honest = place.complain(chat.right) and rng.random() < 0.3  # "unknown" is complained of too
-        said = chat.right if honest else spoilt(rng, chat.right)
-        while not place.complain(said):
-            said = spoilt(rng, chat.right)
+        said = chat.right if honest else _unread(rng, place, spoilt(rng, chat.right))
         return replace(chat, place=product.asked_again(source.prompts, place, said))
+
+
+def _answer_turn(rng: random.Random, source: Source) -> Chat:
+    """The answer alone, after a reply without one; unknown where no reply holds all steps."""
+    problem, me = source.alone(rng, source.form(rng)), rng.choice((None, *names(2)))
+    view = source.view(rng, problem, me)
+    place, known = in_words(view), problem.known(view.documents())
+    if rng.random() < 0.2:
+        place = product.reconcile_place(view)
+        place = product.asked_again(source.prompts, place, _unread(rng, place, schemes.sure(problem, known)))
+    steps = problem.working(known)
+    said = _unread(rng, place, rng.choice((steps, f"{steps} The answer is", problem.reply(known))))
+    place = product.asked_for_answer(view, place, said)
+    worked_out = any(steps in turn.text for turn in place.turns if turn.role == "assistant")
+    return Chat(place, f" {problem.stated(known) if worked_out else problem.shown(None)}")
+
+
+def _unread(rng: random.Random, place: Place, text: str) -> str:
+    """The text, if nothing can be read from it in this place, else what is left of it when it is spoilt."""
+    said = text
+    while not place.complain(said):
+        said = spoilt(rng, text)
+    return said
 
 
 SHARES = {
@@ -211,6 +232,7 @@ SKILLS: dict[str, tuple[Maker, tuple[float, float, float, float]]] = {
     "form_debate": (_form_debate, (0, 0, 0, 0.03)),
     **{name: (maker, (0, 0, 0, SHARES.get(name, 0.03))) for name, maker in schemes.ROLES.items()},
     "repair": (_repair, (0, 0, 0, 0.02)),
+    "answer_turn": (_answer_turn, (0, 0, 0, 0.03)),
 }
 """What makes a chat, and its share in each stage. Copying never leaves; single problems stay above 35 %."""
 DIETS = {
@@ -226,13 +248,13 @@ def chat(rng: random.Random, source: Source, stage: str, *without: str) -> Chat:
     return SKILLS[skill][0](rng, source)
 
 
-def corpus(seed: int, n: int = 3000) -> list[str]:
+def corpus(seed: int = 0, n: int = 3000) -> list[str]:
     """Texts for the tokenizer: prompts as they are rendered, what is said in them, and the requests for a form."""
-    rng, prompts = random.Random(f"{seed}/tokenizer"), Prompts()
+    rng, source = random.Random(f"{seed}/tokenizer"), Source(Prompts())
     texts: list[str] = []
-    for made in (chat(rng, Source(prompts), "basics", "repeat") for _ in range(n)):
+    for made in (chat(rng, source, stage, "repeat", "on_policy") for stage in ("basics", "roles") for _ in range(n)):
         parts = [part for turn in made.place.turns for part in turn.parts]
-        texts += [*(part if isinstance(part, str) else part.text for part in parts), made.right]
-    forms = [name for name in prompts.names() if name.startswith("answers/")]
-    wordings = [str(part) for name in forms for part in prompts.render(name, steps=True)]
+        texts += [*(part if isinstance(part, str) else part.text for part in parts), made.place.begun, made.right]
+    forms = [name for name in source.prompts.names() if name.startswith("answers/")]
+    wordings = [str(part) for name in forms for part in source.prompts.render(name, steps=True, choices=[])]
     return [*texts, *[f"{role}\n" for role in ("system", "user", "assistant")] * n, *wordings * 20]

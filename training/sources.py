@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sottovoce.evaluation.arithmetic import Split
+from sottovoce.prompts.kinds import lettered
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import problems
 from sottovoce.training.debates import Talk
@@ -120,6 +121,5 @@ def _is_wrong(problem: Problem, text: str) -> bool:
 
 def _demonstration(rng: random.Random, problem: Problem) -> str:
     other = pose(rng, problems.plain(rng), problem.form)
-    choices = other.question.get("choices", [])
-    lines = [other.question["question"], *(f"({'ABCDE'[i]}) {choice}" for i, choice in enumerate(choices))]
+    lines = [other.question["question"], *lettered(other.offered)]
     return "\n".join([*lines, other.reply([])])

@@ -13,7 +13,7 @@ from tokenizers import Regex, Tokenizer, decoders, models, pre_tokenizers, train
 from transformers import PreTrainedTokenizerFast
 
 START, END, PAD = "<|im_start|>", "<|im_end|>", "<|endoftext|>"
-SIZE = 640
+SIZE = 1024
 LONGEST = 32  # characters of the longest token; longer ones would turn a whole prompt into one position
 # ChatML, without the default system prompt that other models' templates add.
 TEMPLATE = (

@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
+from shutil import copyfile
 
 import torch
 from pydantic import TypeAdapter
@@ -29,47 +30,15 @@ from sottovoce.prompts.render import Prompts
 from sottovoce.training import tokenizer as tokenizers
 from sottovoce.training.data import Batch, Chunks, Encoder
 from sottovoce.training.debates import Talk, played
+from sottovoce.training.plan import Plan, Stage
 from sottovoce.training.problems import HARDER, TOPS
 from sottovoce.training.skills import chat, corpus
 from sottovoce.training.sources import Source
+from sottovoce.training.start import take_over
 
 LONGEST = 2048  # positions of the model. Chats are shorter; rows whose positions leap teach it the distances
+BEFORE = "before.json"  # in a run's folder: the record of the model that it began with
 TALKS = TypeAdapter(list[Talk])
-
-
-@dataclass(frozen=True)
-class Stage:
-    """A part of the run with its own diet and learning rate."""
-
-    name: str
-    tokens: int
-    lr: float
-    last_lr: float
-    """Reached along a cosine at the end of the stage, as a share of `lr`."""
-    talks: int = 0
-    """Debates that the model holds with itself before the stage begins, and again half-way."""
-    talks_of: str = ""
-    """The stage whose last debates are learnt from again, in the place of new ones."""
-    warm_up: int = 0
-    """Tokens over which the learning rate rises again."""
-
-
-@dataclass(frozen=True)
-class Plan:
-    """Everything that decides the weights."""
-
-    seed: int = 0
-    hidden: int = 128
-    layers: int = 6
-    heads: int = 4
-    mlp: int = 336
-    warm_up: int = 60
-    stages: tuple[Stage, ...] = (
-        Stage("copy", 1_500_000, 5e-3, 1.0),
-        Stage("basics", 15_000_000, 5e-3, 0.1),
-        Stage("discussion", 6_000_000, 3e-3, 0.0, talks=5000),
-        Stage("roles", 8_500_000, 3e-3, 0.0, talks_of="discussion", warm_up=200_000),
-    )
 
 
 @dataclass
@@ -90,6 +59,8 @@ class Run:
 
     folder: Path
     plan: Plan = field(default_factory=Plan)
+    begin: Path | None = None
+    """The folder of the trained model whose weights it begins with; None begins from nothing."""
     progress: Progress = field(default_factory=Progress)
     every: float = 120.0
     """Seconds between checkpoints."""
@@ -100,7 +71,9 @@ class Run:
         """Make everything that a run begins with; nothing is read yet."""
         self.folder.mkdir(parents=True, exist_ok=True)
         if not (self.folder / "tokenizer.json").exists():
-            tokenizers.train(corpus(self.plan.seed)).save_pretrained(self.folder)
+            tokenizers.train(corpus()).save_pretrained(self.folder)
+        if self.begin and not (self.folder / BEFORE).exists():  # the model may be replaced by this run's
+            copyfile(self.begin / "training.json", self.folder / BEFORE)
         self.tokenizer = tokenizers.load(self.folder)
         self.encoder = Encoder(self.tokenizer)
         torch.manual_seed(self.plan.seed)
@@ -120,6 +93,8 @@ class Run:
         )
         with torch.device(self.device):
             self.model = Qwen2ForCausalLM(shape)
+        if self.begin:
+            take_over(self.model, self.tokenizer, self.begin)
         self.optimisers = optimisers(self.model, self.plan.stages[0].lr)
 
     def save(self, name: str = "checkpoint") -> None:

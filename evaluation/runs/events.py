@@ -82,7 +82,8 @@ async def events(graph: Graph, question: Question, agents: Sequence[str] = ()) -
                 texts[chunk.id] = before + chunk.text
                 place = Place(**{name: about[name] for name in Place._fields})
                 order = agents.index(place.agent) if place.agent in agents else len(agents)
-                yield Speaking(Message(**place._asdict(), text=texts[chunk.id], order=order))
+                asked = about.get("asked", "")
+                yield Speaking(Message(**place._asdict(), text=texts[chunk.id], order=order, asked=asked))
             elif mode == "updates":
                 for update in data.values():
                     for event in now.take(update or {}):

@@ -53,6 +53,20 @@ class Cost(BaseModel):
     tokens_out: int = 0
 
 
+class Readings(BaseModel):
+    """What it took to read the answers of those who discuss, of all rounds; nothing before there is a decision."""
+
+    at_once: int = 0
+    repair: int = 0
+    """From another reply, in the form."""
+    answer_turn: int = 0
+    """From the answer turn after a reply."""
+    unknown: int = 0
+    """An abstention that says so."""
+    abstained: int = 0
+    """Nothing could be read."""
+
+
 class Level(BaseModel):
     """Who discusses with whom, until groups send representatives to the next level (CMD)."""
 
@@ -121,6 +135,7 @@ class Run(BaseModel):
     """Of schemes that vote after a round."""
     notes: list[str] = []
     decision: Decision | None = None
+    readings: Readings = Readings()
     cost: Cost = Cost()
     started: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
     seconds: float = 0.0
@@ -143,10 +158,11 @@ class Run(BaseModel):
         return any(message.time >= tuple(reset.cut) for reset in self.resets[message.epoch :])
 
     def said(self, agent: str) -> Message | None:
-        """An agent's last message that states an answer; of several attempts the last."""
+        """An agent's last message that states an answer; of several attempts the last, before its answer turn."""
         answers = scheme(self.scheme).answers
         spoken = [each for each in self.messages if each.agent == agent and each.act in answers]
-        return next((message for message in reversed(spoken) if not self.withdrew(message)), None)
+        replies = (message for message in reversed(spoken) if message.asked != "answer")
+        return next((message for message in replies if not self.withdrew(message)), None)
 
 
 def ordered(messages: list[Message]) -> list[Message]:

@@ -20,6 +20,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, RecordError, SottovoceError, UsageError
 from sottovoce.evaluation.runs.events import Asked, Decided, Event, Opened, events
 from sottovoce.evaluation.runs.files import PAYLOADS
+from sottovoce.evaluation.runs.readings import readings
 from sottovoce.evaluation.runs.record import Count, Level, ModelOf, Reset, Run, ordered, save
 from sottovoce.graphs import scheme
 from sottovoce.nodes.context import Models
@@ -111,6 +112,7 @@ def _take(run: Run, event: Event) -> bool:
             run.resets = [*run.resets, event]
         case Decided():
             run.decision, run.status = event.decision, "done"
+            run.readings = readings(run)
         case _:
             return False
     return True

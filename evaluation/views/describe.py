@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sottovoce.channels.message import Message, latest
 from sottovoce.errors import PayloadError
-from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.evaluation.views.printable import counted, one_line, shortened
 from sottovoce.models.engine.memory import amount
 
 
@@ -63,11 +63,19 @@ def footer(message: Message) -> str:
 
 
 def last_attempts(messages: Sequence[Message]) -> list[Message]:
-    """Of each act the latest attempt, in the board's order, with the notes of the attempt before it."""
-    shown = []
-    for message in latest(messages):
-        here = [each for each in messages if each.place[:-1] == message.place[:-1] and each.attempt < message.attempt]
-        notes = "; ".join(note for each in here for note in each.notes)
-        which = "first attempt" if message.attempt == 1 else "earlier attempts"
-        shown.append(replace(message, notes=(f"{which}: {notes}", *message.notes)) if notes else message)
-    return shown
+    """Of each act the latest reply, in the board's order, with the notes of those before it.
+
+    What was said in an answer turn stands among the notes of its reply.
+    """
+    return [_with_notes(message, messages) for message in latest(each for each in messages if each.asked != "answer")]
+
+
+def _with_notes(message: Message, messages: Sequence[Message]) -> Message:
+    here = [each for each in messages if each.place[:-1] == message.place[:-1]]
+    before = [each for each in here if each.attempt < message.attempt and each.asked != "answer"]
+    earlier = "; ".join(note for each in before for note in each.notes)
+    which = "first attempt" if len(before) == 1 else "earlier attempts"
+    notes = [*([f"{which}: {earlier}"] if earlier else []), *message.notes]
+    for turn in (each for each in here if each.asked == "answer" and each.attempt > message.attempt):
+        notes += [f'it says "{shortened(turn.text)}"', *(note for note in turn.notes if note not in notes)]
+    return replace(message, notes=tuple(notes))

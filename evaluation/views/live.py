@@ -14,7 +14,7 @@ from sottovoce.evaluation.runs.events import Event, Opened, Speaking
 from sottovoce.evaluation.runs.record import Run, ordered
 from sottovoce.evaluation.views import describe, transcript
 from sottovoce.evaluation.views.parts import Part, of_run, opening
-from sottovoce.evaluation.views.printable import harmless
+from sottovoce.evaluation.views.printable import harmless, one_line
 
 PER_SECOND = 8  # redraws
 AROUND = 8  # lines of the terminal that are not a panel's text
@@ -28,8 +28,8 @@ class LiveTranscript:
         self._console, self._waiting = console, Text(waiting, style="dim")
         self._run: Run | None = None
         self._prompts = prompts
-        self._speaking: dict[tuple[object, ...], Message] = {}
-        self._panels: dict[Place, Panel] = {}
+        self._speaking: dict[Place, Message] = {}
+        self._panels: dict[tuple[Place, tuple[str, ...]], Panel] = {}
         self._printed = 0  # parts
         # Not by rich's own thread (15.0): while a line is printed it may draw a higher picture, of which a part stays.
         self._live = Live(get_renderable=self._now, console=console, auto_refresh=False, transient=True)
@@ -51,15 +51,20 @@ class LiveTranscript:
             case Opened():
                 self._console.print(transcript.part(self._console, opening(run)))
             case Speaking(message):
-                begins = message.place[:-1] not in self._speaking
-                self._speaking = {**self._speaking, message.place[:-1]: message}
+                begins = message.place not in self._speaking
+                kept = self._speaking if message.asked == "answer" else self._others(message)
+                self._speaking = {**kept, message.place: message}
                 if not begins:
                     self._draw()
                     return
             case Message() as message:
-                self._speaking = {at: each for at, each in self._speaking.items() if at != message.place[:-1]}
+                self._speaking = self._others(message)
         self._print(all_of_it=run.decision is not None)
         self._draw(at_once=True)
+
+    def _others(self, message: Message) -> dict[Place, Message]:
+        """What is being said in other acts."""
+        return {at: each for at, each in self._speaking.items() if at[:-1] != message.place[:-1]}
 
     def _draw(self, *, at_once: bool = False) -> None:
         if at_once or time.monotonic() - self._drawn > 1 / PER_SECOND:
@@ -91,15 +96,18 @@ class LiveTranscript:
 
     def _panel(self, message: Message, width: int) -> Panel:
         """A finished message's is made once: tokens are shaded by what the payload holds."""
-        if any(message.place == each.place for each in self._speaking.values()):
+        if message.place in self._speaking:
             return self._unfinished(message, width)
-        if message.place not in self._panels:
-            self._panels[message.place] = transcript.panel(message)
-        return self._panels[message.place]
+        shown = message.place, message.notes
+        if shown not in self._panels:
+            self._panels[shown] = transcript.panel(message)
+        return self._panels[shown]
 
     def _unfinished(self, message: Message, width: int) -> Panel:
-        """The end of a long text, so that what is new stays in sight."""
+        """The end of a long text, so that what is new stays in sight; below it its answer turn, if that is on."""
         lines = Text(harmless(message.text)).wrap(self._console, width - 4)
         again = ", asked again" if message.attempt else ""
         shown = Text("\n").join(lines[-max(self._console.height - AROUND, 3) :])
-        return transcript.titled(f"{describe.speaker(message)}{again} …", shown)
+        return transcript.titled(
+            f"{describe.speaker(message)}{again} …", shown, " · ".join(map(one_line, message.notes))
+        )

@@ -8,15 +8,14 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from sottovoce.channels.message import Message, Place
-from sottovoce.evaluation.runs.record import Level, Reset, Run
+from sottovoce.evaluation.runs.record import Level, Readings, Reset, Run
 from sottovoce.evaluation.views import votes
 from sottovoce.evaluation.views.describe import last_attempts
-from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.evaluation.views.printable import counted, one_line, shortened
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import passage_of, shown
 from sottovoce.prompts.kinds import lettered
 
-SHORT = 80  # characters of a text that agents read in full
 When = tuple[int, float]
 """Epoch and round; a reset comes after all rounds."""
 
@@ -62,8 +61,23 @@ def ending(run: Run) -> Part:
     decided = Line(f"by {made['rule']}: {one_line(made['why'])}", answer=votes.answer(made["answer"]))
     judged = [Line(verdict, "right" if made["score"] == 1 else "wrong")] if verdict else []
     tokens = f"{counted(cost.tokens_in, 'token')} read, {counted(cost.tokens_out, 'token')} written"
-    took = f"{counted(cost.calls, 'call')}, {tokens}, {run.seconds:.1f} s"
+    took = f"{counted(cost.calls, 'call')}, {tokens}, {run.seconds:.1f} s{_read(run.readings)}"
     return Part("Decision", lines=(decided, *_asides(votes.support(run, made)), *judged, Line(took, "aside")))
+
+
+def _read(found: Readings) -> str:
+    """How the answers were read, where not all could be at once."""
+    ways = {
+        "read at once": found.at_once,
+        "after asking again": found.repair,
+        "by the answer turn": found.answer_turn,
+        "said to be unknown": found.unknown,
+        "not to be read": found.abstained,
+    }
+    if sum(ways.values()) == found.at_once + found.unknown:
+        return ""
+    told = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
+    return f"; of {counted(sum(ways.values()), 'answer')} {told}"
 
 
 def of_run(run: Run, *, prompts: bool = False) -> Iterator[Part]:
@@ -124,9 +138,9 @@ def facts(run: Run) -> Iterator[str]:
     if question.get("choices"):
         yield f"choices: {', '.join(lettered(question['choices']))}"
     if question.get("description") and settings["question_description"]:
-        yield f"task: {_short(question['description'])}"
+        yield f"task: {shortened(question['description'])}"
     if question.get("answer_description") and settings["answer_description"]:
-        yield f"form of the answer: {_short(question['answer_description'])}"
+        yield f"form of the answer: {shortened(question['answer_description'])}"
     if question.get("demonstrations") and settings["demonstrations"]:
         yield f"demonstrations: {counted(len(question['demonstrations']), 'worked example')}"
     yield from (f"question for {agent}: {text}" for agent, text in question.get("wordings", {}).items())
@@ -138,11 +152,6 @@ def facts(run: Run) -> Iterator[str]:
             yield f"document for {agent}: {' '.join(shown(passage_of(document)) for document in known)}"
     if run.levels and len(run.levels[0].groups) > 1:
         yield from (f"group {number}: {', '.join(group)}" for number, group in enumerate(run.levels[0].groups, 1))
-
-
-def _short(text: str) -> str:
-    line = one_line(text.strip())
-    return line if len(line) <= SHORT else line[:SHORT] + " …"
 
 
 def _asides(lines: Iterable[str]) -> list[Line]:

@@ -18,6 +18,12 @@ def one_line(text: str) -> str:
     return harmless(" ".join(text.split("\n")))
 
 
+def shortened(text: str, most: int = 80) -> str:
+    """The beginning of a text on one harmless line."""
+    line = one_line(text.strip())
+    return line if len(line) <= most else line[:most] + " …"
+
+
 def counted(n: int, noun: str) -> str:
     """A number with its noun: "1 row", "2 rows"."""
     return f"{n} {noun}" if n == 1 else f"{n:,} {noun}s"

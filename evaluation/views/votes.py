@@ -8,7 +8,7 @@ from sottovoce.evaluation.runs.record import Run
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Vote
-from sottovoce.nodes.tally import Viewpoint, abstaining, viewpoints
+from sottovoce.nodes.tally import Viewpoint, abstaining, took, viewpoints
 
 RAW = 80  # characters of an unreadable answer's end
 
@@ -49,7 +49,8 @@ def vote(run: Run, cast: Vote) -> str:
         return cast["answer"] + _sureness(cast) + ("" if cast["counts"] else " (does not count)")
     message = run.said(cast["agent"])
     raw = one_line(message.whole.strip()) if message else ""
-    return f"abstains; nothing could be read from: {raw if len(raw) <= RAW else '… ' + raw[-RAW:]}"
+    why = f" ({took(cast)})" if took(cast) else ""
+    return f"abstains{why}; nothing could be read from: {raw if len(raw) <= RAW else '… ' + raw[-RAW:]}"
 
 
 def verdict(run: Run) -> str | None:
@@ -71,5 +72,5 @@ def _held(view: Viewpoint, *, weighed: bool) -> str:
 
 def _sureness(cast: Vote) -> str:
     named = [f"{name} {cast[name]:g}" for name in ("confidence", "weight") if name in cast]
-    named += [cast["note"]] if "note" in cast else []
+    named += [*([cast["note"]] if "note" in cast else []), *([took(cast)] if took(cast) else [])]
     return f" ({', '.join(named)})" if named else ""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,6 +13,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.errors import ModelError
+from sottovoce.models.doctor.readable import temperature
 from sottovoce.models.doctor.selftest import CHECKS, WHAT_TO_DO, Found, Trial
 from sottovoce.models.engine.memory import amount, default_budget
 from sottovoce.models.huggingface.devices import place_of
@@ -36,8 +38,8 @@ class Finding:
 
 def diagnose(
     name: str | Path, *, dtype: Dtype = "auto", device: str = "auto", layers_path: str | None = None
-) -> list[Finding]:
-    """What there is to know of a model, one line each; a finding that is not ok says what to do.
+) -> Iterator[Finding]:
+    """What there is to know of a model, one line each, as it is found; a finding that is not ok says what to do.
 
     Arguments as `load` takes them. A model that loads but cannot work here is a failed finding.
 
@@ -48,7 +50,7 @@ def diagnose(
     model, tokenizer = read(str(name), where, dtype, place_of(device))
     source = source_of(Path(where))
     came = [Finding("source", None, _told(source))] if source else []
-    return [*came, *examine(str(name), model, tokenizer, layers_path=layers_path)]
+    return chain(came, examine(str(name), model, tokenizer, layers_path=layers_path))
 
 
 def _told(source: Source) -> str:
@@ -63,16 +65,27 @@ def _told(source: Source) -> str:
 
 def examine(
     name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, layers_path: str | None = None
-) -> list[Finding]:
+) -> Iterator[Finding]:
     """`diagnose` for a model and a tokenizer that are in memory."""
-    what = Finding("model", None, f"{type(model).__name__}, {model.num_parameters():,} parameters")
+    yield Finding("model", None, f"{type(model).__name__}, {model.num_parameters():,} parameters")
     try:
         loaded = assemble(name, model, tokenizer, layers_path=layers_path)
     except ModelError as error:
-        return [what, Finding("layers", False, str(error))]
-    facts = [_found(check, partial(look, loaded)) for check, look in FACTS.items()]
-    trial = Trial.of(loaded)
-    return [what, *facts, *(_found(check, partial(look, trial)) for check, look in CHECKS.items())]
+        yield Finding("layers", False, str(error))
+        return
+    for check, look in FACTS.items():
+        yield _found(check, partial(look, loaded))
+    trial, sound = Trial.of(loaded), True
+    for check, test in CHECKS.items():
+        finding = _found(check, partial(test, trial))
+        sound = sound and finding.ok is not False
+        yield finding
+    last = partial(temperature, loaded) if sound else _unsound
+    yield _found("CIPHER temperature", last)
+
+
+def _unsound() -> Found:
+    return None, "not looked for in a model that fails here"
 
 
 def _found(check: str, look: Callable[[], Found]) -> Finding:

@@ -18,8 +18,10 @@ from pydantic import AfterValidator, Field
 
 from sottovoce.prompts.kinds.choices import bare
 from sottovoce.prompts.kinds.kind import Kind as Kind
-from sottovoce.prompts.kinds.marks import LONGEST, OPEN_MARK, UNKNOWN, plain, sources
 from sottovoce.prompts.kinds.marks import normalise as normalise
+from sottovoce.prompts.kinds.marks import sources
+from sottovoce.prompts.kinds.nothing import OPEN_MARK, UNKNOWN
+from sottovoce.prompts.kinds.prose import LONGEST, plain
 from sottovoce.prompts.kinds.sentences import sentences
 from sottovoce.prompts.structured import read_json
 from sottovoce.registry import Registry
@@ -65,15 +67,17 @@ def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: se
 
     A text without a mark may still say what was asked: "18 + 40 is 58" is a yes to "Is 18 + 40 equal to 58?".
     """
+    kind, body = KINDS[_kind(question)], plain(text)
     found = read(text, _kind(question), question.get("choices"))
-    body = plain(text)
     if found is None and not any(sources(body)) and not declines(text):
-        found = KINDS[_kind(question)].implied(body, str(question.get("question", "")))
-    return _short(found, question)
+        found = kind.implied(body, question)
+    found = _short(found, question)
+    is_marked = found is None or _field(text) is not None or any(sources(body))
+    return found if is_marked or kind.suits(str(found), str(question.get("question", ""))) else None
 
 
 def read_line(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    """The answer of a reply that was begun with "Answer:", with this beginning or without: its first line is all of it."""
+    """The answer of a reply that was begun with "Answer:", with this beginning or without: its first line is all."""
     begun = re.sub(r"\A[\W_]*(?:(?:the )?(?:final )?answer(?: is)?\W*[:=]?)?\s*", "", plain(text), flags=re.IGNORECASE)
     return _short(read_value(begun.partition("\n")[0], _kind(question), question.get("choices")), question)
 
@@ -102,7 +106,7 @@ def right(answer: str | None, question: Mapping[str, Any]) -> bool:  # Any: see 
 
 
 def target_of(question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    """The right answer as answers are read: a choice's letter, where the target is its text; None where none is known."""
+    """The right answer as answers are read: a choice's letter, where the target is its text; None for none."""
     target = question.get("target")
     return None if target is None else KINDS[_kind(question)].target(target, question.get("choices") or [])
 
@@ -145,7 +149,7 @@ def _short(answer: str | None, question: Mapping[str, Any]) -> str | None:
 
 
 def _field(text: str) -> str | None:
-    """The field "answer" of an object at the end of a text, or on lines of its own before prose that marks no answer."""
+    """The field "answer" of an object at the end of a text, or on its own lines before prose that marks no answer."""
     text = text[-LONGEST:].rstrip("` \n")
     end = text.rfind("}") + 1
     prose = text[end:]

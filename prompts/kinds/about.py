@@ -1,15 +1,17 @@
 """The words of a question, which say nothing new in an answer: "lies" and "river" to "On which river does it lie?"."""
 
 import re
+from collections.abc import Sequence
 
 from sottovoce.prompts.kinds.marks import normalise
 from sottovoce.prompts.kinds.sentences import claims, sentences
 
 WORD = re.compile(r"[^\W_]+(?:['\u2019.+#-]+[^\W_]+)*[+#]*")
 GRAMMAR = frozenset(
-    "a an the of in on at to by for from with into as and that this these those which who whom whose what where when how"
-    " it its his her their he she they there is are was were be been being has have had do does did lie lies lay located"
-    " situated called named known found stands runs flows became made answer would s can will".split()
+    "a an the of in on at to by for from with into as and that this these those which who whom whose what where when"
+    " how it its his her their he she they there is are was were be been being has have had do does did lie lies lay"
+    " located situated called named known found stands runs flows became made answer would s can will work"
+    " works typically usually often also mostly generally commonly indeed actually primarily".split()
 )
 """Words that tell nothing by themselves; not "not", "no" and "or"."""
 ENDINGS = ("s", "es", "d", "ed", "ing", "n", "'s")
@@ -18,13 +20,18 @@ DENIES = re.compile(r"\b(?:not|never|cannot|false|incorrect|neither|unequal)\b|n
 SUPPOSES = re.compile(
     r"\W*(?:to|if|whether|let|let's|we|i|suppose|assuming|consider|the (?:question|claim)|agent)\b", re.IGNORECASE
 )
+QUOTED = re.compile(
+    r"[\"\u201c][^\"\u201c\u201d\n]{1,200}\s[^\"\u201c\u201d\n]{1,200}\s[^\"\u201c\u201d\n]{1,200}[\"\u201d]"
+)
+EQUAL = frozenset("equal equals same indeed so therefore thus".split())
 MORE = 6  # words beyond the question's with which a sentence still says it again
 
 
 def asked(question: str) -> str:
     """The sentence that asks, without the facts that stand before it."""
     every = sentences(question[-LONGEST:])
-    return next((each for each in reversed(every) if each.endswith("?")), every[-1] if every else "")
+    asks = [each for each in every if each.endswith("?") and len({*WORD.findall(each.casefold())} - GRAMMAR) > 1]
+    return asks[-1] if asks else every[-1] if every else ""  # "Is this true? Gold is a metal."
 
 
 def known(question: str) -> frozenset[str]:
@@ -50,7 +57,8 @@ def key(answer: str, question: str) -> str:
     """By what answers to one question are compared: SQuAD's normal form of the words that are not the question's."""
     words = known(question)
     new = [word[0] for word in WORD.finditer(answer) if not is_known(word[0], words)]
-    return normalise(" ".join(new)) or normalise(answer)
+    telling = [word for word in new if word.casefold() not in GRAMMAR]
+    return normalise(" ".join(telling or new)) or normalise(answer)
 
 
 def restated(text: str, question: str) -> str | None:
@@ -58,13 +66,21 @@ def restated(text: str, question: str) -> str | None:
 
     "18 + 40 is 58" is a yes to "Is 18 + 40 equal to 58?", and "Paris is not the capital of Spain" a no.
     """
-    wanted = {word.casefold() for word in WORD.findall(asked(question))} - GRAMMAR - {"equal", "equals", "same"}
-    for claim in reversed(claims(text)[-3:]):
-        said = frozenset(word.casefold() for word in WORD.findall(claim))
-        beyond = said - GRAMMAR - wanted - {"equal", "equals", "indeed", "so", "therefore", "thus"}
+    order = [word.casefold() for word in WORD.findall(asked(question))]
+    wanted = [word for word in order if word not in GRAMMAR and word not in EQUAL]
+    said_again = claims(QUOTED.sub(" ", text))
+    for claim in (*reversed(said_again[-3:]), *said_again[:2]):
+        words = [word.casefold() for word in WORD.findall(claim)]
+        beyond = {*words} - GRAMMAR - EQUAL - {*wanted}
         figures = any(word[0].isdigit() for word in beyond)
-        if len(wanted) < 2 or figures or len(beyond) > MORE or SUPPOSES.match(claim):
+        if len({*wanted}) < 2 or figures or len(beyond) > MORE or SUPPOSES.match(claim):
             continue
-        if all(is_known(word, said) for word in wanted) and len(claim) > len(asked(question)) // 2:
+        if _in_order(wanted, words) and len(claim) > len(asked(question)) // 2:
             return "no" if DENIES.search(claim) else "yes"
     return None
+
+
+def _in_order(wanted: Sequence[str], words: Sequence[str]) -> bool:
+    """Whether all wanted words stand among the words, the first of them before the last."""
+    places = [[at for at, word in enumerate(words) if is_known(each, frozenset([word]))] for each in wanted]
+    return all(places) and min(places[0]) <= max(places[-1])

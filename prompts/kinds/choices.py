@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sottovoce.errors import UsageError
-from sottovoce.prompts.kinds.marks import PREFIX
+from sottovoce.prompts.kinds.marks import PREFIX, normalise
 
 NUMBERED = re.compile(r"\(?(\w{1,2})[).:]\s+(?=\S)")
 """What a choice may bring along where all of them do: "1. ", "b) "."""
@@ -30,6 +30,33 @@ def number_named(said: str, choices: Sequence[str]) -> int | None:
     return place if 0 < place <= len(choices) else None
 
 
+def letters(choices: Sequence[str]) -> str:
+    """The letters that name them; at least the first four are understood."""
+    return string.ascii_uppercase[: max(len(choices), 4)]
+
+
+def letter_of(text: str, choices: Sequence[str]) -> str | None:
+    """The letter of the choice that a text is, but for case, articles and signs."""
+    given, each = normalise(text), [normalise(choice) for choice in bare(choices)]
+    return string.ascii_uppercase[each.index(given)] if given and each.count(given) == 1 else None
+
+
+def named(said: str, choices: Sequence[str]) -> list[str]:
+    """The letters of the choices whose words a text holds; of one within another the longer alone."""
+    plain = f" {normalise(said)} "
+    words = {string.ascii_uppercase[i]: normalise(choice) for i, choice in enumerate(bare(choices))}
+    found = {letter: each for letter, each in words.items() if each and f" {each} " in plain}
+    within = {one for one in found.values() for other in found.values() if one != other and f" {one} " in f" {other} "}
+    return [letter for letter, each in found.items() if each not in within]
+
+
+def ends_with(said: str, choices: Sequence[str]) -> str | None:
+    """The letter of the only choice that a text names, where it ends with it."""
+    found = named(said, choices)
+    words = normalise(bare(choices)[string.ascii_uppercase.index(found[0])]) if len(found) == 1 else ""
+    return found[0] if words and f" {normalise(said)}".endswith(f" {words}") else None
+
+
 def check(choices: Sequence[str], what: str) -> None:
     """Refuse choices that nobody could choose from.
 
@@ -41,7 +68,7 @@ def check(choices: Sequence[str], what: str) -> None:
         raise UsageError(f"{what} are chosen from, and there is {found}; give at least two choices")
     known = dict[str, str]()
     for choice in bare(choices):
-        if not choice.strip():
+        if not re.search(r"\S", choice):
             raise UsageError(f"choices hold an empty one: {[*choices]!r}; expected a text each")
         plain = " ".join(choice.casefold().split())
         if plain in known:

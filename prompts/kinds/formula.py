@@ -12,6 +12,7 @@ import os
 import subprocess
 import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from pathlib import Path
 
@@ -30,16 +31,10 @@ class Worker:
 
     def ask(self, latex: str) -> float | None:
         """The value of a formula; None where it has none, or none within the limits of time and memory."""
-        with self._lock:
-            process = self._running()
-            if process is None:
-                return None
-            found = _line(process, json.dumps(latex), PATIENCE)
-            if found is None:
-                self._end()
-                return None
-            value = json.loads(found)
-            return None if value is None else float(value)
+        # A thread of its own, since servers refuse to start a process in the one of their event loop.
+        with self._lock, ThreadPoolExecutor(1) as thread:
+            found = thread.submit(self._ask, latex).result()
+        return None if found is None else float(found)
 
     def end(self) -> None:
         """End the process, if there is one; the next formula starts another."""
@@ -51,6 +46,15 @@ class Worker:
         if self._process is not None:
             self._process.returncode = 0  # not ours to wait for
         self.__init__()  # type: ignore[misc]
+
+    def _ask(self, latex: str) -> float | None:
+        process = self._running()
+        found = process and _line(process, json.dumps(latex), PATIENCE)
+        if not found:
+            self._end()
+            return None
+        value: float | None = json.loads(found)
+        return value
 
     def _running(self) -> subprocess.Popen[str] | None:
         if self._process is not None and self._process.poll() is None:

@@ -36,8 +36,10 @@ class Kind:
     """Whether "unknown" in a field is an answer as good as any other, not an abstention."""
     short: Callable[[str, str], str] = lambda answer, question: answer
     """An answer without the words of its question, as votes have it."""
-    implied: Callable[[str, str], str | None] = lambda text, question: None
+    implied: Callable[[str, Mapping[str, Any]], str | None] = lambda text, question: None  # Any: see `check`
     """What a text that `read` finds nothing in answers to a question, where it is no abstention."""
+    suits: Callable[[str, str], bool] = lambda answer, question: True
+    """Whether a text without a mark that `read` takes for an answer is of the sort that its question asks for."""
     agree: Callable[[str, str, str], bool] | None = None
     """Whether two answers to a question agree, where that is more than `same`."""
     is_target: Callable[[str, str, str], bool] | None = None

@@ -26,7 +26,7 @@ SPELLED = re.compile(rf"\b(?:{_WORD})(?:(?:\s+and\s+|[\s-]+)(?:{_WORD}))*\b", re
 
 
 def simple(text: str) -> str:
-    """Raised digits as powers, minus signs and wide signs as ASCII has them, ½ as 1/2, digits of all scripts as ours."""
+    """Raised digits as powers, minus signs and wide signs as ASCII has them, ½ as 1/2, digits of any script as ours."""
     text = re.sub(
         r"(?<=\d)[\u207b\u2070\u00b9\u00b2\u00b3\u2074-\u2079]+", lambda of: "^" + of[0].translate(RAISED), text
     )
@@ -36,7 +36,7 @@ def simple(text: str) -> str:
 
 
 def figures(text: str) -> list[tuple[int, int, str]]:
-    """Where each figure of a `simple` text begins and ends, and its value as `written` has it; huge ones are left out."""
+    """Where each figure of a `simple` text begins and ends, and its value as `written` has it; none that is huge."""
     found = list[tuple[int, int, str]]()
     for figure in FIGURE.finditer(text):
         scale = SCALE.match(text, figure.end())

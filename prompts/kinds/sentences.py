@@ -9,18 +9,17 @@ SHORT = re.compile(
 )
 """What ends with a dot and no sentence with it: an initial, an abbreviation, a number of a list."""
 SHORTEST = 8  # characters before a dot that are looked at for an abbreviation
-REASON = re.compile(
-    r"(?<=\S)[,;]?\s+(?:because|since(?!\s+\d)|due to|owing to|given that|based on|as (?:it|he|she|they|the|this|that|there"
-    r"|in|we|stated|mentioned|shown|per|described)|even though|although|though)\b"
-    r"|(?<=\S),\s+(?:where|which|whose|who|but|so|and (?:it|this|that|he|she|they))\b|(?<=\S)\s+[\u2013\u2014]\s",
-    re.IGNORECASE,
-)
-CLAUSE = re.compile(
+_BEGINS = (
     r"(?<=\S)[,;]?\s+(?:because|since(?!\s+\d)|due to|owing to|given that|even though|although|though"
-    r"|as (?:it|he|she|they|the|this|that|there|we))\b",
+    r"|as (?:it|he|she|they|we|there))\b|(?<=\S),\s+as (?:the|this|that|in|stated|mentioned|shown|per)\b"
+)
+CLAUSE = re.compile(_BEGINS, re.IGNORECASE)
+REASON = re.compile(
+    rf"{_BEGINS}|(?<=\S),\s+(?:where|which|whose|who|but|so|based on|and (?:it|this|that|he|she|they))\b"
+    r"|(?<=\S)\s+[\u2013\u2014]\s",
     re.IGNORECASE,
 )
-"""Those of them that begin a reason wherever they stand; "which" and "who" may belong to an answer."""
+"""What begins a reason or a remark; the first of the two wherever it stands, since "which" may belong to an answer."""
 DENIED = re.compile(
     r"[\W_]*(?:not|neither)\s+[^\n]{1,200}?(?:,?\s+but\s+(?:rather\s+)?|[,;.]\s*(?:it's|it is|but|rather|instead)\s+)"
     r"(?:it's |it is )?(?P<instead>\S[^\n]*)",

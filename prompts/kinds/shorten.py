@@ -7,6 +7,7 @@ the facts in a sentence are for those who hear the message.
 import re
 
 from sottovoce.prompts.kinds.about import DENIES, GRAMMAR, WORD, asked, is_known, is_new, known
+from sottovoce.prompts.kinds.expected import is_expected, job
 from sottovoce.prompts.kinds.marks import normalise
 from sottovoce.prompts.kinds.sentences import claims
 
@@ -16,13 +17,15 @@ TYPED = re.compile(
 )
 """The noun that is asked for."""
 COPULA = re.compile(r"\s(?:is|was|are|were)\s", re.IGNORECASE)
-LATER = re.compile(r",\s+(?:which|where|who|whose|and)\b", re.IGNORECASE)
+LATER = re.compile(
+    r",\s+(?:which|where|who|whose|and|but|an?|the|one)\b|\s+that\s+(?:is|are|was|were|has|have)\b", re.IGNORECASE
+)
 """What is said by the way, unless the answer stands there."""
 HEDGED = re.compile(r"\b(?:or|either|maybe|perhaps|might|may|could)\b", re.IGNORECASE)
 LEFT_ASIDE = re.compile(
     r"(?:\b(?:not|never|nor|neither|without|unlike|than|instead of|except|but)|n't)\s+(?:\w+\s+){0,3}\Z", re.IGNORECASE
 )
-NAME = r"([A-Z][\w'-]*(?:\s[A-Z][\w'-]*){0,4})"
+NAME = r"([A-Z][\w'.-]*(?:\s(?:(?:da|van|von|der|de|di|la|le|bin|al)\s){0,2}[A-Z][\w'-]*){0,4})"
 
 
 def short(answer: str, question: str) -> str:
@@ -36,11 +39,14 @@ def short(answer: str, question: str) -> str:
         return answer
     if named := _one_of_two(answer, question):
         return named
-    first = LATER.split(answer, maxsplit=1)[0]
-    for part in (first, answer):
+    parts = LATER.split(answer)
+    for part in (parts[0], answer):
         if len(part.split()) > 2 and (name := named_after_noun(part, question)):
             return name
-    return _trimmed(_complement(first, words), words) or answer
+    if named := job(answer, question) or _person(answer, question, words) or _placed(answer, question):
+        return named
+    cores = [core for part in parts if (core := _trimmed(_complement(part, words), words))]
+    return next((core for core in cores if is_expected(core, question)), cores[0] if cores else answer)
 
 
 def named_after_noun(text: str, question: str) -> str | None:
@@ -48,14 +54,18 @@ def named_after_noun(text: str, question: str) -> str | None:
     noun = TYPED.search(asked(question))
     if not noun:
         return None
-    found = {*re.findall(rf"\b(?i:{re.escape(noun[1])})\s+(?:of\s+|is\s+|called\s+)?(?:the\s+)?{NAME}", text)}
+    noun_of = f"(?i:{re.escape(noun[1])})"
+    behind = re.findall(rf"\b{noun_of}\s+(?:of\s+|is\s+|called\s+)?(?:the\s+)?{NAME}", text)
+    before = re.findall(rf"\b{NAME}\s{noun_of}\b", text)
+    found = {name for name in behind or before if name.casefold() not in GRAMMAR}
     name = found.pop() if len(found) == 1 else ""
     return name if name and is_new(name, question) else None
 
 
 def names(answer: str, target: str, question: str) -> bool:
     """Whether a sentence names the target: not denied, not as one of two, and in words that are not the question's."""
-    wanted = normalise(short(target, question))
+    answer = re.sub(r"['\u2019]s\b", "", answer)
+    wanted = normalise(re.sub(r"['\u2019]s\b", "", short(target, question)))
     if not wanted or f" {wanted} " not in f" {normalise(answer)} " or not is_new(target, question):
         return False
     words = r"[\W_]+".join(map(re.escape, wanted.split()))
@@ -70,11 +80,31 @@ def implied(text: str, question: str) -> str | None:
     return found[0] if len({*found}) == 1 and not denied else None
 
 
+def _person(answer: str, question: str, words: frozenset[str]) -> str | None:
+    """Of a sentence that answers "who ...?", the name after "by", or the one that it begins with."""
+    if not re.match(r"\W*(?:by )?who", asked(question), re.IGNORECASE) or not re.search(r"\s[a-z]", answer):
+        return None
+    found = re.search(rf"\bby\s{NAME}|{NAME},?\swho\s", answer) or re.match(rf"{NAME}(?=,?\s[a-z])", answer)
+    name = WORD.findall(found[found.lastindex or 1]) if found else []
+    if not found or not name or name[0].casefold() in GRAMMAR or any(is_known(each, words) for each in name):
+        return None
+    return found[found.lastindex or 1]
+
+
+def _placed(answer: str, question: str) -> str | None:
+    """What stands after the question's own preposition at the begin: "In Japan, ..." to "In which country ...?"."""
+    asked_in = re.match(r"\W*(in|on|at|by|from)\s(?:which|what)\b", asked(question), re.IGNORECASE)
+    found = asked_in and re.match(rf"(?i:{asked_in[1]})\s(?:the\s)?{NAME},", answer)
+    return found[1] if found and is_new(found[1], question) else None
+
+
 def _complement(answer: str, words: frozenset[str]) -> str:
     """What follows the verb of a sentence that begins with the question's words: "The largest planet is X"."""
     verb = COPULA.search(answer)
     before = [word for word in WORD.findall(answer[: verb.start()]) if word.casefold() not in GRAMMAR] if verb else []
-    if verb and before and is_known(before[0], words) and _trimmed(answer[verb.end() :], words):
+    is_asked = [is_known(word, words) for word in before]
+    names_nobody = any(is_asked) and all(old or word.islower() for word, old in zip(before, is_asked, strict=True))
+    if verb and (names_nobody or is_asked[:1] == [True]) and _trimmed(answer[verb.end() :], words):
         return answer[verb.end() :]
     return answer
 

@@ -6,17 +6,32 @@ read by the one that answers: the only one, the one that concludes ("So ..."), o
 """
 
 import re
+from collections.abc import Mapping
+from typing import Any
 
+from sottovoce.errors import UsageError
 from sottovoce.prompts.kinds import about, shorten
+from sottovoce.prompts.kinds.expected import is_expected
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import BLANK, SAYS_NOTHING, UNKNOWN, bracketed, normalise, plain, sources
-from sottovoce.prompts.kinds.sentences import CLAUSE, REASON, affirmed, affirmed_behind, first, sentences, without_reason
+from sottovoce.prompts.kinds.marks import bracketed, normalise, sources
+from sottovoce.prompts.kinds.nothing import BLANK, SAYS_NOTHING, UNKNOWN
+from sottovoce.prompts.kinds.prose import plain
+from sottovoce.prompts.kinds.sentences import (
+    CLAUSE,
+    REASON,
+    affirmed,
+    affirmed_behind,
+    first,
+    sentences,
+    without_reason,
+)
 
-LONGEST = 200  # characters of a sentence that is an answer without a mark
+LONGEST = 300  # characters of a sentence that is an answer without a mark
 FEW = 4  # sentences of a reply that are read without a mark
 TALK = re.compile(
-    r"\W*(?:(?:i am|i'm) (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai|i|we|let|let's|here|hm+|well|ok(?:ay)?"
-    r"|sure|hello|hi|yes please|thank you|thanks|please|first|to|if|note|given|based on|according to)\b",
+    r"\W*(?:(?:i am|i'm) (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai|i|we|let|let's|here|hm+|well"
+    r"|ok(?:ay)?|sure|hello|hi|yes please|thank you|thanks|please|that(?: is|'s) an? (?:great|good|interesting)"
+    r"|first|to|if|note|given|based on|according to)\b",
     re.IGNORECASE,
 )
 """What begins so is said about the task, not in answer to it."""
@@ -24,12 +39,15 @@ COURTESY = re.compile(
     r"(?:sure|of course|certainly|great question|okay|ok|hello|thank you|i hope|let me know)\b", re.IGNORECASE
 )
 HEDGE = re.compile(
-    r"\W*(?:(?:i am|i'm) not (?:entirely |completely )?sure,? but\s+|i (?:think|believe|guess|suppose|know)(?: that)?\s+"
-    r"|i(?: would|'d) (?:say|guess|answer)(?: that)?\s+|in my opinion,?\s+|(?:so|therefore|thus|hence|clearly|we know that),?\s+)+",
+    r"\W*(?:(?:i am|i'm) not (?:entirely |completely )?sure,? but\s+|in my opinion,?\s+"
+    r"|i (?:think|believe|guess|suppose|know)(?: that)?\s+|i(?: would|'d) (?:say|guess|answer)(?: that)?\s+"
+    r"|(?:so|therefore|thus|hence|clearly|we know that),?\s+)+",
     re.IGNORECASE,
 )
 LEAD = re.compile(
-    r"(?:it|that|this)(?: is|'s| was| would be)\s+(?:actually\s+|indeed\s+|probably\s+)?(?=\S)", re.IGNORECASE
+    r"(?:it|that|this|the (?:final |correct )?answer)(?: is|'s| was| would be)\s+"
+    r"(?:actually\s+|indeed\s+|probably\s+)?(?=\S)",
+    re.IGNORECASE,
 )
 CONCLUDES = re.compile(r"\W*(?:so|therefore|thus|hence|in conclusion|finally)\b", re.IGNORECASE)
 CORRECTS = re.compile(r"\b(?:actually|rather|correction)\b", re.IGNORECASE)
@@ -79,11 +97,11 @@ def _own_line(body: str) -> str:
 
 def _answering(body: str) -> str | None:
     """The sentence of a short reply that answers; None where it is long, a question, cut, or talk about the task."""
-    every = [each for each in sentences(body) if not COURTESY.match(each)]
+    every = [each for each in sentences(body) if not COURTESY.match(each) and not each.endswith(":")]
     if not every or len(every) > FEW:
         return None
     said = _chosen(every)
-    if said is None or len(said) > LONGEST or said.endswith(("?", ":")) or CUT.search(said):
+    if said is None or len(said) > LONGEST or said.endswith("?") or CUT.search(said):
         return None
     said = HEDGE.sub("", said, count=1)
     if yes := re.match(r"(yes|no)\b(?=[,.!]|\Z)", said, re.IGNORECASE):
@@ -127,6 +145,13 @@ def is_target(answer: str, target: str, question: str) -> bool:
     return agree(answer, target, question) or (bool(question) and shorten.names(answer, target, question))
 
 
+def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
+    """Refuse a target without a letter, figure or sign."""
+    target = str(question.get("target", "x"))
+    if not target.strip():
+        raise UsageError(f"target is {target!r}; expected a few words")
+
+
 TEXT = Kind(
     "text",
     "answers/text",
@@ -134,8 +159,10 @@ TEXT = Kind(
     read,
     read_value,
     same,
+    check=check,
     short=shorten.short,
-    implied=shorten.implied,
+    suits=is_expected,
+    implied=lambda text, question: shorten.implied(text, str(question.get("question", ""))),
     agree=agree,
     is_target=is_target,
 )

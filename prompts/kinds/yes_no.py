@@ -8,7 +8,9 @@ from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.prompts.kinds import about
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import UNKNOWN, bracketed, plain, sources
+from sottovoce.prompts.kinds.marks import bracketed, sources
+from sottovoce.prompts.kinds.nothing import UNKNOWN
+from sottovoce.prompts.kinds.prose import plain
 from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, claims, without_reason
 
 MEANING = dict.fromkeys(["yes", "yeah", "yep", "yup", "affirmative", "true"], "yes")
@@ -24,10 +26,16 @@ ASIDE = re.compile(r"\b(?:maybe|perhaps|whether|if|said|says|either|there (?:is|
 """Before a word that answers nothing."""
 BEGINS = re.compile(r"(?:\A|[.!?:;,\n\u2013\u2014]|\b(?:so|thus|hence|therefore|is|actually))\W*\Z", re.IGNORECASE)
 TRUTH = re.compile(
-    r"\b(?:statement|claim|this|that|it|equation|proposition)(?: is|'s)( not)? (true|false|correct|incorrect|right|wrong)\b"
-    r"|\A\W*(?P<alone>true|false|correct|incorrect)\W*\Z",
+    r"\b(?:statement|claim|this|that|it|equation|proposition|answer)(?: is|'s)( not)?(?: \w{1,12}ly)? "
+    r"(true|false|correct|incorrect|right|wrong)\b"
+    r"|\A\W*(?P<untrue>not )?(?P<alone>true|false|correct|incorrect)[.!*]*(?=\s*(?:\Z|\n|[A-Z]))",
     re.IGNORECASE,
 )
+SUPPOSED = re.compile(r"\b(?:whether|if|to (?:determine|check|see|verify|decide))\b", re.IGNORECASE)
+CHANGES = re.compile(
+    r"\b(?:wait|actually|second thought|so|therefore|thus|hence|correction|rather)\b|[?=:]", re.IGNORECASE
+)
+"""Words with which a first answer is taken back, and a last one concludes."""
 MARKED = re.compile(r"\b(yes|yeah|yep|nope|no|true|false|affirmative)\b", re.IGNORECASE)
 
 
@@ -48,6 +56,8 @@ def read_value(given: str, choices: Choices) -> str | None:
 
 def _of(source: str) -> str | None:
     """What a mark says; empty where it says both or that it is unknown, None where it says neither."""
+    if denied := re.match(r"\W*not (?:\w+ )?(true|correct|right|false)\b", source, re.IGNORECASE):
+        return "yes" if denied[1].lower() == "false" else "no"
     said = affirmed(without_reason(source, CLAUSE))
     if UNKNOWN.match(source) or not said or BOTH.search(said):
         return ""
@@ -72,16 +82,21 @@ def _claimed(body: str) -> str | None:
         if not ASIDE.search(before) and not UNKNOWN.match(said, word.start()):
             found.append((MEANING[word[0].lower()], bool(BEGINS.search(before) or word.start() == 0)))
     strong = [meaning for meaning, begins in found if begins] or [meaning for meaning, _ in found]
+    if len({*strong}) > 1 and not CHANGES.search(said):  # "1. Yes ... 2. No ..."
+        return strong[0] if WORDS.match(said.lstrip("\"'( ")) else None
     return strong[-1] if strong else _truth(said)
 
 
 def _truth(said: str) -> str | None:
     """What "the statement is true" and "that is incorrect" say, the last of them."""
-    found = list(TRUTH.finditer(said))
+    found = [
+        each for each in TRUTH.finditer(said) if not SUPPOSED.search(said[max(0, each.start() - 40) : each.start()])
+    ]
     if not found:
         return None
-    is_true = (found[-1]["alone"] or found[-1][2]).lower() in ("true", "correct", "right")
-    return "yes" if is_true != bool(found[-1][1]) else "no"
+    said_so = found[0] if found[0]["alone"] else found[-1]
+    is_true = (said_so["alone"] or said_so[2]).lower() in ("true", "correct", "right")
+    return "yes" if is_true != bool(said_so[1] or said_so["untrue"]) else "no"
 
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
@@ -100,5 +115,5 @@ YES_NO = Kind(
     read_value,
     grammar=lambda choices: EITHER,
     check=check,
-    implied=about.restated,
+    implied=lambda text, question: about.restated(text, str(question.get("question", ""))),
 )

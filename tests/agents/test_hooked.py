@@ -21,6 +21,7 @@ from sottovoce.channels.message import Heard, Message, Role, Turn
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.errors import ContextOverflow, EngineError, PayloadError, UsageError
 from sottovoce.models import Ids, LoadedModel, Rows, assemble, load
+from sottovoce.models.base_temperature import CAUTIOUS
 from tests.chats import DEEPSEEK, QWEN_3, tokenizer_with
 from tests.support import reciting_loaded, tiny_loaded, tiny_model, tiny_tokenizer
 
@@ -104,9 +105,26 @@ def test_usage_tells_how_much_of_a_prompt_an_earlier_call_had_read(store: Payloa
 
 
 def test_a_stream_comes_in_several_chunks_of_which_only_the_last_brings_the_payload(store: PayloadStore) -> None:
-    chunks = list(agent("cipher", store).stream(QUESTION, seed=7))
+    chunks = list(agent("cipher", store, temperature=1.0).stream(QUESTION, seed=7))
     assert len(chunks) > 2
     assert ["payload" in chunk.additional_kwargs for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
+
+
+def test_a_model_that_names_no_temperature_speaks_by_means_at_one_that_can_be_read_and_in_words_at_its_own() -> None:
+    model = tiny_model()
+    assert model.generation_config is not None
+    model.generation_config.temperature = None
+    cipher = HookedChatModel(protocol="cipher", preloaded=assemble("unnamed", model, tiny_tokenizer()))
+    asked = [HumanMessage(QUESTION)]
+    found = [cipher.request(asked, **how).sampling.temperature for how in ({}, {"speaks": "nl"}, {"temperature": 0.9})]
+    assert found == [CAUTIOUS, 1.0, 0.9]
+
+
+def test_a_reply_that_goes_round_in_a_circle_says_so(store: PayloadStore) -> None:
+    model = agent("cipher", store, preloaded=reciting_loaded("\n Mia has"), max_tokens=40)
+    brief, long = model.invoke(QUESTION, max_tokens=12), model.invoke(QUESTION)
+    assert [reply.additional_kwargs["notes"] for reply in (brief, long)] == [[], ["degenerates: repeats itself"]]
+    assert long.additional_kwargs["stats"]["repeated"] > 0.5
 
 
 def test_another_seed_gives_another_reply_and_the_model_s_own_seed_is_the_default(store: PayloadStore) -> None:

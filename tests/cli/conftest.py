@@ -53,7 +53,7 @@ def models(tmp_path_factory: pytest.TempPathFactory) -> Models:
 
     root = tmp_path_factory.mktemp("models")
     for name, seed in (("tiny", 0), ("other_weights", 1), ("other_vocabulary", 2)):
-        tiny_model(seed=seed).save_pretrained(root / name)
+        tiny_model(seed=seed, max_position_embeddings=1024).save_pretrained(root / name)
         tiny_tokenizer().save_pretrained(root / name)
     _rename_a_token(root / "other_vocabulary" / "tokenizer.json")
     for name in ("pickled", "no_model"):

@@ -43,7 +43,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["debate", "--target", "5"], "--target belongs to a question, and none was given; give one, or drop it"),
         (["debate", "--temperature", "inf"], "temperature.0 is 'inf': expected a finite number"),
         (["debate", "caf\udcff?"], "the question holds a character that is no text: '\\udcff'"),
-        (["debate", "Which?", "--kind", "option", *["--choice", "x"] * 27], "there are 27 choices; expected at most 26, one a letter"),
+        (["debate", "Which?", "--kind", "option", *[f"--choice=x{n}" for n in range(27)]], "there are 27 choices; expected at most 26, one a letter"),
         (["doctor", "bundled", "--dtype", "int9"], "unknown dtype 'int9'; choose from: auto, bfloat16, float16, float32"),
         (["debate", "--sample", "riddle"], "sample is 'riddle'; expected arithmetic, split, facts, each with a number or without: split/3"),
         (["debate", "--sample", "split/x"], "sample is 'split/x'; expected arithmetic, split, facts, each with a number or without: split/3"),
@@ -146,12 +146,12 @@ def test_an_expert_without_a_solution_is_refused_and_leaves_no_run(call: Call, m
 def test_a_prompt_too_long_for_the_model_is_told_in_numbers(call: Call, models: Models) -> None:
     line = refused(call, FAILED, "debate", "one two three " * 400, "--model", models.tiny)
 
-    assert "but the model reads 512; shorten the prompt or lower max_tokens" in line
+    assert "but the model reads 1024; shorten the prompt or lower max_tokens" in line
 
 
 def test_a_misspelt_slot_in_a_prompt_pack_is_refused(call: Call, tmp_path: Path) -> None:
     (tmp_path / "shared").mkdir()
-    (tmp_path / "shared" / "answer.md").write_text("{{ qestion }}")
+    (tmp_path / "shared" / "question.md").write_text("{{ qestion }}")
 
     line = refused(call, USAGE, "debate", "2 + 2?", "--prompts", tmp_path)
 

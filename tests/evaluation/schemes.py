@@ -66,7 +66,7 @@ WEIGHED: tuple[Settings, Replies] = (
     {
         "agent_1": [states(22, 0.95)] * 2,
         "agent_2": [states(21, 0.85)] * 2,
-        "agent_3": ["Hm.", "Hm!", states(21, "70%")],
+        "agent_3": ["Hm.", "Hm!", " hm", states(21, "70%")],  # asked again, and for the answer alone
     },
 )
 HALVES = {f"agent_{i}": 22 if i <= 3 else 21 for i in range(1, 7)}
@@ -74,8 +74,9 @@ ASKED: tuple[Settings, Replies] = (
     CMD(rounds=2),
     {
         **{agent: [says(answer)] * 2 for agent, answer in HALVES.items()},
-        "agent_2": ["Hm.", says(22)],
-        "secretary": ["Both.", says(22)],
+        "agent_2": ["Hm.", " 22", says(22)],
+        "agent_3": ["Hm!", " hm", says(22)],
+        "secretary": ["Both.", " 22"],
     },
 )
 SENT: tuple[Settings, Replies] = (

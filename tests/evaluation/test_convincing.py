@@ -87,10 +87,10 @@ async def test_who_is_wrong_is_asked_again_with_the_explanation_and_kept_if_righ
     assert (sample.explanation, sample.answer, sample.before, sample.after) == ("Because c1.", "7", "8", "7")
     alone, again = model.asked[:2]
     assert [(asked.act, asked.round) for asked in (alone, again)] == [("answer", 0), ("revise", 1)]
-    assert alone.text.startswith("[user]\nAsk c1?\nReply in JSON alone:")
-    form = alone.text.split("Ask c1?\n")[1]
-    explained = f"Somebody explains it so:\nBecause c1.\nWeigh this and answer.\n{form}"
-    assert again.text == f"[user]\nAsk c1?\n{explained}"
+    assert alone.text.startswith("[user]\nQuestion: Ask c1?\n") and '"confidence_level"' in alone.text
+    explained, asked = again.text.split("\n\nQuestion: ")
+    assert explained.startswith("[user]\nSomebody explains it so:\n<explanation>\nBecause c1.\n</explanation>\n")
+    assert alone.text == f"[user]\nQuestion: {asked}"
 
 
 async def test_what_cannot_be_read_is_asked_for_once_more_and_then_wrong() -> None:
@@ -172,7 +172,7 @@ async def test_asking_side_by_side_finds_what_asking_one_by_one_finds(window: in
     result, model = await walked(*MIXED, wanted=wanted, window=window)
 
     assert (result.asked, result.wrong, result.samples) == (one_by_one.asked, one_by_one.wrong, one_by_one.samples)
-    asked = {asked.turns[0].text.split("\n")[0] for asked in model.asked}
+    asked = {re.findall(r"Question: .*", asked.turns[0].text)[-1] for asked in model.asked}
     assert len(asked) < result.asked + window
 
 
@@ -236,10 +236,10 @@ def test_lines_become_questions_in_their_order(tmp_path: Path) -> None:
         ({**LINE, "kind": "riddle"}, ": unknown kind of answer 'riddle'; choose from: "),
         ({**LINE, "kind": "option", "choices": "ab", "target": "A"}, ": choices is 'ab': expected a valid list"),
         (
-            {**LINE, "kind": "option", "choices": ["red", "blue"], "target": "red"},
-            ": target is 'red'; expected an answer that is read as it stands, of the kind 'option'",
+            {**LINE, "kind": "option", "choices": ["red", "blue"], "target": "green"},
+            ": target is 'green'; expected a letter from A to B, or one of the choices: ['red', 'blue']",
         ),
-        ({**LINE, "kind": "yes_no", "target": "true"}, ": target is 'true'; expected an answer that is read"),
+        ({**LINE, "kind": "yes_no", "target": "true"}, ": target is 'true'; expected yes or no"),
         ({**LINE, "documents": ["x = 3."]}, ": unknown field 'documents'; choose from: "),
     ],
 )

@@ -178,13 +178,25 @@ def test_votes_appear_when_they_are_counted(tmp_path: Path) -> None:
 def test_an_agent_that_is_asked_again_is_shown_as_it_speaks_again(tmp_path: Path) -> None:
     said = [
         (event.message.attempt, text)
+        for event, text in moments(JUDGED, tmp_path)
+        if isinstance(event, Speaking) and event.message.agent == "moderator" and not event.message.round
+    ]
+
+    assert [attempt for attempt, _ in said] == [0, 1]
+    assert "Hard to say." in said[0][1] and "asked again" not in said[0][1]
+    assert "moderator, asked again …" in said[1][1] and "Hard to say." not in said[1][1]
+
+
+def test_an_answer_turn_appears_under_its_reply(tmp_path: Path) -> None:
+    said = [
+        (event.message.asked, text)
         for event, text in moments(ASKED, tmp_path)
         if isinstance(event, Speaking) and event.message.agent == "secretary"
     ]
 
-    assert [attempt for attempt, _ in said] == [0, 1]
-    assert "Both." in said[0][1] and "asked again" not in said[0][1]
-    assert "secretary, asked again …" in said[1][1] and "Both." not in said[1][1]
+    assert [asked for asked, _ in said] == ["", "answer"]
+    assert "Both." in said[0][1] and "it says" not in said[0][1]
+    assert "secretary …" in said[1][1] and "Both." in said[1][1] and 'it says "22"' in said[1][1]
 
 
 def test_the_round_is_printed_before_its_judge_speaks(tmp_path: Path) -> None:

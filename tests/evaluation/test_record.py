@@ -10,8 +10,8 @@ import pytest
 
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.runs.files import FILE, write
-from sottovoce.evaluation.runs.record import Level, load_run, save
-from sottovoce.nodes.settings import Settings
+from sottovoce.evaluation.runs.record import Level, Readings, load_run, save
+from sottovoce.nodes.settings import Debate, ReConcile, Settings
 from tests.evaluation import schemes
 from tests.evaluation.schemes import SENT, WEIGHED
 from tests.evaluation.support import held
@@ -39,15 +39,39 @@ def test_the_record_has_the_groups_of_every_level(tmp_path: Path) -> None:
     ]
 
 
-def test_both_attempts_are_kept_and_counted_and_the_latest_is_what_was_said(tmp_path: Path) -> None:
+def test_all_attempts_are_kept_and_counted_and_the_latest_reply_is_what_was_said(tmp_path: Path) -> None:
     run = schemes.held(*WEIGHED, tmp_path)
 
     spoken = [
         (message.attempt, message.text) for message in run.messages if message.round == 0 and message.agent == "agent_3"
     ]
-    assert spoken == [(0, "Hm."), (1, "Hm!")]
-    assert run.cost.calls == len(run.messages) == 7
+    assert spoken == [(0, "Hm."), (1, "Hm!"), (2, " hm")]
+    assert run.cost.calls == len(run.messages) == 8
     assert run.said("agent_3") == run.messages[-1]
+
+
+def test_what_was_said_is_the_reply_and_not_its_answer_turn(tmp_path: Path) -> None:
+    run = held({"agent_1": ["Hm.", " 22"], "agent_2": ["It is 22."]}, tmp_path, rounds=1)
+
+    said = run.said("agent_1")
+    assert said is not None and (said.text, said.asked) == ("Hm.", "")
+
+
+def test_the_record_counts_how_the_answers_of_all_rounds_were_read(tmp_path: Path) -> None:
+    replies = {"agent_1": ["Hm.", " 22", "Hm.", " hm"], "agent_2": ["It is 22.", "The answer is unknown."]}
+    debate = held(replies, tmp_path, rounds=2)
+    repaired = {"agent_1": ["Hm.", schemes.states(22, 1)], "agent_2": [schemes.states("unknown", 0)]}
+    round_table = schemes.held(ReConcile(agents=2, rounds=0), repaired, tmp_path)
+
+    assert debate.readings == Readings(at_once=1, answer_turn=1, unknown=1, abstained=1)
+    assert round_table.readings == Readings(repair=1, unknown=1)
+    assert load_run(tmp_path / "run").readings == round_table.readings
+
+
+def test_an_answer_that_was_taken_back_is_not_counted_where_rounds_are_not(tmp_path: Path) -> None:
+    run = schemes.held(Debate(rounds=2), schemes.WATCHED, tmp_path, watch=schemes.Once("again"))
+
+    assert run.readings == Readings(at_once=4)
 
 
 @pytest.mark.parametrize("scheme", schemes.ALL)

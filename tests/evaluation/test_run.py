@@ -10,7 +10,7 @@ import pytest
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, SottovoceError, UsageError
-from sottovoce.evaluation.runs.events import Decided, Event, Opened, Speaking
+from sottovoce.evaluation.runs.events import Asked, Decided, Event, Opened, Speaking
 from sottovoce.evaluation.runs.record import Count, Level, Reset, Run, load_run
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.settings import CMD, Debate
@@ -32,7 +32,9 @@ def test_events_come_in_order_of_time(tmp_path: Path) -> None:
 
     held(REPLIES, tmp_path, lambda run, event: seen.append(event))
 
-    kinds = [type(event) for event in seen if not isinstance(event, Speaking)]
+    kinds = [type(event) for event in seen if not isinstance(event, (Asked, Speaking))]
+    asked = [event.prompt.agent for event in seen if isinstance(event, Asked)]
+    assert sorted(asked) == ["agent_1", "agent_1", "agent_2", "agent_2"]
     assert kinds == [Opened, Message, Message, Message, Message, Decided]
 
 
@@ -41,7 +43,7 @@ def test_votes_are_counted_after_all_spoke_and_groups_change_before_the_next_rou
 
     schemes.held(*SENT, tmp_path, lambda run, event: seen.append(event))
 
-    kinds = [type(event) for event in seen if not isinstance(event, (Speaking, Message))]
+    kinds = [type(event) for event in seen if not isinstance(event, (Asked, Speaking, Message))]
     assert kinds == [Level, Opened, Count, Level, Count, Decided]
     assert [event.round for event in seen if isinstance(event, (Count, Level))] == [0, 0, 1, 1]
 
@@ -104,15 +106,15 @@ def test_the_record_has_what_was_asked_said_and_decided(tmp_path: Path) -> None:
 
 
 def test_streaming_texts_tell_the_attempt(tmp_path: Path) -> None:
-    attempts: list[tuple[int, str]] = []
+    attempts: list[tuple[int, str, str]] = []
 
     def observe(run: Run, event: Event) -> None:
         if isinstance(event, Speaking) and event.message.agent == "secretary":
-            attempts.append((event.message.attempt, event.message.text))
+            attempts.append((event.message.attempt, event.message.asked, event.message.text))
 
     schemes.held(*ASKED, tmp_path, observe)
 
-    assert attempts == [(0, "Both."), (1, "The answer is 22.")]
+    assert attempts == [(0, "", "Both."), (1, "answer", " 22")]
 
 
 def test_what_was_said_again_is_published_and_what_was_held_back_is_withdrawn(tmp_path: Path) -> None:

@@ -35,11 +35,11 @@ def test_the_moderator_stands_in_its_round_and_the_judge_after_it(tmp_path: Path
 
 
 def test_a_vote_without_weights_is_one_line(tmp_path: Path) -> None:
-    shown = printed(schemes.held(*ASKED, tmp_path), 120)
+    shown = printed(schemes.held(*ASKED, tmp_path), 160)
 
     assert (
-        "Vote after round 1: 21 ×3 (agent_4, agent_5, agent_6), 22 ×2 (agent_1, agent_3), abstains: agent_2\nRound 2"
-        in shown
+        "Vote after round 1: 21 ×3 (agent_4, agent_5, agent_6), 22 ×2 (agent_1, agent_2 (asked for the answer)), "
+        "abstains: agent_3\nRound 2" in shown
     )
     assert "Vote after round 2: 22 ×3 (agent_1, agent_2, agent_3), 21 ×3 (agent_4, agent_5, agent_6)\n" in shown
 
@@ -74,8 +74,9 @@ def test_a_secretary_is_asked_at_a_tie_and_decides_it(tmp_path: Path) -> None:
     shown = printed(schemes.held(*ASKED, tmp_path), 100)
 
     assert follows(
-        shown, "Vote after round 2", "The secretary's answer after round 2", "╭─ secretary", "Decision",
-        "22  by secretary", "tied: 22 and 21; decided by the secretary",
+        shown, "Vote after round 2", "The secretary's answer after round 2", "╭─ secretary", "Both.", 'it says "22"',
+        "Decision", "22  by secretary", "the secretary decided (asked for the answer)",
+        "tied: 22 and 21; decided by the secretary",
     )  # fmt: skip
 
 
@@ -87,7 +88,7 @@ def test_groups_stand_above_and_representatives_before_their_level(tmp_path: Pat
     assert follows(shown, first, "Vote after round 1", "Level 2", second, "Round 2", "Vote after round 2")
 
 
-def test_only_the_latest_attempt_is_shown_with_the_reason_why_it_was_asked_for(tmp_path: Path) -> None:
+def test_only_the_latest_reply_is_shown_with_the_reason_why_it_was_asked_for(tmp_path: Path) -> None:
     run = schemes.held(*WEIGHED, tmp_path)
 
     for shown in (printed(run, 160), markdown(run)):
@@ -95,16 +96,33 @@ def test_only_the_latest_attempt_is_shown_with_the_reason_why_it_was_asked_for(t
         assert shown.count("first attempt: asked again: ") == shown.count("cannot be read: ") == 1
 
 
+def test_what_an_answer_turn_says_stands_under_its_reply_and_not_in_its_place(tmp_path: Path) -> None:
+    run = schemes.held(*ASKED, tmp_path)
+
+    for shown in (printed(run, 400), markdown(run)):
+        assert "Both." in shown and "Answer:" not in shown
+        assert shown.count('words · asked for the answer: it holds no number · it says "22"') == 2
+        assert 'asked for the answer: it holds no number · it says "hm" · cannot be read: it holds no number' in shown
+    assert [message.text for message in run.messages if message.agent == "secretary"] == ["Both.", " 22"]
+
+
+def test_the_ending_tells_how_answers_were_read_where_not_all_were_at_once(tmp_path: Path) -> None:
+    asked, sent = (printed(schemes.held(*each, tmp_path / name), 160) for name, each in (("a", ASKED), ("s", SENT)))
+
+    assert asked.endswith("1.5 s; of 12 answers 10 read at once, 1 by the answer turn, 1 not to be read\n")
+    assert sent.endswith(" 1.5 s\n")
+
+
 def test_an_abstention_quotes_what_the_agent_said_last(tmp_path: Path) -> None:
     run = schemes.held(
-        CMD(agents=2, rounds=2), {"agent_1": [says(22)] * 2, "agent_2": [says(21), "Hm.", "Hm!"]}, tmp_path
+        CMD(agents=2, rounds=2), {"agent_1": [says(22)] * 2, "agent_2": [says(21), "Hm.", " hm"]}, tmp_path
     )
 
-    assert "agent_2: abstains; nothing could be read from: Hm!\n" in printed(run)
+    assert "agent_2: abstains (asked for the answer); nothing could be read from: Hm.\n" in printed(run, 120)
 
 
 def test_answers_and_views_are_neither_markup_nor_control(tmp_path: Path) -> None:
-    nasty, shown_as = "\x1b2J *not* <b> \u202etxt", r"\x1b2J *not* <b> \u202etxt"
+    nasty, shown_as = "\x1b2J no*t <b> \u202etxt", r"\x1b2J no*t <b> \u202etxt"
     question: Question = {"question": "Which?", "kind": "text", "starting_views": {"agent_1": nasty}}
     replies = {"agent_1": [f"[{nasty}]"], "agent_2": ["[plain]"]}
     run = schemes.held(CMD(agents=2, rounds=1, secretary=False), replies, tmp_path, question=question)
@@ -113,7 +131,7 @@ def test_answers_and_views_are_neither_markup_nor_control(tmp_path: Path) -> Non
     for start in ("Vote after round 1: ", "tied: ", "starting view of agent_1: "):
         assert shown_as in next(line for line in lines if line.startswith(start))
     assert not {"\x1b", "\u202e"} & set("".join(lines) + markdown(run))
-    assert r"\*not\* \<b\>" in next(line for line in markdown(run).splitlines() if "Vote after" in line)
+    assert r"no\*t \<b\>" in next(line for line in markdown(run).splitlines() if "Vote after" in line)
 
 
 def test_markdown_has_the_votes_the_levels_and_the_tie(tmp_path: Path) -> None:

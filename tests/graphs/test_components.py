@@ -87,7 +87,7 @@ def test_without_a_task_s_own_words_the_kind_s_form_is_asked_for_with_or_without
 
 def test_a_task_s_own_form_stands_in_the_json_too() -> None:
     (prompt,) = set(first_prompts("reconcile", {"answer_description": 'a "whole" number\nwithout unit'}).values())
-    assert '"answer" (a \'whole\' number without unit)' in prompt
+    assert "\"answer\" (a 'whole' number without unit)" in prompt
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if scheme(name).settings.discusses])
@@ -139,3 +139,35 @@ def test_steps_and_form_are_asked_for_in_later_rounds_too() -> None:
     held(built("debate", model, rounds=2, chain_of_thought=False), **TASK)
     later = [asked.turns[-1].text for asked in model.asked if asked.round]
     assert all(text.endswith("Close with N alone.") and "steps" not in text for text in later)
+
+
+# Where they stand
+
+
+@pytest.mark.parametrize("settings", [{}, {"shape": "fresh"}, {"summarise": "shared"}], ids=str)
+def test_later_rounds_of_a_debate_keep_what_belongs_to_the_question(settings: dict[str, Any]) -> None:
+    """The fresh shape lost description, examples and starting view after the first round."""
+    model = ScriptedChatModel(["The answer is 22."] * 20)
+    view = {"starting_views": {"agent_1": "It is 21.", "agent_2": "It is 20."}, "documents": ["Mia has 3."]}
+    held(built("debate", model, rounds=3, **settings), **TASK, **view)
+    for asked in (asked for asked in model.asked if asked.act == "revise"):
+        start = "It is 21." if asked.agent == "agent_1" else "It is 20."
+        for text in (SHOWN["question_description"], SHOWN["demonstrations"], "Mia has 3.", start):
+            assert asked.text.count(text) == 1
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"), [*((name, {}) for name in NAMES), ("debate", {"shape": "fresh"}), ("debate", {"agents": 1})]
+)
+def test_the_question_and_the_form_come_last_in_whatever_asks_for_an_answer(
+    name: str, settings: dict[str, Any]
+) -> None:
+    replies = [f'{{"reasoning": "So.", "answer": {n}, "confidence_level": 1, "debate_answer": ""}}' for n in range(90)]
+    model = ScriptedChatModel({"": replies, "judge": ["22.", SPEECH]})
+    held(built(name, model, **settings), **TASK, documents=["Mia has 3."])
+    answering = [asked for asked in model.asked if asked.act != "list_candidates"]
+    assert (len({asked.round for asked in answering}) > 1) == scheme(name).settings.discusses
+    for text in (asked.turns[-1].text for asked in answering):
+        before, _, form = text.rpartition(f"{ASKED}\n")
+        assert (before.endswith("\n\n") or not before) and "Question: " not in before
+        assert "\n" not in form and ("Close with N alone." in form or form.startswith("Reply with one JSON object"))

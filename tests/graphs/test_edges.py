@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,7 +14,8 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ContextOverflow, ModelError, ProtocolError, UsageError
-from sottovoce.models import LoadedModel, Rows, assemble
+from sottovoce.models import LoadedModel, Rows, assemble, load
+from sottovoce.models.base_temperature import Measured, keep
 from sottovoce.nodes.context import Contexts
 from sottovoce.nodes.settings import Debate
 from tests.graphs.support import Recording, board, calls, debating, held, replies
@@ -171,6 +173,64 @@ def test_cipher_s_agents_speak_at_parts_of_the_model_s_default_temperature(folde
     found = {(message.round, message.agent): message.stats["temperature"] for message in replies(state)}
     assert [found[r, f"agent_{i}"] for r in (0, 1) for i in (1, 2, 3, 4)] == [0.25, 0.5, 0.75, 1.0] * 2
     assert state["decision"]["why"].startswith("agent_1 has the lowest temperature")
+
+
+@pytest.fixture
+def unnamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model whose files name no temperature, and a cache in which nothing was measured."""
+    monkeypatch.setenv("SOTTOVOCE_MODELS", str(tmp_path / "cache"))
+    model = tiny_model(max_position_embeddings=4096)
+    assert model.generation_config is not None
+    model.generation_config.temperature = None
+    model.save_pretrained(tmp_path / "unnamed")
+    tiny_tokenizer().save_pretrained(tmp_path / "unnamed")
+    return str(tmp_path / "unnamed")
+
+
+def heats(state: Any) -> list[float]:
+    """The temperatures at which was spoken, in order."""
+    return [message.stats["temperature"] for message in replies(state)]
+
+
+def test_cipher_starts_cautiously_where_the_model_names_no_temperature_and_says_so_once(
+    unnamed: str, store: PayloadStore
+) -> None:
+    state = held(debating(protocol="cipher", model=[unnamed], rounds=1, max_tokens=3, store=store))
+    assert heats(state) == [0.15, 0.3]
+    assert state["notes"] == [
+        f"{unnamed} names no temperature: cipher starts from 0.3, a cautious choice; "
+        f"`doctor {unnamed}` finds the warmest at which it can be read"
+    ]
+
+
+def test_it_starts_from_what_the_doctor_found(unnamed: str, store: PayloadStore) -> None:
+    measured = Measured(model="tiny", temperature=0.5, allowed=-1.5, found={"0.5": -1.0})
+    keep(load(unnamed).weights_key, measured)
+    state = held(debating(protocol="cipher", model=[unnamed], rounds=1, max_tokens=3, store=store))
+    assert heats(state) == [0.25, 0.5]
+    assert state["notes"] == [f"{unnamed} names no temperature: cipher starts from 0.5, as `doctor` found"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "found"),
+    [
+        ({"protocol": "cipher", "temperature": [0.9, 0.2]}, [0.9, 0.2]),
+        ({"protocol": "cipher", "compat": "reference"}, [0.5, 1.0]),
+        ({"protocol": "nl"}, [1.0, 1.0]),
+    ],
+)
+def test_what_was_set_the_published_code_and_drawn_tokens_are_left_alone(
+    settings: dict[str, Any], found: list[float], unnamed: str, store: PayloadStore
+) -> None:
+    state = held(debating(model=[unnamed], rounds=1, max_tokens=3, store=store, **settings))
+    assert heats(state) == found
+    assert state["notes"] == []
+
+
+def test_one_that_hears_means_and_speaks_in_words_draws_by_the_model_s_own(unnamed: str, store: PayloadStore) -> None:
+    graph = debating(protocol="cipher", model=[unnamed], rounds=2, summarise="each", max_tokens=3, store=store)
+    summaries = [message for message in board(held(graph)) if message.act == "summarise"]
+    assert [message.stats["temperature"] for message in summaries] == [0.5, 1.0]
 
 
 @pytest.mark.parametrize("protocol", ["nl", "sde", "hidden"])

@@ -121,7 +121,7 @@ def test_a_repaired_answer_is_the_one_that_others_hear() -> None:
 
 def test_an_answer_turn_is_read_with_the_confidence_of_the_reply_before_it_which_others_hear() -> None:
     said = ["It is clear.", says("who knows", 0.9), " 22", says(22, 1)]
-    state, model = reconciled(said, [(21, 1), (21, 1)], rounds=1)
+    model = reconciled(said, [(21, 1), (21, 1)], rounds=1)[1]
     first = calls(model, "agent_2")[1]
     assert [(part.message.asked, part.message.attempt) for part in heard_parts(first)] == [("repair", 1), ("", 0)]
     assert "One agent thinks the answer is 22:" in first.text

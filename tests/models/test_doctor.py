@@ -26,6 +26,11 @@ LAST_ONLY = "[user]{{ messages[-1].content }}"
 FIVE = ("llama", "gemma2", "gpt2", "bloom", "opt-narrow")  # the others are slow
 
 
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOTTOVOCE_MODELS", str(tmp_path / "cache"))
+
+
 def findings(tokenizer: PreTrainedTokenizerFast | None = None, **config: Any) -> dict[str, Finding]:
     found = examine("tiny", tiny_model(**config), tokenizer or tiny_tokenizer())
     return {finding.check: finding for finding in found}

@@ -50,7 +50,8 @@ def test_the_majority_is_the_most_frequent_answer_and_of_several_the_first(
     ],
 )
 def test_answers_of_each_kind_are_pooled_as_that_kind(kind: str, said: list[str], answer: str) -> None:
-    decision = decided(said, question={"kind": kind})
+    choices = ["red", "blue", "green"] if kind == "option" else []
+    decision = decided(said, question={"kind": kind, "choices": choices})
     assert (decision["answer"], decision["why"]) == (answer, f"2 of 3 say {answer}")
 
 

@@ -13,8 +13,10 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Heard, Message, Place
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.nodes.act import node
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import message_of, say, unreadable
 from sottovoce.nodes.state import Discussion, Update
+from sottovoce.prompts.kinds import OURS
 from tests.nodes.support import Run, ask, framed, places, state_of
 
 ACTION = "Action: pass"
@@ -49,6 +51,14 @@ def test_it_is_asked_again_as_often_as_repairs_are_left_and_all_attempts_are_kep
         (f"cannot be read: '{replies[-1]}' is no action",),
     ]
     assert len({asked.options["seed"] for asked in model.asked}) == repairs + 1
+
+
+def test_what_the_model_notes_of_its_reply_stands_beside_our_own() -> None:
+    noted = AIMessage(
+        "1 1 1 1", response_metadata={"finish_reason": "length"}, additional_kwargs={"notes": ["degenerates: repeats"]}
+    )
+    call = Call(ask("zoe"), ScriptedChatModel(), Place(0, 0, 0, "zoe", "talk", 0), 7, None)
+    assert message_of(call, noted, 0).notes == ("cut at the token limit", "degenerates: repeats")
 
 
 @pytest.mark.parametrize("at", [0, 1, 3])
@@ -135,3 +145,12 @@ def test_a_text_without_an_answer_is_complained_of_unless_it_says_that_it_is_unk
     kind: str, text: str, complaint: str
 ) -> None:
     assert unreadable({"question": "?", "kind": kind})(text) == complaint
+
+
+@pytest.mark.parametrize("kind", OURS)
+@pytest.mark.parametrize("text", ["", " \n", "-", "\x17", "\ufffd"])
+def test_a_text_without_a_word_is_complained_of_whatever_the_kind(kind: str, text: str) -> None:
+    """A run ended in an IndexError where a model said nothing."""
+    question: Question = {"question": "How many?", "kind": kind, "choices": ["red", "blue"]}
+
+    assert unreadable(question)(text).startswith("it holds no ")

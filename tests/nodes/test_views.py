@@ -71,8 +71,21 @@ def test_an_agent_knows_its_own_documents_and_a_single_one_knows_all(
 ) -> None:
     (turn,) = view({**QUESTION, "documents": documents}, agent).independent()
 
-    facts = ["What you know:", "<facts>", *(f"- {line}" for line in known), "</facts>", ""] if known else []
-    assert turn.text.splitlines() == [*facts, ASKED, FORM]
+    lines = turn.text.splitlines()
+    facts = ["<facts>", *(f"- {line}" for line in known), "</facts>"] if known else []
+    at = lines.index("<facts>") if known else 0
+    assert lines[at : at + len(facts)] == facts and ASKED in lines
+    assert [line for line in lines if line.startswith("- ")] == [f"- {line}" for line in known]
+
+
+def test_who_knows_a_part_is_asked_for_what_it_knows_and_begins_the_next_round_with_the_facts_of_all() -> None:
+    part = view({**QUESTION, "documents": {"agent_1": ["Mia has 3."], "agent_2": ["Bob has 5."]}}, "agent_1")
+    (first,) = part.independent()
+    (later,) = part.history([message("agent_1")], [[message("agent_2")]])
+
+    assert FORM not in first.text and first.text.splitlines()[-3:] == ["<facts>", "- Mia has 3.", "</facts>"]
+    assert [piece.message.agent for piece in later.parts if isinstance(piece, Heard)] == ["agent_2"]
+    assert later.text.startswith("What you know:\n<facts>\n- Mia has 3.") and later.text.endswith(f"{ASKED}\n{FORM}")
 
 
 def test_nobody_reads_the_target() -> None:

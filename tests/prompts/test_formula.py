@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+from blockbuster import blockbuster_ctx
 
 from sottovoce.prompts.kinds import read
 from sottovoce.prompts.kinds.formula import LONGEST, Worker
@@ -47,9 +49,7 @@ def test_a_formula_has_its_value_or_none(worker: Worker, latex: str, value: floa
     assert worker.ask(latex) == (None if value is None else pytest.approx(value, rel=1e-15))
 
 
-@pytest.mark.parametrize(
-    "latex", ["9^{9^{9^{9}}}", "9^9^9^9", r"(10^{8})!", "{" * 90 + "1" + "}" * 90]
-)
+@pytest.mark.parametrize("latex", ["9^{9^{9^{9}}}", "9^9^9^9", r"(10^{8})!", "{" * 90 + "1" + "}" * 90])
 def test_a_hostile_formula_ends_soon_and_the_next_one_is_answered(worker: Worker, latex: str) -> None:
     began = time.monotonic()
 
@@ -63,10 +63,23 @@ def test_threads_share_one_process(worker: Worker) -> None:
         assert [*pool.map(worker.ask, [f"{n}^2" for n in range(2, 22)])] == [float(n * n) for n in range(2, 22)]
 
 
+def test_an_event_loop_that_refuses_blocking_calls_may_ask(worker: Worker) -> None:
+    """The server behind Studio runs acts in such a loop; starting a process in its thread raised a BlockingError."""
+    worker.end()
+
+    async def ask() -> float | None:
+        return worker.ask(r"\sqrt{25}")
+
+    with blockbuster_ctx() as refused:
+        refused.functions["threading.Lock.acquire"].deactivate()  # as the server has it
+        assert asyncio.run(ask()) == 5.0
+
+
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 def test_a_forked_process_starts_its_own() -> None:
     code = (
-        "import os; from sottovoce.prompts.kinds.formula import WORKER, worked_out; assert worked_out('2^3') == 8; child = os.fork()\n"
+        "import os; from sottovoce.prompts.kinds.formula import worked_out\n"
+        "assert worked_out('2^3') == 8; child = os.fork()\n"
         "if not child: os._exit(0 if worked_out('2^4') == 16 else 1)\n"
         "print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), worked_out('2^5'))"
     )
@@ -74,10 +87,10 @@ def test_a_forked_process_starts_its_own() -> None:
 
 
 def test_plain_numbers_start_no_process_and_load_no_sympy() -> None:
+    said = ["Answer: 22", r"\boxed{1{,}234}", r"\boxed{\frac{1}{2}}", r"\boxed{2 \times 10^3}", "Answer: 36 cm^2"]
     code = (
         "import sys; from sottovoce.prompts.kinds import read; from sottovoce.prompts.kinds.formula import WORKER\n"
-        r"said = ['14 + 8 = 22. Answer: 22', r'\boxed{1{,}234}', r'\boxed{\frac{1}{2}}', r'\boxed{2 \times 10^3}', 'Answer: 36 cm^2']"
-        "\nprint([read(each, 'number') for each in said], WORKER._process, 'sympy' in sys.modules)"
+        f"print([read(each, 'number') for each in {said!r}], WORKER._process, 'sympy' in sys.modules)"
     )
     assert run(code) == "['22', '1234', '0.5', '2000', '36'] None False"
 

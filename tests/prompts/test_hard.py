@@ -7,9 +7,9 @@ import time
 import pytest
 
 from sottovoce.nodes.question import Question
-from sottovoce.prompts.kinds import KINDS, declines, read, read_line, read_reply, read_value, same
-from sottovoce.prompts.kinds.marks import LONGEST
-from tests.prompts.hard import label, number, option, text, yes_no
+from sottovoce.prompts.kinds import KINDS, declines, read, read_line, read_reply, read_value, right, same
+from sottovoce.prompts.kinds.prose import LONGEST
+from tests.prompts.hard import label, later, number, option, text, yes_no
 
 Case = tuple[Question, str, str | None, str]
 
@@ -18,6 +18,7 @@ def asked(kind: str, strings: list[tuple[str, str | None, str]], choices: list[s
     return [({"question": question, "kind": kind, "choices": choices}, *string) for string in strings]
 
 
+BOTH, GLAD = ["SUPPORTS", "REFUTES"], "She is glad. " * 9
 HARD: list[Case] = [
     *asked("number", number.NUMBERS, []),
     *asked("option", option.OF_COLOURS, option.COLOURS),
@@ -42,20 +43,82 @@ def test_a_hard_string_is_read_as_what_was_meant(question: Question, said: str, 
     assert found == answer or (question["kind"] == "text" and same(found, answer, "text")), why
 
 
+@pytest.mark.parametrize(("kind", "choices", "said", "answer"), later.LATER)
+def test_a_later_string_is_read_too(kind: str, choices: list[str], said: str, answer: str | None) -> None:
+    assert read_reply(said, {"question": "?", "kind": kind, "choices": choices}) == answer
+
+
+@pytest.mark.parametrize(("question", "said", "target"), later.ASKED)
+def test_a_reply_to_a_free_question_names_its_target(question: str, said: str, target: str | None) -> None:
+    asked = {"question": question, "kind": "text", "target": target}
+    found = read_reply(said, asked)
+
+    assert found is None if target is None else right(found, asked)
+
+
+@pytest.mark.parametrize(
+    ("kind", "choices", "question", "said", "answer"),
+    [
+        ("option", ["a dog", "a cat"], "Which animal barks?", "A dog barks.", "A"),
+        ("option", ["a dog", "a cat"], "Which animal barks?", "A dog is a thing.", None),
+        ("option", ["a pen", "a plate"], "What do we write with?", "A pen is there to write, a plate is not.", "A"),
+        ("yes_no", [], "Is 18 + 40 equal to 58?", "So, 18 + 40 = 58.", "yes"),
+        ("yes_no", [], "Is 18 + 40 equal to 58?", "18 + 40 is not 58.", "no"),
+        ("yes_no", [], "Is 18 + 40 equal to 58?", "18 + 40 = 59.", None),
+        ("yes_no", [], "Is this true? Gold is a metal.", "Gold is indeed a metal.", "yes"),
+        ("yes_no", [], "Is Oslo in Spain?", "To see whether Oslo is in Spain, we look at a map.", None),
+        ("number", [], "How many apples does she have left?", "She has 9 - 2 = 7 apples left. " + GLAD, "7"),
+        ("number", [], "How many apples does she have left?", "She has 9 apples. " + GLAD, None),
+        ("label", BOTH, "Claim: The lake is deep. Which?", "The evidence says the lake is deep.", "SUPPORTS"),
+        ("label", BOTH, "Claim: The lake is deep. Which?", "The evidence says the lake is not deep.", "REFUTES"),
+        ("text", [], "On which day of the week is the market?", "The market is in Birch End.", None),
+        ("text", [], "On which day of the week is the market?", "The market is on Friday.", "Friday"),
+        ("text", [], "What does her sister work as?", "Her sister is Anna Frey.", None),
+        ("text", [], "What does her sister work as?", "Her sister is Anna Frey, a potter.", "potter"),
+        ("text", [], "In which country is Tokyo?", "In Japan, Tokyo is the capital.", "Japan"),
+        ("text", [], "On which river does it lie?", "The town lies on the Wenlock River.", "Wenlock"),
+    ],
+)  # fmt: skip
+def test_the_question_tells_what_a_text_without_a_mark_answers(
+    kind: str, choices: list[str], question: str, said: str, answer: str | None
+) -> None:
+    found = read_reply(said, {"question": question, "kind": kind, "choices": choices})
+
+    assert found == answer or (kind == "text" and same(found, answer, "text"))
+
+
+@pytest.mark.parametrize(
+    ("said", "answer"),
+    [
+        ("The working is long. " * 9 + "So, there are 10 cups. To convert this, 10 * 2 = 20 cups\nSo", "10"),
+        ("The working is long. " * 9 + "So, Ilse has 12", None),  # of 125?
+        ("The working is long. " * 9 + "So, the answer is 1", None),
+        ("The working is long. " * 9 + "So, Ilse has 12 apples left and", "12"),
+        ("The working is long. " * 9 + "\nAnswer: 12", "12"),
+        ("The working is long. " * 9 + "4 cups / 2 = 2 cups", None),
+    ],
+)
+def test_a_number_of_a_text_that_was_cut_counts_where_it_is_whole(said: str, answer: str | None) -> None:
+    assert read(said, "number") == answer
+
+
 def test_there_are_some_sixty_of_every_kind() -> None:
     counts = {kind: sum(case[0]["kind"] == kind for case in HARD) for kind in KINDS.names()}
     assert min(counts.values()) >= 60 and sum(counts.values()) >= 300
 
 
 SHAPES = [
-    *["9", "9,", "9.", "9 ", "9/", "-", "+9", "1,00,", "12 ", "one ", "million ", "\u00bd", " ", "\n", "\t", "(", "(A) ", "A ", "A,"],
-    *["[a]", "[1]", "[", "\\boxed{", "\\boxed{9}", "\\frac{", "\\frac{1}{2}", "\\text{", "$", "$9", "**", "**a**", "_a", "`"],
-    *["Answer:", "Answer: ", "answer is ", "The answer\n", "the answer to ", "is the answer ", "not ", "because ", ", not ", "x = "],
-    *["yes ", "no ", "yes or no ", "a.", "a. ", "A. ", "?", "? ", "!", '."', "'s ", "end with ", "- ", "#", "#### 9\n", "{", '{"answer": '],
-    *["it is ", "I don't know ", "Question:\n", "red ", "red, ", "supports ", "(9", "= ", "9 = ", "either ", "or ", "\u2009123", "0\u00b2"],
+    *["9", "9,", "9.", "9 ", "9/", "-", "+9", "1,00,", "12 ", "one ", "million ", "\xbd", " ", "\n", "\t", "("],
+    *["(A) ", "A ", "A,", "[a]", "[1]", "[", "\\boxed{", "\\boxed{9}", "\\frac{", "\\frac{1}{2}", "\\text{", "$"],
+    *["$9", "**", "**a**", "_a", "`", "Answer:", "Answer: ", "answer is ", "The answer\n", "the answer to "],
+    *["is the answer ", "not ", "because ", ", not ", "x = ", "yes ", "no ", "yes or no ", "a.", "a. ", "A. "],
+    *["?", "? ", "!", '."', "'s ", "end with ", "- ", "#", "#### 9\n", "{", '{"answer": ', "it is "],
+    *["I don't know ", "Question:\n", "red ", "red, ", "supports ", "(9", "= ", "9 = ", "either ", "or "],
+    *["\u2009123", "0\xb2"],
 ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS.names())
 def test_a_hostile_text_ends_soon(kind: str) -> None:
     """Each takes up to a third of a second; where time grows as the square of the length, minutes."""

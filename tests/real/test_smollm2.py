@@ -67,7 +67,7 @@ def test_text_is_split_as_in_training(smollm2: LoadedModel) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])
 def test_two_agents_debate_on_it(smollm2: LoadedModel, capsys: pytest.CaptureFixture[str], protocol: str) -> None:
-    asked = ["debate", "--sample", "facts/18", "--model", "smollm2", "--protocol", protocol]
+    asked = ["debate", "--sample", "facts/22", "--model", "smollm2", "--protocol", protocol]
 
     code = main([*asked, "--rounds", "2", "--max-tokens", "40", "--temperature", "0", "--device", "cpu"])
 

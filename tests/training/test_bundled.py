@@ -18,7 +18,7 @@ def prompts() -> dict[str, str]:
 
 def test_the_model_was_trained_on_the_prompt_files_as_they_are(prompts: dict[str, str]) -> None:
     files = [name for name, sha256 in prompts.items() if digest(name) != sha256]
-    assert not files, f"prompt files changed: {', '.join(files)}; retrain (make train-bundled)"
+    assert not files, f"prompt files changed: {', '.join(files)}; retrain (python -m sottovoce.training --again)"
 
 
 def test_the_weights_are_small_and_in_bf16() -> None:

@@ -108,6 +108,26 @@ def test_a_chat_has_the_ids_of_its_prompt_and_then_of_its_reply(encoder: Encoder
     assert encoder(made).ids == [*prompt, *reply, encoder.end]
 
 
+def test_a_reply_that_was_begun_is_learnt_without_its_beginning(encoder: Encoder) -> None:
+    rng, source = random.Random(0), Source(Prompts())
+    for _ in range(20):
+        made = SKILLS["answer_turn"][0](rng, source)
+        encoded = encoder(made)
+        reply = [*encoder.template.ids(made.right, plain=True), encoder.end]
+        assert encoded.ids == [*encoder.prompt(made.place.turns), *encoder.template.ids("Answer:"), *reply]
+        assert sum(encoded.learnt) == len(reply)
+
+
+def test_own_facts_that_are_heard_no_more_are_no_lesson(encoder: Encoder) -> None:
+    rng = random.Random(2)
+    for _ in range(30):
+        talk = debates.imagined(rng, problems.split(rng, AGENTS), AGENTS, rounds=2, slips=0.0)
+        made = debates.in_history(talk, "agent_1", Prompts())
+        own = [turn.text for turn in made.place.turns if turn.role == "assistant"]
+        assert own[-1] == talk.said[1]["agent_1"]
+        assert made.lessons == set(range(len(own)))
+
+
 def test_single_problems_stay_above_a_third() -> None:
     for stage in ("basics", "discussion", "roles"):
         assert DIETS[stage]["single"] / sum(DIETS[stage].values()) >= 0.35

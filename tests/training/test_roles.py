@@ -3,6 +3,7 @@ import random
 
 import pytest
 
+from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.nodes import mad
 from sottovoce.prompts.render import Prompts
@@ -10,8 +11,9 @@ from sottovoce.training import debates, problems, product, schemes, skills, toke
 from sottovoce.training.data import Encoder
 from sottovoce.training.problems import pose
 from sottovoce.training.sources import Source, renamed
+from tests.graphs.support import built, held
 
-LONGEST_PROMPT = 1600
+LONGEST_CHAT = 1000
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +44,7 @@ def test_chats_fit_the_models_context_and_end_in_a_lesson(skill: str, source: So
     make, rng = skills.SKILLS[skill][0], random.Random(skill)
     for _ in range(25):
         encoded = encoder(make(rng, source))
-        assert len(encoded.ids) <= LONGEST_PROMPT
+        assert len(encoded.ids) <= LONGEST_CHAT
         assert encoded.learnt[-1]
 
 
@@ -81,6 +83,33 @@ def test_an_unreadable_reply_is_answered_for_but_never_learnt(source: Source) ->
         assert asked.startswith(f"This cannot be read: {chat.place.complain(garbage)}. Say it again.")
         own = [turn for turn in chat.place.turns if turn.role == "assistant"]
         assert all(lesson < len(own) - 1 for lesson in chat.lessons)
+
+
+@pytest.mark.parametrize("kind", problems.FORMS)
+def test_the_answer_alone_is_asked_for_as_in_a_discussion(kind: problems.Form) -> None:
+    problem = pose(random.Random(0), problems.plain(random.Random(0)), kind)
+    model = ScriptedChatModel(["Hm.", " unknown"])
+    held(built("single", model), **problem.question)
+    place = product.asked_for_answer(*seen(problem), "Hm.")
+    first, last = model.asked
+    assert [turn.text for turn in last.turns] == [turn.text for turn in place.turns]
+    assert first.turns[-1].text == place.turns[0].text
+    assert last.options["begun"] == place.begun
+
+
+def seen(problem: problems.Problem) -> tuple[product.View, product.Place]:
+    view = product.seen_by("agent_1", problem.question, Prompts())
+    return view, product.in_words(view)
+
+
+def test_who_worked_it_out_states_the_answer_alone_and_nobody_else(source: Source) -> None:
+    rng, known = random.Random(0), 0
+    for _ in range(100):
+        chat = skills.SKILLS["answer_turn"][0](rng, source)
+        found, said = chat.place.answer(chat.right) or "unknown", chat.right.strip()
+        assert found.lower() == said.lower()
+        known += said.lower() != "unknown"
+    assert 10 < known < 90
 
 
 def test_a_debater_learns_only_from_its_own_right_statements(source: Source) -> None:

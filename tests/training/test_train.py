@@ -4,9 +4,11 @@ import pytest
 import torch
 
 from sottovoce.training import debates, tokenizer
-from sottovoce.training.publish import publish
+from sottovoce.training.plan import Plan, Stage
+from sottovoce.training.publish import publish, record
 from sottovoce.training.skills import corpus
-from sottovoce.training.train import TALKS, Plan, Run, Stage
+from sottovoce.training.start import carried
+from sottovoce.training.train import TALKS, Run
 
 TINY = Plan(hidden=32, layers=2, heads=2, mlp=64, warm_up=5, stages=(Stage("copy", 90_000, 5e-3, 0.1),))
 
@@ -27,11 +29,11 @@ def words(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def tiny(kind: type[Run], words: Path, folder: Path) -> Run:
+def tiny(kind: type[Run], words: Path, folder: Path, begin: Path | None = None) -> Run:
     folder.mkdir(exist_ok=True)
     for path in words.iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
-    return kind(folder, TINY, every=0.0, workers=0)
+    return kind(folder, TINY, begin, every=0.0, workers=0)
 
 
 def losses(run: Run) -> list[float]:
@@ -90,3 +92,31 @@ def test_what_is_published_is_what_was_trained(words: Path, tmp_path: Path) -> N
     assert loaded.sampling.temperature == 0.7
     for left, right in zip(run.model.parameters(), loaded.model.parameters(), strict=True):
         assert torch.equal(left.bfloat16().float(), right)
+
+
+def test_a_run_goes_on_from_a_trained_model_and_tells_how_that_came_about(words: Path, tmp_path: Path) -> None:
+    trained = tiny(Run, words, tmp_path / "trained")
+    trained.progress.tokens = 123
+    publish(trained, tmp_path / "model")
+    again = tiny(Run, words, tmp_path / "again", tmp_path / "model")
+
+    for left, right in zip(trained.model.parameters(), again.model.parameters(), strict=True):
+        assert torch.equal(left.bfloat16().float(), right)
+    (tmp_path / "model" / "training.json").write_text("{}", encoding="utf-8")  # another model took its place
+    before = record(tiny(Run, words, tmp_path / "again", tmp_path / "model"))["before"]
+    assert isinstance(before, dict)
+    assert before["tokens"] == 123
+
+
+def test_a_new_token_begins_as_the_mean_of_those_that_its_text_was_written_in() -> None:
+    before, after = (tokenizer.train(["the answer is 4", *more] * 9, 300) for more in ([], ["the answer is 4 or 5"]))
+    rows = torch.randn(len(before), 8, generator=torch.manual_seed(0))
+    new = dict(zip(after.convert_ids_to_tokens(range(len(after))), carried(rows, before, after), strict=True))
+    for token, i in before.get_vocab().items():
+        if token in new:
+            assert torch.equal(new[token], rows[i])
+    made = set(new) - before.get_vocab().keys()
+    assert made
+    for token in made:
+        ids = before(after.decode([after.get_vocab()[token]])).input_ids
+        torch.testing.assert_close(new[token], rows[ids].mean(0))

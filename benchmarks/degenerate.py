@@ -1,0 +1,77 @@
+"""`python -m benchmarks.degenerate`: how many replies show a sign that they degenerate, by the way they are spoken.
+
+The questions of `benchmarks.replies`, the prompts of the product, one reply each. What shows a sign is printed below
+the table, to be judged by reading.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+
+from benchmarks.replies import asked
+from benchmarks.understood import KINDS
+from sottovoce.channels.degenerate import WINDOW, signs
+from sottovoce.channels.payload import Payload
+from sottovoce.channels.protocol import Speech
+from sottovoce.channels.registry import create
+from sottovoce.evaluation.arithmetic import questions
+from sottovoce.models import LoadedModel, Request, load
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.views import View
+from sottovoce.prompts.render import Prompts
+from sottovoce.training.measure import table
+
+LONGEST = 96
+WAYS = ("nl:0", "nl:0.7", "nl:1", "cipher:0.2", "cipher:0.4", "cipher:1")
+HEAD = f"way | replies | of {WINDOW} tokens or more | repeats itself | unlikely | either"
+
+
+def made(model: str, n: int) -> list[Question]:
+    """As many of each kind; arithmetic for the bundled model, which knows nothing else."""
+    if model == "bundled":
+        return list(questions(n, 11))
+    return [question for kind in KINDS for question in asked(kind, n // len(KINDS))]
+
+
+def spoken(loaded: LoadedModel, asked: list[Question], way: str) -> list[Payload]:
+    """The payload of one reply to each question."""
+    name, _, temperature = way.partition(":")
+    protocol, prompts, own = create(name), Prompts(), replace(loaded.sampling, temperature=float(temperature))
+
+    def request(seed: int, question: Question) -> Request:
+        turns = View(prompts, question, None).independent()
+        prompt = protocol.hear(turns, loaded, lambda ref: ref.load())
+        return protocol.speak(prompt, loaded, Speech(LONGEST, replace(own, seed=seed)))
+
+    replies = loaded.engine.run_all([request(seed, question) for seed, question in enumerate(asked)])
+    return [protocol.record(reply, loaded) for reply in replies]
+
+
+def counts(payloads: list[Payload]) -> list[str]:
+    """A row of the table behind the way."""
+    found = [signs(payload) for payload in payloads]
+    long = sum(len(payload) >= WINDOW for payload in payloads)
+    repeats, unlikely = (sum(any(word in sign for sign in each) for each in found) for word in ("repeats", "unlikely"))
+    return [str(count) for count in (len(payloads), long, repeats, unlikely, sum(map(bool, found)))]
+
+
+def main() -> None:
+    """Ask each way, count, and print."""
+    parser = argparse.ArgumentParser("python -m benchmarks.degenerate", description=__doc__)
+    parser.add_argument("-n", type=int, default=40)
+    parser.add_argument("--model", default="smollm2")
+    parser.add_argument("--way", nargs="*", default=WAYS, help="PROTOCOL:TEMPERATURE")
+    given = parser.parse_args()
+    loaded, asked = load(given.model), made(given.model, given.n)
+    rows, shown = list[list[str]](), list[str]()
+    for way in given.way:
+        payloads = spoken(loaded, asked, way)
+        rows.append([way, *counts(payloads)])
+        shown += [f"{way}: {', '.join(found)}: {one.label.text!r}" for one in payloads if (found := signs(one))]
+        print(rows[-1], flush=True)
+    print("\n".join([table(HEAD, rows), *shown]))
+
+
+if __name__ == "__main__":
+    main()

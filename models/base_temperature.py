@@ -1,0 +1,106 @@
+"""At which temperature means of embeddings stay readable: what a protocol that averages starts from.
+
+A drawn token is a word at any temperature. A mean of embeddings is near a word only where the distribution is
+narrow: SmolLM2, whose files name no temperature, speaks fluently by means at 0.15 to 0.4 and makes noise at 1.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sottovoce.models.loaded import LoadedModel
+from sottovoce.models.sources import cache
+
+FORMAT: Final = 1
+"""Of a kept measurement; one of another format is made again."""
+FOLDER = "temperatures"
+CAUTIOUS = 0.3
+"""For a model of which nothing is known: readable on the smallest chat model that we measured."""
+
+
+class Base(NamedTuple):
+    """A temperature, and where it comes from."""
+
+    value: float
+    why: str = ""
+    """A reader's words; empty where it is the model's own."""
+    sure: bool = True
+    """False where nothing is known of this model."""
+
+
+class Measured(BaseModel):
+    """What `doctor` found for some weights."""
+
+    model_config = ConfigDict(frozen=True)
+
+    format: Literal[1] = FORMAT
+    model: str
+    """The name that it was measured by."""
+    temperature: float = Field(gt=0, allow_inf_nan=False)
+    allowed: float
+    """The least mean log-probability of a token (nats) at which messages count as readable."""
+    found: dict[str, float]
+    """By temperature: that of the messages, from the warmest down to the one that was taken."""
+
+
+def base_temperature(loaded: LoadedModel) -> Base:
+    """What the model's files name; else what is published for its family, was measured, or is cautious."""
+    if named := loaded.named_temperature:
+        return Base(named)
+    if family := family_of(loaded.model.config.get_text_config().model_type, loaded.tokenizer.get_vocab()):
+        return Base(PUBLISHED[family], f"published for the {family} family")
+    if known := KNOWN.get(loaded.weights_key):
+        return Base(known, "measured on these weights")
+    if measured := kept(loaded.weights_key):
+        return Base(measured.temperature, "as `doctor` found")
+    return Base(CAUTIOUS, "a cautious choice", sure=False)
+
+
+PUBLISHED: Mapping[str, float] = {"Qwen": 0.7, "Llama 3": 0.6}
+"""By family: as generation_config.json of Qwen2.5 and of Llama 3.1 instruct models have it."""
+
+KNOWN: Mapping[str, float] = {"2c307e917fd27b89": 0.4}
+"""By weights: what `doctor` found for the model of the catalogue, SmolLM2-135M-Instruct in float32."""
+
+
+def family_of(model_type: str, vocabulary: Mapping[str, int]) -> str | None:
+    """A family of PUBLISHED. Architectures are shared by all sorts of models, tokenizers are not."""
+    if model_type.startswith("qwen") and len(vocabulary) >= 151_643:  # the BPE of Qwen's first models; later ones grew
+        return "Qwen"
+    if model_type == "llama" and vocabulary.get("<|begin_of_text|>") == 128_000:
+        return "Llama 3"
+    return None
+
+
+def kept(weights: str) -> Measured | None:
+    """The measurement of these weights on this machine; None where there is none, or one of another format."""
+    try:
+        return Measured.model_validate_json(_file(weights).read_bytes())
+    except (OSError, ValidationError):
+        return None
+
+
+def keep(weights: str, measured: Measured) -> None:
+    """Keep a measurement beside the models of the cache.
+
+    Raises:
+        OSError: the cache cannot be written.
+    """
+    file = _file(weights)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    partial = file.with_name(f".{file.name}-{os.getpid()}-{secrets.token_hex(4)}")
+    try:
+        partial.write_text(measured.model_dump_json(indent=2) + "\n", encoding="utf-8")
+        partial.replace(file)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _file(weights: str) -> Path:
+    return cache.root() / FOLDER / f"{weights}.json"

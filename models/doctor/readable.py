@@ -1,0 +1,120 @@
+"""The warmest temperature at which means of embeddings can be read as text: CIPHER's base where none is known.
+
+Messages of 48 steps are decoded on six prompts at each temperature, from the warmest down, and scored as plain
+text: the mean log-probability (nats) of their nearest tokens under the model, each after the ones before it. They
+count as readable where that is no less than what text drawn at 0.7 has, by more than twice its spread over the prompts.
+0.7 and not 1, since it is the temperature at which chat models are published to be read: what SmolLM2 draws at 1
+wanders so far (-2.7) that means at 0.6, half of them noise (-2.9), would pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from statistics import fmean, stdev
+from typing import NamedTuple
+
+import torch
+
+from sottovoce.models.base_temperature import CAUTIOUS, Measured, base_temperature, keep
+from sottovoce.models.engine.request import Feed, Ids, Reply, Request, Sampling, Stop
+from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids
+from sottovoce.models.loaded import LoadedModel
+
+LADDER = (1.0, 0.85, 0.7, 0.6, 0.5, 0.4, 0.3, 0.2, 0.15)
+TOGETHER = 3
+"""Temperatures that are tried in one batch."""
+DRAWN_AT = 0.7
+LONGEST = 48
+PROMPTS = (
+    "Why do leaves turn yellow in autumn?",
+    "Describe a busy market on a summer morning.",
+    "How does one bake a simple loaf of bread?",
+    "What makes a good neighbour?",
+    "Tell of a journey by train along the coast.",
+    "Explain how a bridge carries its load.",
+)
+Prompt = tuple[int, ...]
+
+
+class _Turn(NamedTuple):
+    role: str
+    parts: tuple[str, ...]
+
+
+def temperature(loaded: LoadedModel) -> tuple[None, str]:
+    """From what CIPHER's temperatures start, and why. Where nothing is known it is measured, and kept."""
+    if layers_read_ids(loaded.model):
+        return None, f"not looked for: {LAYERS_READ_IDS}, so cipher is refused"
+    base = base_temperature(loaded)
+    if base.sure:
+        return None, f"{base.value:g}, {base.why or 'named by its files'}"
+    measured = measure(loaded)
+    try:
+        keep(loaded.weights_key, measured)
+    except OSError as error:
+        return None, f"{_told(measured)}; not kept: {error.strerror}; runs start from {CAUTIOUS:g}"
+    return None, _told(measured)
+
+
+def _told(measured: Measured) -> str:
+    *warmer, last = measured.found.items()
+    figures = ", ".join(f"{likelihood:.2f} at {temperature}" for temperature, likelihood in (last, *warmer[-1:]))
+    readable = last[1] >= measured.allowed
+    what = "the warmest at which messages can be read" if readable else "the coldest tried; none could be read"
+    return f"{measured.temperature:g}, {what}: as text {figures} nats a token, {measured.allowed:.2f} allowed"
+
+
+def measure(loaded: LoadedModel) -> Measured:
+    """Go down the ladder to the first temperature that is readable; the last one where none is.
+
+    Seeds are fixed; another machine may find the rung beside it. SmolLM2 takes some 40 seconds on one core.
+    """
+    prompts, found = _prompts(loaded), dict[float, float]()
+    drawn = _likelihoods(loaded, prompts, Feed(), [DRAWN_AT])[0]
+    allowed = fmean(drawn) - 2 * stdev(drawn)
+    for temperature, likelihood in _down(loaded, prompts):
+        found[temperature] = likelihood
+        if likelihood >= allowed:
+            break
+    told = {f"{temperature:g}": round(likelihood, 2) for temperature, likelihood in found.items()}
+    return Measured(model=loaded.name, temperature=min(found), allowed=round(allowed, 2), found=told)
+
+
+def _down(loaded: LoadedModel, prompts: Sequence[Prompt]) -> Iterator[tuple[float, float]]:
+    for at in range(0, len(LADDER), TOGETHER):
+        rungs = LADDER[at : at + TOGETHER]
+        yield from zip(rungs, map(fmean, _likelihoods(loaded, prompts, Feed("mean"), rungs)), strict=True)
+
+
+def _prompts(loaded: LoadedModel) -> list[Prompt]:
+    chats = [loaded.chat.encode([_Turn("user", (text,))]) for text in PROMPTS]
+    return [tuple(id for piece in chat for id in piece) for chat in chats]
+
+
+def _likelihoods(
+    loaded: LoadedModel, prompts: Sequence[Prompt], feed: Feed, temperatures: Sequence[float]
+) -> list[list[float]]:
+    """Of replies to all prompts, by temperature; they are decoded in one batch."""
+    asked = [
+        _asked(loaded, prompt, feed, Sampling(temperature, seed=seed))
+        for temperature in temperatures
+        for seed, prompt in enumerate(prompts)
+    ]
+    replies = iter(loaded.engine.run_all(asked))
+    return [[_likelihood(loaded, prompt, next(replies)) for prompt in prompts] for _ in temperatures]
+
+
+def _asked(loaded: LoadedModel, prompt: Prompt, feed: Feed, sampling: Sampling) -> Request:
+    longest = min(LONGEST, (loaded.network.context or len(prompt) + LONGEST) - len(prompt))
+    # The stop id is kept: a message that ends at once is then judged by its end, and none is empty.
+    stop = Stop(longest, loaded.stop_ids, by="nearest" if feed.kind == "mean" else "token", keep=True)
+    return Request((Ids(prompt),), stop, feed=feed, sampling=sampling)
+
+
+@torch.inference_mode()
+def _likelihood(loaded: LoadedModel, prompt: Prompt, reply: Reply) -> float:
+    """The mean log-probability (nats) of a reply's tokens after the prompt, as plain text."""
+    ids = torch.tensor([[*prompt, *reply.ids]], device=loaded.network.device)
+    logits = loaded.model(input_ids=ids, use_cache=False).logits[0, len(prompt) - 1 : -1, : len(loaded.table)]
+    logp = logits.float().log_softmax(-1).gather(-1, ids[0, len(prompt) :, None])
+    return float(logp.mean())

@@ -1,0 +1,31 @@
+"""What stands where an answer should and is none: an abstention, a placeholder, a remark about the answer."""
+
+import re
+
+UNKNOWN = re.compile(
+    r"[\W_]{0,20}(?:that )?(?:(?:it|this|that|the answer)(?: is|'s)? )?(?:still |simply |currently )?(?:"
+    r"(?:unknown|unclear|uncertain|unsure|undetermined|indeterminate|unanswerable|impossible)\b(?! (?-i:[A-Z]))"
+    r"|not (?:\w+ )?(?:known|clear|sure|certain|given|stated|specified|provided|mentioned|available|possible|determined"
+    r"|determinable|answerable)\b"
+    r"|(?:can ?not|can't|could not|couldn't) (?:be|say|tell|know|answer|determine|give|find)\b"
+    r"|(?:can ?not|can't)\W{0,9}\Z"
+    r"|(?:i |we )?(?:do not|don't|cannot|can't) (?:know|tell|say|have|answer)\b"
+    r"|(?:there is )?not enough (?:info|data|evidence)|(?:there is )?insufficient|no (?:answer|one knows)\b"
+    r"|none\b|n/a\b|\?{1,9}\W{0,9}\Z)",
+    re.IGNORECASE,
+)
+"""What is said in the place of an answer by whoever has none."""
+OPEN = re.compile(r"\b(?:do not|don't|cannot|can't|could not) (?:know|tell|say|answer|determine)\b", re.IGNORECASE)
+"""After a number it takes back that it is the answer."""
+SAYS_NOTHING = re.compile(
+    r"[\W_]{0,20}(?:correct|right|wrong|incorrect|clear|obvious|reasonable|simple|easy|as follows|below|above|found"
+    r"|given|based|determined|straightforward|indeed|therefore|that it)\b",
+    re.IGNORECASE,
+)
+"""What is said about an answer instead of naming it."""
+BLANK = re.compile(
+    r"\W*(?:[NX]|(?:your|the|my)(?: final)? answer(?: here)?|answer|letter|\.{2,}|\u2026)?\W*", re.IGNORECASE
+)
+"""What stands in the place of an answer in a request."""
+OPEN_MARK = re.compile(r"\banswer(?:\s+is\s{0,9}:?|\s{0,9}:)\W*\Z", re.IGNORECASE)
+"""The end of a text that ends before its answer."""

@@ -1,0 +1,116 @@
+"""The number that a text without a mark comes to: of its last claim, where it comes to an end; none where it was cut.
+
+A long working names many numbers, and the last one of a text that stopped in the middle is no answer: such a text is
+read only where a sentence concludes ("So, there are 10 cups"), or says the question again with a number in it.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sottovoce.prompts.kinds.about import GRAMMAR, WORD, asked, is_known
+from sottovoce.prompts.kinds.expression import ALGEBRA, OPERATOR
+from sottovoce.prompts.kinds.nothing import OPEN
+from sottovoce.prompts.kinds.numerals import figures, simple, spelled
+from sottovoce.prompts.kinds.sentences import sentences
+
+BRIEF, FEW = 25, 2  # words and sentences of a text whose last number is what it says
+SHORT = 12  # words of such a text that no sign ends
+LISTED = re.compile(
+    r"^\s{0,80}\d{1,3}[.)]\s+(?=\S)|\b(?:step|question|agent|round)[ _]#?\d+|\[\d{1,3}\]", re.IGNORECASE | re.MULTILINE
+)
+"""Numbers that count something else: items, steps, passages."""
+REMARK = re.compile(rf"(?<=[a-zA-Z])\s\(\d[\d\s.+*/\u00d7-]{{0,80}}{OPERATOR}[\d\s.+*/\u00d7-]{{0,80}}\)")
+"""The working behind a number: "12 apples (5 + 7)"."""
+CUT = re.compile(rf"\d\s{{0,9}}{OPERATOR}?\s{{0,9}}(?:{OPERATOR}|=)\s*\Z")
+CONCLUDES = re.compile(
+    r"\W*(?:so|therefore|thus|hence|in total|altogether|finally|in conclusion)\b"
+    r"|.{0,80}\b(?:sum|total|result)(?: is| of| =|:)\s[^\w\n]{0,3}\d",
+    re.IGNORECASE,
+)
+AMOUNT = frozenset("many much far long old tall often number total".split())
+CLAUSE = re.compile(r",\s+(?:which|that|and|but|or|so)\b")
+
+
+def comes_to(text: str) -> str | None:
+    """The number of the last claim that concludes, or of the last one of a brief text."""
+    if CUT.search(text):
+        return None
+    body = REMARK.sub(" ", simple(LISTED.sub(" ", text)))
+    every = [each for each in sentences(body) if not each.rstrip("\"')\u201d").endswith("?")]
+    if not figures(body):
+        return _spelled(body)
+    if every and OPEN.search(every[-1]):
+        return None
+    ends, is_brief = is_whole(text), len(body.split()) <= (BRIEF if is_whole(text) else SHORT)
+    concluding = [each for each in (every if ends else every[:-1]) if CONCLUDES.match(each)]
+    concluding += every[-1:] if every and not ends and CONCLUDES.match(every[-1]) and _goes_on(every[-1]) else []
+    if concluding and (found := result(concluding[-1])):
+        return found
+    if every and len(every[0].split()) <= 2 and len(figures(every[0])) == 1:  # "22", and its working behind
+        return result(every[0])
+    last = [each for each in every if figures(each)][-1:]
+    is_worked = ends and (len(every) <= FEW or not LISTED.search(text)) and any("=" in each for each in last)
+    return result(last[0]) if last and (is_brief or is_worked) else None
+
+
+def implied(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see Kind
+    """The number of the last claim that says the question again: "She has 28 - 6 = 22 apples left"."""
+    if CUT.search(text):
+        return None
+    said = asked(str(question.get("question", "")))
+    wanted = {word.casefold() for word in WORD.findall(said)} - GRAMMAR - AMOUNT
+    given = {value for _, _, value in figures(simple(str(question.get("question", ""))))}
+    every = sentences(simple(LISTED.sub(" ", text)))
+    for claim in reversed(every if is_whole(text) or (every and _goes_on(every[-1])) else every[:-1]):
+        words = frozenset(word.casefold() for word in WORD.findall(claim))
+        found = result(claim)
+        if wanted and found and (found not in given or "=" in claim) and all(is_known(word, words) for word in wanted):
+            return found
+    return None
+
+
+def result(claim: str) -> str | None:
+    """The number of a claim: behind its last equals sign, else its last one."""
+    said = next((each for each in reversed(CLAUSE.split(claim)) if "=" in each), claim)
+    left, sign, right = said.rpartition("=")
+    behind = right if figures(right) and not ALGEBRA.search(right) else left or right
+    found = figures(behind)
+    if not found:
+        return None
+    start, _, value = found[0] if sign and behind == right else found[-1]
+    # "7-5" read from its end is 5, not -5: a minus right after a digit or bracket is an operator.
+    return value.lstrip("-") if behind[:start].rstrip().endswith(tuple("0123456789)")) else value
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text ends where its last sentence does."""
+    shown = text.rstrip()
+    return shown.endswith(tuple(".!?)]}\"'*|$\u201d")) or "\n" in text[len(shown) :]
+
+
+def may_be_cut(source: str, text: str) -> bool:
+    """Whether a statement stands at the end of a long text without a sign that ends it: "so the answer is 1" of 18."""
+    at_end = text.rstrip().endswith(source.rstrip()) and bool(re.search(r"\d\Z", source.rstrip()))
+    own_line = text.rstrip().rpartition("\n")[2].rstrip().removesuffix(source.rstrip())
+    return at_end and len(text.split()) > BRIEF and len(own_line.split()) > 3
+
+
+def bold(text: str) -> str | None:
+    """The only number that is printed bold, alone or with words; no heading is."""
+    found = set[str]()
+    for each in re.findall(r"\*\*([^*\n]{1,80})\*\*", text):
+        named = figures(simple(LISTED.sub("", each)))
+        found |= {named[0][2]} if len(named) == 1 and not each.rstrip().endswith(":") else set()
+    return found.pop() if len(found) == 1 else None
+
+
+def _goes_on(claim: str) -> bool:
+    """Whether words stand behind the last number, so that it is whole though its sentence is not."""
+    found = figures(claim)
+    return bool(found) and bool(re.match(r"\s[a-zA-Z]+\s", claim[found[-1][1] :]))
+
+
+def _spelled(body: str) -> str | None:
+    words = {value for _, value in spelled(body)} - {"1"}
+    return words.pop() if len(words) == 1 and not OPEN.search(body) else None

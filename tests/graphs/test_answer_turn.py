@@ -1,0 +1,259 @@
+"""The answer turn: after a reply that cannot be read the answer alone is asked for, once, before an abstention."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.store import PayloadStore
+from sottovoce.graphs.debate import create_debate
+from sottovoce.models import Reply, Rows, Usage
+from sottovoce.nodes.act import node
+from sottovoce.nodes.decide import voted
+from sottovoce.nodes.say import BEGUN, SHORT, say_answer
+from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.state import Discussion, Update, heard
+from sottovoce.nodes.watch import Intervention
+from tests.graphs.support import KEYS, QUESTION, Recording, board, built, calls, debating, held, lonely_loaded
+from tests.nodes.support import Failing, Named, Run, ask, framed, places, state_of
+
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+HM = "Hm, who knows?"
+
+
+def said(*replies: str, hooked: bool = True, turn: bool = True, **question: Any) -> tuple[list[Message], Any]:
+    """The messages of one act whose model gives these replies, and the model."""
+
+    async def act(run: Run, state: Discussion, agent: str) -> Update:
+        return {"board": await say_answer(run, state, ask(agent, "1 + 1?"))}
+
+    model = ScriptedChatModel([*replies], hooked=hooked)
+    state = state_of(settings=Named(answer_turn=turn).model_dump(mode="json"), **question)
+    update = node(framed(model).contexts, act, "zoe", "zoe").invoke(state)
+    return [Message.from_dict(each) for each in update["board"]], model
+
+
+# How it is asked for
+
+
+def test_it_is_asked_for_on_the_same_prefix_with_the_beginning_given() -> None:
+    messages, model = said(HM, " 2")
+
+    first, second = model.asked
+    assert second.turns[:-1] == (*first.turns, Turn("assistant", (Heard(messages[0], own=True),)))
+    assert (second.turns[-1].role, BEGUN) == ("user", "Answer:")
+    assert "a number" in second.turns[-1].text and '"unknown"' in second.turns[-1].text
+    wanted = {"begun": BEGUN, "stop": ["\n"], "max_tokens": SHORT, "temperature": 0.0, "speaks": "nl"}
+    assert {name: second.options[name] for name in wanted} == wanted
+    assert not {"begun", "stop", "speaks"} & set(first.options)
+
+
+def test_it_is_the_next_attempt_and_the_raw_reply_is_kept_with_its_note() -> None:
+    messages, model = said(HM, " 2")
+
+    assert [(each.text, each.whole, each.asked, each.notes) for each in messages] == [
+        (HM, HM, "", ("asked for the answer: it holds no number",)),
+        (" 2", "Answer: 2", "answer", ()),
+    ]
+    assert [each.place for each in messages] == places(model)
+    assert [each.attempt for each in messages] == [0, 1]
+    assert len({asked.options["seed"] for asked in model.asked}) == 2
+
+
+def test_a_hosted_model_that_repeats_the_beginning_says_it_once() -> None:
+    messages, model = said(HM, "Answer: 2", hooked=False)
+
+    assert messages[1].whole == "Answer: 2"
+    assert {name: model.asked[1].options[name] for name in ("temperature", "max_tokens", "stop")} == {
+        "temperature": 0.0,
+        "max_tokens": SHORT,
+        "stop": ["\n"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("question", "listed"),
+    [
+        ({"kind": "option", "choices": ["red", "blue"]}, "A, B"),
+        ({"kind": "label", "choices": ["SUPPORTS", "REFUTES"]}, "SUPPORTS, REFUTES"),
+        ({"kind": "yes_no"}, "yes, no"),
+    ],
+)
+def test_the_answers_there_are_stand_in_the_request(question: dict[str, Any], listed: str) -> None:
+    _, model = said(HM, HM, **question)
+
+    assert listed in model.asked[1].turns[-1].text
+
+
+@pytest.mark.parametrize("reply", ["It is 2.", "The answer is unknown."])
+def test_a_reply_that_can_be_read_and_one_that_says_it_is_unknown_need_none(reply: str) -> None:
+    messages, _ = said(reply)
+
+    assert [(each.text, each.notes) for each in messages] == [(reply, ())]
+
+
+def test_without_the_setting_nothing_more_is_asked() -> None:
+    messages, _ = said(HM, turn=False)
+
+    assert [(each.text, each.notes) for each in messages] == [(HM, ("cannot be read: it holds no number",))]
+
+
+@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])
+def test_it_is_spoken_in_words_and_greedily_whatever_the_reply_was_spoken_by(
+    protocol: str, store: PayloadStore
+) -> None:
+    model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, max_tokens=2, temperature=1.0)
+    reply, answer = board(held(built("single", model), kind="yes_no"))
+
+    assert reply.payload and answer.payload and (answer.asked, answer.begun) == ("answer", BEGUN)
+    assert [reply.payload.protocol, answer.payload.protocol] == [protocol, "nl"]
+    first, second = model.requests
+    assert (second.feed.kind, second.sampling.temperature) == ("token", 0.0)
+    assert [sum(isinstance(piece, Rows) for piece in each.prompt) for each in (first, second)] == [
+        0,
+        int(protocol == "cipher"),  # its own reply, as it thought it
+    ]
+
+
+class Counting(HookedChatModel):
+    """Keeps what each reply took."""
+
+    usage: list[Usage] = []  # noqa: RUF012  # a pydantic field, copied for each model
+
+    def _message(self, reply: Reply, **kwargs: Any) -> Any:
+        self.usage.append(reply.usage)
+        return super()._message(reply, **kwargs)
+
+
+@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde", "hidden"])
+def test_nothing_is_computed_twice(protocol: str, store: PayloadStore) -> None:
+    model = Counting(protocol=protocol, store=store, max_tokens=3, temperature=0.0)  # three tokens hold no answer
+
+    held(built("single", model), question=f"Is it {protocol}?", kind="yes_no")
+
+    reply, answer = model.usage
+    read = reply.prompt + reply.new - (protocol in ("nl", "cipher"))  # those draw the last token and do not read it
+    assert answer.reused == read < answer.prompt
+
+
+# What is read, and what is heard
+
+
+def debated(*first: str, agents: int = 2, **settings: Any) -> tuple[Any, ScriptedChatModel]:
+    """A debate in which agent_1 says these things, and the others always 7."""
+    others = {f"agent_{i}": ["It is 7."] * 3 for i in range(2, agents + 1)}
+    model = ScriptedChatModel({"agent_1": [*first], **others})
+    return held(debating(model, agents=agents, **settings), target="7"), model
+
+
+def test_its_answer_counts_in_the_place_of_the_reply_s() -> None:
+    state, _ = debated(HM, " 7", rounds=1)
+
+    assert state["decision"]["votes"] == [
+        {"agent": "agent_1", "answer": "7", "counts": True, "asked": "answer"},
+        {"agent": "agent_2", "answer": "7", "counts": True},
+    ]
+    assert state["decision"]["why"] == "2 of 2 say 7"
+
+
+@pytest.mark.parametrize(
+    ("answer", "notes"), [(" hm", ("cannot be read: it holds no number",)), (" unknown", ()), (" unknown.", ())]
+)
+def test_one_that_cannot_be_read_or_says_it_is_unknown_abstains(answer: str, notes: tuple[str, ...]) -> None:
+    state, _ = debated(HM, answer, rounds=1)
+
+    assert state["decision"]["votes"][0] == {"agent": "agent_1", "answer": None, "counts": False, "asked": "answer"}
+    assert board(state)[1].notes == notes
+
+
+def test_hearers_hear_the_reply_and_never_the_answer_turn() -> None:
+    _, model = debated(HM, " 5", "It is 7.", rounds=2)
+
+    for asked in [*calls(model, "agent_1")[2:], *calls(model, "agent_2")[1:]]:
+        assert HM in asked.text and "Answer:" not in asked.text
+        assert [part.message.asked for turn in asked.turns for part in turn.parts if isinstance(part, Heard)] == [
+            ""
+        ] * 2
+
+
+REPLY = Message("zoe", 0, "talk", HM, notes=("asked for the answer: it holds no number",))
+ANSWER = Message("zoe", 0, "talk", " 5", attempt=1, begun=BEGUN, asked="answer")
+
+
+@pytest.mark.parametrize(
+    ("messages", "answer", "asked"),
+    [
+        ([REPLY, ANSWER], "5", "answer"),
+        ([replace(REPLY, text="It is 9."), ANSWER], "9", None),  # edited since
+        ([REPLY, ANSWER, replace(REPLY, text="It is 9.", attempt=2)], "9", None),
+        ([REPLY, ANSWER, replace(REPLY, text="Well.", attempt=2)], None, None),  # nothing was asked after that one
+        ([REPLY, replace(ANSWER, withdrawn=True)], None, None),
+        ([REPLY, replace(ANSWER, act="decide")], None, None),
+        ([REPLY, replace(REPLY, attempt=1, asked="repair"), replace(ANSWER, attempt=2)], "5", "answer"),
+        ([REPLY, replace(REPLY, attempt=1, asked="repair", text="It is 9.")], "9", "repair"),
+        ([REPLY, replace(REPLY, attempt=1, asked="repair")], None, "repair"),
+    ],
+)
+def test_a_vote_reads_the_reply_first_and_says_what_it_took(
+    messages: Sequence[Message], answer: str | None, asked: str | None
+) -> None:
+    state = state_of(board=[*messages])
+    (message,) = heard(state)
+
+    vote = voted(message, state)
+
+    assert (vote["answer"], vote.get("asked"), vote["counts"]) == (answer, asked, answer is not None)
+
+
+# Runs
+
+
+def test_a_run_that_failed_between_the_reply_and_the_answer_turn_goes_on_as_if_unbroken() -> None:
+    unbroken = debated(HM, " 5", "It is 7.", agents=1, rounds=2)[0]
+    model = Failing([HM, HM, " 5", "It is 7."], fails=(1,))
+    graph = debating(model, agents=1, rounds=2, saver=InMemorySaver())
+    with pytest.raises(ConnectionError):
+        held(graph, THREAD, target="7")
+    assert [tried["place"].attempt for tried in model.tried] == [0, 1]
+
+    state = graph.invoke(None, THREAD, output_keys=KEYS)
+
+    assert (state["board"], state["decision"]) == (unbroken["board"], unbroken["decision"])
+    assert len(board(state)) == 3
+
+
+async def test_it_is_the_same_without_blocking() -> None:
+    expected, _ = debated(HM, " 5", "It is 7.", rounds=2)
+    model = ScriptedChatModel({"agent_1": [HM, " 5", "It is 7."], "agent_2": ["It is 7."] * 2})
+
+    state = await debating(model, rounds=2).ainvoke({**QUESTION, "target": "7"}, output_keys=KEYS)
+
+    assert (state["board"], state["decision"]) == (expected["board"], expected["decision"])
+
+
+def test_it_is_watched_with_its_reply_and_withdrawn_with_it() -> None:
+    seen: list[list[str]] = []
+
+    def watch(run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
+        seen.append([message.asked for message in messages])
+        return Intervention("again", "it hums") if len(messages) == 2 and messages[0].attempt == 0 else None
+
+    model = ScriptedChatModel({"agent_1": [HM, " 5", "Hm!", " 7"]})
+    graph = create_debate(Debate(agents=1, rounds=1), models=model, watch=watch).compile()
+    state = graph.invoke(QUESTION, output_keys=KEYS)
+
+    assert seen == [["", "answer"], ["", "answer"]]
+    assert [(each.attempt, each.asked, each.withdrawn) for each in board(state)] == [
+        (0, "", True),
+        (1, "answer", True),
+        (2, "", False),
+        (3, "answer", False),
+    ]
+    assert [vote["answer"] for vote in state["decision"]["votes"]] == ["7"]

@@ -1,0 +1,126 @@
+"""What CIPHER's temperatures start from: the model's files, its family, a kept measurement, a cautious choice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sottovoce.models import Base, LoadedModel, assemble, base_temperature
+from sottovoce.models.base_temperature import CAUTIOUS, FOLDER, Measured, family_of, keep, kept
+from sottovoce.models.doctor.readable import LADDER, measure, temperature
+from tests.support import reciting_loaded, tiny_model, tiny_tokenizer
+
+NOTHING_KNOWN = Base(CAUTIOUS, "a cautious choice", sure=False)
+MEASURED = Measured(model="tiny", temperature=0.5, allowed=-1.5, found={"1": -4.0, "0.5": -1.0})
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SOTTOVOCE_MODELS", str(tmp_path))
+    return tmp_path / FOLDER
+
+
+def loaded_with(**generation: object) -> LoadedModel:
+    """A model of no family, whose generation configuration says so much and names no other temperature."""
+    model = tiny_model()
+    for name, value in {"temperature": None, **generation}.items():
+        setattr(model.generation_config, name, value)
+    return assemble("tiny", model, tiny_tokenizer())
+
+
+def test_what_the_model_s_files_name_goes_before_all() -> None:
+    loaded = loaded_with(temperature=0.9)
+    keep(loaded.weights_key, MEASURED)
+    assert base_temperature(loaded) == Base(0.9)
+
+
+def test_it_counts_where_the_model_is_to_draw_greedily_too() -> None:
+    loaded = loaded_with(temperature=0.6, do_sample=False)
+    assert (loaded.sampling.temperature, base_temperature(loaded)) == (0.0, Base(0.6))
+
+
+@pytest.mark.parametrize("generation", [{}, {"do_sample": False}, {"temperature": 0.0}])
+def test_a_model_of_which_nothing_is_known_starts_cautiously(generation: dict[str, object]) -> None:
+    assert base_temperature(loaded_with(**generation)) == NOTHING_KNOWN
+
+
+QWEN = {str(i): i for i in range(151_643)}
+
+
+@pytest.mark.parametrize(
+    ("model_type", "vocabulary", "family"),
+    [
+        ("qwen2", QWEN, "Qwen"),
+        ("qwen3_moe", QWEN, "Qwen"),
+        ("qwen2", {"a": 0}, None),  # a small model of that architecture
+        ("llama", {"<|begin_of_text|>": 128_000}, "Llama 3"),
+        ("llama", {"<|im_start|>": 1}, None),  # SmolLM2
+        ("llama", QWEN, None),
+        ("mistral", {"<|begin_of_text|>": 128_000}, None),
+    ],
+)
+def test_a_family_is_known_by_architecture_and_tokenizer(
+    model_type: str, vocabulary: dict[str, int], family: str | None
+) -> None:
+    assert family_of(model_type, vocabulary) == family
+
+
+def test_a_measurement_is_found_again_by_the_weights() -> None:
+    loaded = loaded_with()
+    keep("another", MEASURED)
+    assert base_temperature(loaded) == NOTHING_KNOWN
+
+    keep(loaded.weights_key, MEASURED)
+    assert base_temperature(loaded) == Base(0.5, "as `doctor` found")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "{", '{"format": 2}', MEASURED.model_dump_json().replace('"format":1', '"format":2')]
+)
+def test_a_damaged_measurement_or_one_of_another_format_counts_for_nothing(text: str, cache: Path) -> None:
+    cache.mkdir()
+    (cache / "w.json").write_text(text)
+    assert kept("w") is None
+
+
+def test_a_measurement_takes_the_place_of_another_and_leaves_no_other_file(cache: Path) -> None:
+    keep("w", MEASURED)
+    keep("w", MEASURED.model_copy(update={"temperature": 0.2}))
+    found = kept("w")
+    assert found and found.temperature == 0.2
+    assert [file.name for file in cache.iterdir()] == ["w.json"]
+
+
+# Measuring
+
+
+def test_a_model_that_is_sure_of_every_word_can_be_read_at_the_warmest() -> None:
+    found = measure(reciting_loaded("\n Mia has 3 apples."))
+    assert found.temperature == LADDER[0]
+    assert list(found.found) == ["1"]
+
+
+def test_the_ladder_ends_at_the_first_rung_that_can_be_read_and_repeats() -> None:
+    loaded = loaded_with()
+    found, again = measure(loaded), measure(loaded)
+    assert found == again
+    *warmer, last = found.found.values()
+    assert all(likelihood < found.allowed for likelihood in warmer)
+    assert last >= found.allowed or len(found.found) == len(LADDER)
+    assert found.temperature == LADDER[len(warmer)]
+
+
+def test_what_was_measured_is_kept_for_runs() -> None:
+    loaded = loaded_with()
+    _, detail = temperature(loaded)
+    base = base_temperature(loaded)
+    assert base.sure
+    assert detail.startswith(f"{base.value:g}, ")
+    assert temperature(loaded)[1] == f"{base.value:g}, as `doctor` found"
+
+
+def test_a_cache_that_cannot_be_written_is_told(cache: Path) -> None:
+    cache.write_text("no folder")
+    _, detail = temperature(loaded_with())
+    assert detail.endswith(f"not kept: File exists; runs start from {CAUTIOUS}")

@@ -1,0 +1,115 @@
+"""Choices and targets are checked before anybody speaks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.runs.question import QuestionOptions, question_of
+from sottovoce.nodes.question import check_question
+from sottovoce.nodes.settings import Debate
+from sottovoce.prompts.kinds import lettered, right, target_of
+from sottovoce.prompts.kinds.choices import bare
+
+RED_BLUE = ["red", "blue"]
+
+
+@pytest.mark.parametrize(
+    ("given", "complaint"),
+    [
+        ({"kind": "option"}, "options are chosen from, and there is none; give at least two choices"),
+        (
+            {"kind": "option", "choices": ["red"]},
+            "options are chosen from, and there is 'red'; give at least two choices",
+        ),
+        ({"kind": "option", "choices": ["red", " "]}, "choices hold an empty one: ['red', ' ']; expected a text each"),
+        (
+            {"kind": "option", "choices": ["(A)", "(B) x"]},
+            "choices hold an empty one: ['(A)', '(B) x']; expected a text each",
+        ),
+        ({"kind": "option", "choices": ["red", "Red "]}, "choices hold 'Red' twice; expected each once"),
+        ({"kind": "option", "choices": ["(A) red", "(B) red"]}, "choices hold 'red' twice; expected each once"),
+        (
+            {"kind": "option", "choices": RED_BLUE, "target": "C"},
+            "target is 'C'; expected a letter from A to B, or one of the choices: ['red', 'blue']",
+        ),
+        (
+            {"kind": "option", "choices": RED_BLUE, "target": "green"},
+            "target is 'green'; expected a letter from A to B, or one of the choices: ['red', 'blue']",
+        ),
+        (
+            {"kind": "label", "choices": ["yes"]},
+            "labels are chosen from, and there is 'yes'; give at least two choices",
+        ),
+        ({"kind": "label", "choices": ["a", "A"]}, "choices hold 'A' twice; expected each once"),
+        (
+            {"kind": "label", "choices": RED_BLUE, "target": "green"},
+            "target is 'green'; expected one of the labels: 'red', 'blue'",
+        ),
+        ({"kind": "yes_no", "target": "maybe"}, "target is 'maybe'; expected yes or no"),
+        ({"target": "nan"}, "target is 'nan'; expected a plain number, as answers are read: 22, -3.5"),
+        ({"target": "1e999"}, "target is '1e999'; expected a plain number, as answers are read: 22, -3.5"),
+        ({"target": "1,200"}, "target is '1,200'; expected a plain number, as answers are read: 22, -3.5"),
+        ({"kind": "text", "target": " "}, "target is ' '; expected a few words"),
+    ],
+)
+def test_a_question_that_cannot_be_answered_rightly_is_refused_in_one_line(
+    given: dict[str, Any], complaint: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        check_question({"question": "Which?", **given}, None)  # type: ignore[typeddict-item]
+
+    assert str(caught.value) == complaint
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"kind": "option", "choices": ["C++", "C#", "-7", "7"], "target": "D"},
+        {"kind": "option", "choices": RED_BLUE, "target": "blue"},
+        {"kind": "label", "choices": ["SUPPORTS", "REFUTES"], "target": "supports"},
+        {"kind": "label", "target": "whatever"},
+        {"kind": "yes_no", "target": "Yes"},
+        {"target": "-3.5e2"},
+    ],
+)
+def test_what_can_be_answered_is_taken(given: dict[str, Any]) -> None:
+    check_question({"question": "Which?", **given}, None)  # type: ignore[typeddict-item]
+
+
+def test_the_command_line_refuses_options_without_choices() -> None:
+    with pytest.raises(UsageError, match="give at least two choices"):
+        question_of(QuestionOptions(question="Which?", kind="option"), Debate())
+
+
+def test_a_target_may_be_a_choice_s_text() -> None:
+    question = {"kind": "option", "choices": ["(A) red", "(B) blue"], "target": "blue"}
+
+    assert (
+        target_of(question)
+        == target_of({**question, "target": "(B) blue"})
+        == target_of({**question, "target": "b"})
+        == "B"
+    )
+    assert right("B", question) and not right("A", question) and not right(None, question)
+
+
+@pytest.mark.parametrize(
+    ("choices", "plain"),
+    [
+        (["(A) red", "(B) blue"], RED_BLUE),
+        (["A)red", "B)blue"], RED_BLUE),
+        (["1. red", "2. blue"], RED_BLUE),
+        (["a. red", "b. blue"], RED_BLUE),
+        (["(1) red", "(2) blue"], RED_BLUE),
+        (["1.5", "2.5"], ["1.5", "2.5"]),
+        (["D. H. Lawrence", "B. Russell"], ["D. H. Lawrence", "B. Russell"]),
+        (["1. red", "3. blue"], ["1. red", "3. blue"]),
+        ([], []),
+    ],
+)
+def test_choices_are_known_without_the_letters_or_numbers_that_they_bring(choices: list[str], plain: list[str]) -> None:
+    assert bare(choices) == plain
+    assert lettered(choices) == [f"({letter}) {choice}" for letter, choice in zip("ABC", plain, strict=False)]

@@ -1,0 +1,37 @@
+"""Begin with what a trained model knows, in the words of another tokenizer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+from safetensors.torch import load_file
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerFast
+
+from sottovoce.training import tokenizer as tokenizers
+
+TABLE = "model.embed_tokens.weight"
+
+
+def take_over(model: PreTrainedModel, words: PreTrainedTokenizerFast, folder: Path) -> None:
+    """Put the weights of the model in `folder` into `model`, whose tokens are those of `words`.
+
+    A token that was none before begins as the mean of those that its text was written in.
+
+    Raises:
+        RuntimeError: the models differ in shape.
+    """
+    weights = {name: tensor.float() for name, tensor in load_file(folder / "model.safetensors").items()}
+    weights[TABLE] = carried(weights[TABLE], tokenizers.load(folder), words)
+    model.load_state_dict(weights, strict=False)  # the output layer is the table
+
+
+def carried(table: Tensor, before: PreTrainedTokenizerFast, words: PreTrainedTokenizerFast) -> Tensor:
+    """The rows (tokens of `before`, hidden) as rows of the tokens of `words`."""
+    known = before.get_vocab()
+    rows = []
+    for i, token in enumerate(words.convert_ids_to_tokens(range(len(words)))):
+        ids = [known[token]] if token in known else before(words.decode([i]), add_special_tokens=False).input_ids
+        rows.append(table[ids].mean(0))
+    return torch.stack(rows)
