@@ -62,10 +62,11 @@ async def say(
 async def say_answer(run: RunContext[Any], state: Discussion, ask: Ask) -> list[Message]:
     """A reply that is reasoned freely and states an answer of the question's kind; then the answer turn, if needed.
 
-    Where such answers have a form, the reply's last line is kept to it.
+    Where such answers have a form, the answer turn is kept to it; with `--guide on` the reply's own last line too.
+    By itself it would be written behind answers that can be read, and models contradict themselves there.
     """
     form = form_of(state)
-    guided = replace(ask, form=form and replace(form, after=BEGUN))
+    guided = replace(ask, form=form and replace(form, after=BEGUN, optional=True))
     return await say(run, state, guided, complain=unreadable(state), repairs=0, lacks=lambda text: True)
 
 

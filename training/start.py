@@ -31,7 +31,7 @@ def carried(table: Tensor, before: PreTrainedTokenizerFast, words: PreTrainedTok
     """The rows (tokens of `before`, hidden) as rows of the tokens of `words`."""
     known = before.get_vocab()
     rows = []
-    for i, token in enumerate(words.convert_ids_to_tokens(range(len(words)))):
+    for i, token in enumerate(words.convert_ids_to_tokens(list(range(len(words))))):
         ids = [known[token]] if token in known else before(words.decode([i]), add_special_tokens=False).input_ids
         rows.append(table[ids].mean(0))
     return torch.stack(rows)

@@ -29,7 +29,7 @@ def readings(run: Run) -> Readings:
     for message in (each for each in heard(state) if each.act in answers):
         vote = counted.get((message.epoch, message.round, message.agent)) or voted(message, state)
         found[_way(vote, concluded(state, message) or message, state)] += 1
-    return Readings(**found)
+    return Readings(**dict(found))  # type: ignore[arg-type]  # names of its fields
 
 
 def _way(vote: Vote, last: Message, question: Discussion) -> Way:

@@ -83,7 +83,7 @@ class Settings(CipherOptions, StateOptions):
     )
     guide: Literal["auto", "on", "off"] = Field(
         default="auto",
-        description="keep replies to their forms as they are written: auto leaves numbers free; on, off",
+        description="keep replies to their forms while written: auto leaves numbers and reasoned replies free; on, off",
     )
     dtype: list[Dtype] = Field(default=["auto"], description="of the models' weights; one for all, or one each")
     device: list[str] = Field(

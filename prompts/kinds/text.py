@@ -31,7 +31,7 @@ FEW = 4  # sentences of a reply that are read without a mark
 TALK = re.compile(
     r"\W*(?:(?:i am|i'm) (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai|i|we|let|let's|here|hm+|well"
     r"|ok(?:ay)?|sure|hello|hi|yes please|thank you|thanks|please|that(?: is|'s) an? (?:great|good|interesting)"
-    r"|first|to|if|note|given|based on|according to)\b",
+    r"|answer in (?:one|a)|first|to|if|note|given|based on|according to)\b",
     re.IGNORECASE,
 )
 """What begins so is said about the task, not in answer to it."""

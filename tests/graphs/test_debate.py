@@ -162,7 +162,7 @@ def test_summaries_are_spoken_in_words_and_answers_by_the_protocol() -> None:
 
 
 def test_a_shared_summary_has_the_temperature_of_the_agent_whose_model_makes_it(store: PayloadStore) -> None:
-    state = held(debating(lonely("cipher", store), rounds=2, summarise="shared"))
+    state = held(debating(lonely("cipher", store), rounds=2, summarise="shared", answer_turn=False))
     found = {message.agent: message.stats["temperature"] for message in board(state)}
     assert found["summariser"] == found["agent_1"] != found["agent_2"]
 

@@ -85,7 +85,7 @@ def test_digits_are_split_as_the_file_says(tmp_path: Path, rule: str, tokens: li
 
 
 def test_doctor_says_what_was_dequantised(tmp_path: Path) -> None:
-    found = diagnose(write_gguf(tmp_path / "tiny.gguf", kind=Kind.Q8_0, split="nonsense"), device="cpu")
+    found = list(diagnose(write_gguf(tmp_path / "tiny.gguf", kind=Kind.Q8_0, split="nonsense"), device="cpu"))
 
     assert found[0].check == "source"
     assert found[0].detail.startswith("tiny.gguf, licence mit; tensors 16 of Q8_0, 5 of F32, all float32 now (by trans")

@@ -16,7 +16,7 @@ DIGITS = "9" * 400  # beyond what a float holds
 @pytest.mark.parametrize("kind", KINDS.names())
 def test_a_request_that_is_said_again_is_no_answer(kind: str) -> None:
     for steps in (True, False):
-        (form,) = Prompts().render(f"answers/{kind}", steps=steps)
+        (form,) = Prompts().render(f"answers/{kind}", steps=steps, choices=[])
         assert isinstance(form, str)
 
         assert read(form, kind) is None and read(f"I have 3 facts.\n{form}", kind) in (None, "3", "I have 3 facts")
