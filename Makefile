@@ -20,7 +20,7 @@ demo: .venv/core.stamp ## Get a small real language model, and let two agents wh
 	$(BIN)/python cli.py debate --sample facts/22 --model smollm2 --rounds 2 --temperature 0
 
 test: .venv/test.stamp ## Run the tests that every change must pass
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not slow and not gpu and not network and not real"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 2 --dist loadfile -m "not slow and not gpu and not network and not real"
 
 test-real: .venv/test.stamp ## Run the tests on a small real model, which it gets first; skipped where it cannot be had
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest tests/real -m real
@@ -30,7 +30,7 @@ test-real-short: .venv/test.stamp ## Run those of them that take less than a min
 
 test-all: .venv/test.stamp ## Run all tests: the slow ones, those on a real model, and those for a GPU where there is one
 	-$(BIN)/python cli.py models pull smollm2
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --dist loadfile -m "not network"
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n $(WORKERS) --max-worker-restart 2 --dist loadfile -m "not network"
 
 check: .venv/test.stamp ## Lint, format, types and layers
 	$(BIN)/ruff check

@@ -55,7 +55,7 @@ class Going:
         """
         thread = thread_of(self._key)
         config: RunnableConfig = {"configurable": {"thread_id": thread}, "callbacks": [Listener(self._asked)]}
-        begun = await self._catch_up(saver, config)
+        begun = self.record.decision is not None or await self._catch_up(saver, config)
         given, context = None if begun else self.record.question, {"seed": self.record.seed}
         told: Any = {"context": context, "durability": "sync"}  # Any: keywords
         try:
@@ -74,18 +74,22 @@ class Going:
     async def _catch_up(self, saver: Saver, config: RunnableConfig) -> bool:
         """Take what was committed before a stop, and log what had not been logged; tells whether anything was."""
         kept = [each async for each in saver.alist(config)]
+        by_task: dict[str, list[tuple[str, Any]]] = {}  # Any: see Writes
         for checkpoint in reversed(kept):
-            by_task: dict[str, list[tuple[str, Any]]] = {}  # Any: see Writes
             for task, channel, value in checkpoint.pending_writes or []:
                 by_task.setdefault(task, []).append((channel, value))
-            for task, writes in by_task.items():
-                self.committed(task, writes)
+        if self.record.tasks - by_task.keys():  # the log is ahead, after a power cut: what is not there cannot go on
+            await saver.adelete_thread(thread_of(self._key))
+            self.record, self._before = self._run.anew(self._key), 0.0
+            return False
+        for task, writes in by_task.items():
+            self.committed(task, writes)
         return bool(kept)
 
     def committed(self, task: str, writes: Writes) -> None:
         """A task's writes are in the checkpoints."""
         events = list(self._reading.events(dict(writes)))
-        if not events or self.record.knows(task):
+        if not events or task in self.record.tasks:
             return
         try:
             self._run.step(self._key, task, events, self.seconds)

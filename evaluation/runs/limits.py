@@ -22,6 +22,11 @@ class Limits(Checked):
     token_limit: int | None = Field(default=None, gt=0, description="stop after so many tokens, read and written")
     call_limit: int | None = Field(default=None, gt=0, description="stop after so many calls of models")
 
+    @property
+    def counts(self) -> bool:
+        """Whether calls or tokens are limited."""
+        return self.call_limit is not None or self.token_limit is not None
+
     def reached(self, calls: int, tokens: int) -> str:
         """Which limit is reached, in words; empty where none is."""
         taken = (("call", calls, self.call_limit), ("token", tokens, self.token_limit))

@@ -5,6 +5,7 @@
     {"line": "asked", "of": [id, seed], ...}    an agent was asked to say something (`Asked`)
     {"line": "step", "of": ..., "task": ..., "seconds": ..., "events": [...]}
                                                 a task of the graph, once its writes are committed
+    {"line": "again", "of": ...}                its checkpoints were lost: the discussion begins anew
     {"line": "failed", "of": ..., "error": ..., "seconds": ...}
     {"line": "stopped", "why": ...}, {"line": "resumed"}, {"line": "done"}
 

@@ -73,7 +73,6 @@ class Record(BaseModel):
     seconds: float = 0.0
     """How long it ran, all sessions of the run together."""
     _tasks: set[str] = PrivateAttr(default_factory=set)
-    """The graph's tasks whose writes it has."""
 
     @field_serializer("messages")
     def _plain(self, messages: list[Message]) -> list[JSON]:
@@ -84,9 +83,15 @@ class Record(BaseModel):
         """The record as it is printed and exported."""
         return self.model_dump_json(indent=2) + "\n"
 
-    def knows(self, task: str) -> bool:
-        """Whether it has the events of one of the graph's tasks."""
-        return task in self._tasks
+    @property
+    def tasks(self) -> frozenset[str]:
+        """The graph's tasks whose events it has."""
+        return frozenset(self._tasks)
+
+    def anew(self) -> Record:
+        """The record of the same discussion before anybody spoke."""
+        kept = {"scheme", "settings", "question", "seed", "origin", "versions", "models"}
+        return Record(**{name: getattr(self, name) for name in kept})
 
     def step(self, task: str, events: list[Kept], seconds: float) -> None:
         """Take the events of one task."""

@@ -134,6 +134,12 @@ class Run:
         self.records[key].fail(error, seconds)
         self.write({"line": "failed", "of": key, "error": error, "seconds": seconds})
 
+    def anew(self, key: Key) -> Record:
+        """A discussion begins again, whatever was logged of it."""
+        record = self.records[key] = self.records[key].anew()
+        self.write({"line": "again", "of": key})
+        return record
+
     def end(self, why: str = "") -> None:
         """The run is over, or stopped for a reason."""
         self.status, self.why = ("stopped" if why or self.unfinished else "done"), why
@@ -192,6 +198,8 @@ class Run:
                 record.take(from_json({name: value for name, value in line.items() if name not in ("line", "of")}))
             case "step":
                 record.step(line["task"], list(map(from_json, line["events"])), line["seconds"])
+            case "again":
+                self.records[line["of"][0], line["of"][1]] = record.anew()
             case "failed":
                 record.fail(line["error"], line["seconds"])
 
@@ -258,7 +266,7 @@ def _result(record: Record) -> Result:
         question=question_id(record.question),
         seed=record.seed,
         answer=decision["answer"] if decision else None,
-        abstained=decision is not None and _abstained(decision),
+        abstained=decision is not None and abstains(decision),
         score=decision["score"] if decision else None,
         target=record.question.get("target"),
         failed=decision is None,
@@ -268,7 +276,7 @@ def _result(record: Record) -> Result:
     )
 
 
-def _abstained(decision: Decision) -> bool:
+def abstains(decision: Decision) -> bool:
     """Whether no answer came of it; where each agent's counts by itself, whether nobody gave one."""
     alone = decision["rule"] == "average" and any(vote["answer"] is not None for vote in decision["votes"])
     return decision["answer"] is None and not alone

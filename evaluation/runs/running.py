@@ -174,9 +174,13 @@ class Pool:
     def _committed(self, thread: str, task: str, writes: Writes) -> None:
         if thread in self._going:
             self._going[thread].committed(task, writes)
-            cost = self._run.cost
-            if why := self._limits.reached(cost.calls, cost.tokens_in + cost.tokens_out):
-                self._stop(why)
+            if self._limits.counts:
+                cost = self._run.cost
+                self._stop_if(self._limits.reached(cost.calls, cost.tokens_in + cost.tokens_out))
+
+    def _stop_if(self, why: str) -> None:
+        if why:
+            self._stop(why)
 
     def _stop(self, why: str = "") -> None:
         """Cancel what is under way."""

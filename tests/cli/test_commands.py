@@ -213,10 +213,9 @@ def test_a_stopped_or_killed_run_shows_what_it_had(
 ) -> None:
     long = ("--rounds", 5000, "--max-tokens", 4, "--shape", "fresh", "--model", models.tiny)
     process = start("debate", "2 + 2?", *long, "--save", tmp_path / "run", stdout=-1, stderr=-1)
-    wait_for_messages(tmp_path / "run")
-
-    process.send_signal(sent)
     try:
+        wait_for_messages(tmp_path / "run")
+        process.send_signal(sent)
         out, err = process.communicate(timeout=60)
     finally:
         process.kill()  # nothing outlives a test, however it ends

@@ -60,19 +60,21 @@ def _lines(folder: Path) -> int:
     return log.read_bytes().count(b"\n") if log.exists() else 0
 
 
-def killed_often(folder: Path, kills: int, within: float, seed: int, *told: Any) -> None:
-    """Kill a run at random moments, as often as it takes that many kills or until it is over, and then let it end."""
-    draw = random.Random(seed)
+def killed_often(folder: Path, kills: int, within: float, seed: int, *told: Any) -> int:
+    """Kill a run at random moments, until it is over or so many times, and let it end; tells how often."""
+    draw, done = random.Random(seed), 0
     for _ in range(kills):
         committed, asked = places_committed(folder), Counter(places_asked(folder))
         over = hold_until_killed(folder, draw.uniform(0, within), *told)
         again = Counter(places_asked(folder)) - asked
         assert not [place for place in again if place in committed], "a question was asked twice"
         if over:
-            break
+            return done
+        done += 1
     committed, asked = places_committed(folder), Counter(places_asked(folder))
     hold(folder, *told)
     assert not [place for place in Counter(places_asked(folder)) - asked if place in committed]
+    return done
 
 
 def places_asked(folder: Path) -> list[tuple[Any, ...]]:

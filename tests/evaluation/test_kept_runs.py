@@ -106,6 +106,16 @@ def test_a_step_that_was_committed_and_not_logged_is_logged_and_not_asked_again(
     assert len(run.only.messages) == 2 * ROUNDS
 
 
+def test_a_discussion_whose_checkpoints_are_lost_begins_anew(stopped: Path) -> None:
+    """After a power cut the log may tell of more than the checkpoints hold."""
+    (stopped / "checkpoints.sqlite").unlink()
+
+    run = hold(resumed(load_run(stopped), models=fresh()))
+
+    assert len(run.only.messages) == run.cost.calls == 2 * ROUNDS
+    assert load_run(stopped).only == run.only
+
+
 def test_log_and_checkpoints_hold_the_same_tasks(stopped: Path) -> None:
     database = sqlite3.connect(stopped / "checkpoints.sqlite")
     spoke = {task for (task,) in database.execute("SELECT task_id FROM writes WHERE channel = 'board'")}

@@ -1,0 +1,128 @@
+"""`python -m benchmarks.keeping`: what it costs to keep a run, how many questions a minute, and how much memory.
+
+The same questions are discussed with nothing kept, with checkpoints in memory (as every run has), and in a folder
+with log, payloads and SQLite. Each run is a process of its own; the runs of a round follow one another, so that a
+busy machine slows all of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import resource
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+from statistics import median
+from tempfile import mkdtemp
+from typing import Any
+
+from sottovoce.channels.store import PayloadStore
+from sottovoce.evaluation.runs.head import head_of
+from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.runs.running import hold_all
+from sottovoce.evaluation.runs.samples import samples
+from sottovoce.evaluation.views.tables import table
+from sottovoce.graphs import scheme
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
+
+MODES = ("nothing", "memory", "folder")
+IN_FLIGHT = (1, 8, 32, 128)
+MANY = 512
+
+
+def hold(mode: str, settings: Settings, asked: list[Question], at_once: int, folder: Path) -> None:
+    """Discuss all questions, and keep what the mode says."""
+    if mode == "nothing":
+        graph = scheme("debate").create(settings, store=PayloadStore(folder)).compile()
+        told: dict[str, Any] = {"max_concurrency": at_once}  # Any: a configuration
+
+        async def together() -> None:
+            await graph.abatch(list(asked), told, output_keys=["decision"])
+
+        asyncio.run(together())
+        return
+    run = Run.begin(head_of("debate", settings, asked), asked, folder / "run" if mode == "folder" else None)
+    hold_all(run, settings, PayloadStore(folder / "payloads"), limits=Limits(at_once=at_once))
+    assert not run.unfinished, "every question has its decision"
+
+
+def measured(mode: str, given: argparse.Namespace, n: int, at_once: int) -> dict[str, float]:
+    """One run in a process of its own: seconds, tokens' peak memory, bytes left in the folder."""
+    told = [mode, str(n), str(at_once), given.model, given.memory, str(given.max_tokens), given.protocol]
+    done = subprocess.run([sys.executable, "-m", "benchmarks.keeping", "--one", *told], capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(done.stderr[-2000:])
+    found: dict[str, float] = json.loads(done.stdout.splitlines()[-1])
+    return found
+
+
+def one(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens: str, protocol: str) -> None:
+    """The body of that process."""
+    options: dict[str, Any] = {"model": [model], "max_tokens": int(max_tokens), "rounds": 2, "protocol": protocol}
+    kind = scheme("debate").settings
+    settings = kind.model_validate({**options, **({"memory": [memory]} if memory else {}), "temperature": [0.0]})
+    asked = samples("arithmetic", int(n), settings, 0)
+    folder = Path(mkdtemp(prefix="keeping-"))
+    hold("nothing", settings, asked[:1], 1, folder)  # loads the model
+    began = time.monotonic()
+    hold(mode, settings, asked, int(at_once), folder)
+    seconds = time.monotonic() - began
+    left = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    shutil.rmtree(folder)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    print(json.dumps({"seconds": seconds, "peak": peak, "left": left}))
+
+
+def overhead(given: argparse.Namespace) -> str:
+    """Each mode, repeated in turn: seconds a question, and the share that keeping adds."""
+    seconds: dict[str, list[float]] = {mode: [] for mode in MODES}
+    for _ in range(given.repeats):
+        for mode in MODES:
+            seconds[mode].append(measured(mode, given, given.n, given.at_once)["seconds"])
+    base = median(seconds["nothing"])
+    lines = []
+    for mode, taken in seconds.items():
+        added = median(each / none - 1 for each, none in zip(taken, seconds["nothing"], strict=True))
+        lines.append([mode, f"{median(taken) / given.n:.3f}", f"{added:+.1%}" if base and mode != "nothing" else ""])
+    return table("kept | seconds a question | more than nothing", lines)
+
+
+def in_flight(given: argparse.Namespace) -> str:
+    """Questions a minute and peak memory by how many are under way."""
+    lines = []
+    for at_once in (*IN_FLIGHT, *([MANY] if given.memory else [])):
+        n = max(given.n, min(2 * at_once, MANY))
+        found = measured("folder", given, n, at_once)
+        rate = f"{60 * n / found['seconds']:.0f}"
+        lines.append(
+            [str(at_once), str(n), rate, f"{found['peak'] / 2**30:.2f} GiB", f"{found['left'] / n / 1000:.0f} kB"]
+        )
+    return table("under way | questions | a minute | peak memory of the process | kept a question", lines)
+
+
+def main() -> None:
+    """Print the table of costs, or with `--in-flight` that of rates."""
+    if sys.argv[1:2] == ["--one"]:
+        one(*sys.argv[2:])
+        return
+    parser = argparse.ArgumentParser("python -m benchmarks.keeping", description=__doc__)
+    parser.add_argument("--model", default="bundled")
+    parser.add_argument("--protocol", default="nl")
+    parser.add_argument("-n", type=int, default=16, help="questions")
+    parser.add_argument("--at-once", type=int, default=8)
+    parser.add_argument("--max-tokens", type=int, default=64)
+    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--memory", default="", help="for keys and values; with it, 512 discussions are held together")
+    parser.add_argument("--in-flight", action="store_true")
+    given = parser.parse_args()
+    print(in_flight(given) if given.in_flight else overhead(given))
+
+
+if __name__ == "__main__":
+    main()
