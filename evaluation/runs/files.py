@@ -7,9 +7,6 @@ from pathlib import Path
 
 from sottovoce.errors import RecordError, UsageError
 
-FILE = "run.json"
-PAYLOADS = "payloads"
-
 
 def check_writable(file: Path, option: str, *, make: bool = False) -> None:
     """Refuse a file that could not be written; `make` allows for folders that do not exist yet.

@@ -7,7 +7,8 @@
                                                 a task of the graph, once its writes are committed
     {"line": "again", "of": ...}                its checkpoints were lost: the discussion begins anew
     {"line": "failed", "of": ..., "error": ..., "seconds": ...}
-    {"line": "stopped", "why": ...}, {"line": "resumed"}, {"line": "done"}
+    {"line": "stopped", "why": ..., "nbytes": ...}, {"line": "resumed"}, {"line": "done", "nbytes": ...}
+                                                nbytes: of all payloads
 
 A process that is killed leaves at most a part of a line at the end, which is cut off by whoever goes on.
 """
@@ -28,6 +29,8 @@ from sottovoce.errors import RecordError
 JSON = dict[str, Any]  # Any: plain JSON
 LOG = "log.jsonl"
 LOCK = "lock"
+END = 4096
+"""Bytes in which a line about the run as a whole has room."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -119,6 +122,13 @@ def read(folder: Path) -> tuple[list[JSON], int, int]:
         lines.append(found)
         sound += len(line)
     return lines, sound, len(data) - sound
+
+
+def last_line(folder: Path) -> JSON:
+    """The last whole line of a log, without the rest of it; {} where it ends otherwise."""
+    with (folder / LOG).open("rb") as file:
+        file.seek(max(0, file.seek(0, os.SEEK_END) - END))
+        return parsed((file.read().splitlines(keepends=True) or [b""])[-1]) or {}
 
 
 def parsed(line: bytes) -> JSON | None:

@@ -8,13 +8,13 @@ RUN/checkpoints.sqlite  where discussions stand that are not over
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import ValidationError
 
-from sottovoce.channels.store import PayloadStore
+from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.checked import first_wrong
 from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.runs.events import Asked, Event, Kept, from_json, to_json
@@ -143,7 +143,12 @@ class Run:
     def end(self, why: str = "") -> None:
         """The run is over, or stopped for a reason."""
         self.status, self.why = ("stopped" if why or self.unfinished else "done"), why
-        self.write({"line": self.status, "why": why})
+        sizes = {ref.sha256: ref.nbytes for ref in self._payloads()}
+        self.write({"line": self.status, "why": why, "nbytes": sum(sizes.values())})
+
+    def _payloads(self) -> Iterator[PayloadRef]:
+        for record in self.records.values():
+            yield from (message.payload for message in record.messages if message.payload)
 
     def write(self, *lines: JSON) -> None:
         """Add lines to the log, if there is one. Errors: see `Log.write`."""

@@ -8,13 +8,16 @@ from __future__ import annotations
 import os
 import shutil
 from datetime import datetime
+from itertools import accumulate
 from pathlib import Path
 
 from sottovoce.errors import RecordError
-from sottovoce.evaluation.runs.log import LOG, in_use
+from sottovoce.evaluation.runs.log import LOG, in_use, last_line
 
 KEPT = 200
 """Runs, of which the oldest go first when another begins."""
+ROOM = 10 << 30
+"""Bytes of payloads that they may have together, as far as their logs tell; the newest run stays whatever it has."""
 
 
 def shelf() -> Path:
@@ -56,9 +59,13 @@ def folder_of(name: str) -> Path:
     raise RecordError(f"unknown run {name!r}: {why}; see `runs list`, or give a folder")
 
 
-def prune(keep: int = KEPT) -> list[Path]:
-    """Remove all but the newest `keep` runs, and return what was removed; one that is in use stays."""
-    removed = [folder for folder in kept()[: -keep or None] if not in_use(folder)]
+def prune(keep: int = KEPT, room: int = ROOM) -> list[Path]:
+    """Remove all but the newest `keep` runs, as far as there is `room`; returns them. One that is in use stays."""
+    folders = kept()
+    taken = accumulate(last_line(folder).get("nbytes", 0) for folder in reversed(folders))
+    newest = [folder for folder, nbytes in zip(reversed(folders), taken, strict=True) if nbytes <= room][:keep]
+    stay = {*newest, *folders[-1:]} if keep else set()
+    removed = [folder for folder in folders if folder not in stay and not in_use(folder)]
     for folder in removed:
         shutil.rmtree(folder, ignore_errors=True)
     return removed

@@ -23,7 +23,9 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import BoardConflict, UsageError
+from sottovoce.graphs.debate import create_debate
 from sottovoce.models import Ids, Rows, load
+from sottovoce.nodes.settings import Debate
 from tests.graphs.support import (
     KEYS,
     QUESTION,
@@ -40,6 +42,7 @@ from tests.graphs.support import (
     outcome,
     texts,
 )
+from tests.support import tiny_model, tiny_tokenizer
 from tests.tables import pairs, some
 
 PROTOCOLS = ["nl", "cipher", "sde", "hidden"]
@@ -348,3 +351,22 @@ def test_heard_messages_after_a_fork_are_those_of_the_highest_attempt() -> None:
     graph.invoke(None, forked)
     assert heard(calls(model, "agent_2")[-1], -1) == [("agent_1", 0)]
     assert "9." in calls(model, "agent_2")[-1].text
+
+
+@pytest.mark.parametrize("protocol", ["cipher", "sde"])
+def test_the_state_beside_the_words_is_small_whatever_the_hidden_size(protocol: str, tmp_path: Path) -> None:
+    sizes = []
+    for width in (32, 256):
+        folder = tmp_path / str(width)
+        tiny_model(hidden_size=width).save_pretrained(folder)
+        tiny_tokenizer().save_pretrained(folder)
+        settings = Debate(protocol=protocol, model=[str(folder)], max_tokens=8, rounds=2)
+        graph = create_debate(settings, store=PayloadStore(folder / "store")).compile(checkpointer=InMemorySaver())
+        graph.invoke(QUESTION, THREAD)
+        state = graph.get_state(THREAD).values
+        messages = [message.to_dict() for message in state["board"]]
+        words = sum(len(json.dumps(message["text"])) for message in messages)
+        sizes.append((len(json.dumps({**state, "board": messages})) - words) / len(messages))
+
+    assert max(sizes) < 1500  # bytes a message, settings and decision included
+    assert abs(sizes[0] - sizes[1]) < 50  # digits
