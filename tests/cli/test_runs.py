@@ -1,0 +1,168 @@
+"""Runs on the command line: many questions, what is kept, shown again, gone on with, exported, compared, removed."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sottovoce.evaluation.runs.log import Log
+from sottovoce.evaluation.runs.run import load_run
+from sottovoce.evaluation.runs.shelf import kept
+from tests.cli.conftest import Call, Models
+from tests.cli.test_errors import FAILED, USAGE, refused
+
+FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 1)
+
+
+@pytest.fixture
+def asked(tmp_path: Path) -> Path:
+    """A file of three questions."""
+    rows = [{"id": f"q{i}", "question": f"{i} + 2?", "target": str(i + 2), "level": i} for i in (1, 2, 3)]
+    (tmp_path / "asked.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return tmp_path / "asked.jsonl"
+
+
+def test_a_file_of_questions_is_asked_under_every_seed(call: Call, models: Models, asked: Path) -> None:
+    answer = call("debate", "--questions", asked, "--seeds", 4, "--seeds", 5, "--model", models.tiny, *FEW)
+
+    (folder,) = kept()
+    assert answer.code == 0 and f"kept in {folder}" in answer.out.replace("\n", "")
+    run = load_run(folder)
+    assert [*run.records] == [(f"q{i}", seed) for i in (1, 2, 3) for seed in (4, 5)]
+    assert run.status == "done" and {record.settings["seed"] for record in run.records.values()} == {4, 5}
+    assert run.head.origin == "all 3 rows of asked.jsonl"
+
+
+def test_rows_are_chosen_and_limited(call: Call, models: Models, asked: Path) -> None:
+    call("single", "--questions", asked, "--where", "level>1", "--limit", 1, "--model", models.tiny, *FEW[:4])
+
+    assert [key for key, _ in load_run(kept()[0]).records] == ["q2"]
+
+
+def test_many_discussions_as_json_are_one_object(call: Call, models: Models, asked: Path) -> None:
+    out = json.loads(call("debate", "--questions", asked, "--json", "--model", models.tiny, *FEW).out)
+
+    assert (out["format"], out["version"], out["status"], len(out["results"])) == ("sottovoce.run", 3, "done", 3)
+    assert {result["calls"] for result in out["results"]} == {2} and out["models"]["agent_1"]["weights"]
+
+
+def test_a_run_is_listed_and_shown_again_as_it_was(call: Call, models: Models) -> None:
+    said = call("debate", "2 + 2?", "--model", models.tiny, "--target", "4", *FEW)
+
+    listed, again = call("runs", "list"), call("runs", "show", "latest")
+
+    assert again.out == said.out
+    assert kept()[0].name in listed.out and "done" in listed.out and "1 question" in listed.out
+
+
+def test_one_discussion_of_many_is_shown(call: Call, models: Models, asked: Path) -> None:
+    call("debate", "--questions", asked, "--model", models.tiny, *FEW)
+
+    shown = call("runs", "show", "latest", "--question", "q2", "--show-prompts")
+    line = refused(call, USAGE, "runs", "show", "latest", "--question", "q9")
+
+    assert "2 + 2?" in shown.out and "is asked" in shown.out and "1 + 2?" not in shown.out
+    assert line == "unknown question 'q9'; choose from: q1, q2, q3"
+
+
+@pytest.mark.parametrize("how", ["resume", "continue", "save"])
+def test_a_run_that_reached_a_limit_is_gone_on_with(
+    call: Call, models: Models, asked: Path, tmp_path: Path, how: str
+) -> None:
+    same = ("debate", "--questions", asked, "--model", models.tiny, *FEW)
+    save = ("--save", tmp_path / "run") if how == "save" else ()
+    stopped = call(*same, *save, "--call-limit", 3, "--at-once", 1)
+    (folder,) = [tmp_path / "run"] if how == "save" else kept()
+    before = load_run(folder)
+
+    went_on = call("runs", "resume", folder.name) if how == "resume" else call(*same, *save, "--continue")
+
+    assert stopped.code == 0 and "stopped: the call limit is reached: " in stopped.out
+    assert before.status == "stopped" and before.unfinished
+    after = load_run(folder)
+    assert (went_on.code, after.status, after.cost.calls) == (0, "done", 6)
+    assert kept() == ([] if how == "save" else [folder])
+
+
+def test_what_is_over_is_not_resumed_and_another_run_is_begun(call: Call, models: Models) -> None:
+    same = ("debate", "2 + 2?", "--model", models.tiny, *FEW)
+    call(*same)
+
+    line = refused(call, USAGE, "runs", "resume", "latest")
+    call(*same, "--continue")
+
+    assert line.endswith("is over; `runs show` shows it")
+    assert len(kept()) == 2
+
+
+def test_a_run_in_use_is_refused_and_begun_beside(call: Call, models: Models, asked: Path) -> None:
+    same = ("debate", "--questions", asked, "--model", models.tiny, *FEW)
+    call(*same, "--call-limit", 3, "--at-once", 1)
+    holding = Log(kept()[0])
+    try:
+        line = refused(call, FAILED, "runs", "resume", "latest")
+        call(*same, "--continue")
+    finally:
+        holding.close()
+
+    assert line.endswith("is in use by another process; wait for it, or stop that")
+    assert len(kept()) == 2
+
+
+@pytest.mark.parametrize("form", ["jsonl", "csv", "markdown"])
+def test_a_run_is_exported(call: Call, models: Models, asked: Path, tmp_path: Path, form: str) -> None:
+    call("debate", "--questions", asked, "--model", models.tiny, *FEW)
+
+    call("runs", "export", "latest", tmp_path / "out", "--format", form)
+
+    text = (tmp_path / "out").read_text()
+    if form == "jsonl":
+        assert [json.loads(line)["question"]["id"] for line in text.splitlines()] == ["q1", "q2", "q3"]
+    elif form == "csv":
+        assert [row["question"] for row in csv.DictReader(text.splitlines())] == ["q1", "q2", "q3"]
+    else:
+        assert text.count("\n## Decision") == 3
+
+
+def test_runs_are_compared(call: Call, models: Models, asked: Path, tmp_path: Path) -> None:
+    for scheme in ("debate", "single"):
+        call(scheme, "--questions", asked, "--model", models.tiny, "--save", tmp_path / scheme, *FEW[:4])
+
+    answer = call("compare", tmp_path / "debate", tmp_path / "single")
+
+    assert answer.code == 0
+    assert "| `debate` | 3 | 3 |" in answer.out and "| `single` | `debate` | 3 | 3 |" in answer.out
+    assert "no difference that 3 questions could show" in answer.out
+
+
+def test_old_runs_are_pruned(call: Call, models: Models) -> None:
+    for _ in range(3):
+        call("debate", "2 + 2?", "--model", models.tiny, "--quiet", *FEW)
+
+    answer = call("runs", "prune", "--keep", 1)
+
+    assert answer.out.startswith("2 removed, 1 kept in ") and len(kept()) == 1
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "broken.jsonl").write_text('{"question": "1 + 1?"}\n{"question": 3}\n')
+    yield tmp_path / "broken.jsonl"
+
+
+def test_a_broken_row_is_named_and_nothing_is_kept(call: Call, broken: Path) -> None:
+    line = refused(call, USAGE, "debate", "--questions", broken, "--model", "nowhere")
+
+    assert line.startswith(f"line 2 of question file '{broken}': ") and not kept()
+
+
+def test_an_unknown_run_is_told_how_to_find_one(call: Call) -> None:
+    line = refused(call, FAILED, "runs", "show", "nowhere")
+
+    assert line == (
+        "unknown run 'nowhere': there is no such run, nor a folder that holds one; see `runs list`, or give a folder"
+    )
