@@ -30,8 +30,9 @@ from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.evaluation.views import runs as kept_runs
 from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
-from sottovoce.evaluation.views.output import Output, show
+from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.showing import show
 from sottovoce.graphs import Scheme, schemes
 from sottovoce.nodes.settings import Settings
 from sottovoce.options import command

@@ -10,6 +10,7 @@ SottovoceError            exit code 1: the run failed
 |-- ContextOverflow       a prompt and its reply exceed what the model can read
 |-- PayloadError          a payload is missing, cut or not what its reference says
 |-- RecordError           a saved run cannot be written or read
+|-- StoppedError          exit code 130: somebody stopped the run (Ctrl-C); it can be resumed
 |-- BoardConflict         two different messages under one key
 `-- EngineError           a request failed inside the model (NaN logits, a hook)
 """
@@ -64,6 +65,12 @@ class PayloadError(SottovoceError):
 
 class RecordError(SottovoceError):
     """A saved run is missing, damaged or newer than this program, or its file cannot be written."""
+
+
+class StoppedError(SottovoceError):
+    """A run was stopped, and what was said so far is kept."""
+
+    exit_code = 130
 
 
 class BoardConflict(SottovoceError):

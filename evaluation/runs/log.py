@@ -23,8 +23,8 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sottovoce.errors import RecordError
-from sottovoce.nodes.state import JSON
 
+JSON = dict[str, Any]  # Any: plain JSON
 LOG = "log.jsonl"
 LOCK = "lock"
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)

@@ -132,13 +132,16 @@ class Record(BaseModel):
 
         None where a hosted model spoke.
         """
-        total = 0.0
+        total, first = 0.0, next(iter(self.models.values()), None)
         for message in self.messages:
-            made, stats = self.models.get(message.agent), message.stats
-            if message.source == "hosted" or (message.source == "model" and made is None):
+            if message.source not in ("model", "hosted"):
+                continue  # given, not computed
+            # Who has no model of its own thinks with the first agent's.
+            made, stats = self.models.get(message.agent, first), message.stats
+            if message.source == "hosted" or made is None:
                 return None
             computed = stats.get("tokens_in", 0) - stats.get("tokens_reused", 0) + stats.get("tokens_out", 0)
-            total += 2 * (made.parameters if made else 0) * computed
+            total += 2 * made.parameters * computed
         return total
 
     def chosen(self) -> Settings:

@@ -17,6 +17,8 @@ SaverKind = Literal["none", "memory", "sqlite"]
 FILE = "checkpoints.sqlite"
 CHECKPOINTS = (FILE, f"{FILE}-wal", f"{FILE}-shm")
 """The file, and those that SQLite has beside it."""
+ERROR = "__error__"
+"""The channel of what a task raised: kept by its class alone, since a provider's error may quote the user's key."""
 Writes = Sequence[tuple[str, Any]]  # Any: plain JSON, and LangGraph's own marks
 """Channel and value, as a task wrote them."""
 Tell = Callable[[str, str, Writes], None]
@@ -29,7 +31,8 @@ class _Telling(BaseCheckpointSaver[str]):
     tell: Tell | None = None
 
     async def aput_writes(self, config: RunnableConfig, writes: Writes, task_id: str, task_path: str = "") -> None:
-        await super().aput_writes(config, writes, task_id, task_path)
+        plain = [(channel, type(value).__name__ if channel == ERROR else value) for channel, value in writes]
+        await super().aput_writes(config, plain, task_id, task_path)
         if self.tell is not None:
             self.tell(config["configurable"]["thread_id"], task_id, writes)
 

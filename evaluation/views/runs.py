@@ -19,8 +19,9 @@ from sottovoce.errors import RecordError, UsageError, choose
 from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.files import check_writable, write
 from sottovoce.evaluation.runs.limits import Limits
-from sottovoce.evaluation.views.output import Output, go_on, show_run
+from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.showing import go_on, show_run
 
 Format = Literal["jsonl", "csv", "markdown"]
 

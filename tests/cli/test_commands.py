@@ -16,6 +16,7 @@ import pytest
 from sottovoce import __version__
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.evaluation.runs.run import load_run
+from sottovoce.evaluation.runs.shelf import kept
 from sottovoce.nodes.settings import Debate, Single
 from tests.cli.conftest import Call, Models
 
@@ -56,7 +57,7 @@ def test_json_is_one_object_and_nothing_else(call: Call, models: Models, scheme:
     assert (answer.code, answer.err) == (0, "")
     run = json.loads(answer.out)
     assert (run["format"], run["version"], run["status"], run["scheme"]) == (
-        "sottovoce.run", 2, "done", scheme.replace("-", "_"),
+        "sottovoce.run", 3, "done", scheme.replace("-", "_"),
     )  # fmt: skip
     assert run["question"]["question"] == "What is 2 + 2?"
     assert run["settings"]["protocol"] == protocol
@@ -64,7 +65,7 @@ def test_json_is_one_object_and_nothing_else(call: Call, models: Models, scheme:
     for message in run["messages"]:
         assert message["payload"]["protocol"] == ("nl" if message["asked"] == "answer" else spoken)
     assert run["decision"]["rule"] and run["cost"]["calls"] == len(run["messages"])
-    assert set(run["models"]) == {message["agent"] for message in run["messages"]}
+    assert all(model["weights"] and model["parameters"] > 1000 for model in run["models"].values())
 
 
 def test_without_a_question_a_held_out_sample_is_asked_and_named(call: Call, models: Models) -> None:
@@ -150,7 +151,7 @@ def test_a_saved_run_can_be_read_back_with_its_payloads(call: Call, models: Mode
         assert message.payload.load(store).label.text == message.text
 
 
-def test_an_unsaved_run_leaves_no_payload(
+def test_a_run_without_a_folder_is_kept_on_the_shelf_with_its_payloads(
     call: Call, models: Models, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOTTOVOCE_STORE", str(tmp_path / "store"))
@@ -159,6 +160,10 @@ def test_an_unsaved_run_leaves_no_payload(
     assert call("debate", "2 + 2?", "--model", models.tiny, *FAST).code == 0
 
     assert list(tmp_path.iterdir()) == []
+    (folder,) = kept()
+    run = load_run(folder)
+    refs = [message.payload for message in run.only.messages]
+    assert run.status == "done" and refs and all(ref and run.store().get(ref.sha256) for ref in refs)
 
 
 def test_quiet_prints_the_decision_alone(call: Call, models: Models) -> None:
@@ -191,20 +196,20 @@ def start(*arguments: object, **streams: object) -> subprocess.Popen[str]:
 
 def wait_for_messages(folder: Path) -> None:
     end = time.monotonic() + 60
-    while not (folder / "run.json").exists() or not load_run(folder).only.messages:
+    while not (folder / "log.jsonl").exists() or not load_run(folder).only.messages:
         assert time.monotonic() < end, f"nothing was said in {folder}"
         time.sleep(0.05)
 
 
 @pytest.mark.parametrize(
-    ("sent", "code", "status"),
+    ("sent", "code"),
     [
-        (signal.SIGINT, 130, "stopped"),
-        pytest.param(signal.SIGKILL, -9, "running", marks=pytest.mark.slow),
+        (signal.SIGINT, 130),
+        pytest.param(signal.SIGKILL, -9, marks=pytest.mark.slow),
     ],
 )
 def test_a_stopped_or_killed_run_shows_what_it_had(
-    models: Models, tmp_path: Path, sent: signal.Signals, code: int, status: str
+    models: Models, tmp_path: Path, sent: signal.Signals, code: int
 ) -> None:
     long = ("--rounds", 5000, "--max-tokens", 4, "--shape", "fresh", "--model", models.tiny)
     process = start("debate", "2 + 2?", *long, "--save", tmp_path / "run", stdout=-1, stderr=-1)
@@ -217,9 +222,11 @@ def test_a_stopped_or_killed_run_shows_what_it_had(
         process.kill()  # nothing outlives a test, however it ends
 
     assert (process.returncode, out) == (code, "")
-    assert err == ("sottovoce: stopped\n" if sent is signal.SIGINT else "")
+    folder = tmp_path / "run"
+    told = f"sottovoce: stopped; what was said is kept, and `runs resume {folder}` goes on\n"
+    assert err == (told if sent is signal.SIGINT else "")
     run = load_run(tmp_path / "run").only
-    assert run.status == status and run.decision is None
+    assert run.status == "stopped" and run.decision is None
     assert run.messages and run.cost.calls == len(run.messages)
 
 

@@ -28,7 +28,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["mat"], "unknown command 'mat'; choose from: cmd, convince, debate, doctor, draw, list, mad, models, reconcile, self-consistency, single, symmetry"),
+        (["mat"], "unknown command 'mat'; choose from: cmd, convince, debate, doctor, draw, list, mad, models, reconcile, runs, self-consistency, single, symmetry"),
         (["draw", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, mad, reconcile, self-consistency, single"),
         (["symmetry", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, mad, reconcile, self-consistency, single"),
         (["debate", "--protocol", "cypher"], "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
@@ -187,12 +187,12 @@ def test_a_missing_settings_file_is_refused(call: Call) -> None:
 def test_a_folder_that_holds_a_run_is_not_written_over(call: Call, models: Models, tmp_path: Path) -> None:
     save = ("--model", models.tiny, "--save", tmp_path / "run", *FAST)
     assert call("debate", "2 + 2?", *save).code == 0
-    before = (tmp_path / "run" / "run.json").read_bytes()
+    before = (tmp_path / "run" / "log.jsonl").read_bytes()
 
     line = refused(call, USAGE, "debate", "2 + 2?", *save)
 
-    assert line == f"'{tmp_path / 'run'}' holds a run already; choose another folder for --save"
-    assert (tmp_path / "run" / "run.json").read_bytes() == before
+    assert line == f"'{tmp_path / 'run'}' holds a run already; choose another folder for --save, or --continue that run"
+    assert (tmp_path / "run" / "log.jsonl").read_bytes() == before
 
 
 @pytest.mark.parametrize(
@@ -200,7 +200,7 @@ def test_a_folder_that_holds_a_run_is_not_written_over(call: Call, models: Model
     [
         ("--markdown", "nowhere/run.md", "--markdown 'nowhere/run.md' cannot be written: 'nowhere' is no folder"),
         ("--markdown", "folder", "--markdown 'folder' is a folder; give a file"),
-        ("--save", "file", "--save 'file/run.json' cannot be written: 'file' is no folder"),
+        ("--save", "file", "--save 'file/log.jsonl' cannot be written: 'file' is no folder"),
     ],
 )
 def test_a_path_that_cannot_be_written_is_refused_before_the_run(

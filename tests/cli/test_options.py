@@ -12,6 +12,7 @@ import pytest
 from pydantic import BaseModel
 
 from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions
 from sottovoce.evaluation.views.output import Output
 from sottovoce.graphs import NAMES, scheme
@@ -24,7 +25,7 @@ from tests.cli.conftest import Call
 def options(model: type[BaseModel]) -> set[str]:
     positional = {"question"}
     return {
-        f"--{(info.alias or name).replace('_', '-')}"
+        f"--{(info.alias or name).strip('_').replace('_', '-')}"
         for name, info in model.model_fields.items()
         if name not in positional
     }
@@ -39,9 +40,9 @@ def test_a_commands_help_has_every_setting_and_nothing_else(
     answer = call(name.replace("_", "-"), "--help")
 
     shown = set(re.findall(r"^. (--[a-z-]+)", answer.out, re.MULTILINE))
-    assert shown == {"--help", "--settings"} | options(scheme(name).settings) | options(QuestionOptions) | options(
-        Output
-    )
+    assert shown == {"--help", "--settings"} | options(scheme(name).settings) | {
+        option for model in (QuestionOptions, Limits, Output) for option in options(model)
+    }
 
 
 def test_help_tells_choices_and_defaults(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

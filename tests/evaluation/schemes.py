@@ -11,7 +11,8 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.evaluation.runs.record import Record
-from sottovoce.evaluation.runs.running import Observer, Task, hold
+from sottovoce.evaluation.runs.run import Observer
+from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CMD, MAD, ReConcile, Settings
 from sottovoce.nodes.watch import Intervention, Watch

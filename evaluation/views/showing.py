@@ -1,0 +1,82 @@
+"""Hold a run and show it as wanted: a new one, one that goes on, or one that is over.
+
+Nothing here imports torch or langgraph before a run is asked for.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.errors import SottovoceError, StoppedError
+from sottovoce.evaluation.runs import shelf
+from sottovoce.evaluation.runs.files import write
+from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
+from sottovoce.evaluation.views.output import Output, check_places, console_of, loading
+from sottovoce.nodes.settings import Settings
+
+if TYPE_CHECKING:
+    from sottovoce.evaluation.runs.run import Run
+
+
+def show(scheme: str, settings: Settings, options: QuestionOptions, limits: Limits, output: Output) -> None:
+    """Run a scheme on a question or many, and show it as wanted.
+
+    Raises:
+        UsageError: the request cannot be met; found before any agent speaks.
+        SottovoceError: the run failed, or a discussion of it.
+    """
+    questions, origin = questions_of(options, settings)
+    check_places(output)
+    console = console_of()
+    with loading(console, output):
+        # Late: torch takes seconds, and what is wrong with the request is told before.
+        from sottovoce.evaluation.runs.head import head_of
+        from sottovoce.evaluation.runs.starting import begun, continued
+
+        start = continued if output.continue_ else begun
+        run = start(head_of(scheme, settings, questions, options.seeds, origin.words), questions, output.save)
+    go_on(run, settings, limits, output)
+
+
+def go_on(run: Run, settings: Settings, limits: Limits, output: Output) -> None:
+    """Hold what is not over of a run, and show it. Errors: see `show`."""
+    from sottovoce.evaluation.runs.running import hold_all
+    from sottovoce.evaluation.views.looking import shown_while
+
+    console, alone = console_of(), len(run.records) == 1
+    try:
+        with shown_while(run, console, output, ", ".join(dict.fromkeys(settings.model))) as observe:
+            hold_all(run, settings, run.store(), limits=limits, observe=observe, alone=alone)
+    except KeyboardInterrupt as stop:
+        if run.folder is None or not run.spoken:
+            raise
+        name = run.folder.name if run.folder.parent == shelf.shelf() else str(run.folder)
+        raise StoppedError(f"stopped; what was said is kept, and `runs resume {name}` goes on") from stop
+    show_run(run, output, console, held=True)
+
+
+def show_run(run: Run, output: Output, console: Any = None, *, held: bool = False) -> None:  # Any: a rich Console
+    """Show a run that ended, as wanted; `held`: it was shown already while it was held.
+
+    Raises:
+        SottovoceError: discussions of it failed; said after all else.
+    """
+    from sottovoce.evaluation.views import looking
+    from sottovoce.evaluation.views.markdown import markdown
+
+    console = console or console_of()
+    if output.as_json:
+        sys.stdout.write(looking.json_of(run))
+    elif len(run.records) == 1:
+        looking.print_one(console, run.only, output, live=held and console.is_terminal)
+    else:
+        looking.print_many(console, run, output)
+    if output.markdown is not None:
+        write(output.markdown, "\n".join(map(markdown, run.records.values())))
+    failed = [record for record in run.records.values() if record.status == "failed"]
+    if failed and len(run.records) > 1:
+        raise SottovoceError(
+            f"{len(failed)} of {len(run.records)} discussions failed, the first one: {failed[0].error}"
+        )
