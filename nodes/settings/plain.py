@@ -44,7 +44,7 @@ def read_yaml(path: Path, what: str, example: str) -> dict[Any, Any]:  # Any: YA
 
 
 def named(given: Mapping[Any, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:  # Any: YAML as it comes
-    """Values by the names of a model's fields, each as the command line would give it.
+    """Values by the names of a model's fields, each as the command line would give it; null is the default.
 
     Raises:
         UnknownName: a name that no field has, with the nearest one.
@@ -62,6 +62,8 @@ def is_repeated(info: FieldInfo) -> bool:
 
 
 def _fitting(value: Any, info: FieldInfo) -> Any:  # Any: YAML as it comes
+    if value is None:  # as if it had not been given
+        return info.get_default(call_default_factory=True)
     if is_repeated(info):
         return value if isinstance(value, (list, dict)) else [value]
     words = get_args(info.annotation) if get_origin(info.annotation) is Literal else ()
