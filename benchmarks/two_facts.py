@@ -22,6 +22,8 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.evaluation.facts import two_facts
+from sottovoce.evaluation.statistics import share
+from sottovoce.evaluation.views.tables import percent, share_cells, table
 from sottovoce.graphs.debate import SCHEME, another_round
 from sottovoce.graphs.frame import Frame
 from sottovoce.graphs.scheme import scheme
@@ -34,7 +36,6 @@ from sottovoce.nodes.say import say_answer
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Discussion, Update, rounds_of
 from sottovoce.prompts import kinds
-from sottovoce.training.measure import share, table
 
 WORK = Path(__file__).parent / "work"
 AT_ONCE = 32
@@ -165,7 +166,8 @@ def alone(results: Mapping[str, Result]) -> str:
     """The single agents."""
     rows = [row for row in ("both", "first", "last") if row in results]
     return table(
-        "agent | right | 95 % | row", [[TITLES[row], *share(_right(results[row], row, 0)), row] for row in rows]
+        "agent | right | 95 % | row",
+        [[TITLES[row], *share_cells(share(_right(results[row], row, 0))), row] for row in rows],
     )
 
 
@@ -177,7 +179,7 @@ def together(results: Mapping[str, Result]) -> str:
         for held in ("first", "last"):
             before, after = (_right(results[row], held, r) for r in (0, 1))
             pairs = list(zip(before, after, strict=True))
-            cells += [share(before)[0], " ".join(share(after))]
+            cells += [percent(share(before).value), " ".join(share_cells(share(after)))]
             cells.append(f"+{sum(b and not a for a, b in pairs)} -{sum(a and not b for a, b in pairs)}")
         lines.append([*cells, row])
     headings = " | ".join(f"{held} fact: round 1 | round 2, 95 % | learnt, lost" for held in ("first", "last"))

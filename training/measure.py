@@ -11,15 +11,16 @@ import argparse
 import asyncio
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from math import comb, sqrt
 from pathlib import Path
 from typing import Any, Literal
 from urllib.parse import quote
 
 from sottovoce.errors import choose
 from sottovoce.evaluation.arithmetic import TOP, questions, split_knowledge
+from sottovoce.evaluation.statistics import mcnemar, share
+from sottovoce.evaluation.views.tables import p_value, share_cells, table
 from sottovoce.models import load
 from sottovoce.prompts import kinds
 from sottovoce.prompts.render import Prompts
@@ -151,40 +152,11 @@ def _cells(results: dict[str, Result], task: str, name: str) -> list[str]:
     others = ["" if name in (other, "easy") else f"{task}/{other}" for other in ("single", "echo")]
     tests = [_p(right, results[other]["right"]) if other in results else "" for other in others]
     looked = f"{sum(looked_up) / len(right):.1%}" if task == "split" else ""
-    return [TASKS[task][name].title, *share(right), looked, *tests, f"`{task}/{name}`"]
+    return [TASKS[task][name].title, *share_cells(share(right)), looked, *tests, f"`{task}/{name}`"]
 
 
 def _p(right: Sequence[bool], other: Sequence[bool]) -> str:
-    p = mcnemar(other, right) if len(other) == len(right) else None
-    return "" if p is None else f"{p:.3f}" if p >= 0.001 else "< 0.001"
-
-
-def wilson(right: int, n: int, z: float = 1.96) -> tuple[float, float]:
-    """Wilson's interval for right/n; z = 1.96 makes it one of 95 %."""
-    share, spread = right / n, z * z / n
-    centre = (share + spread / 2) / (1 + spread)
-    half = z / (1 + spread) * sqrt(share * (1 - share) / n + spread / (4 * n))
-    return max(0.0, centre - half), min(1.0, centre + half)
-
-
-def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:
-    """The exact two-sided p of McNemar's test: are the pairs that differ split evenly?"""
-    gained = sum(b and not a for a, b in zip(left, right, strict=True))
-    lost = sum(a and not b for a, b in zip(left, right, strict=True))
-    tail = sum(comb(gained + lost, k) for k in range(min(gained, lost) + 1)) / (1 << (gained + lost))
-    return min(1.0, 2 * tail)
-
-
-def share(right: Sequence[bool]) -> list[str]:
-    """A share and its interval, in percent."""
-    low, high = wilson(sum(right), len(right))
-    return [f"{sum(right) / len(right):.1%}", f"{low:.1%} to {high:.1%}"]
-
-
-def table(headings: str, lines: Iterable[Sequence[str]]) -> str:
-    """Markdown; `headings` are joined by bars."""
-    rule = "|".join(["---"] * len(headings.split(" | ")))
-    return "\n".join([f"| {headings} |", f"|{rule}|", *(f"| {' | '.join(cells)} |" for cells in lines)])
+    return p_value(mcnemar(other, right) if len(other) == len(right) else None)
 
 
 def results_of(name: str, model: str) -> Path:

@@ -10,11 +10,13 @@ import random
 from collections.abc import Sequence
 from functools import partial
 
+from sottovoce.evaluation.statistics import share
+from sottovoce.evaluation.views.tables import percent, share_cells, table
 from sottovoce.models import load
 from sottovoce.prompts.render import Prompts
 from sottovoce.prompts.structured import read_confidence, read_json
 from sottovoce.training.data import Chat, replies
-from sottovoce.training.measure import SEED, Result, command, share, table
+from sottovoce.training.measure import SEED, Result, command
 from sottovoce.training.problems import UNKNOWN
 from sottovoce.training.skills import SKILLS, alone
 from sottovoce.training.sources import Source
@@ -79,7 +81,7 @@ def _cells(name: str, title: str, readable: list[bool], right: list[bool], sure:
     said = [(stated, good) for stated, good in zip(sure, right, strict=True) if stated is not None]
     groups = [[stated for stated, good in said if good == wanted] for wanted in (True, False)] if said else []
     means = ", ".join(f"{sum(group) / len(group):.2f}" if group else "-" for group in groups)
-    return [title, share(readable)[0], *share(right), means, f"`{name}`"]
+    return [title, percent(share(readable).value), *share_cells(share(right)), means, f"`{name}`"]
 
 
 if __name__ == "__main__":

@@ -84,12 +84,8 @@ class Head(BaseModel):
                     f"run {where!r} was begun with the model {model.model!r} of weights {model.weights} in "
                     f"{model.dtype} for {agent}, which is another now; begin another run, or put it back"
                 )
-        changed = [f"{name} {old} -> {now.versions.get(name)}" for name, old in self.versions.items()]
-        return [
-            each
-            for each, (name, old) in zip(changed, self.versions.items(), strict=True)
-            if now.versions.get(name) != old
-        ]
+        pairs = [(name, old, now.versions.get(name)) for name, old in self.versions.items()]
+        return [f"begun with {name} {old}, resumed with {new}" for name, old, new in pairs if old != new]
 
 
 def head_of(

@@ -13,9 +13,13 @@ class Result:
     """Its id; discussions of one question under several seeds are a cluster."""
     seed: int = 0
     answer: str | None = None
-    """None is an abstention, where it has not failed."""
+    """None where it failed or abstained, and where each agent's answer counts by itself (rule `average`)."""
+    abstained: bool = False
+    """Whether it ended, and without an answer."""
     score: float | None = None
     """In [0, 1]; None without a target, or where it failed."""
+    target: str | None = None
+    """What it was scored against; scores against different targets are not compared."""
     failed: bool = False
     """Whether it ended without a decision."""
     calls: int = 0
@@ -26,8 +30,3 @@ class Result:
     flops: float | None = None
     """Floating-point operations of all calls, about; None where a hosted model spoke."""
     seconds: float = 0.0
-
-    @property
-    def abstained(self) -> bool:
-        """Whether it ended in no answer."""
-        return self.answer is None and not self.failed

@@ -24,7 +24,7 @@ from sottovoce.evaluation.runs.record import Cost, Record
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.runs.saver import CHECKPOINTS
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.nodes.state import JSON
+from sottovoce.nodes.state import JSON, Decision
 
 PAYLOADS = "payloads"
 Key = tuple[str, int]
@@ -258,9 +258,17 @@ def _result(record: Record) -> Result:
         question=question_id(record.question),
         seed=record.seed,
         answer=decision["answer"] if decision else None,
+        abstained=decision is not None and _abstained(decision),
         score=decision["score"] if decision else None,
+        target=record.question.get("target"),
         failed=decision is None,
         **cost.model_dump(),
         flops=record.flops,
         seconds=record.seconds,
     )
+
+
+def _abstained(decision: Decision) -> bool:
+    """Whether no answer came of it; where each agent's counts by itself, whether nobody gave one."""
+    alone = decision["rule"] == "average" and any(vote["answer"] is not None for vote in decision["votes"])
+    return decision["answer"] is None and not alone

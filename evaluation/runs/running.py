@@ -145,9 +145,10 @@ class Pool:
             self._stop()
             if timer is not None:
                 timer.cancel()
-        for error in ended:
-            if isinstance(error, BaseException) and not (self.over and isinstance(error, asyncio.CancelledError)):
-                raise error
+        errors = [error for error in ended if error is not None]
+        errors.sort(key=lambda error: isinstance(error, asyncio.CancelledError))  # first what made the others stop
+        if errors and not (self.over and isinstance(errors[0], asyncio.CancelledError)):
+            raise errors[0]
 
     async def _work(self, waiting: Iterator[Key], graph: Any, opened: Saver) -> None:  # Any: a compiled graph
         """One after another of those that wait."""

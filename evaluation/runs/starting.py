@@ -62,4 +62,7 @@ def settings_of(run: Run) -> Settings:
     Raises:
         UsageError: this version knows one of them no more.
     """
-    return scheme(run.head.scheme).settings.model_validate(run.head.settings)
+    kind = scheme(run.head.scheme).settings
+    usual = kind().model_dump(mode="json")
+    # What is as usual was not chosen: given models have their own of it.
+    return kind.model_validate({name: value for name, value in run.head.settings.items() if value != usual.get(name)})

@@ -1,0 +1,141 @@
+"""Runs beside one another: how often each is right, what it costs, and which differences are real.
+
+A failed discussion says nothing of the answer it would have had: it is counted, named and left out of accuracy.
+An abstention is an answer that is wrong. Differences are told over what both runs discussed, question by question.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from statistics import fmean
+
+from sottovoce.errors import UsageError, choose
+from sottovoce.evaluation.pairs import Matched, Pair, correct, match, paired, scores
+from sottovoce.evaluation.runs.results import Result
+from sottovoce.evaluation.statistics import Share, share
+from sottovoce.evaluation.views.printable import one_line
+
+NAMED = 5
+"""So many questions are named in a note; the others are counted."""
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One run by itself. Tokens, FLOPs and seconds are means of the discussions that did not fail."""
+
+    run: str
+    questions: int
+    discussions: int
+    """Of these questions, under all seeds; failed ones included."""
+    scored: int
+    """Those that ended, of questions with a target."""
+    accuracy: Share | None
+    """The mean score of these, its interval clustered by question; None where nothing was scored."""
+    abstained: int
+    failed: int
+    tokens_in: float | None
+    """None, here and below, where all failed."""
+    tokens_reused: float | None
+    tokens_out: float | None
+    flops: float | None
+    """None also where a hosted model spoke."""
+    seconds: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """All that is told of some runs."""
+
+    runs: tuple[Summary, ...]
+    pairs: tuple[Pair, ...]
+    notes: tuple[str, ...]
+    """Sentences on what was left out, and why."""
+
+
+def compare(runs: Mapping[str, Sequence[Result]], against: str | None = None) -> Comparison:
+    """Compare runs by name: all pairs of them, each against those before it, or all `against` one.
+
+    Raises:
+        UsageError: no runs, an empty one, one with a discussion twice, no run `against`, or no extra `eval`.
+    """
+    _check(runs, against)
+    couples = [(against, name) for name in runs if name != against] if against is not None else combinations(runs, 2)
+    matched = {(run, other): match(runs[other], runs[run]) for other, run in couples}
+    return Comparison(
+        tuple(_summary(name, results) for name, results in runs.items()),
+        correct([paired(*names, each) for names, each in matched.items() if each.left]),
+        (
+            *(note for name, results in runs.items() for note in _left_out(name, results)),
+            *(note for names, each in matched.items() for note in _unmatched(names, each)),
+        ),
+    )
+
+
+def _check(runs: Mapping[str, Sequence[Result]], against: str | None) -> None:
+    if not runs:
+        raise UsageError("there are no runs to compare; name some")
+    if against is not None and against not in runs:
+        raise UsageError(choose("run", against, list(runs)))
+    for name, results in runs.items():
+        if not results:
+            raise UsageError(f"run {name!r} holds no discussions; expected at least one")
+        _check_once(name, results)
+
+
+def _check_once(name: str, results: Iterable[Result]) -> None:
+    seen: set[tuple[str, int]] = set()
+    for each in results:
+        if (each.question, each.seed) in seen:
+            raise UsageError(f"run {name!r} holds question {each.question!r}, seed {each.seed} twice; expected it once")
+        seen.add((each.question, each.seed))
+
+
+def _summary(name: str, results: Sequence[Result]) -> Summary:
+    found, ended = scores(results), [each for each in results if not each.failed]
+    return Summary(
+        run=name,
+        questions=len({each.question for each in results}),
+        discussions=len(results),
+        scored=len(found),
+        accuracy=share(list(found.values()), [question for question, _ in found]) if found else None,
+        abstained=sum(each.abstained for each in results),
+        failed=len(results) - len(ended),
+        tokens_in=_mean(each.tokens_in for each in ended),
+        tokens_reused=_mean(each.tokens_reused for each in ended),
+        tokens_out=_mean(each.tokens_out for each in ended),
+        flops=_mean(each.flops for each in ended),
+        seconds=_mean(each.seconds for each in ended),
+    )
+
+
+def _mean(values: Iterable[float | None]) -> float | None:
+    """None where there are none, or one is not known."""
+    found = list(values)
+    known = [value for value in found if value is not None]
+    return fmean(known) if known and len(known) == len(found) else None
+
+
+def _left_out(name: str, results: Sequence[Result]) -> Iterable[str]:
+    if failed := _named(each.question for each in results if each.failed):
+        yield f"`{name}`: failed, and left out of accuracy: {failed}."
+    if unscored := _named(each.question for each in results if each.score is None and not each.failed):
+        yield f"`{name}`: without a target, and left out of accuracy: {unscored}."
+
+
+def _unmatched(names: tuple[str, str], matched: Matched) -> Iterable[str]:
+    both = f"`{names[0]}` and `{names[1]}`"
+    if matched.other_targets:
+        yield f"{both}: scored against different targets, and left out of the pair: {_named(matched.other_targets)}."
+    if not matched.left:
+        yield f"{both}: not compared, as they have no scored question in common."
+    elif matched.means:
+        yield f"{both}: no seed in common, so each question's mean over its seeds is compared."
+
+
+def _named(questions: Iterable[str]) -> str:
+    """The first few questions by name, and how many more there are; empty if there are none."""
+    found = list(dict.fromkeys(questions))
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return one_line(", ".join(found[:NAMED])) + more

@@ -1,0 +1,202 @@
+"""Shares, differences and tests over questions, of which each may have been discussed several times.
+
+Discussions of one question under several seeds are a cluster: they are alike, so they tell less than as many
+questions would. Cluster-robust variances are those of a ratio of sums, linearised (Cochran 1977, section 6.4).
+Needs the extra `eval`; its libraries are imported when a figure is asked for. The same data give the same figures.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sottovoce.errors import UsageError
+
+Floats = NDArray[np.float64]
+Clusters = Sequence[Hashable] | None
+"""The question of each observation; None where each is a question of its own."""
+
+ALPHA = 0.05
+"""Intervals are of 95 %, and p up to 5 % tells a difference."""
+NOTHING = 1e-9
+"""Sums of squares below are rounding: scores are in [0, 1], and no mean of theirs is so fine."""
+BLOCK = 1_000_000  # counts of a block of resamples, 8 MB; larger ones were no faster
+
+
+@dataclass(frozen=True)
+class Share:
+    """A mean of scores in [0, 1] with its 95 % interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True)
+class Difference:
+    """A mean of paired differences in [-1, 1], its 95 % interval, and the two-sided p of "there is none"."""
+
+    value: float
+    low: float
+    high: float
+    p: float
+    error: float
+    """The standard error, cluster-robust; 0 where all clusters say the same."""
+    clusters: int
+
+
+def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
+    """The mean of `scores` with Wilson's interval for as many observations as the clustered ones are worth.
+
+    Korn and Graubard (1998), "Confidence intervals for proportions with small expected number of positive
+    counts estimated from survey data", with Wilson's interval in the place of Clopper and Pearson's. For
+    right or wrong answers to questions that were each asked once, it is Wilson's interval itself.
+
+    Raises:
+        ValueError: no scores.
+        UsageError: the extra `eval` is not installed.
+    """
+    sums, sizes = _by_cluster(scores, clusters)
+    whole = all(score in (0, 1) for score in scores)
+    n = _effective_size(sums, sizes, sizes.sum() if whole else np.inf)
+    value = float(sums.sum() / sizes.sum())
+    return Share(value, *_wilson(value * n, n))
+
+
+def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:
+    """The exact two-sided p of McNemar's test: are the pairs that differ split evenly?"""
+    pairs = list(zip(left, right, strict=True))
+    gained, lost = sum(b and not a for a, b in pairs), sum(a and not b for a, b in pairs)
+    test = _library("statsmodels.stats.contingency_tables").mcnemar([[0, gained], [lost, 0]], exact=True)
+    return float(test.pvalue)
+
+
+def paired_bootstrap(
+    differences: Sequence[float], clusters: Clusters = None, *, resamples: int = 10_000, seed: int = 0
+) -> Difference:
+    """The mean of paired differences, studentised by resampling whole clusters.
+
+    The symmetric bootstrap-t (Hall 1988; for clusters Cameron, Gelbach and Miller 2008): p is the share of
+    resamples that stray at least as far in their own standard errors, and the interval's reach is their 95 %
+    quantile. It is cut where no share of the questions that changed for better, or for worse, would bear it
+    (Wilson's upper limit): that holds where too few changed for resamples to have a spread.
+
+    Raises:
+        ValueError: no differences.
+        UsageError: the extra `eval` is not installed.
+    """
+    sums, sizes = _by_cluster(differences, clusters)
+    n, moments = len(sums), np.stack([sums, sizes, sums**2, sums * sizes, sizes**2], axis=1)
+    value, error = (float(each) for each in _ratio(moments.sum(axis=0), n))
+    if not error:
+        return _unanimous(value, n, _at_most(np.zeros(n, dtype=bool), sizes))
+    means, errors = _ratio(_resampled(moments, resamples, seed), n)
+    strays = np.full(resamples, np.inf)  # a resample without a spread says nothing: counted against a difference
+    np.divide(abs(means - value), errors, out=strays, where=errors > 0)
+    p = (1 + np.sum(strays >= abs(value) / error * (1 - 1e-9))) / (1 + resamples)
+    reach = float(np.quantile(strays, 1 - ALPHA, method="higher")) * error
+    worse, better = (_at_most(sign * sums > 0, sizes) for sign in (-1, 1))
+    return Difference(value, max(value - reach, -worse), min(value + reach, better), float(p), error, n)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Holm's step-down correction (1979): each p as if it stood alone, the family's error rate being kept."""
+    if not ps:
+        return []
+    corrected: list[float] = _library("statsmodels.stats.multitest").multipletests(ps, method="holm")[1].tolist()
+    return corrected
+
+
+def smallest_difference(error: float, clusters: int, *, alpha: float = ALPHA, power: float = 0.8) -> float:
+    """The smallest true difference that a test would find with such a power, about (Bloom 1995)."""
+    t = _library("scipy.stats").t
+    return float((t.ppf(1 - alpha / 2, clusters - 1) + t.ppf(power, clusters - 1)) * error)
+
+
+def _by_cluster(values: Sequence[float], clusters: Clusters) -> tuple[Floats, Floats]:
+    """The sum of each cluster, and its size."""
+    if not len(values):
+        raise ValueError("there are no observations")
+    of = range(len(values)) if clusters is None else clusters
+    numbers: dict[Hashable, int] = {}
+    index = [numbers.setdefault(cluster, len(numbers)) for _, cluster in zip(values, of, strict=True)]
+    sums = np.zeros(len(numbers))
+    np.add.at(sums, index, values)
+    return sums, np.bincount(index).astype(np.float64)
+
+
+def _effective_size(sums: Floats, sizes: Floats, most: float) -> float:
+    """How many independent observations have a mean as uncertain as this one.
+
+    At least as many as there are clusters: then each speaks with one voice. The variance is itself estimated,
+    from clusters of which few may differ, so a t quantile stands for the normal one, with as many degrees of
+    freedom as the kurtosis leaves (O'Neill 2014, "Some useful moment results in sampling problems").
+    """
+    n, observations = len(sums), sizes.sum()
+    least = _alike(sizes)
+    value = sums.sum() / observations
+    residuals = sums - value * sizes
+    squares = np.sum(residuals**2)
+    if n == 1 or squares < NOTHING:
+        return least
+    variance = n / (n - 1) * squares / observations**2
+    kurtosis = n * np.sum(residuals**4) / squares**2
+    freedom = min(n - 1, 2 * n / (kurtosis - (n - 3) / (n - 1)))
+    stats = _library("scipy.stats")
+    wider = stats.t.ppf(1 - ALPHA / 2, freedom) / stats.norm.ppf(1 - ALPHA / 2)
+    return float(np.clip(value * (1 - value) / variance / wider**2, least, max(least, most)))
+
+
+def _alike(sizes: Floats) -> float:
+    """How many observations clusters are worth that each speak with one voice: as many as there are, if of one size."""
+    return float(sizes.sum() ** 2 / np.sum(sizes**2))
+
+
+def _at_most(changed: NDArray[np.bool_], sizes: Floats) -> float:
+    """Wilson's upper limit of the share of clusters that changed, each by its size."""
+    n = _alike(sizes)
+    return _wilson(float(sizes[changed].sum() / sizes.sum() * n), n)[1]
+
+
+def _wilson(right: float, n: float) -> tuple[float, float]:
+    low, high = _library("statsmodels.stats.proportion").proportion_confint(right, n, ALPHA, method="wilson")
+    return float(low), float(high)
+
+
+def _ratio(moments: Floats, n: int) -> tuple[Floats, Floats]:
+    """The mean and its standard error from sums over n clusters (..., 5), as `paired_bootstrap` stacks them."""
+    sums, sizes, sums2, cross, sizes2 = np.moveaxis(moments, -1, 0)
+    value = sums / sizes
+    squares = sums2 - 2 * value * cross + value**2 * sizes2
+    return value, np.sqrt(np.where(squares < NOTHING, 0, squares) * n / max(n - 1, 1)) / sizes
+
+
+def _resampled(moments: Floats, resamples: int, seed: int) -> Floats:
+    """The sums (resamples, 5) over clusters drawn with replacement, block by block to bound the memory."""
+    n, rng = len(moments), np.random.default_rng(seed)
+    blocks = []
+    for start in range(0, resamples, step := max(1, BLOCK // n)):
+        rows = min(step, resamples - start)
+        drawn = rng.integers(n, size=(rows, n)) + n * np.arange(rows)[:, None]
+        blocks.append(np.bincount(drawn.ravel(), minlength=rows * n).reshape(rows, n) @ moments)
+    return np.concatenate(blocks)
+
+
+def _unanimous(value: float, n: int, unseen: float) -> Difference:
+    """All clusters differ alike, mostly not at all; a share `unseen` might do otherwise. p is the sign test's."""
+    p = 2.0 ** (1 - n) if abs(value) > NOTHING else 1.0
+    return Difference(value, max(-1.0, value - unseen), min(1.0, value + unseen), p, 0.0, n)
+
+
+def _library(name: str) -> Any:  # Any: neither library is typed
+    try:
+        return import_module(name)
+    except ImportError as error:
+        raise UsageError(
+            "statistics need the extra 'eval', which is not installed: pip install scipy statsmodels"
+        ) from error
