@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from sottovoce.errors import RecordError
-from sottovoce.evaluation.experiments.schema import Experiment, Given, read_experiment
+from sottovoce.evaluation.experiments.files import read_experiment
+from sottovoce.evaluation.experiments.schema import Experiment, Given
 from sottovoce.evaluation.runs.files import write
 from sottovoce.evaluation.runs.log import LOG
 from sottovoce.evaluation.runs.results import Result

@@ -5,7 +5,6 @@ Nothing here imports torch or langgraph before an experiment is held: the comman
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 from pydantic import ConfigDict, Field
 
 from sottovoce.checked import Checked
-from sottovoce.errors import SottovoceError
+from sottovoce.errors import SottovoceError, StoppedError, UsageError
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.shelf import shelf
 from sottovoce.evaluation.views.printable import one_line
@@ -29,7 +28,8 @@ class ExperimentOptions(Checked):
 
     model_config = ConfigDict(title="Experiment")
 
-    file: Path = Field(
+    file: Path | None = Field(
+        default=None,
         description="a YAML file of rows and questions, or the folder of an experiment that was begun",
         json_schema_extra={"positional": True},
     )
@@ -49,19 +49,19 @@ def show_experiment(options: ExperimentOptions, limits: Limits) -> None:
         SottovoceError: discussions failed; said after all else.
     """
     # Late: langgraph takes a second, and torch more where a row is to be held.
+    from sottovoce.evaluation.experiments.files import read_experiment
     from sottovoce.evaluation.experiments.folder import FILE
     from sottovoce.evaluation.experiments.running import hold
-    from sottovoce.evaluation.experiments.schema import read_experiment
 
-    again = options.file.is_dir()
-    folder = options.save or (options.file if again else shelf() / options.file.stem)
-    experiment, given = read_experiment(options.file / FILE if again else options.file, options.limit)
-    names = experiment.chosen(options.rows)
+    if (file := options.file) is None:
+        raise UsageError("no experiment was given; expected a YAML file, or the folder of one that was begun")
+    again = file.is_dir()
+    folder = options.save or (file if again else shelf() / file.stem)
+    experiment, given = read_experiment(file / FILE if again else file, options.limit)
     try:
-        runs, why = hold(experiment, given, folder, names=names, limits=limits, shown=_shown)
-    except KeyboardInterrupt:
-        print("sottovoce: what was said is kept; the same command goes on", file=sys.stderr)
-        raise
+        runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=_shown)
+    except KeyboardInterrupt as stop:
+        raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop
     print(report(experiment, runs))
     print(f"{f'stopped: {why}; ' if why else ''}kept in {one_line(str(folder))}")
     _complain(runs)
