@@ -15,7 +15,7 @@ from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, voted
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.say import say
+from sottovoce.nodes.say import form_of, say
 from sottovoce.nodes.settings import MAD
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.nodes.tally import ballot, took
@@ -27,8 +27,7 @@ Rounds = Sequence[Mapping[str, Message]]
 """What was said, by round and agent; the last round may have just begun."""
 PREFERENCE, SIDE, REASON, ANSWER = "Whether there is a preference", "Supported Side", "Reason", "debate_answer"
 MODERATED = ("answer", "revise", "moderate")
-VERDICT = Form.of_object(REASON, PREFERENCE, SIDE, ANSWER)  # reasons first, so that the rest can follow from them
-JUDGEMENT = Form.of_object(REASON, ANSWER)
+EITHER = Form(choices=("Yes", "No"), unknown=False)
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,9 @@ async def moderate(run: RunContext[MAD], state: Discussion, agent: str) -> Updat
     view, order = run.view(state, agent), run.settings.speakers()
     turns = moderator_turns(view, order, rounds_of(state, MODERATED))
     form = verdict_form(view, order)
-    ask = Ask(agent, "moderate", turns, VERDICT, protocol="nl")
+    # Reasons first, so that the rest can follow from them.
+    kept_to = Form.of_object(REASON, PREFERENCE, SIDE, ANSWER, **{PREFERENCE: EITHER, ANSWER: form_of(state)})
+    ask = Ask(agent, "moderate", turns, kept_to, protocol="nl")
     return {"board": await _in_json(run, state, ask, verdict, form), "turn": state["turn"] + 1}
 
 
@@ -76,7 +77,7 @@ async def judge(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
     view, listed = run.view(state, agent), said(state, agent, state["round"], ("list_candidates",))
     assert listed is not None, "the judge lists candidates before it chooses"
     turns = judge_turns(view, run.settings.speakers(), _read_by_judge(run, state), listed)
-    ask = Ask(agent, "judge", turns, JUDGEMENT, protocol="nl")
+    ask = Ask(agent, "judge", turns, Form.of_object(REASON, ANSWER, **{ANSWER: form_of(state)}), protocol="nl")
     return {"board": await _in_json(run, state, ask, judgement, judgement_form(view), judges=True)}
 
 

@@ -13,7 +13,7 @@ from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided, last_votes, votes_of
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.samples import ANSWER, CONFIDENCE, REASONING, rendered
-from sottovoce.nodes.say import say
+from sottovoce.nodes.say import form_of, say
 from sottovoce.nodes.settings import ReConcile
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.nodes.tally import abstaining, leading, viewpoints
@@ -21,7 +21,7 @@ from sottovoce.nodes.views import View, viewpoint_slots
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import clamped, read_confidence, read_json, recalibrated
 
-FORM = Form.of_object(REASONING, ANSWER, CONFIDENCE)
+SURE = Form(pattern=r"0(\.[0-9]{1,2})?|1(\.0)?", unknown=False)
 SAMPLES = "convincing samples"
 
 
@@ -105,7 +105,8 @@ async def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> 
     if round:
         before = rounds_of(state, run.answers)[round - 1]
         turns = discuss_turns(view, before, votes_of(run, state, round - 1, ballot), samples)
-    ask = Ask(agent, "revise" if round else "answer", turns, FORM)
+    kept_to = Form.of_object(REASONING, ANSWER, CONFIDENCE, **{ANSWER: form_of(state), CONFIDENCE: SURE})
+    ask = Ask(agent, "revise" if round else "answer", turns, kept_to)
 
     def complain(text: str) -> str:
         return stated(text, state).complaint

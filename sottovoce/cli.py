@@ -76,6 +76,7 @@ runs = typer.Typer(cls=Commands, help="List, show, resume, export and remove the
 app.add_typer(runs, name="runs")
 FILE = typer.Argument(metavar="FILE", help="is written")
 FORMAT = typer.Option("jsonl", "--format", help="records, results (csv) or transcripts")
+RUNS = typer.Argument(metavar="RUN ...", help="as for `runs show`; the folder of an experiment is all its rows")
 NAME = typer.Argument(metavar="RUN", help="a name that `runs list` shows, or its beginning; `latest`; or a folder")
 
 
@@ -189,6 +190,15 @@ def export_run(
 def prune_runs(keep: int = typer.Option(KEPT, min=0, help="how many of the newest stay")) -> None:
     """Remove all but the newest runs; those in folders of your own stay."""
     kept_runs.prune_runs(keep)
+
+
+@app.command()
+def compare(
+    names: list[str] = RUNS,
+    against: str | None = typer.Option(None, help="compare the others with this run alone, instead of all pairs"),
+) -> None:
+    """Compare runs on the questions they share: accuracy with intervals, costs, tests, and a verdict in words."""
+    kept_runs.compare_runs(names, against)
 
 
 @app.command()

@@ -53,10 +53,23 @@ class Form:
         object.__setattr__(self, "choices", tuple(self.choices))  # a list where it came as JSON
 
     @classmethod
-    def of_object(cls, *names: str) -> Form:
-        """A JSON object of texts with these names, in this order."""
-        texts = {name: {"type": "string"} for name in names}
-        return cls({"type": "object", "properties": texts, "required": list(names), "additionalProperties": False})
+    def of_object(cls, *names: str, **fields: Form | None) -> Form:
+        """A JSON object of texts with these names, in this order; a field that has a form of its own is in that.
+
+        Each field offers "unknown" as its own form says, and a free text may say it anyway.
+        """
+        text = {"type": "string"}
+        found = {name: form.field if (form := fields.get(name)) else text for name in names}
+        schema = {"type": "object", "properties": found, "required": list(names), "additionalProperties": False}
+        return cls(schema, unknown=False)
+
+    @property
+    def field(self) -> Schema:
+        """The schema of a field that is in this form, as a text where it is no schema itself."""
+        form = self.offered
+        if form.schema is not None:
+            return form.schema
+        return {"enum": [*form.choices]} if form.choices else {"type": "string", "pattern": f"^(?:{form.pattern})$"}
 
     @property
     def key(self) -> str:

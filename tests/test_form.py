@@ -59,6 +59,19 @@ def test_every_form_offers_unknown_unless_it_wants_none(given: dict[str, Any], o
     assert closed.offered is closed
 
 
+def test_fields_of_an_object_are_texts_or_in_forms_of_their_own() -> None:
+    letters, sure = Form(choices=("A", "B")), Form(pattern="0|1", unknown=False)
+    form = Form.of_object("why", "answer", "sure", answer=letters, sure=sure, why=None)
+
+    assert form.schema is not None and form.schema["required"] == ["why", "answer", "sure"]
+    assert form.schema["properties"] == {
+        "why": {"type": "string"},
+        "answer": {"enum": ["A", "B", "unknown"]},
+        "sure": {"type": "string", "pattern": "^(?:0|1)$"},
+    }
+    assert form.offered is form
+
+
 def test_a_form_survives_json() -> None:
     form = Form(choices=("a", "b"), after="So:")
 

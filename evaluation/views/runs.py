@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Literal
@@ -114,6 +115,26 @@ def export_run(name: str, form: Format, out: Path) -> None:
     write(out, text)
     del store
     typer.echo(f"{len(run.records):,} written to {one_line(str(out))}")
+
+
+def compare_runs(names: Sequence[str], against: str | None) -> None:
+    """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one.
+
+    Raises:
+        RecordError: there is no such run.
+        UsageError: nothing to compare, or the libraries for statistics are absent.
+    """
+    from sottovoce.evaluation.compare import compare
+    from sottovoce.evaluation.runs.run import load_run
+    from sottovoce.evaluation.views.comparison import markdown
+
+    folders = {folder.name: folder for folder in map(shelf.folder_of, names)}
+    if len(folders) < len(names):
+        raise UsageError(f"two of the runs have one name: {', '.join(names)}; give each once, and rename a folder")
+    base = None if against is None else shelf.folder_of(against).name
+    typer.echo(
+        markdown(compare({name: load_run(folder).results() for name, folder in folders.items()}, base)), nl=False
+    )
 
 
 def prune_runs(keep: int) -> None:

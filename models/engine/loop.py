@@ -21,6 +21,7 @@ from sottovoce.models.engine.scheduler import Scheduler
 from sottovoce.models.engine.sequence import Job, failure
 from sottovoce.models.huggingface.network import Network
 
+LONGEST_END = 10.0  # seconds that a finalizer waits for the thread of a forgotten engine
 QUIET = 0.001  # seconds without a newcomer after which an idle engine begins
 LONGEST_WAIT = 0.01  # seconds after which it begins whatever still comes
 
@@ -83,23 +84,24 @@ class Worker(threading.Thread):
         self._jobs.add(job)
         self._queue.put(job)
 
-    def end(self) -> None:
+    def end(self, timeout: float | None = None) -> None:
         """End the thread once what waits has run; what an engine's thread itself calls does not wait for that."""
         self._queue.put(None)
         # A thread that forgets an engine may be that engine's own, or one that waits for the same model.
         if not isinstance(threading.current_thread(), Worker):
-            self.join()
+            self.join(timeout)
 
     def forgotten(self) -> None:
         """Runs when the engine is forgotten and when Python exits.
 
         Python kills daemon threads as it exits, and one that is freeing tensors then takes the process
         down with "terminate called without an active exception". So what runs is cancelled, and the
-        thread is awaited: it ends at its next step.
+        thread is awaited: it ends at its next step. Not for ever: a finalizer may run in a thread that
+        holds what the other waits for, such as the lock of a module that is being imported.
         """
         for job in list(self._jobs):
             job.future.cancel()
-        self.end()
+        self.end(LONGEST_END)
 
     def run(self) -> None:
         """Serve until ended; whatever breaks here, nobody may wait for ever."""

@@ -110,7 +110,10 @@ def test_a_stream_comes_in_several_chunks_of_which_only_the_last_brings_the_payl
     assert ["payload" in chunk.additional_kwargs for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
 
 
-def test_a_model_that_names_no_temperature_speaks_by_means_at_one_that_can_be_read_and_in_words_at_its_own() -> None:
+def test_a_model_that_names_no_temperature_speaks_by_means_at_one_that_can_be_read_and_in_words_at_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOTTOVOCE_MODELS", str(tmp_path))  # nothing was measured
     model = tiny_model()
     assert model.generation_config is not None
     model.generation_config.temperature = None

@@ -18,7 +18,6 @@ from langgraph.types import RetryPolicy
 from sottovoce.evaluation.runs.run import load_run
 from sottovoce.graphs.debate import create_debate
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.reconcile import FORM
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Discussion, Outcome
 from tests.cli.conftest import Answer, Call, Models
@@ -164,9 +163,9 @@ def test_a_provider_that_knows_of_schemas_is_sent_that_of_a_role_which_answers_i
     answer = together(call, "reconcile", [MINI, MINI], tmp_path, "--agents", 2, "--guide", guide)
 
     formats = [request.get("response_format") for request in provider.asked]
-    schema = {"name": "reply", "schema": FORM.schema}
-    assert answer.code == 0
-    assert formats == [{"type": "json_schema", "json_schema": schema} if asked else None] * len(formats)
+    assert answer.code == 0 and formats
+    fields = [each and [*each["json_schema"]["schema"]["properties"]] for each in formats]
+    assert fields == [["reasoning", "answer", "confidence_level"] if asked else None] * len(formats)
     assert {message.text for message in load_run(tmp_path / "run").only.messages} == {REPLY}
 
 

@@ -113,6 +113,15 @@ def test_fields_take_unknown_beside_what_they_are(field: dict[str, Any], taken: 
     assert all(takes(Form(schema, unknown=False), each) == (UNKNOWN not in each) for each in texts)
 
 
+def test_an_object_s_fields_are_kept_to_their_own_forms() -> None:
+    form = Form.of_object("n", "sure", n=NUMBER, sure=Form(pattern="0|1", unknown=False))
+    taken = ['{"n": "-12", "sure": "1"}', '{"n": "unknown", "sure": "0"}']
+
+    assert all(takes(form, each) for each in taken)
+    others = ['{"n": "-", "sure": "1"}', '{"n": "x1", "sure": "1"}', '{"n": "1", "sure": "unknown"}']
+    assert not any(takes(form, each) for each in others)
+
+
 def test_a_pattern_is_kept_together_beside_unknown() -> None:
     form = Form(pattern="a|b+", after="Answer:")
 
