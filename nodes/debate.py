@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
+from dataclasses import replace
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, Turn
@@ -32,7 +33,7 @@ async def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Updat
     summary: list[Message] = []
     if run.settings.summarise == "each":
         before = rounds_of(state, run.answers)[round - 1]
-        summary = await summary_of(run, state, agent, _others(run, before, agent, round - 1))
+        summary = await summary_of(run, state, agent, _others(run, state, before, agent, round - 1))
     turns = _later_turns(run, state, agent, summary)
     return {"board": [*summary, *await say_answer(run, state, Ask(agent, "revise", turns))]}
 
@@ -72,14 +73,32 @@ def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary
         by = SUMMARISER if settings.summarise == "shared" else agent
         summaries = [spoken[by] for spoken in rounds_of(state, SUMMARISE) if by in spoken]
         return view.history_of_summaries(own, [*summaries, *summary])
-    others = [_others(run, spoken, agent, r) for r, spoken in enumerate(rounds)]
+    others = [_others(run, state, spoken, agent, r) for r, spoken in enumerate(rounds)]
     if settings.shape == "fresh":
         return view.fresh(own[-1], others[-1], settings.order)
     return view.history(own, others, settings.order)
 
 
-def _others(run: RunContext[Debate], spoken: Mapping[str, Message], agent: str, round: int) -> list[Message]:
-    return [_must(spoken, other, round) for other in run.settings.speakers() if other != agent]
+def _others(
+    run: RunContext[Debate], state: Discussion, spoken: Mapping[str, Message], agent: str, round: int
+) -> list[Message]:
+    """What an agent hears of a round: the others' messages, or what stands in their places as a control."""
+    own = _must(spoken, agent, round)
+    others = [_must(spoken, other, round) for other in run.settings.speakers() if other != agent]
+    match run.settings.control:
+        case "own":
+            return [own for _ in others]
+        case "empty":
+            return [replace(said, text="", begun="", public=None, payload=None) for said in others]
+        case "decoy":
+            return [_decoy(state, said) for said in others]
+    return others
+
+
+def _decoy(state: Discussion, said: Message) -> Message:
+    """A solution of another question in the place of a message, in words: each speaker's own, in every round."""
+    text = state["decoys"][said.order % len(state["decoys"])]  # the opening saw to it that there are any
+    return replace(said, text=text, begun="", public=None, payload=None)
 
 
 def _must(spoken: Mapping[str, Message], agent: str, round: int) -> Message:

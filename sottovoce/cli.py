@@ -28,6 +28,7 @@ from sottovoce.evaluation.runs.question import QuestionOptions
 from sottovoce.evaluation.runs.shelf import KEPT
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.evaluation.views import runs as kept_runs
+from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
@@ -117,6 +118,10 @@ for each in schemes():
 
 app.command("convince", help="Find questions on which an explanation convinces a model: ReConcile's samples.")(
     command(show_convince, SampleOptions, SpeakingOptions)
+)
+
+app.command("experiment", help="Hold runs that belong together, as a file has them, and compare them; resumable.")(
+    command(show_experiment, ExperimentOptions, Limits)
 )
 
 

@@ -15,6 +15,9 @@ SottovoceError            exit code 1: the run failed
 `-- EngineError           a request failed inside the model (NaN logits, a hook)
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class SottovoceError(RuntimeError):
     """An expected failure; its text says what was found, what was expected and what to do.
@@ -81,6 +84,13 @@ class EngineError(SottovoceError):
 def choose(kind: str, found: object, known: "list[str] | tuple[str, ...]") -> str:
     """The one sentence for an unknown name: what was found, and what there is."""
     return f"unknown {kind} {found!r}; choose from: {', '.join(sorted(known))}"
+
+
+def nearest(kind: str, found: object, known: Iterable[str]) -> str:
+    """The same where there are too many to name: what was found, and the known one that is nearest in spelling."""
+    names = sorted(known)
+    near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.0)
+    return f"unknown {kind} {found!r}; the nearest known one is {near[0]!r}" if near else f"unknown {kind} {found!r}"
 
 
 def first_line(error: Exception) -> str:

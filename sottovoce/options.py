@@ -16,8 +16,9 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from sottovoce.errors import UsageError, choose
+from sottovoce.errors import UsageError
 from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.settings.plain import UnknownName, is_repeated, named, read_yaml
 from sottovoce.sizes import Size
 
 FILE = "settings"
@@ -68,22 +69,10 @@ def from_file(path: Path, model: type[Settings]) -> Given:
     Raises:
         UsageError: no such file, no YAML, no mapping, or an unknown name.
     """
-    import yaml  # late: `--help` needs none
-
     try:
-        read = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"settings file {str(path)!r} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
-        raise UsageError(f"settings file {str(path)!r} is no YAML: {' '.join(str(error).split())}") from error
-    if not isinstance(read, dict):
-        raise UsageError(f"settings file {str(path)!r} holds {type(read).__name__}; expected lines like 'rounds: 2'")
-    fields = model.model_fields
-    found = {str(name).replace("-", "_"): value for name, value in read.items()}
-    for name in found:
-        if name not in fields:
-            raise UsageError(f"{choose('setting', name, list(fields))} (settings file {str(path)!r})")
-    return {name: _repeated(value) if _is_repeated(fields[name]) else value for name, value in found.items()}
+        return named(read_yaml(path, "settings file", "rounds: 2"), model.model_fields)
+    except UnknownName as error:
+        raise UsageError(f"{error} (settings file {str(path)!r})") from error
 
 
 def _parameters(model: type[BaseModel]) -> list[inspect.Parameter]:
@@ -96,7 +85,7 @@ def _parameters(model: type[BaseModel]) -> list[inspect.Parameter]:
 
 
 def _parameter(name: str, info: FieldInfo, panel: str) -> inspect.Parameter:
-    kind: Any = list[str] if _is_repeated(info) else bool if _is_flag(info) else str  # Any: a type
+    kind: Any = list[str] if is_repeated(info) else bool if _is_flag(info) else str  # Any: a type
     extra = info.json_schema_extra
     if isinstance(extra, dict) and extra.get("positional"):
         argument = typer.Argument(metavar=name.upper(), help=info.description, show_default=False)
@@ -123,7 +112,7 @@ def _default(info: FieldInfo) -> str:
         return ""
     if info.default is True:
         return " (default: on)"
-    values = info.default if _is_repeated(info) else [info.default]
+    values = info.default if is_repeated(info) else [info.default]
     return f" (default: {' '.join(map(str, values))})"
 
 
@@ -138,7 +127,7 @@ def _metavar(info: FieldInfo) -> str | None:
         kind = get_args(kind)[0]
     choices = get_args(kind) if get_origin(kind) is Literal else _registered(info)
     word = "|".join(choices) or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
-    return f"{word} ..." if _is_repeated(info) else word
+    return f"{word} ..." if is_repeated(info) else word
 
 
 def _registered(info: FieldInfo) -> list[str]:
@@ -152,12 +141,3 @@ def _registered(info: FieldInfo) -> list[str]:
 def _is_flag(info: FieldInfo) -> bool:
     """Off unless it is given; a switch that is on by default takes on or off."""
     return info.annotation is bool and info.default is False
-
-
-def _is_repeated(info: FieldInfo) -> bool:
-    """Lists, and names with values."""
-    return get_origin(info.annotation) in (list, tuple, dict)
-
-
-def _repeated(value: Any) -> Any:  # Any: YAML as it comes
-    return value if isinstance(value, (list, dict)) else [value]

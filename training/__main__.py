@@ -14,7 +14,7 @@ WORK = Path(__file__).parent / "work"
 
 
 def main() -> None:
-    """Train, then write the model; the card and its figures come from `sottovoce.training.measure`."""
+    """Train, then write the model; the card says where its figures come from."""
     parser = argparse.ArgumentParser(prog="python -m sottovoce.training", description=__doc__)
     parser.add_argument("--again", action="store_true", help="teach today's prompts to the weights that ship")
     parser.add_argument("--work", type=Path, help="checkpoints and log; an unfinished run there goes on")

@@ -6,21 +6,29 @@ imagined: right, with a slip, or unreadable, as in training. Replies are greedy.
 
 from __future__ import annotations
 
+import argparse
+import json
 import random
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
 
+from sottovoce.errors import choose
 from sottovoce.evaluation.statistics import share
 from sottovoce.evaluation.views.tables import percent, share_cells, table
 from sottovoce.models import load
 from sottovoce.prompts.render import Prompts
 from sottovoce.prompts.structured import read_confidence, read_json
 from sottovoce.training.data import Chat, replies
-from sottovoce.training.measure import SEED, Result, command
 from sottovoce.training.problems import UNKNOWN
 from sottovoce.training.skills import SKILLS, alone
 from sottovoce.training.sources import Source
 
+SEED = 20_000  # of the expressions; the data of a training run has other seeds and the other split
+WORK = Path(__file__).parent / "work"
+Result = dict[str, list[Any]]  # what a row came to, place by place; Any: booleans, or numbers where there are any
 TOPS = (99, 300, 700)  # largest numbers, a third of the questions each
 LONGEST = 256
 ROWS = {
@@ -84,6 +92,33 @@ def _cells(name: str, title: str, readable: list[bool], right: list[bool], sure:
     return [title, percent(share(readable).value), *share_cells(share(right)), means, f"`{name}`"]
 
 
-if __name__ == "__main__":
+def results_of(model: str) -> Path:
+    """Where a model's rows are kept: a table that mixed models would compare them as if they were one."""
+    return WORK / f"measure_roles-{quote(model, safe='')}.json"
+
+
+def main() -> None:
+    """Measure the rows that are named, or all; print the table of everything measured so far."""
+    shown = argparse.ArgumentDefaultsHelpFormatter
     about = "Measure forms of an answer and roles on held-out expressions: some 20 seconds for a row of 500."
-    command("measure_roles", about, list(ROWS), measure, tables)
+    parser = argparse.ArgumentParser("python -m sottovoce.training.measure_roles", None, about, formatter_class=shown)
+    parser.add_argument("rows", nargs="*", help=f"of {', '.join(ROWS)}; all if none is named")
+    parser.add_argument("-n", type=int, default=500, help="places a row")
+    parser.add_argument("--model", default="bundled", help="a model, as the command line names it")
+    parser.add_argument("--results", type=Path, help="kept between calls; each model has a file of its own if none")
+    given = parser.parse_args()
+    for row in given.rows:
+        if row not in ROWS:
+            parser.error(choose("row", row, list(ROWS)))
+    path = given.results or results_of(given.model)
+    saved = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    for row in given.rows or ROWS:
+        saved[row] = measure(row, given.n, given.model)
+        print(f"{row}: {sum(saved[row]['right'])} of {given.n} right", flush=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(saved), encoding="utf-8")
+    print(f"\n{tables(saved)}")
+
+
+if __name__ == "__main__":
+    main()

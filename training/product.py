@@ -6,13 +6,11 @@ The rest speaks in texts: what each agent said in each round, in the order in wh
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sottovoce.channels.message import Heard, Message, Turn
-from sottovoce.channels.store import PayloadStore
 from sottovoce.evaluation.walk import convince_turns
 from sottovoce.graphs.scheme import scheme
 from sottovoce.nodes import cmd, mad, reconcile
@@ -20,7 +18,6 @@ from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.samples import ANSWER, CONFIDENCE, REASONING
 from sottovoce.nodes.say import BEGUN, form_of, unreadable
 from sottovoce.nodes.settings import COMPONENTS, SECRETARY, Order, grouped
-from sottovoce.nodes.state import heard
 from sottovoce.nodes.tally import ballot
 from sottovoce.nodes.views import View
 from sottovoce.prompts import kinds
@@ -183,16 +180,3 @@ def _others(spoken: Mapping[str, Message], view: View) -> list[Message]:
 def speakers(name: str, **settings: Any) -> list[str]:  # Any: settings of the scheme
     """Who discusses in a scheme."""
     return scheme(name).settings(**settings).speakers()
-
-
-async def run(
-    name: str, settings: Mapping[str, Any], questions: Sequence[Question], at_once: int
-) -> list[tuple[str | None, str]]:
-    """For each question the decision's answer, and the first agent's last words."""
-    found = scheme(name)
-    with tempfile.TemporaryDirectory() as folder:
-        graph = found.create(found.settings(**settings), store=PayloadStore(folder)).compile()
-        ends = await graph.abatch(list(questions), {"max_concurrency": at_once}, output_keys=["decision", "board"])
-    said = [heard(end) for end in ends]
-    words = [[message.text for message in spoken if message.agent == spoken[0].agent][-1] for spoken in said]
-    return [(end["decision"]["answer"], last) for end, last in zip(ends, words, strict=True)]

@@ -36,7 +36,8 @@ class RunProgress:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        self._bar.stop()
+        if self._console.is_terminal:  # else rich prints an empty line
+            self._bar.stop()
 
     def observe(self, record: Record, event: Event) -> None:
         """Count on when a discussion is over."""

@@ -14,6 +14,7 @@ from sottovoce.nodes.settings.base import Settings
 Order = Literal["others_first", "own_first"]
 FinalRule = Literal["majority", "lowest_temperature", "average"]
 Role = Literal["debater", "expert", "dummy"]
+Control = Literal["none", "own", "empty", "decoy"]
 SIDES = ("affirmative", "negative")
 LARGEST = 3
 SECRETARY = "secretary"
@@ -40,6 +41,11 @@ class Debate(Settings):
     last_round: Literal["all", "deciding"] = Field(
         default="all", description="who speaks last: all, or only the deciding agent"
     )
+    control: Control = Field(
+        default="none",
+        description="what agents hear in the place of one another's messages, to see what these do: "
+        "their own of that round, an empty one, or a decoy of the question (a solution of another one)",
+    )
 
     def topology(self) -> tuple[str, ...]:
         """A node for each agent, and one for a shared summary."""
@@ -50,10 +56,11 @@ class Debate(Settings):
         return dict(zip(self.speakers(), self.each("role") or ["debater"] * self.agents, strict=True))
 
     def needs(self) -> dict[str, str]:
-        """An expert says the solution, a dummy a decoy (CIPHER's bounds)."""
+        """An expert says the solution, a dummy a decoy (CIPHER's bounds); a control may put decoys in all places."""
         said = {"expert": ("solution", "is an expert"), "dummy": ("decoys", "is a dummy")}
         wanted = {name: said[part] for name, part in self.roles().items() if part in said}
-        return {field: f"agent {name!r} {what}" for name, (field, what) in wanted.items()}
+        needed = {field: f"agent {name!r} {what}" for name, (field, what) in wanted.items()}
+        return needed if self.control != "decoy" else {"decoys": "the control is 'decoy'", **needed}
 
     @model_validator(mode="after")
     def _fits(self) -> Debate:
@@ -70,6 +77,11 @@ class Debate(Settings):
             )
         if self.agents == 1 and self.summarise != "none":
             raise UsageError("a debate of one agent has no answers to sum up; give --agents 2 or more")
+        if self.control != "none" and (self.agents == 1 or self.summarise == "shared"):
+            raise UsageError(
+                f"the control {self.control!r} stands in the place of messages that an agent hears of another; "
+                "use it with --agents 2 or more and without --summarise shared"
+            )
         return self
 
 

@@ -1,7 +1,6 @@
 import pytest
 
-from sottovoce.training.measure import Result
-from sottovoce.training.measure_roles import ROWS, ask, read, tables
+from sottovoce.training.measure_roles import ROWS, WORK, Result, ask, read, results_of, tables
 
 
 @pytest.mark.parametrize("name", ROWS)
@@ -22,3 +21,9 @@ def test_the_table_tells_how_sure_right_and_wrong_answers_are() -> None:
     result: Result = {"readable": [True] * 4, "right": right, "sure": sure}
     line = "| ReConcile, first answer | 100.0% | 50.0% | 15.0% to 85.0% | 0.95, 0.50 | `reconcile-first` |"
     assert tables({"reconcile-first": result}).splitlines()[-1] == line
+
+
+def test_the_rows_of_another_model_are_kept_in_a_file_of_their_own() -> None:
+    kept = {results_of(model) for model in ("bundled", "Qwen/Qwen3-0.6B", "../bundled")}
+    assert len(kept) == 3
+    assert {path.parent for path in kept} == {WORK}

@@ -7,18 +7,20 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.evaluation.experiments.files import read_experiment
+from sottovoce.evaluation.experiments.rows import prepare
 from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, tokenizer
 from sottovoce.training.data import Encoder
 from sottovoce.training.debates import Talk
-from sottovoce.training.measure import TASKS, sample
 from sottovoce.training.measure_roles import ROWS, ask
 from sottovoce.training.skills import DIETS, SKILLS
 from sottovoce.training.sources import Source
 from sottovoce.training.train import chunks_of
 
 DIGESTS: dict[str, str] = json.loads((Path(__file__).parent / "digests.json").read_text(encoding="utf-8"))
+EXPERIMENTS = Path(__file__).parents[2] / "experiments"
 MADE = 20
 """Chats, questions or places of each digest."""
 
@@ -60,10 +62,11 @@ def test_self_play_asks_the_same(encoder: Encoder) -> None:
     assert digest(asked) == DIGESTS["self_play"]
 
 
-def test_rows_of_whole_discussions_ask_the_same_questions() -> None:
-    rows = {f"measure/{task}/{name}": (task, row) for task, rows in TASKS.items() for name, row in rows.items()}
-    expected = {name: digest for name, digest in DIGESTS.items() if name.startswith("measure/")}
-    assert {name: digest(sample(task, row, MADE)) for name, (task, row) in rows.items()} == expected
+@pytest.mark.parametrize("card", ["card_arithmetic", "card_split"])
+def test_the_model_s_card_asks_the_same_questions(card: str) -> None:
+    experiment, _ = read_experiment(EXPERIMENTS / f"{card}.yaml", MADE)
+    expected = {name: digest for name, digest in DIGESTS.items() if name.startswith(f"{card}/")}
+    assert {f"{card}/{row}": digest(prepare(experiment, row).questions) for row in experiment.rows} == expected
 
 
 @pytest.mark.parametrize("name", ROWS)

@@ -1,0 +1,64 @@
+"""Read an experiment from its file: paths in it are relative to the file's folder.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.experiments.schema import Experiment, Given
+from sottovoce.nodes.settings.plain import read_yaml
+
+WHAT = "experiment file"
+OF_FILES = ("prompts", "convincing", "model")
+"""Settings that may name a file or a folder."""
+
+
+def read_experiment(path: Path, limit: int | None = None) -> tuple[Experiment, Given]:
+    """The experiment of a file, and what stands there; relative paths are made those of the file's folder.
+
+    `limit` stands in the place of the file's own.
+
+    Raises:
+        UsageError: it cannot be read, or something in it is wrong.
+    """
+    given = _placed(read_yaml(path, WHAT, "rows: {alone: {scheme: single}}"), path.parent)
+    if limit is not None and isinstance(given.get("questions"), dict):
+        given["questions"] = {**given["questions"], "limit": limit}
+    try:
+        return Experiment.model_validate(given), given
+    except UsageError as error:
+        raise UsageError(f"{error} ({WHAT} {str(path)!r})") from error
+
+
+def _placed(given: Given, folder: Path) -> Given:
+    """The same with the paths in it made those of a folder."""
+    found = dict(given)
+    if isinstance(asked := given.get("questions"), Mapping) and isinstance(asked.get("file"), str):
+        found["questions"] = {**asked, "file": str(folder.resolve() / asked["file"])}
+    if isinstance(common := given.get("settings"), Mapping):
+        found["settings"] = _settings_placed(common, folder)
+    if isinstance(rows := given.get("rows"), Mapping):
+        found["rows"] = {
+            name: _settings_placed(row, folder) if isinstance(row, Mapping) else row for name, row in rows.items()
+        }
+    return found
+
+
+def _settings_placed(given: Mapping[Any, Any], folder: Path) -> Given:  # Any: YAML as it comes
+    """A prompt pack, files of convincing samples and models that lie there; a hub id looks like a path, too."""
+
+    def placed(name: str, value: Any) -> Any:  # Any: YAML as it comes
+        if isinstance(value, list):
+            return [placed(name, each) for each in value]
+        named_one = name == "model" and not re.search(r"/|\.gguf$", str(value))
+        if name not in OF_FILES or not isinstance(value, str) or named_one:
+            return value
+        return str(path) if (path := folder.resolve() / value).exists() else value
+
+    return {name: placed(str(name), value) for name, value in given.items()}

@@ -1,0 +1,69 @@
+"""The folder of an experiment.
+
+FOLDER/experiment.yaml   what it is, with its question file beside it: it goes on from here, wherever that is
+FOLDER/ROW/              the run of each row (see `runs.run`)
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+
+from sottovoce.errors import RecordError
+from sottovoce.evaluation.experiments.files import read_experiment
+from sottovoce.evaluation.experiments.schema import Experiment, Given
+from sottovoce.evaluation.runs.files import write
+from sottovoce.evaluation.runs.log import LOG
+from sottovoce.evaluation.runs.results import Result
+from sottovoce.evaluation.runs.run import Run, load_run
+
+FILE = "experiment.yaml"
+
+
+def keep(given: Given, folder: Path) -> None:
+    """Write what the experiment is, and its questions' file beside it.
+
+    Raises:
+        RecordError: the folder cannot be written.
+    """
+    import yaml
+
+    questions = dict(given["questions"])
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if "file" in questions:
+            source = Path(questions["file"])
+            questions["file"] = f"questions{source.suffix}"
+            if not (folder / questions["file"]).exists() or not source.samefile(folder / questions["file"]):
+                shutil.copyfile(source, folder / questions["file"])
+        text = yaml.safe_dump({**given, "questions": questions}, sort_keys=False, allow_unicode=True, width=120)
+        write(folder / FILE, text)
+    except OSError as error:
+        raise RecordError(f"experiment {str(folder)!r} cannot be written: {error.strerror}") from error
+
+
+def runs_in(folder: Path, experiment: Experiment) -> dict[str, Run]:
+    """The runs of its rows that were begun, in the order of the file.
+
+    Raises:
+        RecordError: one of them is damaged, or was written by another version.
+    """
+    return {name: load_run(folder / name) for name in experiment.rows if (folder / name / LOG).exists()}
+
+
+def results_in(folder: Path) -> dict[str, list[Result]]:
+    """What the discussions of each row came to; rows in which none ended are left out. No model is needed.
+
+    Raises:
+        UsageError: it holds no experiment.
+        RecordError: see `runs_in`.
+    """
+    experiment, _ = read_experiment(folder / FILE)
+    return ended(runs_in(folder, experiment))
+
+
+def ended(runs: Mapping[str, Run]) -> dict[str, list[Result]]:
+    """The results of runs in which anything ended."""
+    found = {name: run.results() for name, run in runs.items()}
+    return {name: results for name, results in found.items() if results}

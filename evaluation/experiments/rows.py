@@ -1,0 +1,75 @@
+"""A row of an experiment, ready to be held: its settings, and the questions with the documents that its agents get.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from sottovoce.errors import UsageError, nearest
+from sottovoce.evaluation.experiments.schema import Experiment, Kept
+from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
+from sottovoce.nodes.question import Passage, Question, passages_of, question_id
+from sottovoce.nodes.settings import Settings
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """What a run of the row is made of."""
+
+    name: str
+    scheme: str
+    settings: Settings
+    questions: list[Question]
+    seeds: list[int]
+    origin: str | None
+    """Where the questions are from, in a phrase."""
+
+
+def prepare(experiment: Experiment, name: str) -> Prepared:
+    """A row by name.
+
+    Raises:
+        UsageError: its questions cannot be read, or its agents cannot be asked them.
+    """
+    row, asked = experiment.rows[name], experiment.questions
+    said = asked.model_dump(exclude_defaults=True, exclude={"file"})
+    if asked.file is not None:
+        said["questions"] = asked.file
+    try:
+        options = QuestionOptions.model_validate({**said, "seeds": experiment.seeds})
+        questions, origin = questions_of(options, row.settings)
+        if row.documents:
+            _check_agents(row.documents, row.settings)
+            questions = [keeping(each, row.documents) for each in questions]
+    except UsageError as error:
+        raise UsageError(f"row {name!r}: {error}") from error
+    return Prepared(name, row.scheme, row.settings, questions, experiment.seeds, origin.words)
+
+
+def keeping(question: Question, kept: Mapping[str, Kept]) -> Question:
+    """The question where agents keep but these of their documents, and others none.
+
+    Raises:
+        UsageError: an agent was dealt fewer.
+    """
+    return {**question, "documents": {agent: _kept(question, agent, numbers) for agent, numbers in kept.items()}}
+
+
+def _kept(question: Question, agent: str, numbers: Kept) -> list[Passage]:
+    dealt = passages_of(question, agent)
+    if numbers == "all":
+        return dealt
+    for number in numbers:
+        if not 1 <= number <= len(dealt):
+            found = f"question {question_id(question)!r} has {len(dealt)} documents for {agent}"
+            raise UsageError(f"{found}, and the row keeps number {number}; count from 1")
+    return [dealt[number - 1] for number in numbers]
+
+
+def _check_agents(kept: Mapping[str, Kept], settings: Settings) -> None:
+    for agent in kept:
+        if agent not in settings.names():
+            raise UsageError(nearest("agent among the documents", agent, settings.names()))

@@ -1,0 +1,109 @@
+"""Hold the rows of an experiment, one after another, in one folder: what is over is not held again."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Iterable
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.evaluation.experiments.checks import check_same, check_weights
+from sottovoce.evaluation.experiments.folder import keep, runs_in
+from sottovoce.evaluation.experiments.rows import Prepared, prepare
+from sottovoce.evaluation.experiments.schema import Experiment, Given
+from sottovoce.evaluation.runs.head import head_of
+from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.run import Observer, Run
+from sottovoce.evaluation.runs.running import hold_all
+from sottovoce.evaluation.runs.starting import begun, resumed
+from sottovoce.nodes.context import Models, made_from
+from sottovoce.nodes.settings import Settings
+
+Shown = Callable[[str, Run], AbstractContextManager[Observer | None]]
+"""A row that begins or goes on: what observes it."""
+
+
+def hold(
+    experiment: Experiment,
+    given: Given,
+    folder: Path,
+    *,
+    names: Collection[str] = (),
+    limits: Limits | None = None,
+    shown: Shown | None = None,
+    models: Models = None,
+) -> tuple[dict[str, Run], str]:
+    """Hold those of the rows that are not over; returns the runs of all, and why it was stopped, if it was.
+
+    Args:
+        experiment: What it is.
+        given: The same as it stands in its file.
+        folder: Where it is kept; what stands there is gone on with.
+        names: The rows to hold; all if none is named.
+        limits: Of all rows together.
+        shown: Tells what is to observe a row.
+        models: Chat models that play the agents; None makes those that the settings name.
+
+    Raises:
+        UsageError: a row cannot be held; nothing was begun before.
+        RecordError: a row was begun with something else than it has now, or the folder cannot be written.
+        KeyboardInterrupt: it was stopped; the same call goes on.
+    """
+    rows, began = {name: prepare(experiment, name) for name in experiment.rows}, time.monotonic()
+    runs, limits, why = runs_in(folder, experiment), limits or Limits(), ""
+    for name, run in runs.items():
+        check_same(rows[name], run.head, folder)
+    keep(given, folder)
+    for name in experiment.chosen([*names]):
+        if why or (name in runs and not runs[name].unfinished):
+            continue
+        if not (why := reached(limits, runs.values(), began)):
+            left = left_of(limits, [run for other, run in runs.items() if other != name], began)
+            runs[name] = _opened(rows[name], runs.get(name), runs.values(), folder, models)
+            _hold(rows[name], runs[name], left, shown, models)
+            why = runs[name].why and (reached(limits, runs.values(), began) or runs[name].why)
+    return {name: runs[name] for name in experiment.rows if name in runs}, why
+
+
+def _hold(row: Prepared, run: Run, limits: Limits, shown: Shown | None, models: Models) -> None:
+    _forget(row.settings, models)
+    with shown(row.name, run) if shown else nullcontext() as observe:
+        hold_all(run, row.settings, run.store(), models=models, observe=observe, limits=limits)
+
+
+def _forget(settings: Settings, models: Models) -> None:
+    """Drop what models read in rows before: what a row computes must not depend on its place in the table."""
+    for agent in settings.names() if models is None else ():
+        model = made_from(settings, agent)
+        if isinstance(model, HookedChatModel):
+            model.loaded.engine.forget()
+
+
+def reached(limits: Limits, runs: Iterable[Run], began: float) -> str:
+    """Which limit all rows together have reached, in words; empty where none is."""
+    late = limits.time_limit is not None and time.monotonic() - began >= limits.time_limit
+    return limits.reached(*_spent(runs)) or (limits.out_of_time() if late else "")
+
+
+def left_of(limits: Limits, others: Iterable[Run], began: float) -> Limits:
+    """What the other rows leave of the limits, where none is reached."""
+    calls, tokens = _spent(others)
+    left = {
+        "call_limit": limits.call_limit and limits.call_limit - calls,
+        "token_limit": limits.token_limit and limits.token_limit - tokens,
+        "time_limit": limits.time_limit and limits.time_limit - (time.monotonic() - began),
+    }
+    return limits.model_copy(update=left)
+
+
+def _spent(runs: Iterable[Run]) -> tuple[int, int]:
+    """Calls, and tokens read and written."""
+    costs = [run.cost for run in runs]
+    return sum(cost.calls for cost in costs), sum(cost.tokens_in + cost.tokens_out for cost in costs)
+
+
+def _opened(row: Prepared, run: Run | None, others: Iterable[Run], folder: Path, models: Models) -> Run:
+    head = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=models)
+    check_weights(row.name, head, [each.head for each in others], folder)
+    return begun(head, row.questions, folder / row.name) if run is None else resumed(run, head)

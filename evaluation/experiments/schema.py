@@ -1,0 +1,184 @@
+"""An experiment as a file: rows of settings, all asked the same questions.
+
+    about: Does a second agent help?
+    questions: {sample: split/7, limit: 100}       # or {file: FILE, where: [level<3], limit: 100}
+    seeds: [0, 1]
+    settings: {model: bundled, rounds: 2}          # of all rows: each takes those that its scheme has
+    rows:
+      alone: {scheme: single, temperature: 0}
+      words: {scheme: debate}
+      deaf: {scheme: debate, control: empty}
+    against: alone                                 # compare with this row only; else all with one another
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from pydantic import ConfigDict, Field, field_validator, model_validator
+
+from sottovoce.checked import Checked
+from sottovoce.errors import UsageError, nearest
+from sottovoce.graphs import scheme, schemes
+from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.settings.plain import UnknownName, named
+from sottovoce.prompts.kinds import KindName
+
+NAME = re.compile(r"[\w-][\w.-]*")
+"""Of a row: it is a folder's name, too."""
+Given = dict[str, Any]  # Any: YAML as it comes
+Kept = Literal["all"] | list[int]
+"""Which documents an agent keeps: all that it was dealt, or some by number, from 1."""
+
+
+class Keyed(Checked):
+    """A mapping of a file, whose unknown keys are told with the nearest known one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:  # Any: YAML as it comes
+        if not isinstance(given, Mapping):
+            raise UsageError(f"{cls._called()} is {given!r}; expected keys: {', '.join(cls.model_fields)}")
+        for name in given:
+            if name not in cls.model_fields:
+                raise UsageError(nearest(f"key of {cls._called()}", name, cls.model_fields))
+        return given
+
+    @classmethod
+    def _called(cls) -> str:
+        return cls.model_config.get("title") or cls.__name__
+
+
+class Asked(Keyed):
+    """The questions of all rows; what can be said of them is what the command line can say."""
+
+    model_config = ConfigDict(title="questions")
+
+    sample: str | None = Field(default=None, description="as --sample; documents are dealt to each row's own agents")
+    file: Path | None = Field(default=None, description="as --questions")
+    where: list[str] = Field(default=[], description="rows of the file, as --where")
+    limit: int | None = Field(default=None, ge=1, description="the first so many, as --limit")
+    kind: KindName | None = Field(default=None, description="of the file's rows that name none, as --kind")
+    task_description: str | None = Field(default=None, description="as --task-description")
+    task_answer: str | None = Field(default=None, description="as --task-answer")
+
+    @field_validator("where", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:  # Any: YAML as it comes
+        return [given] if isinstance(given, str) else given
+
+    @model_validator(mode="after")
+    def _of_one_source(self) -> Self:
+        if (self.sample is None) == (self.file is None):
+            raise UsageError("questions are of a sample or of a file; give one of the keys 'sample' and 'file'")
+        return self
+
+
+class Row(Checked):
+    """One line of the table: a run of its own."""
+
+    scheme: str
+    documents: dict[str, Kept] = Field(
+        default={}, description="what agents keep of those that they were dealt; who is not named keeps none"
+    )
+    settings: Settings
+
+
+class Experiment(Keyed):
+    """Rows of settings, one set of questions."""
+
+    model_config = ConfigDict(title="the experiment", arbitrary_types_allowed=True)
+
+    about: str = Field(default="", description="what it is to show")
+    questions: Asked
+    seeds: list[int] = Field(default=[0], description="each question is asked once under each")
+    settings: Given = Field(default={}, description="of all rows; each takes those that its scheme has")
+    rows: dict[str, Row] = Field(description="each a scheme with its settings")
+    against: str | None = Field(default=None, description="the row that others are compared with; else all with all")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _rows(cls, given: Any) -> Any:  # Any: YAML as it comes
+        """Make each row's settings from its own and those of all rows; `_known` has not run yet."""
+        if not isinstance(given, Mapping) or not isinstance(given.get("rows"), Mapping):
+            return given
+        common = given.get("settings") or {}
+        if not isinstance(common, Mapping):
+            raise UsageError(f"settings are {common!r}; expected lines like 'rounds: 2'")
+        made = {str(name): _row(str(name), row, common) for name, row in given["rows"].items()}
+        _check_common(common, [row["scheme"] for row in made.values()])
+        return {**given, "rows": made}
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:  # Any: YAML as it comes
+        return given if isinstance(given, list) else [given]
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if not self.rows or not self.seeds:
+            raise UsageError(f"there are no {'seeds' if self.rows else 'rows'}; expected at least one")
+        if len({*self.seeds}) < len(self.seeds):
+            raise UsageError(f"seeds are {', '.join(map(str, self.seeds))}; give each once")
+        if self.against is not None and self.against not in self.rows:
+            raise UsageError(nearest("row in 'against'", self.against, self.rows))
+        return self
+
+    def chosen(self, names: list[str]) -> list[str]:
+        """Rows by name in the order of the file; all if none is named.
+
+        Raises:
+            UsageError: there is no such row.
+        """
+        for name in names:
+            if name not in self.rows:
+                raise UsageError(nearest("row", name, self.rows))
+        return [name for name in self.rows if name in names or not names]
+
+
+def _row(name: str, given: Any, common: Given) -> Given:  # Any: YAML as it comes
+    try:
+        if not NAME.fullmatch(name):
+            raise UsageError("the name becomes a folder's; expected letters, digits, '-', '_' and '.'")
+        if not isinstance(given, Mapping) or "scheme" not in given:
+            raise UsageError(f"it is {given!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}")
+        own = {key: value for key, value in given.items() if key not in ("scheme", "documents")}
+        found = str(given["scheme"]).replace("-", "_")
+        if found not in (known := {each.name: each for each in schemes()}):
+            raise UsageError(nearest("scheme", given["scheme"], known))
+        kind = known[found].settings
+        shared = {key: value for key, value in common.items() if _plain(key) in kind.model_fields}
+        settings = kind.model_validate({**named(shared, kind.model_fields), **_named(own, kind)})
+        return {"scheme": found, "documents": given.get("documents", {}), "settings": settings}
+    except UsageError as error:
+        raise UsageError(f"row {name!r}: {error}") from error
+
+
+def _named(own: Given, kind: type[Settings]) -> Given:
+    """A row's own settings; `documents` and `scheme` are no settings, and may be what was misspelt."""
+    if "seed" in map(_plain, own):
+        raise UsageError("a row has no seed of its own; give the experiment 'seeds'")
+    try:
+        return named(own, kind.model_fields)
+    except UnknownName:
+        known = [*kind.model_fields, "documents"]
+        wrong = next(_plain(name) for name in own if _plain(name) not in kind.model_fields)
+        raise UnknownName(nearest("setting", wrong, known)) from None
+
+
+def _check_common(common: Given, names: list[str]) -> None:
+    known = {field for name in names for field in scheme(name).settings.model_fields}
+    for name in map(_plain, common):
+        if name == "seed":
+            raise UsageError("settings hold a seed; give the experiment 'seeds'")
+        if name not in known:
+            raise UsageError(nearest("setting of all rows", name, known))
+
+
+def _plain(name: object) -> str:
+    return str(name).replace("-", "_")

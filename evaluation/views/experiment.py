@@ -1,0 +1,104 @@
+"""The command `experiment`: hold what is not over of an experiment, and compare its rows.
+
+Nothing here imports torch or langgraph before an experiment is held: the command line reads the options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ConfigDict, Field
+
+from sottovoce.checked import Checked
+from sottovoce.errors import SottovoceError, StoppedError, UsageError
+from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.shelf import shelf
+from sottovoce.evaluation.views.printable import one_line
+
+if TYPE_CHECKING:
+    from sottovoce.evaluation.experiments.schema import Experiment
+    from sottovoce.evaluation.runs.run import Observer, Run
+
+
+class ExperimentOptions(Checked):
+    """Which experiment, and how much of it."""
+
+    model_config = ConfigDict(title="Experiment")
+
+    file: Path | None = Field(
+        default=None,
+        description="a YAML file of rows and questions, or the folder of an experiment that was begun",
+        json_schema_extra={"positional": True},
+    )
+    rows: list[str] = Field(default=[], description="hold only this row")
+    limit: int | None = Field(default=None, ge=1, description="ask only the first so many questions")
+    save: Path | None = Field(
+        default=None, description="keep it in this folder, not on the shelf under the file's name"
+    )
+
+
+def show_experiment(options: ExperimentOptions, limits: Limits) -> None:
+    """Hold what is not over, and print the comparison of all rows; a finished experiment needs no model.
+
+    Raises:
+        UsageError: the file, or a row of it, is wrong.
+        RecordError: the folder holds rows of another kind, or cannot be written.
+        SottovoceError: discussions failed; said after all else.
+    """
+    # Late: langgraph takes a second, and torch more where a row is to be held.
+    from sottovoce.evaluation.experiments.files import read_experiment
+    from sottovoce.evaluation.experiments.folder import FILE
+    from sottovoce.evaluation.experiments.running import hold
+
+    if (file := options.file) is None:
+        raise UsageError("no experiment was given; expected a YAML file, or the folder of one that was begun")
+    again = file.is_dir()
+    folder = options.save or (file if again else shelf() / file.stem)
+    experiment, given = read_experiment(file / FILE if again else file, options.limit)
+    try:
+        runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=_shown)
+    except KeyboardInterrupt as stop:
+        raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop
+    print(report(experiment, runs))
+    print(f"{f'stopped: {why}; ' if why else ''}kept in {one_line(str(folder))}")
+    _complain(runs)
+
+
+def report(experiment: Experiment, runs: dict[str, Run]) -> str:
+    """The comparison of its rows in Markdown, and what is not over."""
+    from sottovoce.evaluation.compare import compare
+    from sottovoce.evaluation.experiments.folder import ended
+    from sottovoce.evaluation.views.comparison import markdown
+
+    results = ended(runs)
+    against = experiment.against if experiment.against in results else None
+    blocks = [experiment.about.strip(), markdown(compare(results, against)).rstrip() if results else ""]
+    waiting = [f"- `{name}`: {len(run.unfinished)} of {len(run.records)} are not over." for name, run in runs.items()
+               if run.unfinished]  # fmt: skip
+    waiting += [f"- `{name}`: not begun." for name in experiment.rows if name not in runs]
+    return "\n\n".join(filter(None, [*blocks, "\n".join(waiting)])) + "\n"
+
+
+@contextmanager
+def _shown(name: str, run: Run) -> Iterator[Observer]:
+    """Progress goes to stderr, so that stdout holds the tables alone."""
+    from rich.console import Console
+
+    from sottovoce.evaluation.views.looking import summary, title
+    from sottovoce.evaluation.views.progress import RunProgress
+
+    console = Console(stderr=True, markup=False, emoji=False, highlight=False)
+    console.print(f"{name}: {title(run)}", soft_wrap=True)
+    with RunProgress(console, run) as progress:
+        yield progress.observe
+    console.print(f"{name}: {', '.join(summary(run)[:-1])}", soft_wrap=True)
+
+
+def _complain(runs: dict[str, Run]) -> None:
+    failed = [record for run in runs.values() for record in run.records.values() if record.status == "failed"]
+    if failed:
+        n = sum(len(run.records) for run in runs.values())
+        raise SottovoceError(f"{len(failed)} of {n} discussions failed, the first one: {failed[0].error}")

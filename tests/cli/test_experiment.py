@@ -1,0 +1,123 @@
+"""The command `experiment`, on a tiny model with random weights."""
+
+from __future__ import annotations
+
+import signal
+import time
+from pathlib import Path
+
+import pytest
+
+from sottovoce.evaluation.runs.run import load_run
+from sottovoce.evaluation.runs.shelf import shelf
+from sottovoce.models import unload
+from tests.cli.conftest import Call, Models
+from tests.cli.test_commands import start
+from tests.support import tiny_model, tiny_tokenizer
+
+TABLE = """
+about: Which is better?
+questions: {{sample: arithmetic/1, limit: 3}}
+settings: {{model: {model}, max-tokens: 4, rounds: 2, answer-turn: off}}
+rows:
+  alone: {{scheme: single}}
+  pair: {{scheme: debate}}
+against: alone
+"""
+
+
+@pytest.fixture
+def table(tmp_path: Path, models: Models) -> Path:
+    path = tmp_path / "table.yaml"
+    path.write_text(TABLE.format(model=models.tiny))
+    return path
+
+
+def wait_for_messages(folder: Path) -> None:
+    end = time.monotonic() + 60
+    while not (folder / "log.jsonl").exists() or not load_run(folder).spoken:
+        assert time.monotonic() < end, f"nothing was said in {folder}"
+        time.sleep(0.05)
+
+
+def test_the_comparison_is_on_stdout_and_progress_on_stderr(call: Call, table: Path) -> None:
+    answer = call("experiment", table, "--limit", 2)
+
+    assert answer.code == 0
+    assert answer.out.startswith("Which is better?\n\n| run | questions | discussions |")
+    assert "| `pair` | `alone` | 2 | 2 |" in answer.out
+    assert answer.out.endswith(f"kept in {shelf() / 'table'}\n")
+    assert (
+        answer.err.startswith("alone: single · nl · ") and "pair: 0.0% right of 2, 2 abstained, 8 calls" in answer.err
+    )
+
+
+def test_a_finished_experiment_is_printed_again_without_a_model_also_from_its_folder(
+    call: Call, table: Path, tmp_path: Path
+) -> None:
+    first = call("experiment", table, "--save", tmp_path / "kept")
+    table.write_text(table.read_text().replace("about: Which", "about: What"))
+
+    again, there = call("experiment", table, "--save", tmp_path / "kept"), call("experiment", tmp_path / "kept")
+
+    assert [answer.code for answer in (first, again, there)] == [0, 0, 0]
+    assert again.err == there.err == ""
+    assert first.out.partition("\n")[2] == again.out.partition("\n")[2] == there.out.partition("\n")[2]
+    assert again.out.startswith("What is better?") and there.out == again.out
+
+
+def test_a_row_is_held_by_name(call: Call, table: Path) -> None:
+    assert "- `alone`: not begun.\n" in call("experiment", table, "--rows", "pair").out
+    assert "not begun" not in call("experiment", table, "--rows", "alone").out
+
+
+def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) -> None:
+    folder = tmp_path / "model"
+    (tmp_path / "table.yaml").write_text(TABLE.format(model="./model"))
+    for seed, row in ((0, "alone"), (1, "pair")):
+        tiny_model(seed=seed, max_position_embeddings=1024).save_pretrained(folder)
+        tiny_tokenizer().save_pretrained(folder)
+        answer = call("experiment", tmp_path / "table.yaml", "--rows", row, "--save", tmp_path / "kept")
+        unload(folder)
+
+    assert answer.code == 1 and not (tmp_path / "kept" / "pair").exists()
+    assert answer.err.startswith(f"sottovoce: row 'pair' is another: the model {str(folder)!r} of weights ")
+    assert answer.err.endswith("to hold the row anew, or give another folder (--save)\n")
+
+
+def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, table: Path, tmp_path: Path) -> None:
+    table.write_text(table.read_text().replace("rounds: 2", "rounds: 400, shape: fresh"))
+    process = start("experiment", table, "--save", tmp_path / "kept", stdout=-1, stderr=-1)
+    try:
+        wait_for_messages(tmp_path / "kept" / "pair")
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()  # nothing outlives a test, however it ends
+
+    line = f"stopped; what was said is kept in {str(tmp_path / 'kept')!r}, and the same command goes on"
+    assert (process.returncode, out, err.splitlines()[-1]) == (130, "", f"sottovoce: {line}")
+    before = load_run(tmp_path / "kept" / "pair").cost.calls
+    limit = ("--call-limit", before + 10)
+    assert "stopped: the call limit is reached" in call("experiment", tmp_path / "kept", *limit).out
+    assert load_run(tmp_path / "kept" / "pair").cost.calls > before
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("rowz: {}", "unknown key of the experiment 'rowz'; the nearest known one is 'rows' (experiment file "),
+        ("rows: [", "experiment file "),
+    ],
+)
+def test_a_wrong_file_is_one_line(call: Call, tmp_path: Path, text: str, line: str) -> None:
+    (tmp_path / "table.yaml").write_text(text)
+    answer = call("experiment", tmp_path / "table.yaml")
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"sottovoce: {line}") and answer.err.count("\n") == 1
+
+
+def test_a_file_is_asked_for_and_must_be_there(call: Call, tmp_path: Path) -> None:
+    assert call("experiment").err.startswith("sottovoce: no experiment was given; expected a YAML file, or the folder")
+    missing = call("experiment", tmp_path)  # a folder that holds none
+    assert missing.code == 2 and "experiment.yaml' cannot be read: No such file or directory" in missing.err

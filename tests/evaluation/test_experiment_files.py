@@ -1,0 +1,60 @@
+"""The files in experiments/: each can be held as it stands, and the bundled model's rows show what they are to show."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.two_facts import right, tables
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.evaluation.experiments.files import read_experiment
+from sottovoce.evaluation.experiments.rows import prepare
+from sottovoce.evaluation.experiments.running import hold
+from sottovoce.evaluation.experiments.schema import Experiment
+from sottovoce.nodes.question import passages_of
+
+FOLDER = Path(__file__).parents[2] / "experiments"
+FILES = sorted(FOLDER.glob("*.yaml"))
+AGENTS = ("agent_1", "agent_2")
+
+
+def test_there_are_experiments() -> None:
+    assert {path.stem for path in FILES} >= {"card_arithmetic", "card_split", "two_facts"}
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_every_file_can_be_held_as_it_stands(path: Path) -> None:
+    experiment, _ = read_experiment(path)
+
+    asked = [prepare(experiment, name).questions for name in experiment.rows]
+
+    assert experiment.about and experiment.against in experiment.rows
+    assert len({tuple(each["question"] for each in questions) for questions in asked}) == 1
+    assert len(asked[0]) == experiment.questions.limit
+
+
+def test_the_bundled_model_needs_the_others_message_for_split_knowledge(tmp_path: Path) -> None:
+    experiment, given = read_experiment(FOLDER / "card_split.yaml", limit=3)
+
+    runs, _ = hold(experiment, given, tmp_path, names=["nl-greedy", "own", "empty", "withheld"])
+
+    scores = {name: [result.score for result in run.results()] for name, run in runs.items()}
+    assert scores == {"nl-greedy": [1.0] * 3, "own": [0.0] * 3, "empty": [0.0] * 3, "withheld": [0.0] * 3}
+
+
+def test_two_facts_are_told_by_what_an_agent_holds_and_by_round(tmp_path: Path) -> None:
+    _, given = read_experiment(FOLDER / "two_facts.yaml", limit=1)
+    given["settings"] = {"rounds": 2}  # a scripted model brings its own
+    given["rows"] = {"nl": given["rows"]["nl"]}
+    experiment = Experiment.model_validate(given)
+    (question,) = prepare(experiment, "nl").questions
+    answer, wrong = f"The answer is {question['target']}.", "The answer is Nowhere."
+    first, last = sorted(AGENTS, key=lambda name: question["solution"].index(passages_of(question, name)[0]["text"]))
+    model = ScriptedChatModel({first: [wrong, answer], last: [answer, wrong]})
+
+    runs, _ = hold(experiment, given, tmp_path, models=model)
+
+    assert right(runs["nl"].only) == {"first": [False, True], "last": [True, False]}
+    cells = [cell.strip() for cell in tables(runs).splitlines()[-1].strip("|").split("|")]
+    assert [cells[at] for at in (0, 1, 2, 4, 5, 6, 8)] == ["`nl`", "0.0%", "100.0%", "+1 -0", "100.0%", "0.0%", "+0 -1"]
