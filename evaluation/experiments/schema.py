@@ -107,7 +107,7 @@ class Experiment(Keyed):
         """Make each row's settings from its own and those of all rows; `_known` has not run yet."""
         if not isinstance(given, Mapping) or not isinstance(given.get("rows"), Mapping):
             return given
-        common = given.get("settings") or {}
+        common: Any = given.get("settings") or {}  # Any: YAML as it comes
         if not isinstance(common, Mapping):
             raise UsageError(f"settings are {common!r}; expected lines like 'rounds: 2'")
         made = {str(name): _row(str(name), row, common) for name, row in given["rows"].items()}

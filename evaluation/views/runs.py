@@ -20,6 +20,7 @@ from sottovoce.errors import RecordError, UsageError, choose
 from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.files import check_writable, write
 from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.showing import go_on, show_run
@@ -95,7 +96,6 @@ def export_run(name: str, form: Format, out: Path) -> None:
         RecordError: there is no such run, or it is damaged.
         UsageError: the file cannot be written.
     """
-    from sottovoce.evaluation.runs.results import Result
     from sottovoce.evaluation.runs.run import load_run
     from sottovoce.evaluation.views.markdown import markdown
 
@@ -125,16 +125,27 @@ def compare_runs(names: Sequence[str], against: str | None) -> None:
         UsageError: nothing to compare, or the libraries for statistics are absent.
     """
     from sottovoce.evaluation.compare import compare
-    from sottovoce.evaluation.runs.run import load_run
     from sottovoce.evaluation.views.comparison import markdown
 
-    folders = {folder.name: folder for folder in map(shelf.folder_of, names)}
-    if len(folders) < len(names):
-        raise UsageError(f"two of the runs have one name: {', '.join(names)}; give each once, and rename a folder")
-    base = None if against is None else shelf.folder_of(against).name
-    typer.echo(
-        markdown(compare({name: load_run(folder).results() for name, folder in folders.items()}, base)), nl=False
-    )
+    found: dict[str, list[Result]] = {}
+    for name in names:
+        for run, results in _results(name).items():
+            if run in found:
+                raise UsageError(f"two of the runs have the name {run!r}; give each once, or rename a folder")
+            found[run] = results
+    typer.echo(markdown(compare(found, against)), nl=False)
+
+
+def _results(name: str) -> dict[str, list[Result]]:
+    """Of a run by its name, or of the rows of an experiment by theirs."""
+    from sottovoce.evaluation.experiments.folder import FILE, results_in
+    from sottovoce.evaluation.runs.run import load_run
+
+    for folder in (Path(name), shelf.shelf() / name):
+        if (folder / FILE).exists():
+            return results_in(folder)
+    folder = shelf.folder_of(name)
+    return {folder.resolve().name: load_run(folder).results()}
 
 
 def prune_runs(keep: int) -> None:
