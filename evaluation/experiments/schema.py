@@ -110,6 +110,7 @@ class Experiment(Keyed):
         common: Any = given.get("settings") or {}  # Any: YAML as it comes
         if not isinstance(common, Mapping):
             raise UsageError(f"settings are {common!r}; expected lines like 'rounds: 2'")
+        common = dict(common)
         made = {str(name): _row(str(name), row, common) for name, row in given["rows"].items()}
         _check_common(common, [row["scheme"] for row in made.values()])
         return {**given, "rows": made}
