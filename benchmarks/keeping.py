@@ -70,27 +70,31 @@ def one(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens: st
     asked = samples("arithmetic", int(n), settings, 0)
     folder = Path(mkdtemp(prefix="keeping-"))
     hold("nothing", settings, asked[:1], 1, folder)  # loads the model
-    began = time.monotonic()
+    began, used = time.monotonic(), time.process_time()
     hold(mode, settings, asked, int(at_once), folder)
-    seconds = time.monotonic() - began
+    seconds, cpu = time.monotonic() - began, time.process_time() - used
     left = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     shutil.rmtree(folder)
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps({"seconds": seconds, "peak": peak, "left": left}))
+    print(json.dumps({"seconds": seconds, "cpu": cpu, "peak": peak, "left": left}))
 
 
 def overhead(given: argparse.Namespace) -> str:
-    """Each mode, repeated in turn: seconds a question, and the share that keeping adds."""
-    seconds: dict[str, list[float]] = {mode: [] for mode in MODES}
+    """Each mode, repeated in turn: seconds a question, and what keeping adds, of the clock and of the processor."""
+    found: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
     for _ in range(given.repeats):
         for mode in MODES:
-            seconds[mode].append(measured(mode, given, given.n, given.at_once)["seconds"])
-    base = median(seconds["nothing"])
+            found[mode].append(measured(mode, given, given.n, given.at_once))
     lines = []
-    for mode, taken in seconds.items():
-        added = median(each / none - 1 for each, none in zip(taken, seconds["nothing"], strict=True))
-        lines.append([mode, f"{median(taken) / given.n:.3f}", f"{added:+.1%}" if base and mode != "nothing" else ""])
-    return table("kept | seconds a question | more than nothing", lines)
+    for mode, runs in found.items():
+        pairs = list(zip(runs, found["nothing"], strict=True))
+        cells = [f"{median(run['seconds'] for run in runs) / given.n:.3f}"]
+        for clock in ("seconds", "cpu"):
+            added = median(run[clock] / none[clock] - 1 for run, none in pairs)
+            cells.append(f"{added:+.1%}" if mode != "nothing" else "")
+        more = median(run["cpu"] - none["cpu"] for run, none in pairs) / given.n
+        lines.append([mode, *cells, f"{1000 * more:.1f}" if mode != "nothing" else ""])
+    return table("kept | seconds a question | more, by the clock | more, of the processor | ms of it a question", lines)
 
 
 def in_flight(given: argparse.Namespace) -> str:
