@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -191,6 +192,17 @@ def _unanimous(value: float, n: int, unseen: float) -> Difference:
     """All clusters differ alike, mostly not at all; a share `unseen` might do otherwise. p is the sign test's."""
     p = 2.0 ** (1 - n) if abs(value) > NOTHING else 1.0
     return Difference(value, max(-1.0, value - unseen), min(1.0, value + unseen), p, 0.0, n)
+
+
+def check_installed() -> None:
+    """Refuse, before hours of work that is to be compared, that nothing could compare it.
+
+    Raises:
+        UsageError: the extra `eval` is not installed.
+    """
+    for name in ("scipy", "statsmodels"):
+        if find_spec(name) is None:
+            _library(name)
 
 
 def _library(name: str) -> Any:  # Any: neither library is typed

@@ -52,9 +52,11 @@ def show_experiment(options: ExperimentOptions, limits: Limits) -> None:
     from sottovoce.evaluation.experiments.files import read_experiment
     from sottovoce.evaluation.experiments.folder import FILE
     from sottovoce.evaluation.experiments.running import hold
+    from sottovoce.evaluation.statistics import check_installed
 
     if (file := options.file) is None:
         raise UsageError("no experiment was given; expected a YAML file, or the folder of one that was begun")
+    check_installed()
     again = file.is_dir()
     folder = options.save or (file if again else shelf() / file.stem)
     experiment, given = read_experiment(file / FILE if again else file, options.limit)

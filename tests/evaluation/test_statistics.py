@@ -7,8 +7,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from sottovoce.errors import UsageError
 from sottovoce.evaluation.statistics import (
     Difference,
+    check_installed,
     holm,
     mcnemar,
     paired_bootstrap,
@@ -261,3 +263,10 @@ def test_the_libraries_are_met_late_and_one_line_says_what_to_install() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, encoding="utf-8").stdout
     assert said == "statistics need the extra 'eval', which is not installed: pip install scipy statsmodels\n"
+
+
+def test_absent_libraries_are_told_before_anything_is_held(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "statsmodels", None)
+
+    with pytest.raises(UsageError, match="need the extra 'eval', which is not installed: pip install scipy stats"):
+        check_installed()
