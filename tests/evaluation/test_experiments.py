@@ -163,7 +163,7 @@ def test_a_row_may_keep_some_documents_of_some_agents(tmp_path: Path) -> None:
         of = {name: questions[i]["documents"] for name, questions in asked.items()}
         facts = [of[name]["agent_1"][0]["text"] for name in ("first", "last")]  # type: ignore[call-overload, index]
         assert asked["dealt"][i]["solution"].startswith(" ".join(facts))
-        kept = of["withheld"]["agent_1"]  # type: ignore[call-overload, index]
+        kept = of["withheld"]["agent_1"]  # type: ignore[call-overload]
         assert list(of["withheld"]) == ["agent_1"]
         assert [each["text"] for each in kept] == of["dealt"]["agent_1"]  # type: ignore[call-overload, index]
 
