@@ -142,7 +142,7 @@ class Experiment(Keyed):
         return [name for name in self.rows if name in names or not names]
 
 
-def _row(name: str, given: Any, common: Given) -> Given:  # Any: YAML as it comes
+def _row(name: str, given: Any, common: Mapping[str, Any]) -> Given:  # Any: YAML as it comes
     try:
         if not NAME.fullmatch(name):
             raise UsageError("the name becomes a folder's; expected letters, digits, '-', '_' and '.'")
@@ -172,7 +172,7 @@ def _named(own: Given, kind: type[Settings]) -> Given:
         raise UnknownName(nearest("setting", wrong, known)) from None
 
 
-def _check_common(common: Given, names: list[str]) -> None:
+def _check_common(common: Mapping[str, Any], names: list[str]) -> None:
     known = {field for name in names for field in scheme(name).settings.model_fields}
     for name in map(_plain, common):
         if name == "seed":

@@ -34,6 +34,15 @@ def test_every_file_can_be_held_as_it_stands(path: Path) -> None:
     assert len(asked[0]) == experiment.questions.limit
 
 
+def test_the_file_of_the_how_to_can_be_held(tmp_path: Path) -> None:
+    page = (FOLDER.parent / "docs" / "howto" / "experiments.md").read_text(encoding="utf-8")
+    (tmp_path / "table.yaml").write_text(page.partition("```yaml\n")[2].partition("```")[0])
+
+    experiment, _ = read_experiment(tmp_path / "table.yaml")
+
+    assert [len(prepare(experiment, name).questions) for name in experiment.rows] == [100] * 4
+
+
 def test_the_bundled_model_needs_the_others_message_for_split_knowledge(tmp_path: Path) -> None:
     experiment, given = read_experiment(FOLDER / "card_split.yaml", limit=3)
 
