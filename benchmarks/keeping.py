@@ -36,9 +36,9 @@ IN_FLIGHT = (1, 8, 32, 128)
 MANY = 512
 
 
-def hold(mode: str, settings: Settings, asked: list[Question], at_once: int, folder: Path) -> None:
-    """Discuss all questions, and keep what the mode says."""
-    if mode == "nothing":
+def hold(settings: Settings, asked: list[Question], at_once: int, folder: Path, run: Run | None) -> None:
+    """Discuss all questions, and keep what a run does; None keeps nothing."""
+    if run is None:
         graph = scheme("debate").create(settings, store=PayloadStore(folder)).compile()
         told: dict[str, Any] = {"max_concurrency": at_once}  # Any: a configuration
 
@@ -47,7 +47,6 @@ def hold(mode: str, settings: Settings, asked: list[Question], at_once: int, fol
 
         asyncio.run(together())
         return
-    run = Run.begin(head_of("debate", settings, asked), asked, folder / "run" if mode == "folder" else None)
     hold_all(run, settings, PayloadStore(folder / "payloads"), limits=Limits(at_once=at_once))
     assert not run.unfinished, "every question has its decision"
 
@@ -69,9 +68,11 @@ def one(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens: st
     settings = kind.model_validate({**options, **({"memory": [memory]} if memory else {}), "temperature": [0.0]})
     asked = samples("arithmetic", int(n), settings, 0)
     folder = Path(mkdtemp(prefix="keeping-"))
-    hold("nothing", settings, asked[:1], 1, folder)  # loads the model
+    hold(settings, asked[:1], 1, folder, None)  # loads the model
+    head, kept = head_of("debate", settings, asked), folder / "run" if mode == "folder" else None  # digests it, once
+    run = None if mode == "nothing" else Run.begin(head, asked, kept)
     began, used = time.monotonic(), time.process_time()
-    hold(mode, settings, asked, int(at_once), folder)
+    hold(settings, asked, int(at_once), folder, run)
     seconds, cpu = time.monotonic() - began, time.process_time() - used
     left = sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
     shutil.rmtree(folder)

@@ -15,8 +15,9 @@ from sottovoce.evaluation.experiments.files import read_experiment
 from sottovoce.evaluation.experiments.schema import Experiment, Given
 from sottovoce.evaluation.runs.files import write
 from sottovoce.evaluation.runs.log import LOG
+from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.results import Result
-from sottovoce.evaluation.runs.run import Run, load_run
+from sottovoce.evaluation.runs.run import Run
 
 FILE = "experiment.yaml"
 

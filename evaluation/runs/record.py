@@ -14,8 +14,9 @@ from sottovoce.channels.message import Message
 from sottovoce.evaluation.runs.events import Asked, Count, Decided, Kept, Level, Opened, Reset
 from sottovoce.evaluation.runs.head import FORMAT, VERSION, ModelOf, versions
 from sottovoce.evaluation.runs.readings import Readings, readings
+from sottovoce.evaluation.runs.results import Result
 from sottovoce.graphs import scheme
-from sottovoce.nodes.question import Question
+from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import JSON, Decision, Discussion
 
@@ -149,6 +150,22 @@ class Record(BaseModel):
             total += 2 * made.parameters * computed
         return total
 
+    def result(self) -> Result:
+        """What it came to."""
+        decision = self.decision
+        return Result(
+            question=question_id(self.question),
+            seed=self.seed,
+            answer=decision["answer"] if decision else None,
+            abstained=decision is not None and abstains(decision),
+            score=decision["score"] if decision else None,
+            target=self.question.get("target"),
+            failed=decision is None,
+            **self.cost.model_dump(),
+            flops=self.flops,
+            seconds=self.seconds,
+        )
+
     def chosen(self) -> Settings:
         """The settings as the scheme's own kind, unchecked: a run is shown whatever this program knows of them."""
         return scheme(self.scheme).settings.model_construct(**self.settings)
@@ -168,3 +185,9 @@ class Record(BaseModel):
 def ordered(messages: list[Message]) -> list[Message]:
     """Messages in the board's order; of two at one place the later."""
     return Board(list[Message]).from_checkpoint(messages).get()
+
+
+def abstains(decision: Decision) -> bool:
+    """Whether no answer came of it; where each agent's counts by itself, whether nobody gave one."""
+    alone = decision["rule"] == "average" and any(vote["answer"] is not None for vote in decision["votes"])
+    return decision["answer"] is None and not alone

@@ -8,23 +8,22 @@ RUN/checkpoints.sqlite  where discussions stand that are not over
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from pydantic import ValidationError
+from pydantic import BaseModel
 
 from sottovoce.channels.store import PayloadRef, PayloadStore
-from sottovoce.checked import first_wrong
-from sottovoce.errors import RecordError, UsageError
+from sottovoce.errors import UsageError
 from sottovoce.evaluation.runs.events import Asked, Event, Kept, from_json, to_json
-from sottovoce.evaluation.runs.head import FORMAT, VERSION, Head
-from sottovoce.evaluation.runs.log import LOCK, LOG, Log, in_use, parsed, read
-from sottovoce.evaluation.runs.record import Cost, Record
+from sottovoce.evaluation.runs.head import Head
+from sottovoce.evaluation.runs.log import LOCK, LOG, Log, read
+from sottovoce.evaluation.runs.record import Cost, Record, abstains
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.runs.saver import CHECKPOINTS
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.nodes.state import JSON, Decision
+from sottovoce.nodes.state import JSON
 
 PAYLOADS = "payloads"
 Key = tuple[str, int]
@@ -32,6 +31,19 @@ Key = tuple[str, int]
 Status = Literal["running", "done", "stopped"]
 Observer = Callable[[Record, Event], None]
 """Is shown each event, after record and log took it."""
+
+
+class Counts(BaseModel):
+    """How the discussions of a run ended; the log's last line has it, so that runs are listed without the rest."""
+
+    discussions: int = 0
+    done: int = 0
+    failed: int = 0
+    abstained: int = 0
+    scored: int = 0
+    """Those that were done and have a target."""
+    score: float = 0.0
+    """Of all scored ones together."""
 
 
 class Run:
@@ -103,6 +115,21 @@ class Run:
         costs = [record.cost for record in self.records.values()]
         return Cost(**{name: sum(getattr(each, name) for each in costs) for name in Cost.model_fields})
 
+    @property
+    def counts(self) -> Counts:
+        """How its discussions ended so far."""
+        records = self.records.values()
+        decisions = [record.decision for record in records if record.decision is not None]
+        scores = [decision["score"] for decision in decisions if decision["score"] is not None]
+        return Counts(
+            discussions=len(records),
+            done=len(decisions),
+            failed=sum(record.status == "failed" for record in records),
+            abstained=sum(map(abstains, decisions)),
+            scored=len(scores),
+            score=sum(scores),
+        )
+
     def questions(self) -> list[Question]:
         """What is asked, each once."""
         return [record.question for (_, seed), record in self.records.items() if seed == self.head.seeds[0]]
@@ -110,7 +137,7 @@ class Run:
     def results(self) -> list[Result]:
         """What each discussion that ended came to."""
         ended = [record for record in self.records.values() if record.status in ("done", "failed")]
-        return [_result(record) for record in ended]
+        return [record.result() for record in ended]
 
     def store(self) -> PayloadStore:
         """The payloads of its messages."""
@@ -144,7 +171,8 @@ class Run:
         """The run is over, or stopped for a reason."""
         self.status, self.why = ("stopped" if why or self.unfinished else "done"), why
         sizes = {ref.sha256: ref.nbytes for ref in self._payloads()}
-        self.write({"line": self.status, "why": why, "nbytes": sum(sizes.values())})
+        told = {"why": why, "nbytes": sum(sizes.values()), "counts": self.counts.model_dump()}
+        self.write({"line": self.status, **told})
 
     def _payloads(self) -> Iterator[PayloadRef]:
         for record in self.records.values():
@@ -207,81 +235,3 @@ class Run:
                 self.records[line["of"][0], line["of"][1]] = record.anew()
             case "failed":
                 record.fail(line["error"], line["seconds"])
-
-
-def head_in(folder: Path) -> Head:
-    """The head of a run, without the rest of its log. Errors: see `load_run`."""
-    try:
-        with (folder / LOG).open("rb") as file:
-            line = file.readline()
-    except OSError as error:
-        raise RecordError(f"{str(folder)!r} holds no run: {LOG} cannot be read ({error.strerror})") from error
-    first = parsed(line)
-    return _head([first] if first else [], folder)
-
-
-def load_run(folder: Path | str) -> Run:
-    """Read a run from its folder; it needs no model.
-
-    Raises:
-        RecordError: there is no run, it is damaged, or it was written by another version.
-    """
-    folder = Path(folder)
-    lines, _, cut = read(folder)
-    run = Run(_head(lines, folder), folder=folder)
-    for number, line in enumerate(lines[1:], 2):
-        try:
-            run.replay(line)
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise RecordError(f"run {str(folder / LOG)!r} is damaged: line {number}: {_told(error)}") from error
-    if cut:
-        run.notes.append(f"the last line of the log was cut off ({cut} bytes); what it told will be done again")
-    if run.status == "running" and not in_use(folder):
-        run.status = "stopped"
-        run.close()
-    return run
-
-
-def _head(lines: Sequence[Mapping[str, Any]], folder: Path) -> Head:  # Any: JSON as it comes
-    about = {name: value for name, value in lines[0].items() if name != "line"} if lines else {}
-    if about.get("format") != FORMAT:
-        raise RecordError(
-            f"{str(folder / LOG)!r} is no run: its format is {about.get('format')!r}; expected {FORMAT!r}"
-        )
-    if about.get("version") != VERSION:
-        raise RecordError(
-            f"run {str(folder)!r} has version {about.get('version')!r} of the format; expected {VERSION}: "
-            "ask its questions again, or read it with the sottovoce that its field 'versions' names"
-        )
-    try:
-        return Head.model_validate(about)
-    except ValidationError as error:
-        raise RecordError(f"run {str(folder / LOG)!r} is damaged: line 1: {first_wrong(error, 'it')}") from error
-
-
-def _told(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        return first_wrong(error, "it")
-    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
-
-
-def _result(record: Record) -> Result:
-    decision, cost = record.decision, record.cost
-    return Result(
-        question=question_id(record.question),
-        seed=record.seed,
-        answer=decision["answer"] if decision else None,
-        abstained=decision is not None and abstains(decision),
-        score=decision["score"] if decision else None,
-        target=record.question.get("target"),
-        failed=decision is None,
-        **cost.model_dump(),
-        flops=record.flops,
-        seconds=record.seconds,
-    )
-
-
-def abstains(decision: Decision) -> bool:
-    """Whether no answer came of it; where each agent's counts by itself, whether nobody gave one."""
-    alone = decision["rule"] == "average" and any(vote["answer"] is not None for vote in decision["votes"])
-    return decision["answer"] is None and not alone

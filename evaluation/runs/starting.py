@@ -9,7 +9,8 @@ from sottovoce.errors import RecordError
 from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.head import Head, head_of
 from sottovoce.evaluation.runs.log import LOG, in_use
-from sottovoce.evaluation.runs.run import Run, head_in, load_run
+from sottovoce.evaluation.runs.reading import head_in, load_run
+from sottovoce.evaluation.runs.run import Run
 from sottovoce.graphs import scheme
 from sottovoce.nodes.context import Models
 from sottovoce.nodes.question import Question

@@ -93,7 +93,7 @@ def _shown(name: str, run: Run) -> Iterator[Observer]:
     from sottovoce.evaluation.views.progress import RunProgress
 
     console = Console(stderr=True, markup=False, emoji=False, highlight=False)
-    console.print(f"{name}: {title(run)}", soft_wrap=True)
+    console.print(f"{name}: {title(run.head, len(run.records))}", soft_wrap=True)
     with RunProgress(console, run) as progress:
         yield progress.observe
     console.print(f"{name}: {', '.join(summary(run)[:-1])}", soft_wrap=True)

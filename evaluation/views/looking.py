@@ -10,8 +10,9 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
+from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.record import Record
-from sottovoce.evaluation.runs.run import Observer, Run
+from sottovoce.evaluation.runs.run import Counts, Observer, Run
 from sottovoce.evaluation.views import parts, transcript
 from sottovoce.evaluation.views.live import LiveTranscript
 from sottovoce.evaluation.views.output import Output
@@ -57,43 +58,38 @@ def print_one(console: Console, record: Record, output: Output, *, live: bool) -
 def print_many(console: Console, run: Run, output: Output) -> None:
     """A line for each discussion (none where `quiet`), and what they came to."""
     if not output.quiet:
-        console.print(title(run), style="dim", soft_wrap=True)
+        console.print(title(run.head, len(run.records)), style="dim", soft_wrap=True)
         console.print(_table(run))
     for line in summary(run):
         console.print(line, soft_wrap=True)
 
 
-def title(run: Run) -> str:
-    """What the run is, in one line."""
-    settings, questions = run.head.settings, len(run.questions())
-    models = ", ".join(dict.fromkeys(settings["model"]))
-    seeds = ", ".join(map(str, run.head.seeds))
-    about = [
-        scheme(run.head.scheme).command,
-        settings["protocol"],
-        models,
-        f"seed {seeds}",
-        counted(questions, "question"),
-    ]
-    return one_line(" · ".join(about))
+def title(head: Head, discussions: int) -> str:
+    """What a run is, in one line."""
+    settings, questions = head.settings, discussions // len(head.seeds)
+    seeds = f"seed {', '.join(map(str, head.seeds))}"
+    about = [scheme(head.scheme).command, settings["protocol"], ", ".join(dict.fromkeys(settings["model"])), seeds]
+    return one_line(" · ".join([*about, counted(questions, "question")]))
+
+
+def outcome(counts: Counts) -> str:
+    """How many were right, abstained, failed or are not over."""
+    ways = {
+        "abstained": counts.abstained,
+        "failed": counts.failed,
+        "not over": counts.discussions - counts.done - counts.failed,
+    }
+    share = f"{counts.score / counts.scored:.1%} right of {counts.scored:,}" if counts.scored else ""
+    return ", ".join([share or f"{counts.done:,} discussed", *(f"{n:,} {way}" for way, n in ways.items() if n)])
 
 
 def summary(run: Run) -> list[str]:
-    """How many were right, abstained, failed or are not over, what they took, and where it is kept."""
-    results = run.results()
-    scored = [result.score for result in results if result.score is not None]
-    ways = {
-        "abstained": sum(each.abstained for each in results),
-        "failed": sum(each.failed for each in results),
-        "not over": len(run.unfinished) - sum(each.failed for each in results),
-    }
-    right = f"{sum(scored) / len(scored):.1%} right of {len(scored):,}" if scored else f"{len(results):,} discussed"
-    told = [right, *(f"{n:,} {way}" for way, n in ways.items() if n)]
+    """How it ended, what it took, and where it is kept."""
     cost = run.cost
     read = f"{cost.tokens_in:,} tokens read ({cost.tokens_reused:,} of them reused)"
     took = f"{counted(cost.calls, 'call')}, {read}, {cost.tokens_out:,} written"
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
-    return [", ".join(told), took, *([f"stopped: {run.why}"] if run.why else []), *map(one_line, run.notes), *where]
+    return [outcome(run.counts), took, *([f"stopped: {run.why}"] if run.why else []), *map(one_line, run.notes), *where]
 
 
 def _table(run: Run) -> Table:
@@ -101,11 +97,11 @@ def _table(run: Run) -> Table:
     for heading in ("question", "seed", "answer", ""):
         table.add_column(heading, overflow="fold")
     for (question, seed), record in run.records.items():
-        table.add_row(one_line(question), str(seed), *_outcome(record))
+        table.add_row(one_line(question), str(seed), *_answer(record))
     return table
 
 
-def _outcome(record: Record) -> tuple[str, str]:
+def _answer(record: Record) -> tuple[str, str]:
     if record.decision is None:
         return "", f"{record.status}{': ' + shortened(record.error) if record.error else ''}"
     answer, score = record.decision["answer"], record.decision["score"]

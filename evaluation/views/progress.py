@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from sottovoce.evaluation.runs.events import Event
 from sottovoce.evaluation.runs.record import Record
-from sottovoce.evaluation.runs.run import Run, abstains
+from sottovoce.evaluation.runs.run import Run
 
 BETWEEN = 30.0
 """Seconds between two lines where there is no terminal."""
@@ -52,20 +52,18 @@ class RunProgress:
     def line(self) -> str:
         """Rate, time left and score so far."""
         over, minutes = self._over() - self._before, (time.monotonic() - self._began) / 60
-        decisions = [record.decision for record in self._run.records.values() if record.decision]
-        scored = [decision["score"] for decision in decisions if decision["score"] is not None]
+        counts = self._run.counts
         told = [f"{over / minutes:.0f} a minute" if over else "none yet"]
-        if over and (left := len(self._run.records) - self._over()):
+        if over and (left := counts.discussions - self._over()):
             told.append(f"{_clock(left * minutes * 60 / over)} left")
-        if scored:
-            told.append(f"{sum(scored) / len(scored):.0%} right")
-        abstained = sum(abstains(decision) for decision in decisions)
-        failed = sum(record.status == "failed" for record in self._run.records.values())
-        told += [f"{n} {name}" for name, n in (("abstained", abstained), ("failed", failed)) if n]
+        if counts.scored:
+            told.append(f"{counts.score / counts.scored:.0%} right")
+        told += [f"{n} {name}" for name, n in (("abstained", counts.abstained), ("failed", counts.failed)) if n]
         return ", ".join(told)
 
     def _over(self) -> int:
-        return sum(record.status in ("done", "failed") for record in self._run.records.values())
+        counts = self._run.counts
+        return counts.done + counts.failed
 
 
 def _clock(seconds: float) -> str:

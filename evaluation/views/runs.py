@@ -20,6 +20,7 @@ from sottovoce.errors import RecordError, UsageError, choose
 from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.files import check_writable, write
 from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.log import last_line
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
@@ -30,18 +31,29 @@ Format = Literal["jsonl", "csv", "markdown"]
 
 def list_runs() -> None:
     """A line for each run on the shelf, the newest last."""
-    from sottovoce.evaluation.runs.run import load_run
-    from sottovoce.evaluation.views.looking import summary, title
-
     folders = shelf.kept()
     for folder in folders:
         try:
-            run = load_run(folder)
-            told = f"{run.status:8} {title(run)}: {summary(run)[0]}"
+            told = _told(folder)
         except RecordError as error:
             told = str(error)
         typer.echo(f"{folder.name}  {one_line(told)}")
     typer.echo(f"in {shelf.shelf()}: {len(folders)}, of which the oldest go from {shelf.KEPT} on")
+
+
+def _told(folder: Path) -> str:
+    """A run in one line; one that was ended is told by the first and the last line of its log."""
+    from sottovoce.evaluation.runs.reading import head_in, load_run
+    from sottovoce.evaluation.runs.run import Counts
+    from sottovoce.evaluation.views.looking import outcome, title
+
+    last = last_line(folder)
+    if "counts" in last:
+        head, status, counts = head_in(folder), last["line"], Counts.model_validate(last["counts"])
+    else:  # it goes on, or was killed
+        run = load_run(folder)
+        head, status, counts = run.head, run.status, run.counts
+    return f"{status:8} {title(head, counts.discussions)}: {outcome(counts)}"
 
 
 def show_kept_run(name: str, question: str | None, output: Output) -> None:
@@ -51,7 +63,7 @@ def show_kept_run(name: str, question: str | None, output: Output) -> None:
         RecordError: there is no such run, or it is damaged.
         UsageError: it has no such question.
     """
-    from sottovoce.evaluation.runs.run import load_run
+    from sottovoce.evaluation.runs.reading import load_run
 
     run = load_run(shelf.folder_of(name))
     store = run.store()  # while it is open, messages find their payloads
@@ -79,7 +91,7 @@ class Named(Checked):
 
 def resume_run(named: Named, limits: Limits, output: Output) -> None:
     """Go on with a run; discussions that failed are tried again. Errors: see `output.show`."""
-    from sottovoce.evaluation.runs.run import load_run
+    from sottovoce.evaluation.runs.reading import load_run
     from sottovoce.evaluation.runs.starting import resumed, settings_of
 
     run = load_run(shelf.folder_of(named.name))
@@ -96,7 +108,7 @@ def export_run(name: str, form: Format, out: Path) -> None:
         RecordError: there is no such run, or it is damaged.
         UsageError: the file cannot be written.
     """
-    from sottovoce.evaluation.runs.run import load_run
+    from sottovoce.evaluation.runs.reading import load_run
     from sottovoce.evaluation.views.markdown import markdown
 
     check_writable(out, "the file")
@@ -139,7 +151,7 @@ def compare_runs(names: Sequence[str], against: str | None) -> None:
 def _results(name: str) -> dict[str, list[Result]]:
     """Of a run by its name, or of the rows of an experiment by theirs."""
     from sottovoce.evaluation.experiments.folder import FILE, results_in
-    from sottovoce.evaluation.runs.run import load_run
+    from sottovoce.evaluation.runs.reading import load_run
 
     for folder in (Path(name), shelf.shelf() / name):
         if (folder / FILE).exists():

@@ -15,7 +15,7 @@ import pytest
 
 from sottovoce import __version__
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
-from sottovoce.evaluation.runs.run import load_run
+from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.shelf import kept
 from sottovoce.nodes.settings import Debate, Single
 from tests.cli.conftest import Call, Models

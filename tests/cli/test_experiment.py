@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.evaluation.runs.run import load_run
+from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.shelf import shelf
 from sottovoce.models import unload
 from tests.cli.conftest import Call, Models

@@ -15,7 +15,7 @@ import pytest
 from langgraph.graph import StateGraph
 from langgraph.types import RetryPolicy
 
-from sottovoce.evaluation.runs.run import load_run
+from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.graphs.debate import create_debate
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate

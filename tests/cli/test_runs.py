@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce.evaluation.runs.log import Log
-from sottovoce.evaluation.runs.run import load_run
+from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.shelf import kept
 from tests.cli.conftest import Call, Models
 from tests.cli.test_errors import FAILED, USAGE, refused

@@ -16,7 +16,8 @@ from sottovoce.channels.message import Message, Place
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import read
-from sottovoce.evaluation.runs.run import Key, Run, load_run
+from sottovoce.evaluation.runs.reading import load_run
+from sottovoce.evaluation.runs.run import Key, Run
 from sottovoce.evaluation.runs.running import hold_all
 from sottovoce.evaluation.runs.saver import FILE
 from sottovoce.evaluation.runs.starting import resumed, settings_of

@@ -20,8 +20,9 @@ from sottovoce.evaluation.experiments.running import hold
 from sottovoce.evaluation.experiments.schema import Experiment
 from sottovoce.evaluation.runs.events import Event
 from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.record import Record
-from sottovoce.evaluation.runs.run import Run, load_run
+from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.views.experiment import report
 from tests.evaluation.question_files import SUMS, lines
 

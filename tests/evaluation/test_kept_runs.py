@@ -18,8 +18,9 @@ from sottovoce.evaluation.runs.events import Event
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import Log, read
+from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.record import Record
-from sottovoce.evaluation.runs.run import Run, load_run
+from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.running import hold_all
 from sottovoce.evaluation.runs.starting import resumed, settings_of
 from sottovoce.nodes.question import Question

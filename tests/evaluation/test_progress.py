@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from sottovoce.evaluation.runs.limits import Limits
-from sottovoce.evaluation.runs.run import load_run
+from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.starting import resumed
 from sottovoce.evaluation.views import progress
 from sottovoce.evaluation.views.progress import RunProgress

@@ -12,8 +12,8 @@ from sottovoce.errors import RecordError
 from sottovoce.evaluation.runs.events import Level
 from sottovoce.evaluation.runs.files import write
 from sottovoce.evaluation.runs.log import LOG
+from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.readings import Readings
-from sottovoce.evaluation.runs.run import load_run
 from sottovoce.evaluation.runs.running import hold
 from sottovoce.nodes.settings import Debate, ReConcile, Settings
 from tests.evaluation import schemes

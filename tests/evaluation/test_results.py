@@ -3,8 +3,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.channels.store import PayloadStore
+from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.results import Result
-from sottovoce.evaluation.runs.run import load_run
 from sottovoce.evaluation.runs.running import hold
 from tests.evaluation.support import task
 

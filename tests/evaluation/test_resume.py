@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.evaluation.runs.run import load_run
+from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.samples import samples
 from sottovoce.nodes.settings import Debate
 from tests.evaluation.killed import hold, killed_often, said

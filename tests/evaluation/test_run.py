@@ -11,8 +11,8 @@ from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, SottovoceError, UsageError
 from sottovoce.evaluation.runs.events import Asked, Count, Decided, Event, Level, Opened, Reset, Speaking
+from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.record import Record
-from sottovoce.evaluation.runs.run import load_run
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.settings import CMD, Debate
 from tests.evaluation import schemes

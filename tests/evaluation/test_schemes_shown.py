@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sottovoce.evaluation.runs.run import load_run
+from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.views.markdown import markdown
 from sottovoce.evaluation.views.votes import count
 from sottovoce.nodes.question import Question
