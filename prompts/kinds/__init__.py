@@ -69,7 +69,7 @@ def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: se
     """
     kind, body = KINDS[_kind(question)], plain(text)
     found = read(text, _kind(question), question.get("choices"))
-    if found is None and not any(sources(body)) and not declines(text):
+    if found is None and not any(sources(body)) and not OPEN_MARK.search(body) and not declines(text):
         found = kind.implied(body, question)
     found = _short(found, question)
     is_marked = found is None or _field(text) is not None or any(sources(body))

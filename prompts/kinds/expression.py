@@ -49,7 +49,8 @@ def named(source: str) -> str | None:
 
 def _result(said: str) -> str | None:
     """The right side of an equation, or the left one where nobody worked out the right."""
-    sides = re.split(r"=|\u2248|\\approx|\\equiv", said)
+    left, _, right = said.partition(" is ")  # "9 + 8 is 17"
+    sides = re.split(r"=|\u2248|\\approx|\\equiv", right if right and UNSOLVED.search(left) else said)
     if len({name for name in re.findall(r"(?<![\w\\])([a-zA-Z])\s{0,9}=", said)}) > 1:
         return ""
     found = [_value(side) for side in sides]

@@ -48,11 +48,11 @@ def statements(text: str, nouns: str = "answer") -> list[str]:
 def _statement(nouns: str) -> tuple[re.Pattern[str], re.Pattern[str]]:
     """What stands before a statement and, with its end, what stands around one."""
     says = (
-        r"(?:[:=]|\s(?:is|would be|should be|must be|will be)\b|\s(?:is|would|should)(n't)(?: be)?\b"
+        r"(?::|\s(?:is|would be|should be|must be|will be)\b|\s(?:is|would|should)(n't)(?: be)?\b"
         r"|\s(?=can ?not\b|can't\b|could ?n[o']t\b))"
     )
     asked = r"(?:\s+(?:to|for|that fits|that applies)\b[^.:\n]{0,120}?)?"
-    after = rf"\b(?:{nouns}){asked}\s{{0,9}}{says}\s{{0,80}}:?\s{{0,80}}{_SAID}"
+    after = rf"\b(?:{nouns})(?:\s{{0,9}}=|{asked}\s{{0,9}}{says})\s{{0,80}}:?\s{{0,80}}{_SAID}"
     begins = r"(?:^|[.!?:,\n]\s|\bso )[ \t]{0,9}(?!(?:what|which|who|where|how|it|this|that|here)\b)"
     verb = r"\s(?:is|would be) (?:the|my|an?) (?:\w{1,12} ){0,2}"
     before = rf"{begins}([^.!?:\n]{{1,200}}?)(?:, which)?{verb}(?:{nouns})\b([^.\n]{{0,80}})"

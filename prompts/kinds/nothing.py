@@ -27,5 +27,8 @@ BLANK = re.compile(
     r"\W*(?:[NX]|(?:your|the|my)(?: final)? answer(?: here)?|answer|letter|\.{2,}|\u2026)?\W*", re.IGNORECASE
 )
 """What stands in the place of an answer in a request."""
-OPEN_MARK = re.compile(r"\banswer(?:\s+is\s{0,9}:?|\s{0,9}:)\W*\Z", re.IGNORECASE)
+OPEN_MARK = re.compile(
+    r"(?:\banswer(?:\s+is\s{0,9}:?|\s{0,9}:)|(?:^|[.!?]\s+)the (?:final |correct )?answer)\W*\Z",
+    re.IGNORECASE | re.MULTILINE,
+)
 """The end of a text that ends before its answer."""

@@ -25,6 +25,11 @@ DENIED = re.compile(
     r"(?:it's |it is )?(?P<instead>\S[^\n]*)",
     re.IGNORECASE,
 )
+CONCLUDES = re.compile(
+    r"\W*(?:so|therefore|thus|hence|overall|in total|altogether|finally|in conclusion)\b"
+    r"|[^\n]{0,80}\b(?:can|may|must|to) conclude\b",
+    re.IGNORECASE,
+)
 BEHIND = re.compile(r"\s*,\s*(?:and\s+)?not\s|\s+(?:rather than|instead of|as opposed to)\s", re.IGNORECASE)
 
 
@@ -38,6 +43,18 @@ def sentences(text: str) -> list[str]:
         found.append(text[start : end.end()].strip())
         start = end.end()
     return [each for each in (*found, text[start:].strip()) if re.search(r"\w", each)]
+
+
+def is_whole(text: str) -> bool:
+    """Whether a text ends where its last sentence does."""
+    shown = text.rstrip()
+    return shown.endswith(tuple(".!?)]}\"'*|$\u201d")) or "\n" in text[len(shown) :]
+
+
+def unfinished(text: str) -> str:
+    """The conclusion that a text breaks off in: "So, the answer is 1" of 18; empty where there is none."""
+    last = "" if is_whole(text) else next(reversed(sentences(text)), "")
+    return last if CONCLUDES.match(last) else ""
 
 
 def first(source: str) -> str:

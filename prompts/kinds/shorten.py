@@ -17,10 +17,11 @@ TYPED = re.compile(
 )
 """The noun that is asked for."""
 COPULA = re.compile(r"\s(?:is|was|are|were)\s", re.IGNORECASE)
-LATER = re.compile(
-    r",\s+(?:which|where|who|whose|and|but|an?|the|one)\b|\s+that\s+(?:is|are|was|were|has|have)\b", re.IGNORECASE
-)
+NEXT = re.compile(r",\s+(?:which|where|who|whose|and|but|an?|the|one)\b", re.IGNORECASE)
 """What is said by the way, unless the answer stands there."""
+THAT = re.compile(r"\s+that\s+(?:is|are|was|were|has|have)\b", re.IGNORECASE)
+"""What describes the answer and never is one."""
+LATER = re.compile(rf"{NEXT.pattern}|{THAT.pattern}", re.IGNORECASE)
 HEDGED = re.compile(r"\b(?:or|either|maybe|perhaps|might|may|could)\b", re.IGNORECASE)
 LEFT_ASIDE = re.compile(
     r"(?:\b(?:not|never|nor|neither|without|unlike|than|instead of|except|but)|n't)\s+(?:\w+\s+){0,3}\Z", re.IGNORECASE
@@ -43,8 +44,10 @@ def short(answer: str, question: str) -> str:
     for part in (parts[0], answer):
         if len(part.split()) > 2 and (name := named_after_noun(part, question)):
             return name
-    if named := job(answer, question) or _person(answer, question, words) or _placed(answer, question):
+    by_form = job(answer, question) or _person(answer, question, words) or _placed(answer, question)
+    if named := by_form or _called(NEXT.split(answer, maxsplit=1)[0], question):
         return named
+    parts = [THAT.split(part, maxsplit=1)[0] for part in NEXT.split(answer)]
     cores = [core for part in parts if (core := _trimmed(_complement(part, words), words))]
     return next((core for core in cores if is_expected(core, question)), cores[0] if cores else answer)
 
@@ -89,6 +92,15 @@ def _person(answer: str, question: str, words: frozenset[str]) -> str | None:
     if not found or not name or name[0].casefold() in GRAMMAR or any(is_known(each, words) for each in name):
         return None
     return found[found.lastindex or 1]
+
+
+def _called(answer: str, question: str) -> str | None:
+    """The name that follows the noun of "which star" at a distance: "it is a star of the north called Polaris"."""
+    noun = TYPED.search(asked(question))
+    found = noun and re.search(
+        rf"\b(?i:{re.escape(noun[1])})\b[^\n]{{0,80}}\b(?:called|known as)\s(?:the\s)?{NAME}", answer
+    )
+    return found[1] if found and is_new(found[1], question) else None
 
 
 def _placed(answer: str, question: str) -> str | None:

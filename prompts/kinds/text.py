@@ -18,6 +18,7 @@ from sottovoce.prompts.kinds.nothing import BLANK, SAYS_NOTHING, UNKNOWN
 from sottovoce.prompts.kinds.prose import plain
 from sottovoce.prompts.kinds.sentences import (
     CLAUSE,
+    CONCLUDES,
     REASON,
     affirmed,
     affirmed_behind,
@@ -49,7 +50,6 @@ LEAD = re.compile(
     r"(?:actually\s+|indeed\s+|probably\s+)?(?=\S)",
     re.IGNORECASE,
 )
-CONCLUDES = re.compile(r"\W*(?:so|therefore|thus|hence|in conclusion|finally)\b", re.IGNORECASE)
 CORRECTS = re.compile(r"\b(?:actually|rather|correction)\b", re.IGNORECASE)
 GOES_ON = re.compile(r"(?:it|its|he|she|his|her|they|their|this|that|these|the (?:city|river|town))\b", re.IGNORECASE)
 CUT = re.compile(r"\b(?:is|are|was|were|the|a|an|of|in|on|by|to|and|or|called|named)[\s,]*\Z", re.IGNORECASE)

@@ -5,14 +5,14 @@ read only where a sentence concludes ("So, there are 10 cups"), or says the ques
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from sottovoce.prompts.kinds.about import GRAMMAR, WORD, asked, is_known
-from sottovoce.prompts.kinds.expression import ALGEBRA, OPERATOR
+from sottovoce.prompts.kinds.expression import ALGEBRA, OPERATOR, UNSOLVED
 from sottovoce.prompts.kinds.nothing import OPEN
 from sottovoce.prompts.kinds.numerals import figures, simple, spelled
-from sottovoce.prompts.kinds.sentences import sentences
+from sottovoce.prompts.kinds.sentences import CONCLUDES, is_whole, sentences
 
 BRIEF, FEW = 25, 2  # words and sentences of a text whose last number is what it says
 SHORT = 12  # words of such a text that no sign ends
@@ -23,18 +23,19 @@ LISTED = re.compile(
 REMARK = re.compile(rf"(?<=[a-zA-Z])\s\(\d[\d\s.+*/\u00d7-]{{0,80}}{OPERATOR}[\d\s.+*/\u00d7-]{{0,80}}\)")
 """The working behind a number: "12 apples (5 + 7)"."""
 CUT = re.compile(rf"\d\s{{0,9}}{OPERATOR}?\s{{0,9}}(?:{OPERATOR}|=)\s*\Z")
-CONCLUDES = re.compile(
-    r"\W*(?:so|therefore|thus|hence|in total|altogether|finally|in conclusion)\b"
-    r"|.{0,80}\b(?:sum|total|result)(?: is| of| =|:)\s[^\w\n]{0,3}\d",
+SUMS_UP = re.compile(
+    rf"{CONCLUDES.pattern}|.{{0,120}}\b(?:(?:sum|total|result)(?: is| of| =|:)|gives us|results in)\s[^\w\n]{{0,3}}\d",
     re.IGNORECASE,
 )
 AMOUNT = frozenset("many much far long old tall often number total".split())
+SETS_OUT = re.compile(r"\W*to (?:find|get|calculate|determine|work out)\b", re.IGNORECASE)
+STEP = re.compile(r"\W*first(?:ly)?\b", re.IGNORECASE)
 CLAUSE = re.compile(r",\s+(?:which|that|and|but|or|so)\b")
 
 
 def comes_to(text: str) -> str | None:
     """The number of the last claim that concludes, or of the last one of a brief text."""
-    if CUT.search(text):
+    if CUT.search(text) or _is_under_way(text):
         return None
     body = REMARK.sub(" ", simple(LISTED.sub(" ", text)))
     every = [each for each in sentences(body) if not each.rstrip("\"')\u201d").endswith("?")]
@@ -43,31 +44,40 @@ def comes_to(text: str) -> str | None:
     if every and OPEN.search(every[-1]):
         return None
     ends, is_brief = is_whole(text), len(body.split()) <= (BRIEF if is_whole(text) else SHORT)
-    concluding = [each for each in (every if ends else every[:-1]) if CONCLUDES.match(each)]
-    concluding += every[-1:] if every and not ends and CONCLUDES.match(every[-1]) and _goes_on(every[-1]) else []
+    concluding = [each for each in (every if ends else every[:-1]) if SUMS_UP.match(each)]
+    concluding += every[-1:] if every and not ends and SUMS_UP.match(every[-1]) and _goes_on(every[-1]) else []
     if concluding and (found := result(concluding[-1])):
         return found
     if every and len(every[0].split()) <= 2 and len(figures(every[0])) == 1:  # "22", and its working behind
         return result(every[0])
     last = [each for each in every if figures(each)][-1:]
-    is_worked = ends and (len(every) <= FEW or not LISTED.search(text)) and any("=" in each for each in last)
+    is_worked = ends and (len(every) <= FEW or not LISTED.search(text)) and _builds(last, every)
     return result(last[0]) if last and (is_brief or is_worked) else None
 
 
 def implied(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see Kind
     """The number of the last claim that says the question again: "She has 28 - 6 = 22 apples left"."""
-    if CUT.search(text):
+    if CUT.search(text) or _is_under_way(text):
         return None
-    said = asked(str(question.get("question", "")))
-    wanted = {word.casefold() for word in WORD.findall(said)} - GRAMMAR - AMOUNT
-    given = {value for _, _, value in figures(simple(str(question.get("question", ""))))}
+    asks = str(question.get("question", ""))
+    wanted = {word.casefold() for word in WORD.findall(asked(asks))} - GRAMMAR - AMOUNT
+    given = {value for _, _, value in figures(simple(asks))}
     every = sentences(simple(LISTED.sub(" ", text)))
-    for claim in reversed(every if is_whole(text) or (every and _goes_on(every[-1])) else every[:-1]):
-        words = frozenset(word.casefold() for word in WORD.findall(claim))
-        found = result(claim)
-        if wanted and found and (found not in given or "=" in claim) and all(is_known(word, words) for word in wanted):
-            return found
-    return None
+    whole = every if is_whole(text) or (every and _goes_on(every[-1])) else every[:-1]
+    holding = [each for each in whole if wanted and _holds(each, wanted) and not STEP.match(each)]
+    last = next((each for each in reversed(holding) if SETS_OUT.match(each) or _is_new(each, given)), "")
+    return None if SETS_OUT.match(last) and "=" not in last else result(last)
+
+
+def _holds(claim: str, wanted: Set[str]) -> bool:
+    words = frozenset(word.casefold() for word in WORD.findall(claim))
+    return all(is_known(word, words) for word in wanted)
+
+
+def _is_new(claim: str, given: Set[str]) -> bool:
+    """Whether a claim has a number that is worked out, or is none of its question's."""
+    found = result(claim)
+    return found is not None and (found not in given or "=" in claim)
 
 
 def result(claim: str) -> str | None:
@@ -83,17 +93,28 @@ def result(claim: str) -> str | None:
     return value.lstrip("-") if behind[:start].rstrip().endswith(tuple("0123456789)")) else value
 
 
-def is_whole(text: str) -> bool:
-    """Whether a text ends where its last sentence does."""
-    shown = text.rstrip()
-    return shown.endswith(tuple(".!?)]}\"'*|$\u201d")) or "\n" in text[len(shown) :]
-
-
 def may_be_cut(source: str, text: str) -> bool:
     """Whether a statement stands at the end of a long text without a sign that ends it: "so the answer is 1" of 18."""
     at_end = text.rstrip().endswith(source.rstrip()) and bool(re.search(r"\d\Z", source.rstrip()))
     own_line = text.rstrip().rpartition("\n")[2].rstrip().removesuffix(source.rstrip())
     return at_end and len(text.split()) > BRIEF and len(own_line.split()) > 3
+
+
+def _builds(last: Sequence[str], every: Sequence[str]) -> bool:
+    """Whether a last claim is an equation that goes on with the result of an earlier one, where there is any."""
+    earlier = {result(each) for each in every if "=" in each and each not in last}
+    return any("=" in each and (not earlier or earlier & _values(each)) for each in last)
+
+
+def _values(claim: str) -> set[str]:
+    return {value.lstrip("-") for _, _, value in figures(claim)}
+
+
+def _is_under_way(text: str) -> bool:
+    """Whether a longer text breaks off right behind a figure of a conclusion or a working: of any number."""
+    last = simple("" if is_whole(text) else "".join(sentences(text)[-1:]))
+    begins = len(text.split()) > BRIEF and (SUMS_UP.match(last) or UNSOLVED.search(last))
+    return bool(begins and figures(last)) and not re.search(r"[^\d\s]", last[figures(last)[-1][1] :])
 
 
 def bold(text: str) -> str | None:
@@ -108,7 +129,8 @@ def bold(text: str) -> str | None:
 def _goes_on(claim: str) -> bool:
     """Whether words stand behind the last number, so that it is whole though its sentence is not."""
     found = figures(claim)
-    return bool(found) and bool(re.match(r"\s[a-zA-Z]+\s", claim[found[-1][1] :]))
+    behind = r"\s[a-zA-Z]+\s|\s(?![hmbt])[a-zA-Z]{2,}"  # whole words, or the begin of one that is no "million"
+    return bool(found) and bool(re.match(behind, claim[found[-1][1] :], re.IGNORECASE))
 
 
 def _spelled(body: str) -> str | None:

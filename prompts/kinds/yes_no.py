@@ -36,12 +36,17 @@ CHANGES = re.compile(
     r"\b(?:wait|actually|second thought|so|therefore|thus|hence|correction|rather)\b|[?=:]", re.IGNORECASE
 )
 """Words with which a first answer is taken back, and a last one concludes."""
+TAKEN_BACK = re.compile(
+    r"\b(?:the|this|that|my) (?:(?:above|previous|first) )?answer (?:is|was) (?:wrong|incorrect|not correct)\b",
+    re.IGNORECASE,
+)
+"""What stands before it is no answer any more."""
 MARKED = re.compile(r"\b(yes|yeah|yep|nope|no|true|false|affirmative)\b", re.IGNORECASE)
 
 
 def read(text: str, choices: Choices) -> str | None:
     """What is marked as the answer (see `sources`), else what is claimed: the last word of it that begins a clause."""
-    body = plain(text)
+    body = TAKEN_BACK.split(plain(text))[-1]
     for source in filter(None, (*sources(body), bracketed(body))):
         if (found := _of(source)) is not None:
             return found or None

@@ -19,6 +19,7 @@ def asked(kind: str, strings: list[tuple[str, str | None, str]], choices: list[s
 
 
 BOTH, GLAD = ["SUPPORTS", "REFUTES"], "She is glad. " * 9
+LEFT = "How many apples does she have left?"
 HARD: list[Case] = [
     *asked("number", number.NUMBERS, []),
     *asked("option", option.OF_COLOURS, option.COLOURS),
@@ -69,7 +70,14 @@ def test_a_reply_to_a_free_question_names_its_target(question: str, said: str, t
         ("yes_no", [], "Is Oslo in Spain?", "To see whether Oslo is in Spain, we look at a map.", None),
         ("number", [], "How many apples does she have left?", "She has 9 - 2 = 7 apples left. " + GLAD, "7"),
         ("number", [], "How many apples does she have left?", "She has 9 apples. " + GLAD, None),
+        ("number", [], LEFT, "She has 9 - 2 = 7 apples left. " + GLAD + "She has 9 - 3 = 6 apples left. ", "6"),
+        ("number", [], LEFT, "First, she has 9 - 2 = 7 apples left. " + GLAD + "So,", None),
+        ("number", [], LEFT, "She has 9 - 2 = 7 apples left. To find her apples left, we ask. " + GLAD + "So,", None),
+        ("number", [], LEFT, "She has 9 - 2 = 7 apples left. " + GLAD + "So, the answer", "7"),
+        ("number", [], LEFT, "She has 9 - 2 = 7 apples left. " + GLAD + "The answer", None),
+        ("number", [], LEFT, "She has 9 - 2 = 7 apples left. " + GLAD + "There are 7 + 2", None),
         ("label", BOTH, "Claim: The lake is deep. Which?", "The evidence says the lake is deep.", "SUPPORTS"),
+        ("label", BOTH, "Claim: It is deep. Which?", "The evidence says it is deep. So we can conclude that", None),
         ("label", BOTH, "Claim: The lake is deep. Which?", "The evidence says the lake is not deep.", "REFUTES"),
         ("text", [], "On which day of the week is the market?", "The market is in Birch End.", None),
         ("text", [], "On which day of the week is the market?", "The market is on Friday.", "Friday"),
@@ -96,6 +104,12 @@ def test_the_question_tells_what_a_text_without_a_mark_answers(
         ("The working is long. " * 9 + "So, Ilse has 12 apples left and", "12"),
         ("The working is long. " * 9 + "\nAnswer: 12", "12"),
         ("The working is long. " * 9 + "4 cups / 2 = 2 cups", None),
+        ("The working is long. " * 9 + "So, it weighs 3 kilo", "3"),
+        ("The working is long. " * 9 + "So, it weighs 3 m", None),  # of 3 million?
+        ("The working is long. " * 9 + "So, there are 10 cups. All in all, they are clean. So, there are 2", None),
+        ("The working is long. " * 9 + "A day costs 4 * 3 = 12 crowns. A night costs 5 * 6 = 30 crowns.", None),
+        ("The working is long. " * 9 + "A crate holds 4 * 3 = 12 jars. Two of them hold 2 * 12 = 24 jars.", "24"),
+        ("The working is long. " * 9 + "We add 4 and 3, which gives us 7 jars. They are full of", "7"),
     ],
 )
 def test_a_number_of_a_text_that_was_cut_counts_where_it_is_whole(said: str, answer: str | None) -> None:

@@ -1,5 +1,6 @@
-"""A hundred more, written after the readers were mended and read rightly in 125 of 132 before they were again."""
+"""More, written after the readers were mended; the first 132 were read rightly in 125 before they were again."""
 
+COLOURS, VERDICTS = ["red", "blue", "green", "grey"], ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
 LATER: list[tuple[str, list[str], str, str | None]] = [
     ("number", [], "So the total is $1,234.50. I am confident in this.", "1234.5"),
     ("number", [], "Let's compute: 5 apples * 3 = 15 apples. Then 15 + 2 = 17.", "17"),
@@ -88,21 +89,16 @@ LATER: list[tuple[str, list[str], str, str | None]] = [
     ("yes_no", [], "There are no cats.", None),
     ("yes_no", [], "Yes\n\nNo other answer is possible.", "yes"),
     ("yes_no", [], "Q: Is it? A: yes", "yes"),
-    ("label", ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"], "The claim is supported by passage 2.", "SUPPORTS"),
-    ("label", ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"], "The claim is not supported.", None),
+    ("label", VERDICTS, "The claim is supported by passage 2.", "SUPPORTS"),
+    ("label", VERDICTS, "The claim is not supported.", None),
+    ("label", VERDICTS, "There is not enough information to decide.", "NOT ENOUGH INFO"),
+    ("label", VERDICTS, "Answer: SUPPORTS (passage [1])", "SUPPORTS"),
+    ("label", VERDICTS, "Answer: The passage REFUTES the claim.", "REFUTES"),
+    ("label", VERDICTS, "I choose REFUTES.", "REFUTES"),
+    ("label", VERDICTS, "Answer: Supports.", "SUPPORTS"),
     (
         "label",
-        ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"],
-        "There is not enough information to decide.",
-        "NOT ENOUGH INFO",
-    ),
-    ("label", ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"], "Answer: SUPPORTS (passage [1])", "SUPPORTS"),
-    ("label", ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"], "Answer: The passage REFUTES the claim.", "REFUTES"),
-    ("label", ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"], "I choose REFUTES.", "REFUTES"),
-    ("label", ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"], "Answer: Supports.", "SUPPORTS"),
-    (
-        "label",
-        ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"],
+        VERDICTS,
         "The final label is NOT ENOUGH INFO because nothing REFUTES or SUPPORTS it.",
         "NOT ENOUGH INFO",
     ),
@@ -115,6 +111,54 @@ LATER: list[tuple[str, list[str], str, str | None]] = [
     ("label", ["Bob", "Eve", "Dan"], "I think it could be Bob or Dan.", None),
     ("label", [], "Answer: [Bob]", "bob"),
     ("label", [], "The answer is [Bob] since [Eve] left.", "bob"),
+    ("number", [], "The answer to 5 * 4 = 20 is 21.", "21"),
+    ("number", [], "5 * 4 is 20, which is the answer.", "20"),
+    ("number", [], "The answer: 12 is more than 10", "12"),
+    ("option", COLOURS, "B) blue\n\nThe answer is C) green.", None),
+    ("option", COLOURS, "B) blue\n\nThe correct answer is C) green.", "C"),
+    ("option", COLOURS, "A: green\n\nLeaves are full of it.", None),
+    (
+        "option",
+        COLOURS,
+        "The answer is A. The sky comes to mind, too: the answer is B. Therefore, the answer is B",
+        "B",
+    ),
+    ("yes_no", [], "Yes.\n\nThis answer is wrong. No, it never was.", "no"),
+    ("label", VERDICTS, "The label that fits is SUPPORTS, not enough information.", None),
+    ("label", VERDICTS, "The label that fits is REFUTES, not SUPPORTS.", "REFUTES"),
+    (
+        "label",
+        VERDICTS,
+        "The text does not lead to the conclusion that there is insufficient information about lakes.",
+        None,
+    ),
+    (
+        "label",
+        VERDICTS,
+        "The text does not speak of a boat, so there is not enough information about one here.",
+        "NOT ENOUGH INFO",
+    ),
+    ("label", VERDICTS, 'The fitting word for what the claim says of lakes is "refutes."', "REFUTES"),
+    (
+        "label",
+        VERDICTS,
+        "It belongs to SUPPORTS. There is not enough information to say how deep the lake is in winter.",
+        None,
+    ),
+    (
+        "label",
+        VERDICTS,
+        "The evidence clearly supports the claim. However, it does not say how deep the lake is in winter.",
+        "SUPPORTS",
+    ),
+    (
+        "label",
+        VERDICTS,
+        "What stands there is a remark that is supported by many books and a few old newspapers.",
+        None,
+    ),
+    ("label", VERDICTS, "Lakes are wet and mostly deep. All that is known of them supports the", None),
+    ("label", VERDICTS, "This does not fit the REFUTES label at all. It is SUPPORTS.", "SUPPORTS"),
 ]
 ASKED: list[tuple[str, str, str | None]] = [
     ("Who wrote Hamlet?", "Hamlet was written by William Shakespeare.", "William Shakespeare"),
@@ -154,5 +198,7 @@ ASKED: list[tuple[str, str, str | None]] = [
         "Paris is a city in France. Lyon is a city in France. Both are large. I like them. Many people do.",
         None,
     ),
+    ("Which star do sailors follow?", "It is a star of the north that is called Polaris.", "Polaris"),
+    ("What is dried grass called?", "Dried grass is a soft, pale stuff full of seeds that has been cut by hand.", None),
 ]
 """Free questions, replies, and the target that each names."""
