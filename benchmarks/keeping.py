@@ -40,10 +40,14 @@ def hold(settings: Settings, asked: list[Question], at_once: int, folder: Path, 
     """Discuss all questions, and keep what a run does; None keeps nothing."""
     if run is None:
         graph = scheme("debate").create(settings, store=PayloadStore(folder)).compile()
-        told: dict[str, Any] = {"max_concurrency": at_once}  # Any: a configuration
+        room = asyncio.Semaphore(at_once)
+
+        async def one_of(question: Question) -> None:
+            async with room:  # not max_concurrency, which holds the agents of a round apart as well
+                await graph.ainvoke(question, output_keys=["decision"])
 
         async def together() -> None:
-            await graph.abatch(list(asked), told, output_keys=["decision"])
+            await asyncio.gather(*map(one_of, asked))
 
         asyncio.run(together())
         return
