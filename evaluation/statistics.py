@@ -191,7 +191,10 @@ def _resampled(moments: Floats, resamples: int, seed: int) -> Floats:
 def _unanimous(value: float, n: int, unseen: float) -> Difference:
     """All clusters differ alike, mostly not at all; a share `unseen` might do otherwise. p is the sign test's."""
     p = 2.0 ** (1 - n) if abs(value) > NOTHING else 1.0
-    return Difference(value, max(-1.0, value - unseen), min(1.0, value + unseen), p, 0.0, n)
+    low, high = max(-1.0, value - unseen), min(1.0, value + unseen)
+    if p > ALPHA:  # so few cannot tell: interval and test say the same
+        low, high = min(low, 0.0), max(high, 0.0)
+    return Difference(value, low, high, p, 0.0, n)
 
 
 def check_installed() -> None:

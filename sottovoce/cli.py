@@ -75,7 +75,9 @@ app.add_typer(models, name="models")
 runs = typer.Typer(cls=Commands, help="List, show, resume, export and remove the runs that are kept.")
 app.add_typer(runs, name="runs")
 FILE = typer.Argument(metavar="FILE", help="is written")
-FORMAT = typer.Option("jsonl", "--format", help="records, results (csv) or transcripts")
+FORMAT = typer.Option(
+    None, "--format", help="jsonl (records), csv (results) or markdown (transcripts); else by the file's ending"
+)
 RUNS = typer.Argument(metavar="RUN ...", help="as for `runs show`; the folder of an experiment is all its rows")
 NAME = typer.Argument(metavar="RUN", help="a name that `runs list` shows, or its beginning; `latest`; or a folder")
 
@@ -163,12 +165,13 @@ def list_runs() -> None:
 def show_kept_run(
     name: str = NAME,
     question: str | None = typer.Option(None, help="of many discussions the one on the question with this id"),
+    seed: int | None = typer.Option(None, help="and under this seed"),
     show_prompts: bool = typer.Option(False, "--show-prompts", help="print what each agent was asked, too"),
     as_json: bool = typer.Option(False, "--json", help="one JSON object on stdout, and nothing else"),
 ) -> None:
     """Show a run again: its transcript, or what its discussions came to. No model is loaded."""
     output = Output.model_validate({"show_prompts": show_prompts, "json": as_json})
-    kept_runs.show_kept_run(name, question, output)
+    kept_runs.show_kept_run(name, question, seed, output)
 
 
 runs.command("resume", help="Go on with a run that was stopped; discussions that failed are tried again.")(
@@ -180,7 +183,7 @@ runs.command("resume", help="Go on with a run that was stopped; discussions that
 def export_run(
     name: str = NAME,
     file: Path = FILE,
-    form: kept_runs.Format = FORMAT,
+    form: str | None = FORMAT,
 ) -> None:
     """Write a run to a file: records as JSON Lines, results as CSV, or transcripts as Markdown."""
     kept_runs.export_run(name, form, file)

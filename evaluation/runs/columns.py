@@ -75,8 +75,8 @@ def named(question: Question) -> str:
 def _meant(name: str) -> str | None:
     """The field that a name is near to, or that others call so."""
     lower = name.lower()
-    near = difflib.get_close_matches(lower, KNOWN, n=1, cutoff=ALIKE)
-    return near[0] if near else ELSEWHERE.get(lower)
+    near = difflib.get_close_matches(lower, [*KNOWN, *ELSEWHERE], n=1, cutoff=ALIKE)
+    return ELSEWHERE.get(near[0], near[0]) if near else None
 
 
 def _check_text(values: Values) -> None:

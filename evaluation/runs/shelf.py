@@ -46,17 +46,22 @@ def folder_of(name: str) -> Path:
     Raises:
         RecordError: there is no such run, or several names begin so.
     """
-    if (Path(name) / LOG).exists():
-        return Path(name)
+    for folder in (Path(name), shelf() / name):  # the latter a row of an experiment, too
+        if (folder / LOG).exists():
+            return folder
     folders = kept()
     if name == "latest" and folders:
         return folders[-1]
-    exact = [folder for folder in folders if folder.name == name]
-    found = exact or [folder for folder in folders if folder.name.startswith(name)]
+    found = [folder for folder in folders if folder.name.startswith(name)]
     if len(found) == 1:
         return found[0]
     why = f"{len(found)} runs begin so" if found else "there is no such run, nor a folder that holds one"
     raise RecordError(f"unknown run {name!r}: {why}; see `runs list`, or give a folder")
+
+
+def name_of(folder: Path) -> str:
+    """By what `folder_of` finds a run."""
+    return folder.name if folder.parent == shelf() else str(folder)
 
 
 def prune(keep: int = KEPT, room: int = ROOM) -> list[Path]:

@@ -36,7 +36,7 @@ class ExperimentOptions(Checked):
     rows: list[str] = Field(default=[], description="hold only this row")
     limit: int | None = Field(default=None, ge=1, description="ask only the first so many questions")
     save: Path | None = Field(
-        default=None, description="keep it in this folder, not on the shelf under the file's name"
+        default=None, description="keep it in this folder, not beside the runs under the file's name"
     )
 
 
@@ -58,7 +58,8 @@ def show_experiment(options: ExperimentOptions, limits: Limits) -> None:
         raise UsageError("no experiment was given; expected a YAML file, or the folder of one that was begun")
     check_installed()
     again = file.is_dir()
-    folder = options.save or (file if again else shelf() / file.stem)
+    few = f"-limit-{options.limit}" if options.limit else ""
+    folder = options.save or (file if again else shelf() / f"{file.stem}{few}")
     experiment, given = read_experiment(file / FILE if again else file, options.limit)
     try:
         runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=_shown)

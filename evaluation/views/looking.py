@@ -13,6 +13,7 @@ from rich.table import Table
 from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Counts, Observer, Run
+from sottovoce.evaluation.runs.shelf import name_of
 from sottovoce.evaluation.views import parts, transcript
 from sottovoce.evaluation.views.live import LiveTranscript
 from sottovoce.evaluation.views.output import Output
@@ -62,6 +63,8 @@ def print_many(console: Console, run: Run, output: Output) -> None:
         console.print(_table(run))
     for line in summary(run):
         console.print(line, soft_wrap=True)
+    if run.folder and not output.quiet:
+        console.print(f"one of them: `runs show {name_of(run.folder)} --question ID`", style="dim", soft_wrap=True)
 
 
 def title(head: Head, discussions: int) -> str:
@@ -89,7 +92,8 @@ def summary(run: Run) -> list[str]:
     read = f"{cost.tokens_in:,} tokens read ({cost.tokens_reused:,} of them reused)"
     took = f"{counted(cost.calls, 'call')}, {read}, {cost.tokens_out:,} written"
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
-    return [outcome(run.counts), took, *([f"stopped: {run.why}"] if run.why else []), *map(one_line, run.notes), *where]
+    stopped = [f"stopped: {run.why}"] if run.why else []
+    return [outcome(run.counts), took, *stopped, *map(one_line, run.notes), *where]
 
 
 def _table(run: Run) -> Table:

@@ -29,7 +29,7 @@ class Output(Checked):
     model_config = ConfigDict(title="Output")
 
     as_json: bool = Field(default=False, alias="json", description="one JSON object on stdout, and nothing else")
-    save: Path | None = Field(default=None, description="keep the run in this folder, not on the shelf (`runs list`)")
+    save: Path | None = Field(default=None, description="keep the run in this folder, not with those of `runs list`")
     continue_: bool = Field(
         default=False, description="go on with the latest run of this kind that is not over, if any"
     )

@@ -10,7 +10,6 @@ import io
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Literal
 
 import typer
 from pydantic import ConfigDict, Field
@@ -20,13 +19,15 @@ from sottovoce.errors import RecordError, UsageError, choose
 from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.files import check_writable, write
 from sottovoce.evaluation.runs.limits import Limits
-from sottovoce.evaluation.runs.log import last_line
+from sottovoce.evaluation.runs.log import LOG, last_line
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.views.output import Output
-from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.showing import go_on, show_run
 
-Format = Literal["jsonl", "csv", "markdown"]
+EXPERIMENT = "experiment.yaml"
+FORMS = {".csv": "csv", ".md": "markdown"}
+"""By the ending of the file; all others are JSON Lines."""
 
 
 def list_runs() -> None:
@@ -38,7 +39,10 @@ def list_runs() -> None:
         except RecordError as error:
             told = str(error)
         typer.echo(f"{folder.name}  {one_line(told)}")
-    typer.echo(f"in {shelf.shelf()}: {len(folders)}, of which the oldest go from {shelf.KEPT} on")
+    for file in sorted(shelf.shelf().glob(f"*/{EXPERIMENT}")):
+        rows = sorted(log.parent.name for log in file.parent.glob(f"*/{LOG}"))
+        typer.echo(f"{file.parent.name}  experiment of {', '.join(rows) or 'no row yet'}: `runs show NAME/ROW`")
+    typer.echo(f"in {shelf.shelf()}: {len(folders)} runs; from {shelf.KEPT} on the oldest are removed")
 
 
 def _told(folder: Path) -> str:
@@ -56,8 +60,8 @@ def _told(folder: Path) -> str:
     return f"{status:8} {title(head, counts.discussions)}: {outcome(counts)}"
 
 
-def show_kept_run(name: str, question: str | None, output: Output) -> None:
-    """A run as it was shown when it ended; of many discussions the one on `question`, or all in a table.
+def show_kept_run(name: str, question: str | None, seed: int | None, output: Output) -> None:
+    """A run as it was shown when it ended; of many discussions those on `question` or under `seed`, or all in a table.
 
     Raises:
         RecordError: there is no such run, or it is damaged.
@@ -67,11 +71,12 @@ def show_kept_run(name: str, question: str | None, output: Output) -> None:
 
     run = load_run(shelf.folder_of(name))
     store = run.store()  # while it is open, messages find their payloads
-    if question is not None:
-        found = {key: record for key, record in run.records.items() if key[0] == question}
-        if not found:
-            raise UsageError(choose("question", question, sorted({key[0] for key in run.records})))
-        run.records = found
+    for at, kind, wanted in ((0, "question", question), (1, "seed", seed)):
+        if wanted is not None:
+            found = {key: record for key, record in run.records.items() if key[at] == wanted}
+            if not found:
+                raise UsageError(choose(kind, wanted, sorted({str(key[at]) for key in run.records})))
+            run.records = found
     try:
         show_run(run, output)
     finally:
@@ -84,6 +89,7 @@ class Named(Checked):
     model_config = ConfigDict(title="Run")
 
     name: str = Field(
+        default="latest",
         description="as `runs list` shows it, or its beginning; `latest`; or a folder",
         json_schema_extra={"positional": True},
     )
@@ -101,7 +107,7 @@ def resume_run(named: Named, limits: Limits, output: Output) -> None:
     go_on(resumed(run), settings, limits, output)
 
 
-def export_run(name: str, form: Format, out: Path) -> None:
+def export_run(name: str, form: str | None, out: Path) -> None:
     """Write a run to a file: whole records as JSON Lines, results as CSV, or transcripts as Markdown.
 
     Raises:
@@ -111,6 +117,9 @@ def export_run(name: str, form: Format, out: Path) -> None:
     from sottovoce.evaluation.runs.reading import load_run
     from sottovoce.evaluation.views.markdown import markdown
 
+    form = form or FORMS.get(out.suffix.lower(), "jsonl")
+    if form not in ("jsonl", "csv", "markdown"):
+        raise UsageError(choose("format", form, ["jsonl", "csv", "markdown"]))
     check_writable(out, "the file")
     run = load_run(shelf.folder_of(name))
     store = run.store()
@@ -126,7 +135,7 @@ def export_run(name: str, form: Format, out: Path) -> None:
         text = written.getvalue()
     write(out, text)
     del store
-    typer.echo(f"{len(run.records):,} written to {one_line(str(out))}")
+    typer.echo(f"{counted(len(run.records), 'discussion')} written as {form} to {one_line(str(out))}")
 
 
 def compare_runs(names: Sequence[str], against: str | None) -> None:

@@ -52,7 +52,7 @@ def go_on(run: Run, settings: Settings, limits: Limits, output: Output) -> None:
     except KeyboardInterrupt as stop:
         if run.folder is None or not run.spoken:
             raise
-        name = run.folder.name if run.folder.parent == shelf.shelf() else str(run.folder)
+        name = shelf.name_of(run.folder)
         raise StoppedError(f"stopped; what was said is kept, and `runs resume {name}` goes on") from stop
     show_run(run, output, console, held=True)
 
@@ -75,6 +75,9 @@ def show_run(run: Run, output: Output, console: Any = None, *, held: bool = Fals
         looking.print_many(console, run, output)
     if output.markdown is not None:
         write(output.markdown, "\n".join(map(markdown, run.records.values())))
+    if held and run.why:
+        name = shelf.name_of(run.folder) if run.folder else ""
+        raise SottovoceError(f"{run.why}; `runs resume {name}` goes on, with a higher limit or none")
     failed = [record for record in run.records.values() if record.status == "failed"]
     if failed and len(run.records) > 1:
         raise SottovoceError(

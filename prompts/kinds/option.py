@@ -1,4 +1,4 @@
-"""One of several choices, by its letter; at least the first four are understood."""
+"""One of several choices, by its letter; a letter behind the last choice is no answer."""
 
 import re
 import string
@@ -33,6 +33,16 @@ JOINED = re.compile(r"[\s(]*(?-i:[A-Z])\W{0,3}\s?(?:or|and|/)\s*\(?(?-i:[A-Z])\b
 
 def read(text: str, choices: Choices) -> str | None:
     """What is marked as the answer (see `sources`), else the last letter or choice that is claimed."""
+    return _given(_read(text, choices), choices)
+
+
+def _given(letter: str | None, choices: Choices) -> str | None:
+    """The letter, if there is a choice for it: "D. temperature" of two choices is an abstention."""
+    there = string.ascii_uppercase[: len(choices) or None]
+    return letter if letter and letter in there else None
+
+
+def _read(text: str, choices: Choices) -> str | None:
     body = plain(text)
     said = [found for source in sources(body, NOUNS) if (found := _of(source, choices)) is not None]
     if said:
@@ -44,7 +54,7 @@ def read(text: str, choices: Choices) -> str | None:
 def read_value(given: str, choices: Choices) -> str | None:
     """A letter in any case, or a choice's text, or what a reply would be read as."""
     found = _of(plain(given), choices)
-    return read(given, choices) if found is None else found or None
+    return read(given, choices) if found is None else _given(found, choices)
 
 
 def _contradicts(said: Sequence[str], body: str) -> bool:

@@ -81,7 +81,8 @@ def test_a_run_that_reached_a_limit_is_gone_on_with(
 
     went_on = call("runs", "resume", folder.name) if how == "resume" else call(*same, *save, "--continue")
 
-    assert stopped.code == 0 and "stopped: the call limit is reached: " in stopped.out
+    assert stopped.code == FAILED and "stopped: the call limit is reached: " in stopped.out
+    assert "the call limit is reached: " in stopped.err and "`runs resume " in stopped.err
     assert before.status == "stopped" and before.unfinished
     after = load_run(folder)
     assert (went_on.code, after.status, after.cost.calls) == (0, "done", 6)
@@ -92,7 +93,7 @@ def test_what_is_over_is_not_resumed_and_another_run_is_begun(call: Call, models
     same = ("debate", "2 + 2?", "--model", models.tiny, *FEW)
     call(*same)
 
-    line = refused(call, USAGE, "runs", "resume", "latest")
+    line = refused(call, USAGE, "runs", "resume")
     call(*same, "--continue")
 
     assert line.endswith("is over; `runs show` shows it")
@@ -118,8 +119,11 @@ def test_a_run_is_exported(call: Call, models: Models, asked: Path, tmp_path: Pa
     call("debate", "--questions", asked, "--model", models.tiny, *FEW)
 
     call("runs", "export", "latest", tmp_path / "out", "--format", form)
+    ending = {"jsonl": ".jsonl", "csv": ".csv", "markdown": ".md"}[form]
+    call("runs", "export", "latest", tmp_path / f"out{ending}")
 
     text = (tmp_path / "out").read_text()
+    assert (tmp_path / f"out{ending}").read_text() == text
     if form == "jsonl":
         assert [json.loads(line)["question"]["id"] for line in text.splitlines()] == ["q1", "q2", "q3"]
     elif form == "csv":
@@ -166,3 +170,18 @@ def test_an_unknown_run_is_told_how_to_find_one(call: Call) -> None:
     assert line == (
         "unknown run 'nowhere': there is no such run, nor a folder that holds one; see `runs list`, or give a folder"
     )
+
+
+def test_one_discussion_under_several_seeds_is_shown(call: Call, models: Models, asked: Path) -> None:
+    call("debate", "--questions", asked, "--seeds", 4, "--seeds", 5, "--model", models.tiny, *FEW)
+
+    shown = call("runs", "show", "latest", "--question", "q2", "--seed", 5)
+
+    assert "seed 5" in shown.out and "Decision" in shown.out
+    assert refused(call, USAGE, "runs", "show", "--seed", 9, "latest") == "unknown seed 9; choose from: 4, 5"
+
+
+def test_an_unknown_format_is_refused(call: Call, models: Models, tmp_path: Path) -> None:
+    line = refused(call, USAGE, "runs", "export", "latest", tmp_path / "out", "--format", "md")
+
+    assert line == "unknown format 'md'; choose from: csv, jsonl, markdown"
