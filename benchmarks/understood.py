@@ -74,7 +74,8 @@ async def measure(name: str, kind: str, guide: str, n: int, model: str) -> Cell:
 def line(key: str, cell: Sequence[Sequence[Any]]) -> list[str]:
     """A row: share of each way, and in brackets how many of them are right."""
     counted, right = Counter(how for how, _ in cell), Counter(how for how, is_right in cell if is_right)
-    shares = [f"{counted[how] / max(len(cell), 1):.0%}" + (f" ({right[how]} right)" if counted[how] else "") for how in HOW]
+    told = {how: f"{counted[how] / max(len(cell), 1):.0%}" for how in HOW}
+    shares = [told[how] + (f" ({right[how]} right)" if counted[how] else "") for how in HOW]
     return [*key.split("/"), str(len(cell)), *shares]
 
 

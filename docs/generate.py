@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 ROOT = Path(__file__).resolve().parents[1]
 PART = re.compile(r"(?<=<!-- made: )(\w+) ?(.*?)( -->\n)(.*?)(?=<!-- end -->)", re.DOTALL)
 WIDTH = "96"  # columns of a transcript
+RUNS = str(ROOT / "site" / "runs")
+"""Where the runs are kept that are quoted: with what else a build leaves, not with the reader's own."""
 SECONDS = re.compile(r"\d+\.\d s(?=$|; of )", re.MULTILINE)
 Schema = dict[str, Any]  # Any: a field of a JSON schema
 
@@ -79,7 +81,7 @@ def values(told: Schema) -> str:
 
 def run(what: str, script: str = "cli.py") -> str:
     """What a command prints in a terminal of WIDTH columns."""
-    ours = {**os.environ, "COLUMNS": WIDTH, "OMP_NUM_THREADS": "1"}
+    ours = {**os.environ, "COLUMNS": WIDTH, "OMP_NUM_THREADS": "1", "SOTTOVOCE_RUNS": RUNS}
     return fenced(
         "text", subprocess.check_output([sys.executable, script, *what.split()], cwd=ROOT, env=ours, text=True)
     )

@@ -33,7 +33,7 @@ def code_of(page: Path) -> str:
 
 def ran(folder: Path, *command: str) -> subprocess.CompletedProcess[str]:
     """A process whose payloads go to a folder of the test's own."""
-    own = {**os.environ, "SOTTOVOCE_STORE": str(folder), "PYTHONPATH": str(ROOT)}
+    own = {**os.environ, "SOTTOVOCE_STORE": str(folder), "SOTTOVOCE_RUNS": str(folder), "PYTHONPATH": str(ROOT)}
     return subprocess.run([sys.executable, *command], capture_output=True, check=False, text=True, cwd=ROOT, env=own)
 
 
