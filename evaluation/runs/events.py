@@ -124,6 +124,7 @@ def from_json(data: JSON) -> Kept:
 class Listener(BaseCallbackHandler):
     """Tells what chat models are asked; those that a graph was given too."""
 
+    raise_error = True  # a full disk is found here first
     run_inline = True  # else an async run might tell of a call after its reply
 
     def __init__(self, tell: Callable[[Asked], None]) -> None:

@@ -19,6 +19,7 @@ import errno
 import json
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -85,7 +86,8 @@ class Log:
 
     def close(self) -> None:
         """Let go of the folder."""
-        os.fsync(self._file)
+        with suppress(OSError):  # a full disk was told when a line was written
+            os.fsync(self._file)
         os.close(self._file)
         self._lock.release()
 

@@ -35,6 +35,7 @@ def load_run(folder: Path | str) -> Run:
     folder = Path(folder)
     lines, _, cut = read(folder)
     run = Run(_head(lines, folder), folder=folder)
+    run.lines = len(lines)
     for number, line in enumerate(lines[1:], 2):
         try:
             run.replay(line)

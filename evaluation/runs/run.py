@@ -15,7 +15,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from sottovoce.channels.store import PayloadRef, PayloadStore
-from sottovoce.errors import UsageError
+from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.runs.events import Asked, Event, Kept, from_json, to_json
 from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.log import LOCK, LOG, Log, read
@@ -59,6 +59,8 @@ class Run:
         self.why = ""
         """Why it was stopped."""
         self._log: Log | None = None
+        self.lines = 0
+        """Of the log it was read from."""
         for question in questions:
             self._add(question)
 
@@ -207,10 +209,17 @@ class Run:
                 self.folder.rmdir()
 
     def resume(self) -> None:
-        """Take hold of the folder again, and cut off what a killed process left of a line. Errors: see `Log`."""
+        """Take hold of the folder again, and cut off what a killed process left of a line. Errors: see `Log`.
+
+        Raises:
+            RecordError: another process went on with it since it was read.
+        """
         assert self.folder is not None, "read from a folder"
         self._log = Log(self.folder)
-        _, sound, cut = read(self.folder)
+        lines, sound, cut = read(self.folder)
+        if len(lines) != self.lines:
+            self.close()
+            raise RecordError(f"run {str(self.folder)!r} went on in another process meanwhile; try again")
         if cut:
             self._log.cut(sound)
         self.status = "running"

@@ -136,6 +136,16 @@ def test_another_process_is_refused_in_one_line(stopped: Path) -> None:
         holding.close()
 
 
+def test_a_run_that_went_on_elsewhere_since_it_was_read_is_not_held_twice(stopped: Path) -> None:
+    stale = load_run(stopped)
+    hold(resumed(load_run(stopped), models=fresh()))
+
+    with pytest.raises(RecordError, match="went on in another process meanwhile; try again"):
+        resumed(stale, models=fresh())
+
+    assert load_run(stopped).status == "done"
+
+
 @pytest.mark.parametrize(
     ("field", "value"), [("prompts", "other"), ("settings", {"rounds": 9}), ("questions", "other"), ("scheme", "mad")]
 )
