@@ -22,6 +22,7 @@ from transformers.utils.hub import cached_file
 from sottovoce.errors import ModelError, choose
 from sottovoce.models.huggingface.devices import Place, device_map, entry, on_cpu, placed
 from sottovoce.models.huggingface.quiet import quiet
+from sottovoce.models.huggingface.reordered import reorder
 from sottovoce.models.sources.locate import ready
 
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
@@ -60,6 +61,7 @@ def read(name: str, where: str, dtype: Dtype, place: Place) -> tuple[PreTrainedM
     model = placed(model, place)
     if quantised:
         _check_computes(name, model)
+    reorder(model)
     return model, tokenizer
 
 

@@ -18,6 +18,7 @@ from sottovoce.models.huggingface.captured import Captured
 from sottovoce.models.huggingface.family import Attention
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked
 from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pass, Reading, kinds_of
+from sottovoce.models.huggingface.reordered import ReorderedLinear
 from sottovoce.models.huggingface.table import Table
 
 SMALL = 20_000_000  # parameters: below, one thread is faster than two
@@ -124,6 +125,9 @@ class Network:
             self.version += 1
             self._hooks = Hooks(self.model)
             self.__dict__.pop("_captured", None)
+            for module in self.model.modules():
+                if isinstance(module, ReorderedLinear):
+                    module.forget()
 
     @property
     def captures(self) -> bool:
