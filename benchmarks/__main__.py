@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import debates, decoding, guiding, memory, reuse
+from benchmarks import debates, decoding, formats, guiding, memory, reuse
 from benchmarks.loaded_models import BUNDLED, SHAPES, loaded_of
 from benchmarks.measuring import Asked, Table, interleaved
 
@@ -42,6 +42,7 @@ def starting(asked: Asked) -> Iterator[Table]:
 
 SECTIONS: Mapping[str, Callable[[Asked], Iterable[Table]]] = {
     "decoding": decoding.tables,
+    "formats": formats.tables,
     "slots": reuse.slots,
     "reuse": reuse.tables,
     "memory": memory.tables,
@@ -51,6 +52,7 @@ SECTIONS: Mapping[str, Callable[[Asked], Iterable[Table]]] = {
     "starting": starting,
 }
 OF_ANY_SHAPE = ("decoding", "memory", "guiding")  # the others hold debates, or measure what a small model costs
+OF_REAL = ("decoding", "formats", "debates")  # of a model by its name: what only real weights show
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -59,7 +61,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if asked.device != "cpu" and not torch.accelerator.is_available():
         sys.exit(f"--device {asked.device} needs a GPU, and torch {torch.__version__} sees none here")
     shape = asked.model or asked.shape or (BUNDLED if asked.device == "cpu" else "7b")
-    sections = asked.only.split(",") if asked.only else list(SECTIONS if shape == BUNDLED else OF_ANY_SHAPE)
+    sections = asked.only.split(",") if asked.only else list(_sections(shape))
     if unknown := [name for name in sections if name not in SECTIONS]:
         sys.exit(f"unknown section {unknown[0]!r}; choose from: {', '.join(SECTIONS)}")
     torch.set_num_threads(asked.threads)
@@ -75,6 +77,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for name in sections:
         for table in SECTIONS[name](given):
             print(f"\n{table}", flush=True)
+
+
+def _sections(shape: str) -> Iterable[str]:
+    """What is measured of a model where nobody says."""
+    if shape == BUNDLED:
+        return (name for name in SECTIONS if name != "formats")
+    return OF_ANY_SHAPE if shape in SHAPES else OF_REAL
 
 
 def _arguments() -> argparse.ArgumentParser:

@@ -7,25 +7,35 @@ import os
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
 from statistics import median
 from typing import Any
 
-from benchmarks.loaded_models import with_engine
+from benchmarks.loaded_models import as_published, with_engine
 from benchmarks.measuring import Asked, Run, Table, interleaved, times
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs.debate import create_debate
 from sottovoce.models import LoadedModel
+from sottovoce.models.huggingface.network import Network
 from sottovoce.nodes.settings import Debate
 
 DEBATES = 32
 IN_FLIGHT = (1, 8, 32, 128)
 ROUNDS = (2, 4, 8)
 STEPS = 100  # of a graph: `abatch` has langchain's limit of 25 otherwise, and a round takes three
-TOKENS = 32  # of a reply, at most
-SETTINGS = Debate(agents=2, rounds=2)
+TOKENS = 48  # of a reply, at most
+SETTINGS = Debate(agents=2, rounds=3)
+IN_TURN = 4  # debates of a model with real weights that are held one after another: each takes half a minute
 PROTOCOLS = ("nl", "cipher", "sde", "hidden")
+
+
+PAPERS = "the papers' way"
+AGAINST = {
+    "in turn": "one debate after another",
+    PAPERS: "one debate and one reply after another, nothing reused, by transformers' own modules",
+}
 
 
 @contextmanager
@@ -48,15 +58,20 @@ def tables(asked: Asked) -> Iterator[Table]:
     table.add(
         f"debates of {SETTINGS.agents} agents, {SETTINGS.rounds} rounds, up to {TOKENS} tokens a reply", "", "aim"
     )
-    for threads in dict.fromkeys((1, cores)):
+    few = n if asked.loaded.network.small else min(n, IN_TURN)
+    for threads in dict.fromkeys((asked.threads, cores if asked.loaded.network.small else asked.threads)):
         runs: dict[str, Run] = {
-            "together": partial(_hold, asked.loaded, n, threads),
-            "in turn": partial(_hold, asked.loaded, n, 1, together=False),
+            "together": partial(_hold, asked.loaded, n, threads=threads),
+            "in turn": partial(_hold, asked.loaded, few, threads=1, together=False),
+            PAPERS: partial(_hold, _as_papers(asked.loaded), few, together=False, threads=1, max_batch=1, reuse=False),
         }
-        found = interleaved(runs, min(asked.repeats, 3), asked.clock)
-        name, speed = f"together, torch threads: {threads}", found.speed("together", "in turn")
-        table.add(f"{n} {name}, against one after another, one thread", times(speed), "3x on two threads")
-        table.add(f"{name}: seconds", f"{found.median('together'):.2f}")
+        found = interleaved(runs, min(asked.repeats, 3), asked.clock, warm=int(asked.loaded.network.small))
+        name = f"{n} together, torch threads: {threads}"
+        for rival, aim in (("in turn", "3x on two threads"), (PAPERS, "8x")):
+            speed = found.speed("together", rival) * n / few
+            table.add(f"{name}, against {AGAINST[rival]}, one thread", times(speed), aim)
+        for each, debates in (("together", n), ("in turn", few), (PAPERS, few)):
+            table.add(f"seconds a debate: {each}, torch threads: {threads}", f"{found.median(each) / debates:.2f}")
     for protocol in PROTOCOLS:
         size, tokens = payload(asked.loaded, protocol)
         table.add(f"payload of a message: `{protocol}`", f"{size:,.0f} bytes, {tokens:.0f} tokens")
@@ -87,13 +102,18 @@ def payload(loaded: LoadedModel, protocol: str) -> tuple[float, float]:
 
 def _each(asked: Asked, n: int, settings: Debate = SETTINGS) -> float:
     """Milliseconds a debate, of the middle run."""
-    runs: dict[str, Run] = {"debates": partial(_hold, asked.loaded, n, asked.threads, settings)}
+    runs: dict[str, Run] = {"debates": partial(_hold, asked.loaded, n, settings, threads=asked.threads)}
     return 1000 * interleaved(runs, min(asked.repeats, 3), asked.clock).median("debates") / n
 
 
-def _hold(loaded: LoadedModel, n: int, threads: int, settings: Debate = SETTINGS, *, together: bool = True) -> None:
-    """On an engine that read nothing before, which reuses as ever: a repeat must not find its prompts read."""
-    fresh = with_engine(loaded, threads=threads)
+def _as_papers(loaded: LoadedModel) -> LoadedModel:
+    published = as_published(loaded)
+    return replace(published, network=Network(published.model, len(loaded.table)))
+
+
+def _hold(loaded: LoadedModel, n: int, settings: Debate = SETTINGS, *, together: bool = True, **engine: Any) -> None:
+    """On an engine (Any: its arguments) that read nothing before: a repeat must not find its prompts read."""
+    fresh = with_engine(loaded, **engine)
 
     async def in_turn(graph: Any) -> None:  # Any: see debating
         for question in questions(n):

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from dataclasses import replace
 from typing import Any
 
 import torch
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config
 
 from sottovoce.models import Engine, LoadedModel, assemble, load
 from sottovoce.models.huggingface.network import Network
+from sottovoce.models.huggingface.reordered import ReorderedLinear
 
 SPECIAL = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 CHATML = (
@@ -47,6 +50,16 @@ def with_engine(
 ) -> LoadedModel:  # Any: keyword arguments of an engine
     """The same weights under an engine of their own."""
     return replace(loaded, engine=kind(network or loaded.network, loaded.tokenizer, **limits))
+
+
+def as_published(loaded: LoadedModel) -> LoadedModel:
+    """The same weights in the modules that transformers makes: what a rival that is not ours computes with."""
+    shared = {id(each): each for each in (*loaded.model.parameters(), *loaded.model.buffers())}
+    model = deepcopy(loaded.model, shared)
+    for module in model.modules():
+        if isinstance(module, ReorderedLinear):
+            module.__class__ = nn.Linear  # type: ignore[assignment]  # what it was before
+    return replace(loaded, model=model)
 
 
 def _tokenizer(size: int) -> PreTrainedTokenizerFast:

@@ -50,6 +50,16 @@ class Times:
         """How many times as fast as `against` a rival is: the middle of the ratios within each repeat."""
         return median(other / own for own, other in zip(self.seconds[name], self.seconds[against], strict=True))
 
+    def beyond(self, first: str) -> Times:
+        """What each rival took beyond the run whose name has `first` at its end, which is its beginning alone."""
+        begins = {name: self.seconds[name + first] for name in self.seconds if name + first in self.seconds}
+        return Times(
+            {
+                name: [whole - begin for whole, begin in zip(self.seconds[name], each, strict=True)]
+                for name, each in begins.items()
+            }
+        )
+
 
 def interleaved(rivals: Mapping[str, Run], repeats: int, clock: Clock = "wall", *, warm: int = 1) -> Times:
     """Run all rivals `warm` times to warm up, then `repeats` times in turn, every other time in reverse."""
