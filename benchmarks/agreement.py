@@ -1,0 +1,99 @@
+"""`python -m benchmarks.agreement FOLDER`: how often formats of weights reply as float32, and how likely it finds that.
+
+FOLDER keeps `experiments/weights.yaml`. Likelihoods are taken anew: the prompt is read at once and float32's reply
+a few tokens at a time, so that it goes through the products that decoding uses.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+import torch
+from transformers import DynamicCache
+
+from sottovoce.evaluation.experiments.files import read_experiment
+from sottovoce.evaluation.experiments.folder import FILE, runs_in
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.statistics import share
+from sottovoce.evaluation.views.tables import share_cells, table
+from sottovoce.models import LoadedModel, load
+
+TRUTH = "float32"
+AT_ONCE = 8  # tokens of a reply that are read in a pass
+
+
+class _Turn(NamedTuple):
+    role: str
+    parts: tuple[str, ...]
+
+
+class Said(NamedTuple):
+    """A prompt and its reply, as token ids."""
+
+    prompt: list[int]
+    reply: list[int]
+
+
+def said(run: Run, loaded: LoadedModel) -> Iterator[Said]:
+    """The first reply of each discussion."""
+    for record in run.records.values():
+        turns = [_Turn(role, (text,)) for role, text in record.prompts[0].turns]
+        payload = record.messages[0].payload
+        assert payload is not None, "a local model spoke"
+        prompt = [id for piece in loaded.chat.encode(turns) if not isinstance(piece, int) for id in piece]
+        yield Said(prompt, list(payload.load(run.store()).ids))
+
+
+@torch.inference_mode()
+def likelihood(loaded: LoadedModel, said: Said) -> float:
+    """The mean log-probability (nats) of a reply's tokens after its prompt."""
+    cache, ids, found = DynamicCache(), torch.tensor([said.reply]), []
+    logits = loaded.model(input_ids=torch.tensor([said.prompt]), past_key_values=cache).logits[:, -1:]
+    for part in ids.split(AT_ONCE, dim=1):
+        later = loaded.model(input_ids=part, past_key_values=cache).logits
+        before = torch.cat([logits, later[:, :-1]], 1)[..., : len(loaded.table)].float().log_softmax(-1)
+        found += before.gather(-1, part[..., None]).flatten().tolist()
+        logits = later[:, -1:]
+    return fmean(found)
+
+
+def compared(name: str, records: Sequence[Record], truth: Sequence[Record], likelihoods: Sequence[float]) -> list[str]:
+    """A row of the table."""
+    pairs = list(zip(records, truth, strict=True))
+    answers = share([own.result().answer == other.result().answer for own, other in pairs])
+    texts = share([own.messages[0].text == other.messages[0].text for own, other in pairs])
+    right = share([bool(own.result().score) for own in records])
+    cells = [*share_cells(answers), *share_cells(texts), *share_cells(right)]
+    return [f"`{name}`", *cells, f"{fmean(likelihoods):.4f}"]
+
+
+def tables(runs: Mapping[str, Run]) -> str:
+    """Of the rows that are over; float32's must be."""
+    over = {name: run for name, run in runs.items() if not run.unfinished}
+    if TRUTH not in over:
+        raise SystemExit(f"row {TRUTH!r} is not over: the others are compared with it")
+    truth, lines = list(over[TRUTH].records.values()), []
+    for name, run in over.items():
+        loaded = load(run.head.settings["model"][0], weights=run.head.settings["weights"][0])
+        likelihoods = [likelihood(loaded, each) for each in said(over[TRUTH], loaded)]
+        lines.append(compared(name, list(run.records.values()), truth, likelihoods))
+    headings = "answers as float32's | 95 % | replies equal | 95 % | right | 95 % | nats a token of float32's replies"
+    return table(f"weights | {headings}", lines)
+
+
+def main() -> None:
+    """Print the table of a folder."""
+    parser = argparse.ArgumentParser("python -m benchmarks.agreement", description=__doc__)
+    parser.add_argument("folder", type=Path, help="where `experiment experiments/weights.yaml` says it is kept")
+    folder: Path = parser.parse_args().folder
+    experiment, _ = read_experiment(folder / FILE)
+    print(tables(runs_in(folder, experiment)))
+
+
+if __name__ == "__main__":
+    main()
