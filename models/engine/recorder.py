@@ -14,6 +14,7 @@ from sottovoce.models.engine import sampling
 from sottovoce.models.engine.memory import upload
 from sottovoce.models.engine.request import Record, Sparse, Stats
 from sottovoce.models.huggingface.passes import FINAL
+from sottovoce.models.huggingface.table import Table
 
 STEPS = 32  # positions that wait, at most
 WAITING = 1 << 20  # numbers of one sequence's logits that wait, at most: 4 MB
@@ -48,14 +49,16 @@ class _Series:
 class Recorder:
     """Records of one sequence, position by position."""
 
-    def __init__(self, record: Record, normed: int | None) -> None:
-        """`normed` is the layer whose state is taken after the final norm."""
-        self.record, self._normed = record, normed
+    def __init__(self, record: Record, normed: int | None, table: Table) -> None:
+        """`normed` is the layer whose state is taken after the final norm; `table` has the tokens' own rows."""
+        self.record, self._normed, self._table = record, normed, table
         self.n = 0
         """Positions whose states are kept."""
         self._states = {layer: _Series(lambda states: (states.cpu(),)) for layer in record.layers}
         self._means: dict[str, _Series] = {}
         self._ids: list[int] = []
+        self._later: list[int] = []
+        """Positions of means whose nearest tokens were not looked up yet."""
         self._stats = _Series(self._numbers)
         self._sparse = _Series(lambda weights: _largest(weights, record.sparse))
 
@@ -66,20 +69,34 @@ class Recorder:
         self.n += 1
 
     def keep(
-        self, id: int, logits: torch.Tensor, weights: torch.Tensor | None, rows: Mapping[str, torch.Tensor]
+        self, id: int | None, logits: torch.Tensor, weights: torch.Tensor | None, rows: Mapping[str, torch.Tensor]
     ) -> None:
-        """Keep a position: its token, logits (V,), averaging weights (V,) and means (E,) by table."""
+        """Keep a position: its logits (V,), averaging weights (V,), means (E,) by table, and its token.
+
+        None is the token nearest to the mean in the model's own table: it is looked up once it is asked for.
+        """
         for key, row in rows.items():
             self._means.setdefault(key, _Series(lambda means: (means,))).append(row)
+        if id is None:
+            self._later.append(len(self._ids))
+        self._ids.append(-1 if id is None else id)
         if self.record.stats:
-            self._ids.append(id)
             self._stats.append(logits)
         if self.record.sparse and weights is not None:
             self._sparse.append(weights)
 
     def _numbers(self, logits: torch.Tensor) -> _Tensors:
-        ids = upload(self._ids[-len(logits) :], logits.device)
+        ids = upload(self.ids(len(self._ids))[-len(logits) :], logits.device)
         return (sampling.statistics(logits, ids), *_largest(logits.log_softmax(-1), self.record.top))
+
+    def ids(self, n: int) -> list[int]:
+        """The first n tokens; those that were not looked up yet are so now, all at once."""
+        if self._later:
+            rows = self.means(len(self._ids))[self._table.key][self._later]
+            for at, id in zip(self._later, self._table.nearest(rows).tolist(), strict=True):
+                self._ids[at] = id
+            self._later.clear()
+        return self._ids[:n]
 
     def states(self, n: int) -> dict[int, torch.Tensor]:
         """By layer, the first n states (n, H), on the CPU."""

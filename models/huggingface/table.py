@@ -10,9 +10,13 @@ from functools import cached_property
 import torch
 from torch import nn
 
+from sottovoce.models.huggingface import scans
 from sottovoce.models.huggingface.devices import entry
 
 SPACED = 64  # values of each tensor that a digest of weights looks at
+LEFT_OUT = 1e-7  # of the weights' sum, at most: as much as float32 rounds
+SUMMED = 1e-5  # of a cosine: far above what the order of float32 sums changes
+BLOCK = 64  # rows whose angles with the whole table are held at a time
 
 
 def tensor_digest(*tensors: torch.Tensor) -> str:
@@ -60,16 +64,44 @@ class Table:
     def _unit(self) -> torch.Tensor:
         return nn.functional.normalize(self.rows.float(), dim=-1).to(self.rows.dtype)
 
-    def mean(self, weights: torch.Tensor) -> torch.Tensor:
-        """Average the rows under weights (b, V) -> (b, E), in the table's dtype."""
-        return weights.to(self.rows.device, self.rows.dtype) @ self.rows
+    def mean(self, weights: torch.Tensor, *, whole: bool = False) -> torch.Tensor:
+        """Average the rows under weights (b, V) -> (b, E), in the table's dtype.
+
+        On a CPU the heaviest rows of the table alone are read, unless `whole`: what is left out is at most
+        LEFT_OUT of the weights' sum, which moves a mean by at most LEFT_OUT * max|row|.
+        """
+        weights = weights.to(self.rows.device)
+        found = None if whole or self.rows.device.type != "cpu" else self._mean_of_heaviest(weights)
+        return weights.to(self.rows.dtype) @ self.rows if found is None else found
+
+    def _mean_of_heaviest(self, weights: torch.Tensor) -> torch.Tensor | None:
+        """None where one product with the whole table is cheaper, or the weights are no numbers."""
+        sizes = weights.abs()
+        total = sizes.sum(-1, keepdim=True)
+        # V weights of no more than this add up to no more than LEFT_OUT of the total: no tail needs to be summed.
+        heavy = scans.larger(sizes, total * (LEFT_OUT / len(self)))
+        if len(heavy) > len(self) or not total.isfinite().all():
+            return None
+        first = torch.searchsorted(heavy, torch.arange(len(weights)) * len(self))  # of each mean, as they lie in order
+        chosen = weights.flatten()[heavy].to(self.rows.dtype)
+        return nn.functional.embedding_bag(heavy % len(self), self.rows, first, mode="sum", per_sample_weights=chosen)
 
     def nearest(self, rows: torch.Tensor) -> torch.Tensor:
         """Ids (b,) of the nearest rows by cosine; first wins ties.
 
         The given rows' own lengths change no order, so only the table's are divided out.
         """
-        return (rows.to(self.rows.dtype) @ self._unit.T).argmax(-1)
+        return torch.cat([scans.argmax(block @ self._unit.T) for block in rows.to(self.rows.dtype).split(BLOCK)])
+
+    def nearer(self, rows: torch.Tensor, ids: torch.Tensor, rivals: torch.Tensor) -> torch.Tensor:
+        """Whether rows (b, E) are surely nearer to their ids (b,) than to all of their rivals (b, n): (b,) bool.
+
+        Surely: by more than rounding may change of what `nearest` compares.
+        """
+        rounding = 2 * torch.finfo(self.rows.dtype).eps + SUMMED
+        compared = self._unit[torch.cat([ids[:, None], rivals], 1)].float()  # (b, 1 + n, E)
+        cosines = (compared @ nn.functional.normalize(rows.float(), dim=-1)[:, :, None])[:, :, 0]
+        return cosines[:, 0] > cosines[:, 1:].amax(-1) + rounding
 
 
 def weights_digest(model: nn.Module) -> str:
