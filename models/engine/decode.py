@@ -61,10 +61,10 @@ def _in_form(own: Table, sequence: Sequence, choice: Choice) -> Choice:
     id, feed = written.id, sequence.request.feed
     if feed.kind == "token":
         return replace(choice, id=id, written=written)
-    weights = torch.zeros_like(choice.logits)
-    weights[id] = 1.0
     rows = {table.key: table.rows[id] for table in (own, *feed.tables)}
-    return replace(choice, id=id, written=written, weights=weights, rows=rows)
+    weights = torch.zeros_like(choice.logits).index_fill(0, upload([id], choice.logits.device), 1.0)
+    (largest,) = means.largest(weights[None], sequence.request.record.sparse)
+    return replace(choice, id=id, written=written, rows=rows, largest=largest)
 
 
 def _draw(logits: torch.Tensor, sequences: list[Sequence]) -> torch.Tensor:

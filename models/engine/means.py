@@ -13,6 +13,7 @@ import torch
 
 from sottovoce.models.engine import sampling
 from sottovoce.models.engine.memory import upload
+from sottovoce.models.engine.recorder import Largest
 from sottovoce.models.engine.sequence import Sequence
 from sottovoce.models.huggingface import scans
 from sottovoce.models.huggingface.table import Table
@@ -24,10 +25,9 @@ LATER, NOW = -2, -3
 class Mean(NamedTuple):
     """What one sequence feeds."""
 
-    weights: torch.Tensor
-    """(V,) averaging weights."""
     rows: Mapping[str, torch.Tensor]
-    """By table key, their mean (E,)."""
+    """By table key, (E,)."""
+    largest: Largest
 
 
 def average(
@@ -44,10 +44,9 @@ def average(
     padded = _padded(weights, at_least)
     found = {key: table.mean(padded[:, : len(table)], whole=at_least > 0) for key, table in tables.items()}
     each_row = {key: rows.unbind() for key, rows in found.items()}
-    made = [
-        Mean(each, {table.key: each_row[table.key][j] for table in (own, *sequences[j].request.feed.tables)})
-        for j, each in enumerate(weights.unbind())
-    ]
+    keys = [[table.key for table in (own, *each.request.feed.tables)] for each in sequences]
+    each_largest = largest(weights, max(each.request.record.sparse for each in sequences))
+    made = [Mean({key: each_row[key][j] for key in keys[j]}, each) for j, each in enumerate(each_largest)]
     return _tokens(own, sequences, weights, found[own.key][: len(weights)]), made
 
 
@@ -64,6 +63,12 @@ def _tokens(own: Table, sequences: list[Sequence], weights: torch.Tensor, rows: 
         stops = [(*each.nearest_stops, *[0] * (longest - len(each.nearest_stops))) for each in sequences]
         open = torch.where(own.nearer(rows, heaviest, upload(stops, rows.device)), LATER, NOW)
     return torch.where(scans.count_nonzero(weights) == 1, heaviest, open)
+
+
+def largest(weights: torch.Tensor, k: int) -> list[Largest]:
+    """Of each row (V,), the ids and values (k,) of the largest weights; all where there are fewer."""
+    best = weights.topk(min(k, weights.shape[-1]), dim=-1)
+    return list(zip(best.indices.unbind(), best.values.unbind(), strict=True))
 
 
 def look_up(

@@ -16,7 +16,7 @@ from sottovoce.errors import EngineError, SottovoceError
 from sottovoce.models.engine.grammar import Grammar
 from sottovoce.models.engine.guide import Chosen, Finish, Free, Written, guide_of
 from sottovoce.models.engine.prefix_cache import id_keys, row_keys
-from sottovoce.models.engine.recorder import Recorder
+from sottovoce.models.engine.recorder import Largest, Recorder
 from sottovoce.models.engine.request import Ids, Reply, Request, Usage
 from sottovoce.models.engine.sampling import Uniforms
 from sottovoce.models.engine.vocabulary import Mask
@@ -60,10 +60,10 @@ class Choice:
     """Of the logits that a form leaves; -1 where no sequence of the batch asks for it."""
     logits: torch.Tensor
     """(V,), a view of the pass's."""
-    weights: torch.Tensor | None = None
-    """(V,) averaging weights of a mean."""
     rows: abc.Mapping[str, torch.Tensor] = field(default_factory=dict)
-    """By table key, the mean (E,)."""
+    """By table key, the mean (E,); empty where a token is fed."""
+    largest: Largest | None = None
+    """Of the weights of a mean, at least as many as are recorded."""
     written: Written | None = None
     """What the form made of it; None where there is no form."""
 
@@ -168,7 +168,7 @@ class Sequence:
         stop, is_mean = self.request.stop, self.request.feed.kind == "mean"
         token = choice.argmax if is_mean else choice.id
         assert choice.id is not None, "a form is read along"
-        nearest = choice.id if choice.weights is not None else None
+        nearest = choice.id if choice.rows else None
         left = stop.max_new - self.n
         return self.guide.next(Chosen(token, nearest, self._stops(choice), self.ids, left))
 
@@ -210,7 +210,7 @@ class Sequence:
         kept, finish = self._take(choice)
         if kept:
             self.n += 1
-            self._recorder.keep(choice.id, choice.logits, choice.weights, choice.rows)
+            self._recorder.keep(choice.id, choice.logits, choice.rows, choice.largest)
         self.finish = finish or self._cut() or ("length" if self.n >= self.request.stop.max_new else None)
         if self.finish and self.complete is not None:
             self.n = self.complete

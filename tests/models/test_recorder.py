@@ -27,7 +27,8 @@ def told(n: int, record: Record = EVERYTHING, *, size: int = 50) -> Recorder:
     for at in range(n):
         logits = noise(3, size, seed=at)
         weights, means = logits.softmax(-1), {"own": noise(3, 4, seed=at), "other": noise(3, 6, seed=at)}
-        recorder.keep(at % size, logits[1], weights[1], {key: each[1] for key, each in means.items()})
+        best = weights[1].topk(4)
+        recorder.keep(at % size, logits[1], {key: each[1] for key, each in means.items()}, (best.indices, best.values))
         recorder.see(1, states(at + 1))
     return recorder
 
@@ -57,7 +58,7 @@ def test_numbers_are_those_of_each_position_alone(n: int, size: int) -> None:
     recorder = told(n, size=size)
     stats, sparse = recorder.stats(n), recorder.sparse(n)
     logits = torch.stack([noise(3, size, seed=at)[1] for at in range(n)])
-    each = [sampling.statistics(row[None], torch.tensor([at % size])) for at, row in enumerate(logits)]
+    each = [sampling.statistics(row[None], torch.tensor([at % size]))[0] for at, row in enumerate(logits)]
     best, weighty = logits.log_softmax(-1).topk(3), logits.softmax(-1).topk(4)
 
     assert stats is not None and sparse is not None
@@ -93,7 +94,7 @@ def test_what_is_not_asked_for_is_not_kept() -> None:
     watched = weakref.ref(logits)
 
     recorder.see(1, {})
-    recorder.keep(7, logits[1], logits[1].softmax(-1), {})
+    recorder.keep(7, logits[1], {})
     del logits
     gc.collect()
 
@@ -130,7 +131,7 @@ def test_a_step_is_forgotten_once_its_numbers_are_made() -> None:
         step, seen = noise(64, 500, seed=at), {layer: noise(64, HIDDEN) for layer in (0, 1)}
         watched += [weakref.ref(step), weakref.ref(seen[0]), weakref.ref(seen[1])]
         recorder.see(5, seen)
-        recorder.keep(at, step[5], step[5].softmax(-1), {"own": seen[0][5]})
+        recorder.keep(at, step[5], {"own": seen[0][5]})
     del step, seen
 
     assert [each() for each in watched] == [None] * len(watched)
