@@ -62,6 +62,8 @@ class Recorder:
         self._ids: list[int] = []
         self._later: list[int] = []
         """Positions of means whose nearest tokens were not looked up yet."""
+        self._guesses: list[torch.Tensor] = []
+        """And the heaviest token of each, which mostly is the nearest."""
         self._stats = _Series(self._numbers)
         self._sparse = [_Series(_as_they_are), _Series(_as_they_are)]
 
@@ -81,7 +83,9 @@ class Recorder:
         for key, row in rows.items():
             self._means.setdefault(key, _Series(_as_they_are)).append(row)
         if id is None:
+            assert largest is not None, "a mean has a heaviest token"
             self._later.append(len(self._ids))
+            self._guesses.append(largest[0][0])
         self._ids.append(-1 if id is None else id)
         if self.record.stats:
             self._stats.append(logits)
@@ -101,9 +105,10 @@ class Recorder:
         """The first n tokens; those that were not looked up yet are so now, all at once."""
         if self._later:
             rows = self.means(len(self._ids))[self._table.key][self._later]
-            for at, id in zip(self._later, self._table.nearest(rows).tolist(), strict=True):
+            found = self._table.nearest(rows, torch.stack(self._guesses)).tolist()
+            for at, id in zip(self._later, found, strict=True):
                 self._ids[at] = id
-            self._later.clear()
+            self._later, self._guesses = [], []
         return self._ids[:n]
 
     def states(self, n: int) -> dict[int, torch.Tensor]:
