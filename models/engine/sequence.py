@@ -166,8 +166,8 @@ class Sequence:
         if self.guide is None:
             return None
         stop, is_mean = self.request.stop, self.request.feed.kind == "mean"
-        token = choice.argmax if is_mean else choice.id
         assert choice.id is not None, "a form is read along"
+        token = choice.argmax if is_mean else choice.id
         nearest = choice.id if choice.rows else None
         left = stop.max_new - self.n
         return self.guide.next(Chosen(token, nearest, self._stops(choice), self.ids, left))
