@@ -56,7 +56,7 @@ class Loop:
             choice = made.choices.get(i)
             if choice is None:
                 continue
-            if sequence.filled == sequence.length and choice.id >= 0:  # its prompt left sound numbers
+            if sequence.filled == sequence.length and choice.sound:  # its prompt left sound numbers
                 self.scheduler.remember(sequence, replied=False)
             try:
                 sequence.see(i, made.states)

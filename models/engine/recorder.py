@@ -14,9 +14,13 @@ from sottovoce.models.engine import sampling
 from sottovoce.models.engine.memory import upload
 from sottovoce.models.engine.request import Record, Sparse, Stats
 from sottovoce.models.huggingface.passes import FINAL
+from sottovoce.models.huggingface.table import Table
 
 STEPS = 32  # positions that wait, at most
-WAITING = 1 << 20  # numbers of one sequence's logits that wait, at most: 4 MB
+WAITING = 1 << 21  # numbers of one sequence's logits that wait, at most: 8 MB
+CACHED = 1 << 17  # numbers that a core keeps at hand
+Largest = tuple[torch.Tensor, torch.Tensor]
+"""Ids and values (k,) of the largest averaging weights of a position."""
 _Tensors = tuple[torch.Tensor, ...]
 
 
@@ -48,16 +52,20 @@ class _Series:
 class Recorder:
     """Records of one sequence, position by position."""
 
-    def __init__(self, record: Record, normed: int | None) -> None:
-        """`normed` is the layer whose state is taken after the final norm."""
-        self.record, self._normed = record, normed
+    def __init__(self, record: Record, normed: int | None, table: Table) -> None:
+        """`normed` is the layer whose state is taken after the final norm; `table` has the tokens' own rows."""
+        self.record, self._normed, self._table = record, normed, table
         self.n = 0
         """Positions whose states are kept."""
         self._states = {layer: _Series(lambda states: (states.cpu(),)) for layer in record.layers}
         self._means: dict[str, _Series] = {}
         self._ids: list[int] = []
+        self._later: list[int] = []
+        """Positions of means whose nearest tokens were not looked up yet."""
+        self._guesses: list[torch.Tensor] = []
+        """And the heaviest token of each, which mostly is the nearest."""
         self._stats = _Series(self._numbers)
-        self._sparse = _Series(lambda weights: _largest(weights, record.sparse))
+        self._sparse = [_Series(_as_they_are), _Series(_as_they_are)]
 
     def see(self, i: int, states: Mapping[int, torch.Tensor]) -> None:
         """Keep row i of the states (b, H) of a pass, by layer."""
@@ -66,20 +74,42 @@ class Recorder:
         self.n += 1
 
     def keep(
-        self, id: int, logits: torch.Tensor, weights: torch.Tensor | None, rows: Mapping[str, torch.Tensor]
+        self, id: int | None, logits: torch.Tensor, rows: Mapping[str, torch.Tensor], largest: Largest | None = None
     ) -> None:
-        """Keep a position: its token, logits (V,), averaging weights (V,) and means (E,) by table."""
+        """Keep a position: its token, logits (V,), means (E,) by table and their largest weights.
+
+        None is the token nearest to the mean in the model's own table: it is looked up once it is asked for.
+        """
         for key, row in rows.items():
-            self._means.setdefault(key, _Series(lambda means: (means,))).append(row)
+            self._means.setdefault(key, _Series(_as_they_are)).append(row)
+        if id is None:
+            assert largest is not None, "a mean has a heaviest token"
+            self._later.append(len(self._ids))
+            self._guesses.append(largest[0][0])
+        self._ids.append(-1 if id is None else id)
         if self.record.stats:
-            self._ids.append(id)
             self._stats.append(logits)
-        if self.record.sparse and weights is not None:
-            self._sparse.append(weights)
+        if self.record.sparse and largest is not None:
+            for series, values in zip(self._sparse, largest, strict=True):
+                series.append(values[: self.record.sparse])
 
     def _numbers(self, logits: torch.Tensor) -> _Tensors:
-        ids = upload(self._ids[-len(logits) :], logits.device)
-        return (sampling.statistics(logits, ids), *_largest(logits.log_softmax(-1), self.record.top))
+        ids = upload(self.ids(len(self._ids))[-len(logits) :], logits.device)
+        # On a CPU a few at a time: what is made on the way stays in its cache.
+        n = max(CACHED // logits.shape[-1], 1) if logits.device.type == "cpu" else len(logits)
+        blocks = zip(logits.split(n), ids.split(n), strict=True)
+        found = [sampling.statistics(block, chosen, self.record.top) for block, chosen in blocks]
+        return tuple(map(torch.cat, zip(*found, strict=True)))
+
+    def ids(self, n: int) -> list[int]:
+        """The first n tokens; those that were not looked up yet are so now, all at once."""
+        if self._later:
+            rows = self.means(len(self._ids))[self._table.key][self._later]
+            found = self._table.nearest(rows, torch.stack(self._guesses)).tolist()
+            for at, id in zip(self._later, found, strict=True):
+                self._ids[at] = id
+            self._later, self._guesses = [], []
+        return self._ids[:n]
 
     def states(self, n: int) -> dict[int, torch.Tensor]:
         """By layer, the first n states (n, H), on the CPU."""
@@ -100,13 +130,11 @@ class Recorder:
 
     def sparse(self, n: int) -> Sparse | None:
         """Of the first n positions; None where there is none."""
-        if not (found := self._sparse.first(n)):
+        if not (found := [each.cpu() for series in self._sparse for each in series.first(n)]):
             return None
-        ids, weights = (each.cpu() for each in found)
+        ids, weights = found
         return Sparse(ids, weights, weights.sum(-1))
 
 
-def _largest(values: torch.Tensor, k: int) -> _Tensors:
-    """Ids and values (n, k) of the largest of each position, fewer where the vocabulary is smaller."""
-    best = values.topk(min(k, values.shape[-1]), dim=-1)
-    return best.indices, best.values
+def _as_they_are(values: torch.Tensor) -> _Tensors:
+    return (values,)

@@ -104,17 +104,20 @@ def _inverse_cdf(p: torch.Tensor, u: torch.Tensor) -> torch.Tensor:
     return torch.minimum(at, last)
 
 
-def statistics(logits: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-    """Per row: log-probability of `ids`, entropy, varentropy, kurtosis -> (b, 4), natural logs.
+def statistics(logits: torch.Tensor, ids: torch.Tensor, top: int = 0) -> tuple[torch.Tensor, ...]:
+    """Per row: log-probability of `ids`, entropy, varentropy, kurtosis, (b, 4) in natural logs; and the `top` tokens.
 
     Of softmax(logits) at T = 1. Kurtosis is p-weighted and not excess (arXiv 2502.05986; its printed
     minus before the varentropy is a sign error). Check: (.7, .2, .05, .05) has H .871133, V .745678, K 3.859479.
+    The most probable tokens are ids (b, top) and log-probabilities (b, top), fewer of a smaller vocabulary.
     """
     logp = logits.log_softmax(-1)
     p = logp.exp()
-    entropy = -(p * logp).sum(-1)
-    spread = (-logp - entropy[:, None]) ** 2
-    variance = (p * spread).sum(-1)
-    fourth = (p * spread**2).sum(-1)
+    entropy = -torch.linalg.vecdot(p, logp)
+    spread = (logp + entropy[:, None]).square_()
+    variance = torch.linalg.vecdot(p, spread)
+    fourth = torch.linalg.vecdot(p.mul_(spread), spread)
     kurtosis = torch.where(variance > ENOUGH_VARIANCE, fourth / variance.clamp_min(ENOUGH_VARIANCE) ** 2, 0.0)
-    return torch.stack([logp.gather(-1, ids[:, None])[:, 0], entropy, variance, kurtosis], dim=-1)
+    best = logp.topk(min(top, logp.shape[-1]), dim=-1)
+    numbers = torch.stack([logp.gather(-1, ids[:, None])[:, 0], entropy, variance, kurtosis], dim=-1)
+    return numbers, best.indices, best.values

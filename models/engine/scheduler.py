@@ -133,7 +133,7 @@ class Scheduler:
         return soon or 2 * len(shared) * prefixes.block >= job.request.length - known * prefixes.block
 
     def _start(self, job: Job) -> Sequence:
-        sequence = Sequence(job, self._tokenizer, len(self._network.layers) - 1)
+        sequence = Sequence(job, self._tokenizer, len(self._network.layers) - 1, self._network.table)
         sequence.private = self._network.hooked
         if not sequence.private:
             slot = len(self.running)
@@ -162,7 +162,7 @@ class Scheduler:
     def remember(self, sequence: Sequence, *, replied: bool) -> None:
         """Keep its prompt for others, or with `replied` all that it read."""
         if self.caches.prefixes.budget and not sequence.private:
-            keys = sequence.keys(self._network.table.key) if replied else sequence.job.keys
+            keys = sequence.keys() if replied else sequence.job.keys
             digests = chain(keys, self._limits.block, sequence.job.blocks)
             self.caches.prefixes.store(digests, self.caches.kv, self.running.index(sequence))
 

@@ -16,10 +16,11 @@ from sottovoce.errors import EngineError, SottovoceError
 from sottovoce.models.engine.grammar import Grammar
 from sottovoce.models.engine.guide import Chosen, Finish, Free, Written, guide_of
 from sottovoce.models.engine.prefix_cache import id_keys, row_keys
-from sottovoce.models.engine.recorder import Recorder
+from sottovoce.models.engine.recorder import Largest, Recorder
 from sottovoce.models.engine.request import Ids, Reply, Request, Usage
 from sottovoce.models.engine.sampling import Uniforms
 from sottovoce.models.engine.vocabulary import Mask
+from sottovoce.models.huggingface.table import Table
 from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, held_back, overlapping, settled
 
 
@@ -53,33 +54,40 @@ class Job:
 class Choice:
     """What a pass chose for one sequence."""
 
-    id: int
-    """-1 where the logits were not finite."""
+    id: int | None
+    """-1 where the logits were not finite; None for a mean whose nearest token nobody needs yet."""
     argmax: int
-    """Of the logits that a form leaves; the id again where no sequence of the batch asks for it."""
+    """Of the logits that a form leaves; -1 where no sequence of the batch asks for it."""
     logits: torch.Tensor
     """(V,), a view of the pass's."""
-    weights: torch.Tensor | None = None
-    """(V,) averaging weights of a mean."""
     rows: abc.Mapping[str, torch.Tensor] = field(default_factory=dict)
-    """By table key, the mean (E,)."""
+    """By table key, the mean (E,); empty where a token is fed."""
+    largest: Largest | None = None
+    """Of the weights of a mean, at least as many as are recorded."""
     written: Written | None = None
     """What the form made of it; None where there is no form."""
+
+    @property
+    def sound(self) -> bool:
+        """Whether the logits were finite."""
+        return self.id != -1
 
 
 class Sequence:
     """A request that was admitted."""
 
-    def __init__(self, job: Job, tokenizer: PreTrainedTokenizerBase, last_layer: int) -> None:
+    def __init__(self, job: Job, tokenizer: PreTrainedTokenizerBase, last_layer: int, table: Table) -> None:
         self.job, self.request, self.length = job, job.request, job.request.length
+        self._table = table
         self.filled = self.reused = 0
         """Columns of its slot in use, and how many of the prompt's came from the prefix cache."""
         self.private = False
         """True where it was read by a model that changed meanwhile: it serves no other."""
-        self.ids: list[int] = []
+        self.n = 0
+        """Tokens of the reply so far."""
         self.next_id = -1
         self.next_rows: abc.Mapping[str, torch.Tensor] = {}
-        """What it feeds next: a token, or by table key the mean whose nearest token that is."""
+        """What it feeds next: a token, or by table key the mean that stands in its place."""
         self._fed: list[int] = []
         stop, record = job.request.stop, job.request.record
         self._uniforms = Uniforms(job.request.sampling.seed)
@@ -91,12 +99,17 @@ class Sequence:
         self.guide = guide_of(grammar, stop.max_new, self._detokenizer.text) if grammar else None
         """How far it is with its form, if it has one."""
         self._shown = 0
-        self._recorder = Recorder(record, last_layer if record.final_norm else None)
+        self._recorder = Recorder(record, last_layer if record.final_norm else None, table)
 
     @cached_property
     def prompt_ids(self) -> tuple[int, ...]:
         """The token ids of the prompt, without its latent pieces."""
         return tuple(id for piece in self.request.prompt if isinstance(piece, Ids) for id in piece.ids)
+
+    @property
+    def ids(self) -> list[int]:
+        """The tokens of the reply so far; of means the nearest ones, which to look up takes time."""
+        return self._recorder.ids(self.n)
 
     @property
     def ended(self) -> bool:
@@ -107,12 +120,12 @@ class Sequence:
 
     @property
     def _lacks_state(self) -> bool:
-        return bool(self.request.record.layers) and self._recorder.n < len(self.ids) + 1
+        return bool(self.request.record.layers) and self._recorder.n < self.n + 1
 
     @property
     def u(self) -> float:
         """The uniform number that the next token is drawn by."""
-        return self._uniforms.at(len(self.ids))
+        return self._uniforms.at(self.n)
 
     def mask(self) -> Mask | None:
         """The tokens that its form allows next; None where all may come, or where it is known which one will."""
@@ -138,14 +151,25 @@ class Sequence:
         in_form = self.guide is not None and not isinstance(self.guide, Free)
         return self.request.stop.by == "argmax" or (in_form and self.request.feed.kind == "mean")
 
+    @property
+    def nearest_stops(self) -> tuple[int, ...]:
+        """The tokens that it ends at where one is the nearest to what it feeds."""
+        return () if self.request.stop.by == "argmax" else self.request.stop.ids
+
+    @property
+    def reads_along(self) -> bool:
+        """Whether its text counts at every step: it is streamed, may hold a stop string, or is kept to a form."""
+        return self.job.on_text is not None or bool(self.request.stop.texts) or self.guide is not None
+
     def write(self, choice: Choice) -> Written | None:
         """What its form makes of a pass's choice; changes nothing."""
         if self.guide is None:
             return None
         stop, is_mean = self.request.stop, self.request.feed.kind == "mean"
+        assert choice.id is not None, "a form is read along"
         token = choice.argmax if is_mean else choice.id
-        nearest = choice.id if choice.weights is not None else None
-        left = stop.max_new - len(self.ids)
+        nearest = choice.id if choice.rows else None
+        left = stop.max_new - self.n
         return self.guide.next(Chosen(token, nearest, self._stops(choice), self.ids, left))
 
     def _stops(self, choice: Choice) -> bool:
@@ -158,12 +182,12 @@ class Sequence:
             self._fed.append(self.next_id)
         self.filled += n
 
-    def keys(self, own_table: str) -> list[bytes]:
+    def keys(self) -> list[bytes]:
         """Of all the positions read so far."""
         if self.request.feed.kind == "token":
             return [*self.job.keys, *id_keys(self._fed)]
         means = self._recorder.means(len(self._fed))  # each is kept before it is read
-        return [*self.job.keys, *(row_keys(means[own_table]) if means else ())]
+        return [*self.job.keys, *(row_keys(means[self._table.key]) if means else ())]
 
     def see(self, i: int, states: abc.Mapping[int, torch.Tensor]) -> None:
         """Keep the states of a forward pass, by layer; the sequence stands at index i of its batch."""
@@ -172,24 +196,24 @@ class Sequence:
 
     def keep(self, choice: Choice) -> None:
         """Take what a pass chose, and see whether the sequence ends with it."""
-        if choice.id < 0:
+        if not choice.sound:
             self.fail(
                 EngineError(
-                    f"the model's logits were not finite after {len(self.ids)} new tokens; "
+                    f"the model's logits were not finite after {self.n} new tokens; "
                     "check the weights, the dtype, and the size of the deltas or rows that were fed in"
                 )
             )
             return
         if self.finish is not None:  # it only waited for its last state
             return
-        self.next_id, self.next_rows = choice.id, choice.rows
+        self.next_id, self.next_rows = choice.id or 0, choice.rows
         kept, finish = self._take(choice)
         if kept:
-            self.ids.append(choice.id)
-            self._recorder.keep(choice.id, choice.logits, choice.weights, choice.rows)
-        self.finish = finish or self._cut() or ("length" if len(self.ids) >= self.request.stop.max_new else None)
+            self.n += 1
+            self._recorder.keep(choice.id, choice.logits, choice.rows, choice.largest)
+        self.finish = finish or self._cut() or ("length" if self.n >= self.request.stop.max_new else None)
         if self.finish and self.complete is not None:
-            del self.ids[self.complete :]
+            self.n = self.complete
         self._show()
 
     def _take(self, choice: Choice) -> tuple[bool, Finish | None]:
@@ -212,8 +236,7 @@ class Sequence:
         at = first_stop(self._text.text(self.ids), stops)
         if at is None:
             return None
-        keep, _ = overlapping(self._detokenizer.spans(self.ids), (at, at + 1))
-        del self.ids[keep:]
+        self.n, _ = overlapping(self._detokenizer.spans(self.ids), (at, at + 1))
         return "stop_text"
 
     def _show(self) -> None:
@@ -235,7 +258,7 @@ class Sequence:
 
     def _lasting(self, text: str) -> int:
         """How much of the text stays if its form is not completed again."""
-        if self.complete is None or self.complete == len(self.ids):
+        if self.complete is None or self.complete == self.n:
             return len(text)
         return len(self._detokenizer.text(self.ids[: self.complete]))
 
@@ -249,7 +272,7 @@ class Sequence:
             return failure(error)
 
     def _reply(self, finish: Finish) -> Reply:
-        n, kept = len(self.ids), self._recorder
+        n, kept = self.n, self._recorder
         return Reply(
             ids=tuple(self.ids),
             finish=finish,

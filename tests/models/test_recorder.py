@@ -8,7 +8,7 @@ import weakref
 import pytest
 import torch
 
-from sottovoce.models import Feed, Record, Reply, Sampling
+from sottovoce.models import Feed, Record, Reply, Sampling, Table
 from sottovoce.models.engine import sampling
 from sottovoce.models.engine.recorder import STEPS, WAITING, Recorder
 from sottovoce.models.huggingface.passes import FINAL
@@ -16,17 +16,19 @@ from tests.models.support import fresh, words
 from tests.support import HIDDEN, close, noise, request, tiny_loaded
 
 EVERYTHING = Record((0, 1), stats=True, top=3, sparse=4)
+TABLE = Table(noise(50, 4, seed=99))
 LENGTHS = [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS, 2 * STEPS + 5]
 
 
 def told(n: int, record: Record = EVERYTHING, *, size: int = 50) -> Recorder:
     """A recorder that was told of n positions and the prompt's last, as row 1 of a batch of 3."""
-    recorder = Recorder(record, normed=None)
+    recorder = Recorder(record, None, TABLE)
     recorder.see(1, states(0))
     for at in range(n):
         logits = noise(3, size, seed=at)
         weights, means = logits.softmax(-1), {"own": noise(3, 4, seed=at), "other": noise(3, 6, seed=at)}
-        recorder.keep(at % size, logits[1], weights[1], {key: each[1] for key, each in means.items()})
+        best = weights[1].topk(4)
+        recorder.keep(at % size, logits[1], {key: each[1] for key, each in means.items()}, (best.indices, best.values))
         recorder.see(1, states(at + 1))
     return recorder
 
@@ -56,7 +58,7 @@ def test_numbers_are_those_of_each_position_alone(n: int, size: int) -> None:
     recorder = told(n, size=size)
     stats, sparse = recorder.stats(n), recorder.sparse(n)
     logits = torch.stack([noise(3, size, seed=at)[1] for at in range(n)])
-    each = [sampling.statistics(row[None], torch.tensor([at % size])) for at, row in enumerate(logits)]
+    each = [sampling.statistics(row[None], torch.tensor([at % size]))[0] for at, row in enumerate(logits)]
     best, weighty = logits.log_softmax(-1).topk(3), logits.softmax(-1).topk(4)
 
     assert stats is not None and sparse is not None
@@ -80,7 +82,7 @@ def test_a_reply_that_was_cut_keeps_the_first_positions(n: int) -> None:
 
 
 def test_the_last_layers_state_may_be_the_one_after_the_norm() -> None:
-    recorder = Recorder(Record((0, 1), final_norm=True), normed=1)
+    recorder = Recorder(Record((0, 1), final_norm=True), 1, TABLE)
     recorder.see(2, states(0))
 
     assert torch.equal(recorder.states(1)[0][0], states(0)[0][2])
@@ -88,11 +90,11 @@ def test_the_last_layers_state_may_be_the_one_after_the_norm() -> None:
 
 
 def test_what_is_not_asked_for_is_not_kept() -> None:
-    recorder, logits = Recorder(Record(), None), noise(3, 50)
+    recorder, logits = Recorder(Record(), None, TABLE), noise(3, 50)
     watched = weakref.ref(logits)
 
     recorder.see(1, {})
-    recorder.keep(7, logits[1], logits[1].softmax(-1), {})
+    recorder.keep(7, logits[1], {})
     del logits
     gc.collect()
 
@@ -123,13 +125,13 @@ def parts(reply: Reply) -> list[torch.Tensor]:
 
 
 def test_a_step_is_forgotten_once_its_numbers_are_made() -> None:
-    recorder = Recorder(EVERYTHING, None)
+    recorder = Recorder(EVERYTHING, None, TABLE)
     watched = []
     for at in range(STEPS):
         step, seen = noise(64, 500, seed=at), {layer: noise(64, HIDDEN) for layer in (0, 1)}
         watched += [weakref.ref(step), weakref.ref(seen[0]), weakref.ref(seen[1])]
         recorder.see(5, seen)
-        recorder.keep(at, step[5], step[5].softmax(-1), {"own": seen[0][5]})
+        recorder.keep(at, step[5], {"own": seen[0][5]})
     del step, seen
 
     assert [each() for each in watched] == [None] * len(watched)
