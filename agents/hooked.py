@@ -64,6 +64,7 @@ class HookedChatModel(BaseChatModel):
     max_retries: int = 0
     """Accepted as other chat models do; a local model has no network to retry."""
     dtype: str = "auto"
+    weights: str = "auto"
     device: str | dict[str, int | str] = "auto"
     """As `sottovoce.models.load` takes it."""
     thinking: bool | None = None
@@ -100,6 +101,7 @@ class HookedChatModel(BaseChatModel):
         loaded: LoadedModel = self.preloaded or load(
             self.model,
             dtype=self.dtype,  # type: ignore[arg-type]  # checked by load
+            weights=self.weights,  # type: ignore[arg-type]  # likewise
             device=self.device,
             memory=self.memory,
             exact=self.exact,

@@ -25,8 +25,8 @@ from sottovoce.models.engine.request import (
 )
 from sottovoce.models.huggingface.chat import ChatTemplate, ChatTurn
 from sottovoce.models.huggingface.family import layers_read_ids, streams
+from sottovoce.models.huggingface.formats import Dtype, Weights
 from sottovoce.models.huggingface.layers import record_activations
-from sottovoce.models.huggingface.load import Dtype
 from sottovoce.models.huggingface.table import Table, tensor_digest
 from sottovoce.models.huggingface.text import Span, overlapping
 from sottovoce.models.load import assemble, load, unload
@@ -60,6 +60,7 @@ __all__ = [
     "Table",
     "Usage",
     "Weigh",
+    "Weights",
     "assemble",
     "base_temperature",
     "layers_read_ids",

@@ -10,13 +10,18 @@ from typing import Any
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from sottovoce.errors import ModelError
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.devices import Device, Place, is_spread, place_of
-from sottovoce.models.huggingface.load import Dtype, read
+from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, never_exact, settled
+from sottovoce.models.huggingface.load import read
 from sottovoce.models.huggingface.network import Network
+from sottovoce.models.huggingface.pack import format_of
+from sottovoce.models.huggingface.packed import Packing
 from sottovoce.models.loaded import LoadedModel
-from sottovoce.models.sources.locate import BUNDLED, locate
+from sottovoce.models.room import check_room
+from sottovoce.models.sources.locate import BUNDLED, locate, ready
 from sottovoce.sizes import size_of
 
 
@@ -26,6 +31,7 @@ class _Weights:
 
     where: str
     dtype: Dtype
+    packing: Packing | None
     place: Place
     layers_path: str | None
 
@@ -39,6 +45,7 @@ def load(
     name: str | Path = BUNDLED,
     *,
     dtype: Dtype = "auto",
+    weights: Weights = "auto",
     device: Device = "auto",
     layers_path: str | None = None,
     memory: int | str | None = None,
@@ -47,23 +54,29 @@ def load(
     """Return a loaded model; the same arguments give the same one, so that agents share its engine.
 
     `dtype` auto is float32 on a CPU, and the checkpoint's own on an accelerator or where it is
-    quantised. `device` is a torch device, "auto" (an accelerator if there is one), "map" (spread by
-    accelerate over all devices) or a mapping from modules to devices, "disk" among them. `memory` and
-    `exact` are the engine's: bytes for keys and values, and equal bits whatever else is in the batch; engines that
-    differ in them share the weights.
+    quantised. `weights` is how the matrices of linear maps are stored: as `dtype` says, or on a CPU in
+    "int8" or "int4", for which a GGUF file's own blocks are taken; all else stays float32. `device` is a
+    torch device, "auto" (an accelerator if there is one), "map" (spread by accelerate over all devices)
+    or a mapping from modules to devices, "disk" among them. `memory` and `exact` are the engine's: bytes
+    for keys and values, and equal bits whatever else is in the batch; engines that differ in them share
+    the weights.
 
     Raises:
-        ModelError: no such model, a folder that is no model, pickled or damaged weights, a package that they need.
+        ModelError: no such model, a folder that is no model, pickled or damaged weights, a package that they need,
+            a format that the machine, the model or `exact` rules out, too little memory for it.
     """
-    weights, memory = _Weights(locate(name), dtype, place_of(device), layers_path), size_of(memory)
-    key = (weights, memory, exact)
+    place, memory = place_of(device), size_of(memory)
+    wanted = _Weights(locate(name), *settled(dtype, weights, place, exact=exact), place, layers_path)
+    key = (wanted, memory, exact)
     with _loading:
         if key not in _known:
-            other = next((loaded for (same, *_), loaded in _known.items() if same == weights), None)
+            other = next((loaded for (same, *_), loaded in _known.items() if same == wanted), None)
             if other is None:
-                model, tokenizer = read(str(name), weights.where, dtype, weights.place)
+                where = ready(wanted.where)
+                check_room(str(name), Path(where), wanted.dtype, wanted.packing, place)
+                model, tokenizer = read(str(name), where, wanted.dtype, place, wanted.packing)
                 _known[key] = assemble(str(name), model, tokenizer, layers_path=layers_path, memory=memory, exact=exact)
-                if is_spread(weights.place):
+                if is_spread(place):
                     _ = _known[key].weights_key  # kept: weights cannot be fetched while the engine computes
             else:
                 _known[key] = other.behind(other.engine.twin(memory=memory, exact=exact))
@@ -99,6 +112,8 @@ def assemble(
 
     `threads` and `limits` (Any: `max_batch`, `memory`, `exact`, `reuse`) are the engine's.
     """
+    if limits.get("exact") and format_of(model) in PACKINGS:
+        raise ModelError(never_exact(format_of(model)))
     network = Network(model, max(tokenizer.get_vocab().values()) + 1, layers_path)
     if threads is None and network.small:  # of little work, which two threads share at a loss
         threads = 1

@@ -15,6 +15,7 @@ from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import Sampling
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.network import Network
+from sottovoce.models.huggingface.pack import format_of
 from sottovoce.models.huggingface.table import Table, weights_digest
 from sottovoce.models.huggingface.text import Detokenizer
 
@@ -142,6 +143,11 @@ class LoadedModel:
         """The layers that a paper chose for a model of this shape, if one did."""
         config = self.model.config.get_text_config()
         return KNOWN_LAYERS.get((config.model_type, self.layers, self.network.hidden, config.vocab_size), ())
+
+    @cached_property
+    def format(self) -> str:
+        """How the matrices of its linear maps are stored: int8 or int4, else the name of the dtype."""
+        return format_of(self.model)
 
     @property
     def dtype(self) -> torch.dtype:

@@ -214,6 +214,7 @@ def made_from(settings: Settings, agent: str, store: Any = None) -> BaseChatMode
         options=settings.options(agent),
         max_tokens=settings.max_tokens,
         dtype=of("dtype"),
+        weights=of("weights"),
         device=of("device"),
         memory=of("memory"),
         store=store,

@@ -208,6 +208,7 @@ def compare(
 def doctor(
     model: str = typer.Argument("bundled", help="'bundled', a pulled model, a folder, a .gguf file or a hub id"),
     dtype: str = typer.Option("auto", help="auto, float32, bfloat16 or float16"),
+    weights: str = typer.Option("auto", help="auto, float32, bfloat16, int8 or int4"),
     device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:1, mps, or map"),
 ) -> int:
     """Look at a model: its layers, template, dtype and memory, and whether it computes as it should."""
@@ -216,7 +217,7 @@ def doctor(
 
     if is_hosted(model):
         raise UsageError(f"doctor examines local models only, and {model!r} is a hosted one")
-    wanted: dict[str, Any] = {"dtype": dtype, "device": device}  # Any: read and refused by `load`
+    wanted: dict[str, Any] = {"dtype": dtype, "weights": weights, "device": device}  # Any: read and refused by `load`
     code = 0
     for finding in diagnose(model, **wanted):
         mark = typer.style(f"{MARKS[finding.ok]:7}", fg="green" if finding.ok else "red")

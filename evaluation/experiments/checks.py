@@ -33,9 +33,9 @@ def check_weights(name: str, now: Head, others: Iterable[Head], folder: Path) ->
     Raises:
         RecordError: names the model.
     """
-    known = {(each.model, each.dtype): each.weights for head in others for each in head.models.values()}
+    known = {(each.model, each.stored): each.weights for head in others for each in head.models.values()}
     for each in now.models.values():
-        weights = known.get((each.model, each.dtype), each.weights)
+        weights = known.get((each.model, each.stored), each.weights)
         if weights != each.weights:
             told = f"the model {each.model!r} of weights {weights} held rows before, and has {each.weights} now"
             raise _another(name, f"is another: {told}", folder)

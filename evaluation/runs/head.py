@@ -43,9 +43,16 @@ class ModelOf(BaseModel):
     """`LoadedModel.vocabulary_key`"""
     parameters: int
     dtype: str
+    format: str = ""
+    """`LoadedModel.format`; empty in records from before there were any besides dtypes."""
     device: str
     threads: int
     """torch's."""
+
+    @property
+    def stored(self) -> str:
+        """The format that its weights were in."""
+        return self.format or self.dtype
 
 
 class Head(BaseModel):
@@ -79,10 +86,10 @@ class Head(BaseModel):
                 raise RecordError(f"run {where!r} was begun with other {name}; begin another, or put them back")
         for agent, model in self.models.items():
             other = now.models.get(agent)
-            if other is None or (model.weights, model.dtype) != (other.weights, other.dtype):
+            if other is None or (model.weights, model.stored) != (other.weights, other.stored):
                 raise RecordError(
                     f"run {where!r} was begun with the model {model.model!r} of weights {model.weights} in "
-                    f"{model.dtype} for {agent}, which is another now; begin another run, or put it back"
+                    f"{model.stored} for {agent}, which is another now; begin another run, or put it back"
                 )
         pairs = [(name, old, now.versions.get(name)) for name, old in self.versions.items()]
         return [f"begun with {name} {old}, resumed with {new}" for name, old, new in pairs if old != new]
@@ -129,14 +136,16 @@ def _models(settings: Settings, given: Models) -> dict[str, ModelOf]:
 def _described(model: HookedChatModel) -> ModelOf:
     import torch
 
+    from sottovoce.models.huggingface.pack import parameters_of
+
     loaded = model.loaded
-    weights = loaded.model.parameters()
     return ModelOf(
         model=loaded.name,
         weights=loaded.weights_key,
         vocabulary=loaded.vocabulary_key,
-        parameters=sum(each.numel() for each in weights),
+        parameters=parameters_of(loaded.model),
         dtype=str(loaded.dtype).removeprefix("torch."),
+        format=loaded.format,
         device=str(loaded.model.device),
         threads=torch.get_num_threads(),
     )

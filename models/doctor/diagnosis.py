@@ -18,9 +18,12 @@ from sottovoce.models.doctor.selftest import CHECKS, WHAT_TO_DO, Found, Trial
 from sottovoce.models.engine.memory import amount, default_budget
 from sottovoce.models.huggingface.devices import place_of
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, streams
-from sottovoce.models.huggingface.load import Dtype, read
+from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, settled
+from sottovoce.models.huggingface.load import read
+from sottovoce.models.huggingface.pack import Inventory, parameters_of
 from sottovoce.models.load import assemble
 from sottovoce.models.loaded import LoadedModel
+from sottovoce.models.room import check_room
 from sottovoce.models.sources.cache import Source, source_of
 from sottovoce.models.sources.locate import locate, ready
 
@@ -37,7 +40,12 @@ class Finding:
 
 
 def diagnose(
-    name: str | Path, *, dtype: Dtype = "auto", device: str = "auto", layers_path: str | None = None
+    name: str | Path,
+    *,
+    dtype: Dtype = "auto",
+    weights: Weights = "auto",
+    device: str = "auto",
+    layers_path: str | None = None,
 ) -> Iterator[Finding]:
     """What there is to know of a model, one line each, as it is found; a finding that is not ok says what to do.
 
@@ -46,8 +54,11 @@ def diagnose(
     Raises:
         ModelError: there is no such model, or it cannot be loaded.
     """
+    place = place_of(device)
+    dtype, packing = settled(dtype, weights, place)
     where = ready(locate(name))
-    model, tokenizer = read(str(name), where, dtype, place_of(device))
+    check_room(str(name), Path(where), dtype, packing, place)
+    model, tokenizer = read(str(name), where, dtype, place, packing)
     source = source_of(Path(where))
     came = [Finding("source", None, _told(source))] if source else []
     return chain(came, examine(str(name), model, tokenizer, layers_path=layers_path))
@@ -67,7 +78,7 @@ def examine(
     name: str, model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, *, layers_path: str | None = None
 ) -> Iterator[Finding]:
     """`diagnose` for a model and a tokenizer that are in memory."""
-    yield Finding("model", None, f"{type(model).__name__}, {model.num_parameters():,} parameters")
+    yield Finding("model", None, f"{type(model).__name__}, {parameters_of(model):,} parameters")
     try:
         loaded = assemble(name, model, tokenizer, layers_path=layers_path)
     except ModelError as error:
@@ -120,6 +131,16 @@ def _dtypes(loaded: LoadedModel) -> Found:
     parameters = list(loaded.model.parameters())
     dtypes, devices = (sorted({str(getattr(each, what)) for each in parameters}) for what in ("dtype", "device"))
     return None, f"{', '.join(dtypes).replace('torch.', '')} on {', '.join(devices)}"
+
+
+def _weights(loaded: LoadedModel) -> Found:
+    """Which linear maps are packed and of what, and which cannot be."""
+    if loaded.format not in PACKINGS:
+        return None, f"{loaded.format}, as the model computes"
+    found = Inventory.of(loaded.model)
+    packed = ", ".join(f"{count} {origin}" for origin, count in found.packed.most_common())
+    left = "".join(f"; {count} left as they are: {reason}" for reason, count in found.left.most_common())
+    return None, f"{loaded.format}: {packed}{left}; all else in float32"
 
 
 def _context(loaded: LoadedModel) -> Found:
@@ -204,6 +225,7 @@ FACTS: Mapping[str, Callable[[LoadedModel], Found]] = {
     "vocabulary": _vocabulary,
     "stop ids": _stops,
     "dtype and device": _dtypes,
+    "weights": _weights,
     "context": _context,
     "latent layers": _latent,
     "protocols": _protocols,

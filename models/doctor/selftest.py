@@ -12,11 +12,13 @@ from sottovoce.models.engine.request import Feed, Ids, Record, Reply, Request, R
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids
 from sottovoce.models.loaded import LoadedModel
 
-TOLERANCE = {  # of the largest log-probability: what another order of sums may change
-    torch.float64: 2e-5,
-    torch.float32: 2e-5,
-    torch.float16: 4e-3,
-    torch.bfloat16: 3e-2,
+TOLERANCE = {  # of the largest log-probability: what another order of sums may change, or another way to the product
+    "float64": 2e-5,
+    "float32": 2e-5,
+    "float16": 4e-3,
+    "bfloat16": 3e-2,
+    "int8": 3e-2,
+    "int4": 3e-2,
 }
 TEXT = "Three agents discuss a question. Each answers, reads what the others answered, and answers again. "
 READ, NEW = 24, 6  # tokens of the prompt and of a reply, at most
@@ -85,7 +87,7 @@ class Trial:
 
     @property
     def _allowed(self) -> float:
-        return TOLERANCE.get(self.loaded.dtype, TOLERANCE[torch.bfloat16])
+        return TOLERANCE.get(self.loaded.format, TOLERANCE["bfloat16"])
 
     def _reply(self, feed: Feed) -> Reply:
         asked = Request((Ids(self.prompt),), Stop(NEW), feed=feed, record=Record(stats=True, top=2))
@@ -109,11 +111,10 @@ class Trial:
 
     def _close(self, *pairs: Pair) -> Found:
         apart = max(float((found - right).abs().max() / right.abs().max()) for found, right in pairs)
-        dtype = str(self.loaded.dtype).removeprefix("torch.")
-        detail = f"{apart:.1e} of their scale apart, {self._allowed:g} allowed in {dtype}"
+        detail = f"{apart:.1e} of their scale apart, {self._allowed:g} allowed in {self.loaded.format}"
         if apart <= self._allowed:  # false for NaN too
             return True, detail
-        half = "load it in float32, or " if self.loaded.dtype.itemsize == 2 else ""
+        half = "load it in float32, or " if self._allowed > TOLERANCE["float32"] else ""
         return False, f"{detail}; {half}{WHAT_TO_DO}"
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal, get_args
+from pathlib import Path
+from typing import Any
 
 import torch
 import transformers
@@ -19,30 +20,32 @@ from transformers import (
 from transformers.quantizers.auto import AutoHfQuantizer
 from transformers.utils.hub import cached_file
 
-from sottovoce.errors import ModelError, choose
+from sottovoce.errors import ModelError
 from sottovoce.models.huggingface.devices import Place, device_map, entry, on_cpu, placed
+from sottovoce.models.huggingface.formats import Dtype
+from sottovoce.models.huggingface.pack import format_of, pack
+from sottovoce.models.huggingface.packed import GROUP, ROWS, Packing
 from sottovoce.models.huggingface.quiet import quiet
 from sottovoce.models.huggingface.reordered import reorder
-from sottovoce.models.sources.locate import ready
-
-Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+from sottovoce.models.sources.blocks import Blocks
 
 
-def read(name: str, where: str, dtype: Dtype, place: Place) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The model and the tokenizer that lie at `where` (see `locate`), on their device; `name` is for errors.
+def read(
+    name: str, where: str, dtype: Dtype, place: Place, packing: Packing | None = None
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The model and the tokenizer that lie at `where` (see `ready`), on their device; `name` is for errors.
+
+    `dtype` and `packing` as they were settled.
 
     Raises:
-        ModelError: pickled or damaged weights, a hub out of reach, a dtype or device that is not there, a package
-            that they need.
+        ModelError: pickled or damaged weights, a hub out of reach, a device that is not there, a package that they
+            need, a checkpoint that is quantised already and is to be packed.
     """
     quiet()
-    if dtype not in get_args(Dtype):
-        raise ModelError(choose("dtype", dtype, get_args(Dtype)))
-    where = ready(where)
     try:
         tokenizer = _tokenizer(where)
         config = AutoConfig.from_pretrained(where, trust_remote_code=False)
-        quantised = _is_quantised(name, config)
+        quantised = _is_quantised(name, config, packing)
         loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: with its report, a pair that the types do not know
             where,
             config=config,
@@ -61,7 +64,15 @@ def read(name: str, where: str, dtype: Dtype, place: Place) -> tuple[PreTrainedM
     model = placed(model, place)
     if quantised:
         _check_computes(name, model)
-    reorder(model)
+    if packing is None:
+        reorder(model)
+    else:
+        pack(model, packing, Blocks(Path(where)))
+        if format_of(model) != packing:
+            raise ModelError(
+                f"model {name!r} has no matrix that {packing} could hold: expected linear maps of {ROWS} n rows and "
+                f"{GROUP} m columns; give weights float32"
+            )
     return model, tokenizer
 
 
@@ -96,11 +107,11 @@ def _check_complete(name: str, tokenizer: PreTrainedTokenizerBase, missing: list
         )
 
 
-def _is_quantised(name: str, config: PreTrainedConfig) -> bool:
+def _is_quantised(name: str, config: PreTrainedConfig, packing: Packing | None) -> bool:
     """Whether a checkpoint is quantised. What would be unpacked at the first pass is unpacked as it is read.
 
     Raises:
-        ModelError: quantised in a way that transformers does not know.
+        ModelError: quantised in a way that transformers does not know, or to be packed in another way yet.
     """
     found: dict[str, Any] | None = getattr(config, "quantization_config", None)  # Any: JSON, as the checkpoint has it
     if not found:
@@ -109,6 +120,11 @@ def _is_quantised(name: str, config: PreTrainedConfig) -> bool:
         raise ModelError(
             f"model {name!r} is quantised as {found.get('quant_method')!r}, "
             f"which transformers {transformers.__version__} cannot read; use another version of the model"
+        )
+    if packing:
+        raise ModelError(
+            f"model {name!r} is quantised as {found.get('quant_method')!r} and cannot be packed in {packing} too; "
+            "leave weights at auto, or use the checkpoint that it was made of"
         )
     if found.get("quant_method") == "compressed-tensors":
         found["dequantize"] = True  # else its first pass unpacks the weights, and puts bars on the terminal

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sottovoce.errors import ModelError
 
-FORMAT: Literal[1] = 1
+FORMAT: Literal[2] = 2
 """Of what lies in a folder; a folder of another one is made again."""
 RECORD = "source.json"
 PARTIAL = ".partial-"
@@ -44,7 +44,7 @@ class Source(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    format: Literal[1] = FORMAT
+    format: Literal[2] = FORMAT
     origin: str
     """The package with its version and the file in it, or the name of a file."""
     digest: str

@@ -1,7 +1,7 @@
 """A GGUF file becomes a folder of safetensors and tokenizer, which is read as any other model is.
 
 transformers reads the file and dequantises it; quantised weights keep their values in float32, and a
-file that is half precision throughout keeps its dtype.
+file that is half precision throughout keeps its dtype. Blocks that a kernel can compute with are kept beside them.
 """
 
 from __future__ import annotations
@@ -30,7 +30,9 @@ from transformers import (
 )
 
 from sottovoce.errors import ModelError, first_line
+from sottovoce.models.huggingface.pack import matrices
 from sottovoce.models.huggingface.quiet import quiet
+from sottovoce.models.sources.blocks import keep
 from sottovoce.models.sources.cache import Conversion, Source, made, root, source_of, write_source
 from sottovoce.models.sources.packages import digest_of
 from sottovoce.models.sources.splitting import split_as_trained
@@ -121,13 +123,15 @@ def convert(file: Path, header: Header, folder: Path) -> Conversion:
     tokenizer, model = _read(file, header)
     split = split_as_trained(tokenizer, header.split)
     _plain(model).save_pretrained(folder)
+    keep(GGUFReader(file).tensors, matrices(model), folder)
     tokenizer.save_pretrained(folder)
     dtype = str(header.dtype).removeprefix("torch.")
     return Conversion(tensors=header.tensors, dtype=dtype, split=split, reader=READER)
 
 
 def _check_room(file: Path, header: Header, folder: Path) -> None:
-    needed, free = header.values * header.dtype.itemsize, shutil.disk_usage(folder).free
+    needed = header.values * header.dtype.itemsize + file.stat().st_size  # its blocks are kept too
+    free = shutil.disk_usage(folder).free
     if needed > free:
         raise ModelError(
             f"GGUF file {str(file)!r} takes {needed / 1e9:.1f} GB when converted, and {free / 1e9:.1f} GB are free in "

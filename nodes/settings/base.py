@@ -13,14 +13,15 @@ from sottovoce.errors import UsageError, choose
 from sottovoce.sizes import Size
 
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
-OF_LOADING = ("dtype", "device", "memory", "thinking", "exact")
+OF_LOADING = ("dtype", "weights", "device", "memory", "thinking", "exact")
 OF_PROTOCOL = tuple(CipherOptions.model_fields | StateOptions.model_fields)
-EACH = ("model", "temperature", "system", "dtype", "device", "memory")
+EACH = ("model", "temperature", "system", "dtype", "weights", "device", "memory")
 """One value for all agents, or one each."""
 COMPONENTS = ("question_description", "answer_description", "demonstrations", "chain_of_thought")
 
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
 
 
 def _pairs(given: Any) -> Any:  # Any: as it was given
@@ -85,7 +86,12 @@ class Settings(CipherOptions, StateOptions):
         default="auto",
         description="keep replies to their forms while written: auto leaves numbers and reasoned replies free; on, off",
     )
-    dtype: list[Dtype] = Field(default=["auto"], description="of the models' weights; one for all, or one each")
+    dtype: list[Dtype] = Field(default=["auto"], description="that the models compute in; one for all, or one each")
+    weights: list[Weights] = Field(
+        default=["auto"],
+        description="how the models' matrices are stored: as they compute, or packed (on a CPU: int8, int4); "
+        "one for all, or one each",
+    )
     device: list[str] = Field(
         default=["auto"], description="auto, cpu, cuda, cuda:1, mps, or map (spread over all); one for all, or one each"
     )

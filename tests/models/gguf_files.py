@@ -38,9 +38,10 @@ def write_gguf(
     split: str = "smollm",
     without: str = "",
     parts: int = 1,
+    model: PreTrainedModel | None = None,
 ) -> Path:
     """A tiny Llama whose matrices have one `kind`; `without` names a tensor that is left out."""
-    model = tiny_model("llama")
+    model = model or tiny_model("llama")
     writer = gguf.GGUFWriter(path, architecture)
     _shape(writer, model)
     _tokenizer(writer, split)

@@ -5,15 +5,20 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
 from gguf import GGMLQuantizationType, dequantize, quantize
+from transformers import PreTrainedModel
 
 from sottovoce.errors import ModelError
 from sottovoce.models import load
 from sottovoce.models.doctor import diagnose
+from sottovoce.models.huggingface.pack import Inventory, matrices
 from sottovoce.models.sources import source_of
+from sottovoce.models.sources.blocks import Blocks
+from sottovoce.models.sources.locate import ready
 from tests.models.gguf_files import tensors, write_gguf
 from tests.support import HIDDEN, ids, tiny_model
 
@@ -53,6 +58,52 @@ def test_a_file_that_is_not_quantised_keeps_its_dtype(tmp_path: Path, cache: Pat
 
     (folder,) = cache.iterdir()
     assert json.loads((folder / "config.json").read_text())["dtype"] == dtype
+
+
+def wide_model(**options: Any) -> PreTrainedModel:
+    """A tiny Llama whose matrices a kernel can take, its head as well."""
+    sizes = {"hidden_size": 128, "intermediate_size": 192, "vocab_size": 320}
+    return tiny_model("llama", **{**sizes, **options}).eval()
+
+
+@pytest.mark.parametrize("kind", [Kind.Q4_0, Kind.Q4_1, Kind.Q8_0])
+@pytest.mark.parametrize("tied", [False, True])
+def test_int4_keeps_the_blocks_of_the_file_as_they_are(tmp_path: Path, kind: Kind, tied: bool) -> None:
+    file = write_gguf(tmp_path / "wide.gguf", kind=kind, model=wide_model(), without="output.weight" if tied else "")
+    loaded, plain = load(file, device="cpu", weights="int4"), load(file, device="cpu")
+
+    assert Inventory.of(loaded.model).packed == {f"own blocks of {kind.name}": 15}
+    blocks = Blocks(Path(ready(str(file))))
+    for name, matrix in matrices(plain.model).items():
+        grid = blocks.grid(name)
+        assert grid is not None and blocks.kind(name) == kind.name
+        values = (grid.q.float() - 8) * grid.scale.repeat_interleave(32, 1) + grid.zero.repeat_interleave(32, 1)
+        assert torch.equal(values.unflatten(1, (-1, matrix.shape[1])).sum(1), matrix), name  # 1 plane, or 2
+
+
+@pytest.mark.parametrize("kind", [Kind.Q4_0, Kind.Q4_1, Kind.Q8_0])
+def test_own_blocks_compute_as_what_was_dequantised_from_them(tmp_path: Path, kind: Kind) -> None:
+    file = write_gguf(tmp_path / "wide.gguf", kind=kind, model=wide_model(sharp=0.1))
+    loaded, plain = load(file, device="cpu", weights="int4"), load(file, device="cpu")
+    prompt = torch.tensor([ids(TEXT)])
+
+    with torch.no_grad():
+        found, expected = loaded.model(prompt).logits, plain.model(prompt).logits
+    assert (found - expected).abs().max() <= 3e-2 * expected.abs().max()  # bfloat16's, of inputs, scales and outputs
+
+
+def test_blocks_of_a_type_without_a_kernel_are_rounded_again_and_doctor_says_so(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "wide.gguf", kind=Kind.Q5_0, model=wide_model())
+    found = {each.check: each for each in diagnose(file, device="cpu", weights="int4")}
+
+    assert found["weights"].detail == "int4: 15 rounded from Q5_0; all else in float32"
+    assert [each for each in found.values() if each.ok is False] == []
+
+
+def test_int8_rounds_whatever_the_file_holds(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "wide.gguf", kind=Kind.Q4_1, model=wide_model())
+
+    assert Inventory.of(load(file, device="cpu", weights="int8").model).packed == {"rounded from Q4_1": 15}
 
 
 def test_a_file_is_converted_once_wherever_it_lies(tmp_path: Path, cache: Path) -> None:
@@ -97,7 +148,7 @@ def test_the_record_of_another_format_has_the_file_converted_again(tmp_path: Pat
     load(write_gguf(tmp_path / "tiny.gguf"), device="cpu")
     (folder,) = cache.iterdir()
     record = folder / "source.json"
-    record.write_text(record.read_text().replace('"format": 1', '"format": 0'))
+    record.write_text(record.read_text().replace('"format": 2', '"format": 1'))
     assert source_of(folder) is None
 
     load((tmp_path / "tiny.gguf").rename(tmp_path / "again.gguf"), device="cpu")

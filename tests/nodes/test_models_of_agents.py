@@ -1,4 +1,4 @@
-"""Each agent's model, device, dtype, memory and protocol options come from settings: no Python is needed."""
+"""Each agent's model, device, dtype, weights, memory and protocol options come from settings: no Python is needed."""
 
 from __future__ import annotations
 
@@ -30,6 +30,11 @@ def test_three_models_on_two_devices_need_no_python() -> None:
         ("two", "cuda:0", "bfloat16", 10_000_000_000),
         ("three", "cuda:1", "bfloat16", 40_000_000_000),
     ]
+
+
+def test_agents_of_one_model_may_store_it_otherwise() -> None:
+    found = hooked(Debate(weights=["int4", "float32"]))
+    assert [each.weights for each in found.values()] == ["int4", "float32"]
 
 
 def test_one_value_goes_to_all_and_none_leaves_the_default() -> None:
@@ -66,6 +71,7 @@ def test_options_may_come_as_a_command_line_has_them() -> None:
         ({"device": ["cpu", "cpu", "cpu"]}, "device has 3 values for 2 agents; give one for all, or one each"),
         ({"memory": ["20 parsecs"]}, "memory.0 is '20 parsecs'"),
         ({"dtype": ["int3"]}, "dtype.0 is 'int3': expected"),
+        ({"weights": ["int3"]}, "weights.0 is 'int3': expected 'auto', 'float32', 'bfloat16', 'int8' or 'int4'"),
         (
             {"option": {"agent_7.layers": [1]}},
             "unknown agent among the options: 'agent_7'; choose from: agent_1, agent_2",

@@ -1,0 +1,55 @@
+"""How a model's matrices are stored: which formats there are, what each asks for, and what refuses it."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+from sottovoce.errors import ModelError, choose
+from sottovoce.models.huggingface.devices import Place
+from sottovoce.models.huggingface.packed import Packing
+
+Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+"""What a model computes in."""
+Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
+"""How the matrices of its linear maps are stored: as dtype says, or in 8 or 4 bits each value."""
+PACKINGS: tuple[Packing, ...] = get_args(Packing)
+
+
+def settled(dtype: Dtype, weights: Weights, place: Place, *, exact: bool = False) -> tuple[Dtype, Packing | None]:
+    """The dtype to load in, and how to pack matrices afterwards, if at all.
+
+    Raises:
+        ModelError: an unknown name, two that contradict one another, a device or a promise that a format rules out.
+    """
+    if dtype not in get_args(Dtype):
+        raise ModelError(choose("dtype", dtype, get_args(Dtype)))
+    if weights not in get_args(Weights):
+        raise ModelError(choose("weights", weights, get_args(Weights)))
+    for packing in PACKINGS:
+        if weights == packing:
+            _check_packed(dtype, packing, place, exact)
+            return "float32", packing
+    if "auto" not in (dtype, weights) and dtype != weights:
+        raise ModelError(f"dtype is {dtype!r} and weights are {weights!r}; give one of them, or the same twice")
+    return (dtype if weights == "auto" else weights), None  # type: ignore[return-value]  # int8 and int4 left above
+
+
+def _check_packed(dtype: Dtype, packing: Packing, place: Place, exact: bool) -> None:
+    if place != "cpu":
+        where = place if isinstance(place, str) else "a map"
+        raise ModelError(
+            f"weights in {packing} are computed with on a CPU alone, and the device is {where!r}; "
+            "give device cpu, or weights bfloat16"
+        )
+    if dtype not in ("auto", "float32"):
+        raise ModelError(
+            f"a model with weights in {packing} computes in float32, and dtype is {dtype!r}; "
+            f"leave dtype at auto, or give weights {dtype if dtype == 'bfloat16' else 'auto'}"
+        )
+    if exact:
+        raise ModelError(never_exact(packing))
+
+
+def never_exact(form: str) -> str:
+    """The one sentence for what only float32 can promise."""
+    return f"exact is promised for weights in float32 alone, and they are in {form}; give weights float32, or no exact"

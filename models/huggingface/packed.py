@@ -1,0 +1,196 @@
+"""Linear maps whose matrices are stored in 8 or 4 bits a value, on the packed kernels that torch has for CPUs.
+
+Few rows (decoding steps) go through the kernel, which reads the matrix once as it is stored; it takes and gives
+bfloat16 and sums in float32. (Given float32 rows it is 8 times slower for int8, 30 times for int4.) For many rows
+(prompts) the same numbers are widened to float32 for that one call and multiplied as ever. So the row's company decides
+which way it goes, by a fixed number of rows, and the two ways differ by bfloat16's rounding of inputs and outputs.
+
+Memory: int8 takes 1 byte a value and 2 a row. int4 takes 0.5 byte a value and 4 for each 32 of them (5 bits a value in
+all), twice that where 8-bit values are kept as two planes. Nothing is kept beside it: widening reads the packed order
+back, and takes 4 bytes a value of one matrix while a call lasts; the plain order kept too would be 0.5 byte more.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cache
+from typing import ClassVar, Literal
+
+import torch
+from torch import nn
+
+from sottovoce.errors import ModelError
+
+Packing = Literal["int8", "int4"]
+GROUP = 32
+"""Neighbours of a row with one scale and zero, as in a GGUF file's blocks; the kernel knows no fewer."""
+ROWS = 64
+"""A matrix that is packed has a multiple of so many rows: what the kernel takes at a time."""
+AT_ONCE = 64 * ROWS  # rows that are packed in one call, which takes four bytes a value
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """A matrix (n, k) of w = (q - 8) * scale + zero; one scale and zero for GROUP neighbours of a row."""
+
+    q: torch.Tensor
+    """(n, k) uint8, 0 to 15."""
+    scale: torch.Tensor
+    """(n, k / GROUP)"""
+    zero: torch.Tensor
+    """(n, k / GROUP)"""
+
+    def beside(self, other: Grid) -> Grid:
+        """A grid of two planes (n, 2k), whose matrices are to be added."""
+        pairs = ((self.q, other.q), (self.scale, other.scale), (self.zero, other.zero))
+        return Grid(*(torch.cat(pair, dim=1) for pair in pairs))
+
+
+class Packed(nn.Module, ABC):
+    """Stands for a linear map; what goes in and out has the dtype it had there.
+
+    `origin` says where its numbers are from, and `tied` that its matrix is the embedding table's too.
+    """
+
+    packing: ClassVar[Packing]
+    few: ClassVar[int]
+    """Rows up to which the kernel is faster (measured on AVX-512), the widening counted."""
+
+    def __init__(self, rows: int, columns: int, bias: torch.Tensor | None, origin: str) -> None:
+        super().__init__()
+        self.in_features, self.out_features = columns, rows
+        self.origin, self.tied = origin, False
+        self.register_buffer("bias", bias)
+
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """(..., k) -> (..., n)."""
+        rows = inputs.reshape(-1, self.in_features)
+        made = self._kernel(rows.bfloat16()).to(inputs.dtype) if rows.shape[0] <= self.few else self._product(rows)
+        if self.bias is not None:
+            made = made + self.bias
+        return made.view(*inputs.shape[:-1], self.out_features)
+
+    @abstractmethod
+    def _kernel(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows (m, k) in bfloat16 -> (m, n) in bfloat16."""
+
+    @abstractmethod
+    def _product(self, rows: torch.Tensor) -> torch.Tensor:
+        """Rows (m, k) -> (m, n) in their dtype."""
+
+    def extra_repr(self) -> str:
+        """As nn.Linear has it, and where the numbers are from."""
+        return f"in_features={self.in_features}, out_features={self.out_features}, {self.packing} of {self.origin}"
+
+
+class Int8Linear(Packed):
+    """w = q * scale, with one scale for each row of the matrix."""
+
+    packing = "int8"
+    few = 20
+    q: torch.Tensor
+    scale: torch.Tensor
+
+    def __init__(
+        self, q: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor | None = None, origin: str = "float32"
+    ) -> None:
+        """Keep int8 values (n, k), and scales (n,) rounded to bfloat16."""
+        super().__init__(*q.shape, bias, origin)
+        self.register_buffer("q", q.contiguous())
+        self.register_buffer("scale", scale.bfloat16())
+
+    def _kernel(self, rows: torch.Tensor) -> torch.Tensor:
+        return torch.ops.aten._weight_int8pack_mm(rows, self.q, self.scale)
+
+    def _product(self, rows: torch.Tensor) -> torch.Tensor:
+        return nn.functional.linear(rows, self.q.to(rows.dtype)) * self.scale
+
+
+class Int4Linear(Packed):
+    """w = (q - 8) * scale + zero in groups; of two planes, each input meets the sum of both."""
+
+    packing = "int4"
+    few = 64
+    packed: torch.Tensor
+    scales: torch.Tensor
+
+    def __init__(
+        self, grid: Grid, bias: torch.Tensor | None = None, origin: str = "float32", *, planes: int = 1
+    ) -> None:
+        """Pack a grid (n, planes * k); its scales and zeros are rounded to bfloat16."""
+        rows, columns = grid.q.shape
+        super().__init__(rows, columns // planes, bias, origin)
+        self.planes = planes
+        self.register_buffer("packed", _packed(grid.q), persistent=False)  # in an order that is this machine's
+        scales = torch.stack([grid.scale, grid.zero], dim=-1).transpose(0, 1)  # (k / GROUP, n, 2), as the kernel has it
+        self.register_buffer("scales", scales.bfloat16().contiguous())
+
+    def get_extra_state(self) -> torch.Tensor:
+        """The values 0 to 15, (n, k) in plain order, two in a byte: what a state dict holds of them on any machine."""
+        q = unpacked(self.packed).T
+        return q[:, 0::2] | q[:, 1::2] << 4
+
+    def set_extra_state(self, state: torch.Tensor) -> None:
+        """Pack such values."""
+        self.packed = _packed(torch.stack([state & 15, state >> 4], dim=-1).flatten(1))
+
+    def _kernel(self, rows: torch.Tensor) -> torch.Tensor:
+        rows = rows.repeat(1, self.planes) if self.planes > 1 else rows
+        return torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.packed, GROUP, self.scales)
+
+    def _product(self, rows: torch.Tensor) -> torch.Tensor:
+        return rows @ self.widened().to(rows.dtype)
+
+    def widened(self) -> torch.Tensor:
+        """The matrix (k, n) in float32."""
+        levels = unpacked(self.packed).view(torch.int8).sub_(8).unflatten(0, (-1, GROUP)).float()  # (groups, GROUP, n)
+        scale, zero = self.scales.permute(2, 0, 1).float().contiguous().unsqueeze(2)  # (groups, 1, n); else 4x slower
+        whole = torch.addcmul(zero, levels, scale, out=levels).flatten(0, 1)
+        return whole if self.planes == 1 else whole.unflatten(0, (self.planes, -1)).sum(0)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """How a kernel lays out values: `block` rows at a time, each byte one column's values of two of them."""
+
+    block: int
+    halves: bool
+    """The rows of a byte are half a block apart; else they are neighbours."""
+
+
+ORDERS = (_Order(64, True), _Order(32, True), _Order(32, False))  # torch 2.13: AVX-512; AVX2; any other
+
+
+def _packed(q: torch.Tensor) -> torch.Tensor:
+    """Values (n, k) uint8 as (n, k / 2) bytes in the kernel's own order."""
+    parts = (part.int().contiguous() for part in q.split(AT_ONCE))
+    return torch.cat([torch.ops.aten._convert_weight_to_int4pack_for_cpu(part, 1) for part in parts])
+
+
+def unpacked(packed: torch.Tensor) -> torch.Tensor:
+    """The values again, as (k, n) uint8."""
+    return _in_order(packed, _order())
+
+
+def _in_order(packed: torch.Tensor, order: _Order) -> torch.Tensor:
+    rows, columns = packed.shape[0], 2 * packed.shape[1]
+    blocks = packed.view(-1, columns, order.block // 2).transpose(0, 1)  # (k, blocks, bytes)
+    return torch.stack([blocks & 15, blocks >> 4], dim=2 if order.halves else 3).reshape(columns, rows)
+
+
+@cache
+def _order() -> _Order:
+    """The order of this machine's kernel, found by packing known values.
+
+    Raises:
+        ModelError: it is none of those that are known.
+    """
+    known = torch.randint(16, (2 * ROWS, GROUP), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
+    packed = _packed(known)
+    for order in ORDERS:
+        if torch.equal(_in_order(packed, order).T, known):
+            return order
+    raise ModelError(
+        f"torch {torch.__version__} packs int4 weights in an order that is not known here; use int8 or float32"
+    )

@@ -1,0 +1,116 @@
+"""The blocks of a GGUF file, kept as they are beside the weights that were dequantised from them.
+
+A matrix is found again by its rows and not by its name, since transformers renames matrices and, for some families,
+puts the rows of queries and keys in another order: a block belongs to one row and goes with it. What is kept is bitwise
+what the weights were made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy
+import torch
+from numpy.typing import NDArray
+from safetensors import safe_open
+from safetensors.torch import save_file
+
+from sottovoce.models.huggingface.packed import Grid
+
+FILE = "blocks.safetensors"
+D, M = slice(0, 2), slice(2, 4)  # bytes of a block's scale and minimum, float16
+Array = NDArray[Any]  # Any: float32 values or bytes
+
+
+def keep(tensors: Iterable[Any], matrices: Mapping[str, torch.Tensor], folder: Path) -> None:
+    """Write the blocks of those matrices (n, k) that were made of `tensors` (Any: as GGUFReader has them).
+
+    The file's metadata names the type that each had, those without a kernel among them, whose blocks are not kept.
+    """
+    from gguf import dequantize  # late: only who converts a file needs it
+
+    widened = {name: matrix.numpy() for name, matrix in matrices.items() if matrix.dtype == torch.float32}
+    names = {_content(_rows(matrix)): name for name, matrix in widened.items()}
+    kinds, blocks = dict[str, str](), dict[str, torch.Tensor]()
+    for tensor in tensors:
+        if len(tensor.shape) != 2 or tensor.tensor_type.name in ("F32", "F16", "BF16"):
+            continue
+        values = dequantize(tensor.data, tensor.tensor_type)
+        rows = _rows(values)
+        if name := names.get(_content(rows)):
+            kinds[name] = tensor.tensor_type.name
+            if kinds[name] in KINDS:
+                order = _order(rows, widened[name])
+                assert numpy.array_equal(values[order], widened[name]), "rows of one digest are one row"
+                blocks[name] = torch.from_numpy(tensor.data[order])
+    save_file(blocks, folder / FILE, metadata=kinds)
+
+
+def _rows(matrix: Array) -> list[int]:
+    return [hash(row.tobytes()) for row in matrix]
+
+
+def _content(rows: list[int]) -> int:
+    """The same for the same rows in whatever order."""
+    return hash((len(rows), *sorted(rows)))
+
+
+def _order(rows: list[int], matrix: Array) -> list[int]:
+    at = {row: i for i, row in enumerate(rows)}
+    return [at[row] for row in _rows(matrix)]
+
+
+class Blocks:
+    """What `keep` wrote into a folder; nothing where it wrote nothing."""
+
+    def __init__(self, folder: Path) -> None:
+        """Read the names; blocks are read one matrix at a time."""
+        self._file = safe_open(folder / FILE, framework="pt") if (folder / FILE).is_file() else None
+        self._kinds: dict[str, str] = (self._file and self._file.metadata()) or {}
+
+    def kind(self, name: str) -> str | None:
+        """The type that a matrix had in the file; None where it had no blocks."""
+        return self._kinds.get(name)
+
+    def grid(self, name: str) -> Grid | None:
+        """A matrix's own numbers, if its blocks are kept: (n, k), or of two planes (n, 2k)."""
+        if self._file is None or (kind := self._kinds.get(name)) not in KINDS:
+            return None
+        blocks = self._file.get_tensor(name)
+        return KINDS[kind](blocks.unflatten(1, (-1, SIZES[kind])))
+
+
+def _q4_0(blocks: torch.Tensor) -> Grid:
+    """Of w = d * (q - 8)."""
+    scale = _half(blocks, D)
+    return Grid(_nibbles(blocks[..., 2:]), scale, torch.zeros_like(scale))
+
+
+def _q4_1(blocks: torch.Tensor) -> Grid:
+    """Of w = d * q + m."""
+    scale = _half(blocks, D)
+    return Grid(_nibbles(blocks[..., 4:]), scale, _half(blocks, M) + 8 * scale)
+
+
+def _q8_0(blocks: torch.Tensor) -> Grid:
+    """Of w = d * q, where q = 16 * high + low: two planes, 16 d * high + d * low, and exact."""
+    scale, q = _half(blocks, D), blocks[..., 2:].flatten(1)
+    high, low = (q.view(torch.int8) >> 4) + 8, q & 15
+    return Grid(high.view(torch.uint8), 16 * scale, torch.zeros_like(scale)).beside(Grid(low, scale, 8 * scale))
+
+
+def _half(blocks: torch.Tensor, where: slice) -> torch.Tensor:
+    return blocks[..., where].contiguous().view(torch.float16).squeeze(-1).float()  # (n, blocks of a row)
+
+
+def _nibbles(packed: torch.Tensor) -> torch.Tensor:
+    """(n, k): a block's first half stands in the low nibbles, its second in the high ones."""
+    return torch.cat([packed & 15, packed >> 4], dim=-1).flatten(1)
+
+
+KINDS: Mapping[str, Callable[[torch.Tensor], Grid]] = {"Q4_0": _q4_0, "Q4_1": _q4_1, "Q8_0": _q8_0}
+"""Types that the int4 kernel computes with as they are, by their blocks (n, blocks of a row, bytes)."""
+SIZES = {"Q4_0": 18, "Q4_1": 20, "Q8_0": 34}
+"""Bytes of a block of 32 values."""
