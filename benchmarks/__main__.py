@@ -16,6 +16,7 @@ import torch
 from benchmarks import debates, decoding, formats, guiding, memory, reuse
 from benchmarks.loaded_models import BUNDLED, SHAPES, loaded_of
 from benchmarks.measuring import Asked, Table, interleaved
+from sottovoce.models.huggingface.pack import parameters_of
 
 ROOT = Path(__file__).resolve().parents[1]
 STARTS: Mapping[str, list[str]] = {
@@ -65,10 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := [name for name in sections if name not in SECTIONS]:
         sys.exit(f"unknown section {unknown[0]!r}; choose from: {', '.join(SECTIONS)}")
     torch.set_num_threads(asked.threads)
-    given = Asked(loaded_of(shape, asked.device), asked.repeats, asked.clock, asked.threads, asked.tiny)
-    size, cores = given.loaded.model.num_parameters(), os.cpu_count()
+    given = Asked(loaded_of(shape, asked.device, asked.weights), asked.repeats, asked.clock, asked.threads, asked.tiny)
+    size, cores = parameters_of(given.loaded.model), os.cpu_count()
     where = f"{cores} cores" if asked.device == "cpu" else f"{torch.cuda.get_device_name()} and {cores} cores"
-    what = f"{shape}, {size:,} parameters, {given.loaded.dtype}; torch {torch.__version__}"
+    what = f"{shape}, {size:,} parameters, weights in {given.loaded.format}; torch {torch.__version__}"
     print(f"`{' '.join(['python -m benchmarks', *sys.argv[1:]])}`: {what}, transformers {version('transformers')},")
     print(
         f"{where}; {asked.threads} torch threads where nothing else is said; middle of {asked.repeats} repeats in turn,"
@@ -99,6 +100,7 @@ def _arguments() -> argparse.ArgumentParser:
         "--shape", choices=(BUNDLED, *SHAPES), help="the bundled model, or random weights in a shape (7b on a GPU)"
     )
     parser.add_argument("--model", help="a model by its name instead: a folder, a file, or what `models pull` got")
+    parser.add_argument("--weights", default="auto", help="the format of that model's weights (auto)")
     parser.add_argument("--tiny", action="store_true", help="small sizes: whether it runs, not how fast")
     return parser
 

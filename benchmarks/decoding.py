@@ -22,6 +22,7 @@ from sottovoce.channels.protocol import Prompt, Protocol, Speech
 from sottovoce.channels.sde import SDE
 from sottovoce.models import Ids, LoadedModel, Request, Sampling, Stop
 from sottovoce.models.huggingface.network import Network
+from sottovoce.models.huggingface.pack import parameters_of
 from sottovoce.models.huggingface.passes import Pass
 
 NEW, NEW_OF_REAL = 64, 32  # tokens a reply; no stop ids, so that every rival makes as many
@@ -85,7 +86,7 @@ def generate(loaded: LoadedModel, asked: Sequence[Request], cache: str | None = 
 def tables(asked: Asked) -> Iterator[Table]:
     """Ratios by batch size, with their aims; no prefix is reused, since every repeat asks the same."""
     loaded = with_engine(asked.loaded, threads=asked.threads, reuse=False)
-    size, published = loaded.model.num_parameters(), as_published(loaded)
+    size, published = parameters_of(loaded.model), as_published(loaded)
     batches, new = asked.some(*(LARGE_BATCHES if size >= LARGE else BATCHES)), asked.most(_new(loaded))
     rivals = [with_first(partial(_rivals, loaded, published, batch), new) for batch in batches]
     repeats = [asked.repeats * (max(4 - batch // 4, 1) if loaded.network.small else 1) for batch in batches]  # or noisy
@@ -117,7 +118,7 @@ def _new(loaded: LoadedModel) -> int:
 def _ratios(loaded: LoadedModel, caches: list[str]) -> Iterator[tuple[str, str, Callable[[Times], str]]]:
     """Name, aim, and how it follows from the times."""
     # A mean under a flat distribution, as any on a GPU, is one product with the whole table more.
-    whole = f"{min(1 - loaded.table.rows.numel() / loaded.model.num_parameters(), 0.9):.2f}x"
+    whole = f"{min(1 - loaded.table.rows.numel() / parameters_of(loaded.model), 0.9):.2f}x"
     few = "0.96x" if loaded.network.device.type == "cpu" else whole
     against = "`nl` against `transformers.generate`, the faster of its caches"
     aim = "1.3x, 1.1x, 1.0x" if loaded.network.small else "1.05x, 1.15x, 1.2x"

@@ -14,10 +14,11 @@ from benchmarks.llama_cpp import LlamaCpp, installed
 from benchmarks.loaded_models import as_published, with_engine
 from benchmarks.measuring import Asked, Run, Table, Times, interleaved, times
 from sottovoce.models import LoadedModel, load
+from sottovoce.models.huggingface.formats import Weights
 from sottovoce.models.sources import CATALOGUE
 from sottovoce.models.sources.packages import fetch, unpack
 
-AIMS: Mapping[str, str] = {"float32": "1.05x, 1.15x", "int8": "1.5x, 1.15x", "int4": "2.2x, 1.4x", "bfloat16": ""}
+AIMS: Mapping[Weights, str] = {"float32": "1.05x, 1.15x", "int8": "1.5x, 1.15x", "int4": "2.2x, 1.4x", "bfloat16": ""}
 """By format, the aim against `generate` at each batch size."""
 BATCHES = (1, 8)
 NEW = 32
@@ -34,7 +35,7 @@ print(time.perf_counter() - start, (resource.getrusage(resource.RUSAGE_SELF).ru_
 
 def tables(asked: Asked) -> Iterator[Table]:
     """Decoding and prompts by format, then seconds and memory of loading."""
-    forms = asked.some(*AIMS)
+    forms = tuple(AIMS)[: 2 if asked.tiny else None]
     loaded = {form: load(asked.loaded.name, weights=form, device="cpu") for form in forms}
     with TemporaryDirectory() as folder:
         file = _file(asked.loaded.name, Path(folder)) if installed() else None
@@ -44,7 +45,7 @@ def tables(asked: Asked) -> Iterator[Table]:
     yield _loading(asked.loaded.name, forms)
 
 
-def _times(asked: Asked, loaded: Mapping[str, LoadedModel], batch: int, file: Path | None) -> Times:
+def _times(asked: Asked, loaded: Mapping[Weights, LoadedModel], batch: int, file: Path | None) -> Times:
     published = as_published(loaded["float32"])
     engines = {form: with_engine(each, threads=asked.threads, reuse=False) for form, each in loaded.items()}
     llama = LlamaCpp(file, batch, asked.threads) if file else None
@@ -58,7 +59,7 @@ def _times(asked: Asked, loaded: Mapping[str, LoadedModel], batch: int, file: Pa
     return interleaved(with_first(rivals, asked.most(NEW)), asked.repeats, asked.clock)
 
 
-def _decoding(asked: Asked, forms: tuple[str, ...], found: list[Times]) -> Table:
+def _decoding(asked: Asked, forms: tuple[Weights, ...], found: list[Times]) -> Table:
     table, new = Table(), asked.most(NEW)
     title = f"decoding alone, {new} new tokens after {SHORTEST}-{LONGEST}, torch threads: {asked.threads}"
     table.add(title, *(f"batch {batch}" for batch in BATCHES), "aim")
@@ -89,7 +90,7 @@ def _prompts(found: list[Times]) -> Table:
     return table
 
 
-def _loading(name: str, forms: tuple[str, ...]) -> Table:
+def _loading(name: str, forms: tuple[Weights, ...]) -> Table:
     """Each in a process of its own, until it has read one token."""
     table = Table()
     table.add("loading", "seconds", "peak of memory beyond the libraries, MB")

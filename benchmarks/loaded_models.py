@@ -12,6 +12,7 @@ from torch import nn
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerFast, Qwen2Config
 
 from sottovoce.models import Engine, LoadedModel, assemble, load
+from sottovoce.models.huggingface.formats import Weights
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.reordered import ReorderedLinear
 
@@ -32,10 +33,10 @@ SIZES = (
 SHAPES = {"tiny": (640, 32, 64, 6, 2, 1), "7b": (152064, 3584, 18944, 28, 28, 4)}  # 7b: Qwen2.5-7B
 
 
-def loaded_of(shape: str, device: str) -> LoadedModel:
+def loaded_of(shape: str, device: str, weights: Weights = "auto") -> LoadedModel:
     """A model by its name, or random weights in a shape: bfloat16 on an accelerator, float32 on a CPU."""
     if shape not in SHAPES:
-        return load(shape, device=device)
+        return load(shape, device=device, weights=weights)
     sizes: dict[str, Any] = dict(zip(SIZES, SHAPES[shape], strict=True))  # Any: as the configuration takes them
     config = Qwen2Config(max_position_embeddings=4096, eos_token_id=2, pad_token_id=0, **sizes)
     dtype = torch.float32 if device == "cpu" else torch.bfloat16

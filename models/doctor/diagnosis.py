@@ -21,6 +21,7 @@ from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids
 from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, settled
 from sottovoce.models.huggingface.load import read
 from sottovoce.models.huggingface.pack import Inventory, parameters_of
+from sottovoce.models.huggingface.reordered import reordered_bytes
 from sottovoce.models.load import assemble
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.room import check_room
@@ -167,6 +168,8 @@ def _memory(loaded: LoadedModel) -> Found:
     """Keys and values are measured on one token, so that grouped heads and compressed caches count as what they are."""
     parts = [*loaded.model.parameters(), *loaded.model.buffers()]
     weights = amount(sum(part.numel() * part.element_size() for part in parts))
+    if again := reordered_bytes(loaded.model):
+        weights += f" and {amount(again)} for the linear maps once more, in the order of faster products"
     kinds = loaded.network.kinds
     size, budget = sum(kind.nbytes for kind in kinds), default_budget(kinds)
     if not size:

@@ -17,6 +17,7 @@ from sottovoce.errors import ModelError
 from sottovoce.models.huggingface.captured import Captured
 from sottovoce.models.huggingface.family import Attention
 from sottovoce.models.huggingface.layers import Change, Hooks, capture, decoder_layers, hooked
+from sottovoce.models.huggingface.pack import parameters_of
 from sottovoce.models.huggingface.passes import FINAL, CacheView, Kind, Pass, Reading, kinds_of
 from sottovoce.models.huggingface.reordered import ReorderedLinear
 from sottovoce.models.huggingface.table import Table
@@ -61,7 +62,7 @@ class Network:
     @property
     def small(self) -> bool:
         """True on a CPU where a step is mostly the calls that make it."""
-        return self.device.type == "cpu" and self.model.num_parameters() < SMALL
+        return self.device.type == "cpu" and parameters_of(self.model) < SMALL
 
     @property
     def context(self) -> int | None:

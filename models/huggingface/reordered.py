@@ -55,7 +55,7 @@ class ReorderedLinear(nn.Linear):
 def reorder(model: nn.Module, *, least: int = SMALLEST, most: int | None = None) -> None:
     """Replace the linear layers in float32 on the CPU, if together they have `least` to `most` values.
 
-    `most` is what an eighth of the machine's memory holds where nobody says.
+    `most` is what an eighth of the machine's memory holds where nobody says, or half of what is free of it.
     """
     found = {name: each for name, each in model.named_modules() if _fits(each)}
     values = sum(each.weight.numel() for each in found.values())
@@ -71,7 +71,15 @@ def _fits(module: nn.Module) -> TypeGuard[nn.Linear]:
 
 
 def _room() -> int:
-    return int(SHARE * psutil.virtual_memory().total) // torch.float32.itemsize
+    memory = psutil.virtual_memory()
+    return int(min(SHARE * memory.total, memory.available / 2)) // torch.float32.itemsize
+
+
+def reordered_bytes(model: nn.Module) -> int:
+    """What the reordered weights of a model take, besides the weights themselves."""
+    return sum(
+        each.weight.numel() * each.weight.itemsize for each in model.modules() if isinstance(each, ReorderedLinear)
+    )
 
 
 def available() -> bool:
