@@ -27,6 +27,7 @@ class Pair(NamedTuple):
 
 
 FIRST = tuple("Mira Tobias Ilse Oren Lena Caspar Edda Jonas Nadia Bruno Petra Anselm".split())
+MORE = tuple("Selma Viktor Hedda Lukas Irina Matteo Thea Rufus Livia Emil Agnes Konrad".split())
 LAST = tuple("Dolan Renn Varga Pike Stroud Holm Marsh Quill Sorel Thorne Ferro Brandt".split())
 TOWNS = ("Kestrel Bay", "Alder Ford", "Hollow Cross", "Tarn Hill", "Birch End", "Sable Point", "Marrow Gate", "Fenwick")
 PAIRS = (
@@ -55,13 +56,18 @@ PAIRS = (
 
 
 def two_facts(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0) -> list[Question]:
-    """Up to 144 questions, each of another person and the same for the same arguments; two agents get a fact, by lot.
+    """Up to 288 questions, each of another person and the same for the same arguments; two agents get a fact, by lot.
 
     The solution is that of someone who knows both. Agents beyond two know nothing; a single one knows both.
     """
-    people = [f"{first} {last}" for first in FIRST for last in LAST]
-    random.Random(f"facts/{seed}").shuffle(people)
+    people = [*_people(FIRST, f"facts/{seed}"), *_people(MORE, f"facts/{seed}/more")]
     return [_question(f"facts/{seed}/{i}", person, agents) for i, person in enumerate(people[:n])]
+
+
+def _people(first_names: Sequence[str], seed: str) -> list[str]:
+    people = [f"{first} {last}" for first in first_names for last in LAST]
+    random.Random(seed).shuffle(people)
+    return people
 
 
 def _question(id: str, person: str, agents: Sequence[str]) -> Question:

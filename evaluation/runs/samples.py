@@ -16,7 +16,7 @@ SAMPLES = {
     "facts": "a question that two facts answer, dealt to the agents: for real language models",
 }
 """By the name that --sample takes: what is made, all of it from a seed."""
-MOST = {"split": 3_000, "facts": 144}
+MOST = {"split": 3_000, "facts": 288}
 """How many different ones a seed makes at most; of arithmetic there is no end."""
 DECOYS = 3  # solutions of other samples, for dummy debaters
 

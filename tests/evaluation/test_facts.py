@@ -9,7 +9,7 @@ import pytest
 from sottovoce.evaluation.facts import two_facts
 from sottovoce.nodes.question import check_question
 
-MANY = 144
+MANY = 288
 
 
 def test_the_same_seed_makes_the_same_questions_and_another_others() -> None:

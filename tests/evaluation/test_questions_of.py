@@ -62,7 +62,7 @@ def test_rows_that_are_asked_must_suit_the_agents_and_others_need_not(tmp_path: 
         ({"where": ["a=b"], "sample": "split"}, "--where chooses rows of a file, and none was given"),
         ({"question": "?", "limit": 2}, "--limit is for --questions and --sample, and one question was given"),
         ({"seeds": [0, 1, 0]}, "--seeds are 0, 1, 0; give each once"),
-        ({"sample": "facts", "limit": 145}, "--limit is 145; --sample facts makes at most 144"),
+        ({"sample": "facts", "limit": 289}, "--limit is 289; --sample facts makes at most 288"),
         ({"sample": "riddles/1"}, "sample is 'riddles/1'; expected arithmetic, split, facts, each with a number"),
     ],
 )
@@ -99,7 +99,7 @@ def test_a_set_of_samples_begins_with_the_one_of_its_seed(name: str) -> None:
 
 
 def test_facts_come_to_an_end_and_their_decoys_do_not() -> None:
-    made = samples("facts", 144, Debate(), 0)
+    made = samples("facts", 288, Debate(), 0)
 
     assert made[-1]["decoys"] == [each["solution"] for each in made[:3]] and made[:140] == samples(
         "facts", 140, Debate(), 0
