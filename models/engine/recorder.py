@@ -62,8 +62,6 @@ class Recorder:
         self._ids: list[int] = []
         self._later: list[int] = []
         """Positions of means whose nearest tokens were not looked up yet."""
-        self._guesses: list[torch.Tensor] = []
-        """And the heaviest token of each, which mostly is the nearest."""
         self._stats = _Series(self._numbers)
         self._sparse = [_Series(_as_they_are), _Series(_as_they_are)]
 
@@ -83,9 +81,7 @@ class Recorder:
         for key, row in rows.items():
             self._means.setdefault(key, _Series(_as_they_are)).append(row)
         if id is None:
-            assert largest is not None, "a mean has a heaviest token"
             self._later.append(len(self._ids))
-            self._guesses.append(largest[0][0])
         self._ids.append(-1 if id is None else id)
         if self.record.stats:
             self._stats.append(logits)
@@ -105,10 +101,10 @@ class Recorder:
         """The first n tokens; those that were not looked up yet are so now, all at once."""
         if self._later:
             rows = self.means(len(self._ids))[self._table.key][self._later]
-            found = self._table.nearest(rows, torch.stack(self._guesses)).tolist()
+            found = self._table.nearest(rows).tolist()
             for at, id in zip(self._later, found, strict=True):
                 self._ids[at] = id
-            self._later, self._guesses = [], []
+            self._later = []
         return self._ids[:n]
 
     def states(self, n: int) -> dict[int, torch.Tensor]:

@@ -16,7 +16,6 @@ from sottovoce.models.huggingface.devices import entry
 SPACED = 64  # values of each tensor that a digest of weights looks at
 LEFT_OUT = 1e-7  # of the weights' sum, at most: as much as float32 rounds
 SUMMED = 1e-5  # of a cosine: far above what the order of float32 sums changes
-PROMISING = 0.9  # cosine to a guess; below, hardly any is proved
 BLOCK = 64  # rows whose angles with the whole table are held at a time
 
 
@@ -36,8 +35,6 @@ class Table:
     def __init__(self, rows: torch.Tensor) -> None:
         """Keep `rows` as they are; `key` names them by a digest of their values."""
         self.rows = rows
-        self._neighbours: dict[int, float] = {}
-        """By id, the cosine of its row and the one closest to it, as far as anybody asked."""
 
     @classmethod
     def of(cls, embedding: nn.Module, vocabulary: int) -> Table:
@@ -89,55 +86,22 @@ class Table:
         chosen = weights.flatten()[heavy].to(self.rows.dtype)
         return nn.functional.embedding_bag(heavy % len(self), self.rows, first, mode="sum", per_sample_weights=chosen)
 
-    def nearest(self, rows: torch.Tensor, guesses: torch.Tensor | None = None) -> torch.Tensor:
+    def nearest(self, rows: torch.Tensor) -> torch.Tensor:
         """Ids (b,) of the nearest rows by cosine; first wins ties.
 
-        The given rows' own lengths change no order, so only the table's are divided out. `guesses` (b,) are ids
-        that may be the nearest: where one is for sure, the whole table need not be looked through.
+        The given rows' own lengths change no order, so only the table's are divided out.
         """
-        rows = rows.to(self.rows.dtype)
-        if guesses is None:
-            return self._look_through(rows)
-        open = ~self._sure(rows, guesses)
-        return guesses.masked_scatter(open, self._look_through(rows[open]))
+        return torch.cat([scans.argmax(block @ self._unit.T) for block in rows.to(self.rows.dtype).split(BLOCK)])
 
     def nearer(self, rows: torch.Tensor, ids: torch.Tensor, rivals: torch.Tensor) -> torch.Tensor:
-        """Whether rows (b, E) are surely nearer to their ids (b,) than to all of their rivals (b, n): (b,) bool."""
-        cosines = self._cosines(rows, torch.cat([ids[:, None], rivals], 1))
-        return cosines[:, 0] > cosines[:, 1:].amax(-1) + self._rounding
+        """Whether rows (b, E) are surely nearer to their ids (b,) than to all of their rivals (b, n): (b,) bool.
 
-    def _look_through(self, rows: torch.Tensor) -> torch.Tensor:
-        return torch.cat([scans.argmax(block @ self._unit.T) for block in rows.split(BLOCK)])
-
-    def _sure(self, rows: torch.Tensor, guesses: torch.Tensor) -> torch.Tensor:
-        """Where a row is so near to its guess that no other can be nearer: (b,) bool.
-
-        That is where their angle is less than half of the one between the guess and the row of the table that is
-        closest to it: any other row is then further from here than the guess is.
+        Surely: by more than rounding may change of what `nearest` compares.
         """
-        cosines = self._cosines(rows, guesses[:, None])[:, 0]
-        promising = cosines > PROMISING
-        half = ((1 + self._closest(guesses[promising])) / 2).sqrt()  # cosine of half an angle
-        return promising.masked_scatter(promising, cosines[promising] > half + self._rounding)
-
-    def _closest(self, ids: torch.Tensor) -> torch.Tensor:
-        """Cosines (n,) of the rows of ids (n,) and the row that is closest to each, itself aside."""
-        asked = ids.tolist()
-        new = torch.tensor(sorted({*asked} - {*self._neighbours}), dtype=torch.long, device=ids.device)
-        for some in new.split(BLOCK):
-            cosines = (self._unit[some] @ self._unit.T).scatter(1, some[:, None], -1.0)
-            self._neighbours.update(zip(some.tolist(), cosines.amax(-1).tolist(), strict=True))
-        return torch.tensor([self._neighbours[id] for id in asked], device=ids.device)
-
-    def _cosines(self, rows: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
-        """Of rows (b, E) and some ids (b, n) each: (b, n) float32."""
-        unit = nn.functional.normalize(rows.float(), dim=-1)
-        return (self._unit[ids].float() @ unit[:, :, None])[:, :, 0]
-
-    @property
-    def _rounding(self) -> float:
-        """More than rounding changes of a difference between two cosines."""
-        return 2 * torch.finfo(self.rows.dtype).eps + SUMMED
+        rounding = 2 * torch.finfo(self.rows.dtype).eps + SUMMED
+        compared = self._unit[torch.cat([ids[:, None], rivals], 1)].float()  # (b, 1 + n, E)
+        cosines = (compared @ nn.functional.normalize(rows.float(), dim=-1)[:, :, None])[:, :, 0]
+        return cosines[:, 0] > cosines[:, 1:].amax(-1) + rounding
 
 
 def weights_digest(model: nn.Module) -> str:
