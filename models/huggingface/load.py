@@ -67,13 +67,20 @@ def read(
     if packing is None:
         reorder(model)
     else:
-        pack(model, packing, Blocks(Path(where)))
-        if format_of(model) != packing:
-            raise ModelError(
-                f"model {name!r} has no matrix that {packing} could hold: expected linear maps of {ROWS} n rows and "
-                f"{GROUP} m columns; give weights float32"
-            )
+        _pack(name, model, packing, Path(where))
     return model, tokenizer
+
+
+def _pack(name: str, model: PreTrainedModel, packing: Packing, folder: Path) -> None:
+    try:
+        pack(model, packing, Blocks(folder))
+    except SafetensorError as error:
+        raise ModelError(f"model {name!r} cannot be packed: its blocks are damaged ({_reason(error)})") from error
+    if format_of(model) != packing:
+        raise ModelError(
+            f"model {name!r} has no matrix that {packing} could hold: expected linear maps of {ROWS} n rows and "
+            f"{GROUP} m columns; give weights float32"
+        )
 
 
 def _reason(error: Exception) -> str:

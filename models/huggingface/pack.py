@@ -40,6 +40,8 @@ def pack(model: PreTrainedModel, packing: Packing, own: Own) -> None:
             made = _packed(module, f"{path}.weight", packing, own)
             made.tied = module.weight is table
             model.set_submodule(path, made)
+    for parameter in model.parameters():
+        parameter.data = parameter.data.clone()  # else what stays holds the whole file in memory that it came from
 
 
 def matrices(model: nn.Module) -> dict[str, torch.Tensor]:
@@ -57,13 +59,13 @@ def fits(module: nn.Module) -> bool:
 
 def _matrix(module: nn.Module) -> torch.Tensor:
     """(n, k), of what maps k inputs to n outputs; GPT-2's keeps it the other way round."""
-    weight: torch.Tensor = module.weight.detach()  # type: ignore[assignment,operator]  # a parameter
+    weight: torch.Tensor = module.weight.detach()  # type: ignore[operator]  # a parameter
     return weight.T if isinstance(module, Conv1D) else weight
 
 
 def _packed(module: nn.Module, name: str, packing: Packing, own: Own) -> Packed:
     matrix, bias, kind = _matrix(module), getattr(module, "bias", None), own.kind(name)
-    bias = None if bias is None else bias.detach()
+    bias = None if bias is None else bias.detach().clone()
     if packing == "int4" and (grid := own.grid(name)):
         return Int4Linear(grid, bias, f"own blocks of {kind}", planes=grid.q.shape[1] // matrix.shape[1])
     origin = f"rounded from {kind or str(matrix.dtype).removeprefix('torch.')}"
@@ -101,8 +103,9 @@ def format_of(model: nn.Module) -> str:
 
 def parameters_of(model: nn.Module) -> int:
     """How many numbers a model has been trained to, whatever they are stored as; tied ones count once."""
-    own = sum(each.in_features * each.out_features for each in _all_packed(model) if not each.tied)
-    biases = sum(each.out_features for each in _all_packed(model) if each.bias is not None)
+    packed = list(_all_packed(model))
+    own = sum(each.in_features * each.out_features for each in packed if not each.tied)
+    biases = sum(each.out_features for each in packed if each.bias is not None)
     return own + biases + sum(each.numel() for each in model.parameters())
 
 

@@ -56,6 +56,7 @@ class Packed(nn.Module, ABC):
     packing: ClassVar[Packing]
     few: ClassVar[int]
     """Rows up to which the kernel is faster (measured on AVX-512), the widening counted."""
+    bias: torch.Tensor | None
 
     def __init__(self, rows: int, columns: int, bias: torch.Tensor | None, origin: str) -> None:
         super().__init__()
@@ -96,12 +97,13 @@ class Int8Linear(Packed):
         self, q: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor | None = None, origin: str = "float32"
     ) -> None:
         """Keep int8 values (n, k), and scales (n,) rounded to bfloat16."""
-        super().__init__(*q.shape, bias, origin)
+        super().__init__(q.shape[0], q.shape[1], bias, origin)
         self.register_buffer("q", q.contiguous())
         self.register_buffer("scale", scale.bfloat16())
 
     def _kernel(self, rows: torch.Tensor) -> torch.Tensor:
-        return torch.ops.aten._weight_int8pack_mm(rows, self.q, self.scale)
+        made: torch.Tensor = torch.ops.aten._weight_int8pack_mm(rows, self.q, self.scale)
+        return made
 
     def _product(self, rows: torch.Tensor) -> torch.Tensor:
         return nn.functional.linear(rows, self.q.to(rows.dtype)) * self.scale
@@ -137,7 +139,8 @@ class Int4Linear(Packed):
 
     def _kernel(self, rows: torch.Tensor) -> torch.Tensor:
         rows = rows.repeat(1, self.planes) if self.planes > 1 else rows
-        return torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.packed, GROUP, self.scales)
+        made: torch.Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.packed, GROUP, self.scales)
+        return made
 
     def _product(self, rows: torch.Tensor) -> torch.Tensor:
         return rows @ self.widened().to(rows.dtype)

@@ -45,7 +45,8 @@ def keep(tensors: Iterable[Any], matrices: Mapping[str, torch.Tensor], folder: P
                 order = _order(rows, widened[name])
                 assert numpy.array_equal(values[order], widened[name]), "rows of one digest are one row"
                 blocks[name] = torch.from_numpy(tensor.data[order])
-    save_file(blocks, folder / FILE, metadata=kinds)
+    if kinds:  # else safetensors writes what it cannot read
+        save_file(blocks, folder / FILE, metadata=kinds)
 
 
 def _rows(matrix: Array) -> list[int]:
@@ -67,8 +68,10 @@ class Blocks:
 
     def __init__(self, folder: Path) -> None:
         """Read the names; blocks are read one matrix at a time."""
-        self._file = safe_open(folder / FILE, framework="pt") if (folder / FILE).is_file() else None
-        self._kinds: dict[str, str] = (self._file and self._file.metadata()) or {}
+        at = folder / FILE
+        self._file: Any = safe_open(at, framework="pt") if at.is_file() else None  # Any: it is typed in part
+        found = self._file.metadata() if self._file else None  # type: ignore[no-untyped-call]
+        self._kinds: dict[str, str] = found or {}
 
     def kind(self, name: str) -> str | None:
         """The type that a matrix had in the file; None where it had no blocks."""
@@ -76,9 +79,9 @@ class Blocks:
 
     def grid(self, name: str) -> Grid | None:
         """A matrix's own numbers, if its blocks are kept: (n, k), or of two planes (n, 2k)."""
-        if self._file is None or (kind := self._kinds.get(name)) not in KINDS:
+        if (kind := self._kinds.get(name, "")) not in KINDS:
             return None
-        blocks = self._file.get_tensor(name)
+        blocks: torch.Tensor = self._file.get_tensor(name)
         return KINDS[kind](blocks.unflatten(1, (-1, SIZES[kind])))
 
 

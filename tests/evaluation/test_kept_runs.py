@@ -15,7 +15,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.runs.events import Event
-from sottovoce.evaluation.runs.head import head_of
+from sottovoce.evaluation.runs.head import Head, head_of
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import Log, read
 from sottovoce.evaluation.runs.reading import load_run
@@ -24,7 +24,7 @@ from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.running import hold_all
 from sottovoce.evaluation.runs.starting import resumed, settings_of
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.settings import Debate, Single
 
 ROUNDS = 4
 SETTINGS = Debate(rounds=ROUNDS)
@@ -156,6 +156,29 @@ def test_a_run_of_other_prompts_or_settings_is_not_gone_on_with(stopped: Path, f
         resumed(run, run.head.model_copy(update={field: value}))
 
     assert load_run(stopped).status == "stopped"
+
+
+def head_in(weights: str) -> Head:
+    return head_of("single", Single(weights=[weights], device=["cpu"]), [QUESTION])  # type: ignore[list-item]
+
+
+def test_the_head_tells_formats_of_one_model_apart() -> None:
+    packed, plain = (head_in(weights).models["agent_1"] for weights in ("int8", "float32"))
+
+    assert (packed.format, packed.dtype, plain.format) == ("int8", "float32", "float32")
+    assert packed.parameters == plain.parameters and packed.vocabulary == plain.vocabulary
+    assert packed.weights != plain.weights
+
+
+def test_a_run_in_another_format_is_not_gone_on_with() -> None:
+    begun = head_in("int8")
+    other = begun.models["agent_1"].model_copy(update={"format": "int4"})
+    older = begun.model_copy(update={"models": {"agent_1": other.model_copy(update={"format": ""})}})
+
+    with pytest.raises(RecordError, match=r"of weights \w+ in int8 for agent_1, which is another now"):
+        begun.check_same(begun.model_copy(update={"models": {"agent_1": other}}), "here")
+    plain = other.model_copy(update={"format": "float32"})
+    assert older.check_same(begun.model_copy(update={"models": {"agent_1": plain}}), "here") == []  # before formats
 
 
 def test_another_version_of_a_library_is_a_note(stopped: Path) -> None:

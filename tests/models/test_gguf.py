@@ -100,6 +100,25 @@ def test_blocks_of_a_type_without_a_kernel_are_rounded_again_and_doctor_says_so(
     assert [each for each in found.values() if each.ok is False] == []
 
 
+def test_a_file_without_blocks_is_rounded(tmp_path: Path) -> None:
+    file = write_gguf(tmp_path / "wide.gguf", model=wide_model())
+
+    assert Inventory.of(load(file, device="cpu", weights="int4").model).packed == {"rounded from float32": 15}
+
+
+def test_damaged_blocks_are_told_in_one_line(tmp_path: Path, cache: Path) -> None:
+    file = write_gguf(tmp_path / "wide.gguf", kind=Kind.Q4_0, model=wide_model())
+    kept = Path(ready(str(file))) / "blocks.safetensors"
+    kept.write_bytes(kept.read_bytes()[:-1])
+
+    with pytest.raises(
+        ModelError, match=r"cannot be packed: its blocks are damaged \(Error while deserializing"
+    ) as caught:
+        load(file, device="cpu", weights="int4")
+    assert "\n" not in str(caught.value)
+    assert load(file, device="cpu").format == "float32"
+
+
 def test_int8_rounds_whatever_the_file_holds(tmp_path: Path) -> None:
     file = write_gguf(tmp_path / "wide.gguf", kind=Kind.Q4_1, model=wide_model())
 

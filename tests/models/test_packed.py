@@ -101,24 +101,22 @@ def test_a_packed_matrix_is_widened_to_exactly_its_numbers() -> None:
         assert torch.allclose(module.widened(), matrix.T, rtol=1e-6, atol=1e-6)
 
 
+def test_a_state_dict_holds_the_values_in_plain_order() -> None:
+    made = grid()
+    state = Int4Linear(made).state_dict()["_extra_state"]
+    assert torch.equal(torch.stack([state & 15, state >> 4], dim=-1).flatten(1), made.q)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("capability", ["default", "avx2"])
-def test_every_kernels_order_is_read_back(capability: str) -> None:
-    # torch packs in another order where a CPU can do less: a state dict must not depend on it.
-    code = (
-        "from sottovoce.models.huggingface.packed import unpacked\n"
-        "from tests.models.test_packed import *\n"
-        "made = grid()\n"
-        "module = Int4Linear(made)\n"
-        "assert torch.equal(unpacked(module.packed).T, made.q)\n"
-        "test_few_rows_and_many_are_multiplied_by_the_numbers_that_are_stored('int4', False)\n"
-        "test_few_rows_and_many_are_multiplied_by_the_numbers_that_are_stored('int8', False)\n"
-        "print(torch.backends.cpu.get_cpu_capability(), weights_digest(module))"
+def test_all_this_holds_where_a_cpu_can_do_less(capability: str) -> None:
+    # torch chooses its kernels as it is imported, and packs in another order for each.
+    these = "numbers_that_are_stored or exactly_its_numbers or plain_order or from_one_module"
+    command = [sys.executable, "-m", "pytest", "-q", __file__, "-k", these]
+    found = subprocess.run(
+        command, env={**os.environ, "ATEN_CPU_CAPABILITY": capability}, capture_output=True, text=True
     )
-    env = {**os.environ, "ATEN_CPU_CAPABILITY": capability}
-    found = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True, check=True).stdout
-
-    assert found.split() == [capability.upper(), weights_digest(Int4Linear(grid()))]
+    assert found.returncode == 0 and "11 passed" in found.stdout, found.stdout
 
 
 @pytest.mark.parametrize("made", MADE)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import pytest
+import torch
 from langchain_core.messages import HumanMessage
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.cli import main
-from sottovoce.models import Feed, Ids, LoadedModel, Record, Request, Stop
+from sottovoce.models import Feed, Ids, LoadedModel, Record, Request, Stop, load, pulled
 from sottovoce.models.doctor import diagnose
 from sottovoce.models.doctor.selftest import CHECKS
+from sottovoce.models.huggingface.pack import matrices
+from sottovoce.models.sources.blocks import Blocks
 from tests.support import FLOAT32, same_reply
 
 pytestmark = pytest.mark.real
@@ -34,6 +37,22 @@ def test_every_line_of_the_doctor_is_well(smollm2: LoadedModel) -> None:
     assert "tensors 210 of Q4_1, 61 of F32, 1 of Q8_0, all float32 now" in found["source"].detail
     assert found["protocols"].detail == "nl, cipher, sde, hidden"
     assert found["stop ids"].detail == "2 '<|im_end|>'"
+
+
+def test_its_own_blocks_are_its_weights_and_compute_as_they_do(smollm2: LoadedModel) -> None:
+    blocks, weights = Blocks(pulled("smollm2")), matrices(smollm2.model)
+    for name, matrix in weights.items():
+        grid = blocks.grid(name)
+        assert grid is not None, name
+        values = (grid.q.float() - 8) * grid.scale.repeat_interleave(32, 1) + grid.zero.repeat_interleave(32, 1)
+        assert torch.equal(values.unflatten(1, (-1, matrix.shape[1])).sum(1), matrix), name  # of one plane or two
+    assert len(weights) == 211
+
+    prompt = torch.tensor([smollm2.chat.ids(QUESTION)])
+    with torch.no_grad():
+        found = load("smollm2", device="cpu", weights="int4").model(prompt).logits
+        expected = smollm2.model(prompt).logits
+    assert (found - expected).abs().max() <= 3e-2 * expected.abs().max()  # bfloat16's, of inputs, scales and outputs
 
 
 def test_it_knows_the_capital_of_france(smollm2: LoadedModel) -> None:
