@@ -16,7 +16,7 @@ from sottovoce.models.huggingface.devices import Place
 from sottovoce.models.huggingface.formats import Dtype
 from sottovoce.models.huggingface.packed import GROUP, ROWS, Packing
 
-BYTES = {"auto": 4, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1, "int4": 0.625}
+BYTES = {"auto": 4, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1.25, "int4": 0.625}
 """Of a value, on a CPU; a group of int4 has two bytes of scale and two of zero."""
 STORED = {"F32": 4, "BF16": 2, "F16": 2}
 """Types of files that are read as they are; others are quantised, and their size is not foretold."""

@@ -12,7 +12,7 @@ from torch import nn
 from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
-from sottovoce.models.huggingface.packed import GROUP, ROWS, Grid, Int4Linear, Int8Linear, Packed, Packing
+from sottovoce.models.huggingface.packed import GROUP, ROWS, Grid, Packed, Packing
 
 LEVELS_8, LEVELS_4 = 127, 15  # steps from zero, and from the least to the most
 PLAIN = (nn.Linear, Conv1D)  # a class of a family's own may compute otherwise
@@ -65,20 +65,20 @@ def _matrix(module: nn.Module) -> torch.Tensor:
 
 def _packed(module: nn.Module, name: str, packing: Packing, own: Own) -> Packed:
     matrix, bias, kind = _matrix(module), getattr(module, "bias", None), own.kind(name)
-    bias = None if bias is None else bias.detach().clone()
-    if packing == "int4" and (grid := own.grid(name)):
-        return Int4Linear(grid, bias, f"own blocks of {kind}", planes=grid.q.shape[1] // matrix.shape[1])
-    origin = f"rounded from {kind or str(matrix.dtype).removeprefix('torch.')}"
-    if packing == "int4":
-        return Int4Linear(rounded_to_int4(matrix.float()), bias, origin)
-    return Int8Linear(*rounded_to_int8(matrix.float()), bias, origin)
+    bias = None if bias is None else bias.detach()
+    grid, origin = own.grid(name), f"own blocks of {kind}"
+    if grid is None or (packing == "int8" and grid.q.shape == matrix.shape):  # 4 bits are fewer than were asked for
+        rounded = rounded_to_int8 if packing == "int8" else rounded_to_int4
+        grid, origin = rounded(matrix.float()), f"rounded from {kind or str(matrix.dtype).removeprefix('torch.')}"
+    return Packed(grid, packing, bias, origin, planes=grid.q.shape[1] // matrix.shape[1])
 
 
-def rounded_to_int8(matrix: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Integers (n, k) and a scale (n,) in bfloat16 that give the nearest values; the largest of a row has 127."""
-    scale = (matrix.abs().amax(1) / LEVELS_8).bfloat16()
-    q = (matrix / _not_zero(scale)[:, None]).round_().clamp_(-LEVELS_8, LEVELS_8)
-    return q.to(torch.int8), scale
+def rounded_to_int8(matrix: torch.Tensor) -> Grid:
+    """Two planes of w = q * scale with q from -127 to 127, as Q8_0 has it, the scale in bfloat16 before that."""
+    groups = matrix.unflatten(1, (-1, GROUP))  # (n, k / GROUP, GROUP)
+    scale = (groups.abs().amax(2) / LEVELS_8).bfloat16()
+    q = (groups / _not_zero(scale)[..., None]).round_().clamp_(-LEVELS_8, LEVELS_8)
+    return Grid.of_bytes(q.flatten(1).to(torch.int8), scale)
 
 
 def rounded_to_int4(matrix: torch.Tensor) -> Grid:

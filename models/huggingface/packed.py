@@ -1,21 +1,23 @@
-"""Linear maps whose matrices are stored in 8 or 4 bits a value, on the packed kernels that torch has for CPUs.
+"""Linear maps whose matrices are stored in 8 or 4 bits a value, on the packed int4 kernel that torch has for CPUs.
+
+Values stand in groups of 32 with a scale and a zero of their own; 8-bit ones are two planes of 4 bits, which the kernel
+adds up. (torch's kernel for int8 knows one scale for a whole row: SmolLM2 then answers 7.5 % fewer questions.)
 
 Few rows (decoding steps) go through the kernel, which reads the matrix once as it is stored; it takes and gives
-bfloat16 and sums in float32. (Given float32 rows it is 8 times slower for int8, 30 times for int4.) For many rows
-(prompts) the same numbers are widened to float32 for that one call and multiplied as ever. So the row's company decides
-which way it goes, by a fixed number of rows, and the two ways differ by bfloat16's rounding of inputs and outputs.
+bfloat16 and sums in float32. (Given float32 rows it is 30 times slower.) For many rows (prompts) the same numbers are
+widened to float32 for that one call and multiplied as ever. So the row's company decides which way it goes, by a fixed
+number of rows, and the two ways differ by bfloat16's rounding of inputs and outputs.
 
-Memory: int8 takes 1 byte a value and 2 a row. int4 takes 0.5 byte a value and 4 for each 32 of them (5 bits a value in
-all), twice that where 8-bit values are kept as two planes. Nothing is kept beside it: widening reads the packed order
-back, and takes 4 bytes a value of one matrix while a call lasts; the plain order kept too would be 0.5 byte more.
+Memory: a plane takes 0.5 byte a value and 4 for each 32 of them, so int4 takes 0.625 and int8 1.25 byte a value.
+Nothing is kept beside it: widening reads the packed order back, and takes 4 bytes a value of one matrix while a call
+lasts; the plain order kept too would be 0.5 byte a plane more.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, Literal
+from typing import Literal
 
 import torch
 from torch import nn
@@ -27,6 +29,8 @@ GROUP = 32
 """Neighbours of a row with one scale and zero, as in a GGUF file's blocks; the kernel knows no fewer."""
 ROWS = 64
 """A matrix that is packed has a multiple of so many rows: what the kernel takes at a time."""
+FEW = 64
+"""Rows up to which the kernel is faster for one plane (measured on AVX-512), the widening counted; half for two."""
 AT_ONCE = 64 * ROWS  # rows that are packed in one call, which takes four bytes a value
 
 
@@ -41,89 +45,44 @@ class Grid:
     zero: torch.Tensor
     """(n, k / GROUP)"""
 
-    def beside(self, other: Grid) -> Grid:
-        """A grid of two planes (n, 2k), whose matrices are to be added."""
-        pairs = ((self.q, other.q), (self.scale, other.scale), (self.zero, other.zero))
-        return Grid(*(torch.cat(pair, dim=1) for pair in pairs))
+    @classmethod
+    def of_bytes(cls, q: torch.Tensor, scale: torch.Tensor) -> Grid:
+        """Of w = q * scale with q (n, k) int8, -128 to 127: planes (n, 2k) of q = 16 * high + low, which is exact."""
+        high, low = ((q >> 4) + 8).view(torch.uint8), (q & 15).view(torch.uint8)
+        scales, zeros = (16 * scale, scale), (torch.zeros_like(scale), 8 * scale)
+        return cls(*(torch.cat(planes, dim=1) for planes in ((high, low), scales, zeros)))
 
 
-class Packed(nn.Module, ABC):
+class Packed(nn.Module):
     """Stands for a linear map; what goes in and out has the dtype it had there.
 
-    `origin` says where its numbers are from, and `tied` that its matrix is the embedding table's too.
+    w = (q - 8) * scale + zero in groups; of two planes, each input meets the sum of both.
     """
 
-    packing: ClassVar[Packing]
-    few: ClassVar[int]
-    """Rows up to which the kernel is faster (measured on AVX-512), the widening counted."""
     bias: torch.Tensor | None
-
-    def __init__(self, rows: int, columns: int, bias: torch.Tensor | None, origin: str) -> None:
-        super().__init__()
-        self.in_features, self.out_features = columns, rows
-        self.origin, self.tied = origin, False
-        self.register_buffer("bias", bias)
-
-    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
-        """(..., k) -> (..., n)."""
-        rows = inputs.reshape(-1, self.in_features)
-        made = self._kernel(rows.bfloat16()).to(inputs.dtype) if rows.shape[0] <= self.few else self._product(rows)
-        if self.bias is not None:
-            made = made + self.bias
-        return made.view(*inputs.shape[:-1], self.out_features)
-
-    @abstractmethod
-    def _kernel(self, rows: torch.Tensor) -> torch.Tensor:
-        """Rows (m, k) in bfloat16 -> (m, n) in bfloat16."""
-
-    @abstractmethod
-    def _product(self, rows: torch.Tensor) -> torch.Tensor:
-        """Rows (m, k) -> (m, n) in their dtype."""
-
-    def extra_repr(self) -> str:
-        """As nn.Linear has it, and where the numbers are from."""
-        return f"in_features={self.in_features}, out_features={self.out_features}, {self.packing} of {self.origin}"
-
-
-class Int8Linear(Packed):
-    """w = q * scale, with one scale for each row of the matrix."""
-
-    packing = "int8"
-    few = 20
-    q: torch.Tensor
-    scale: torch.Tensor
-
-    def __init__(
-        self, q: torch.Tensor, scale: torch.Tensor, bias: torch.Tensor | None = None, origin: str = "float32"
-    ) -> None:
-        """Keep int8 values (n, k), and scales (n,) rounded to bfloat16."""
-        super().__init__(q.shape[0], q.shape[1], bias, origin)
-        self.register_buffer("q", q.contiguous())
-        self.register_buffer("scale", scale.bfloat16())
-
-    def _kernel(self, rows: torch.Tensor) -> torch.Tensor:
-        made: torch.Tensor = torch.ops.aten._weight_int8pack_mm(rows, self.q, self.scale)
-        return made
-
-    def _product(self, rows: torch.Tensor) -> torch.Tensor:
-        return nn.functional.linear(rows, self.q.to(rows.dtype)) * self.scale
-
-
-class Int4Linear(Packed):
-    """w = (q - 8) * scale + zero in groups; of two planes, each input meets the sum of both."""
-
-    packing = "int4"
-    few = 64
     packed: torch.Tensor
     scales: torch.Tensor
 
     def __init__(
-        self, grid: Grid, bias: torch.Tensor | None = None, origin: str = "float32", *, planes: int = 1
+        self,
+        grid: Grid,
+        packing: Packing,
+        bias: torch.Tensor | None = None,
+        origin: str = "float32",
+        *,
+        planes: int = 1,
     ) -> None:
-        """Pack a grid (n, planes * k); its scales and zeros are rounded to bfloat16."""
+        """Pack a grid (n, planes * k); its scales and zeros are rounded to bfloat16.
+
+        `packing` names the format of the model that it is part of, `origin` where the numbers are from.
+        """
+        super().__init__()
         rows, columns = grid.q.shape
-        super().__init__(rows, columns // planes, bias, origin)
-        self.planes = planes
+        self.in_features, self.out_features, self.planes = columns // planes, rows, planes
+        self.packing, self.origin, self.few = packing, origin, FEW // planes
+        self.tied = False
+        """Whether its matrix is the embedding table's too."""
+        self.register_buffer("bias", bias)
         self.register_buffer("packed", _packed(grid.q), persistent=False)  # in an order that is this machine's
         scales = torch.stack([grid.scale, grid.zero], dim=-1).transpose(0, 1)  # (k / GROUP, n, 2), as the kernel has it
         self.register_buffer("scales", scales.bfloat16().contiguous())
@@ -137,13 +96,18 @@ class Int4Linear(Packed):
         """Pack such values."""
         self.packed = _packed(torch.stack([state & 15, state >> 4], dim=-1).flatten(1))
 
-    def _kernel(self, rows: torch.Tensor) -> torch.Tensor:
-        rows = rows.repeat(1, self.planes) if self.planes > 1 else rows
-        made: torch.Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(rows, self.packed, GROUP, self.scales)
-        return made
+    def forward(self, inputs: torch.Tensor) -> torch.Tensor:
+        """(..., k) -> (..., n)."""
+        rows = inputs.reshape(-1, self.in_features)
+        made = self._kernel(rows) if rows.shape[0] <= self.few else rows @ self.widened().to(rows.dtype)
+        if self.bias is not None:
+            made = made + self.bias
+        return made.view(*inputs.shape[:-1], self.out_features)
 
-    def _product(self, rows: torch.Tensor) -> torch.Tensor:
-        return rows @ self.widened().to(rows.dtype)
+    def _kernel(self, rows: torch.Tensor) -> torch.Tensor:
+        halved = rows.bfloat16().repeat(1, self.planes) if self.planes > 1 else rows.bfloat16()
+        made: torch.Tensor = torch.ops.aten._weight_int4pack_mm_for_cpu(halved, self.packed, GROUP, self.scales)
+        return made.to(rows.dtype)
 
     def widened(self) -> torch.Tensor:
         """The matrix (k, n) in float32."""
@@ -151,6 +115,10 @@ class Int4Linear(Packed):
         scale, zero = self.scales.permute(2, 0, 1).float().contiguous().unsqueeze(2)  # (groups, 1, n); else 4x slower
         whole = torch.addcmul(zero, levels, scale, out=levels).flatten(0, 1)
         return whole if self.planes == 1 else whole.unflatten(0, (self.planes, -1)).sum(0)
+
+    def extra_repr(self) -> str:
+        """As nn.Linear has it, and where the numbers are from."""
+        return f"in_features={self.in_features}, out_features={self.out_features}, {self.packing} of {self.origin}"
 
 
 @dataclass(frozen=True)

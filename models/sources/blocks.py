@@ -98,10 +98,8 @@ def _q4_1(blocks: torch.Tensor) -> Grid:
 
 
 def _q8_0(blocks: torch.Tensor) -> Grid:
-    """Of w = d * q, where q = 16 * high + low: two planes, 16 d * high + d * low, and exact."""
-    scale, q = _half(blocks, D), blocks[..., 2:].flatten(1)
-    high, low = (q.view(torch.int8) >> 4) + 8, q & 15
-    return Grid(high.view(torch.uint8), 16 * scale, torch.zeros_like(scale)).beside(Grid(low, scale, 8 * scale))
+    """Of w = d * q."""
+    return Grid.of_bytes(blocks[..., 2:].flatten(1).view(torch.int8), _half(blocks, D))
 
 
 def _half(blocks: torch.Tensor, where: slice) -> torch.Tensor:

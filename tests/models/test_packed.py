@@ -24,7 +24,7 @@ from sottovoce.models.huggingface.pack import (
     rounded_to_int4,
     rounded_to_int8,
 )
-from sottovoce.models.huggingface.packed import GROUP, Grid, Int4Linear, Int8Linear, Packed, Packing
+from sottovoce.models.huggingface.packed import GROUP, Grid, Packed, Packing
 from sottovoce.models.huggingface.table import weights_digest
 from tests.support import FAMILIES, FLOAT32, ids, noise, request, tiny_model, tiny_tokenizer
 
@@ -54,25 +54,19 @@ def matrix_of(grid: Grid, planes: int = 1) -> torch.Tensor:
     return sum(whole.chunk(planes, dim=1), torch.zeros(()))
 
 
-def int8(bias: torch.Tensor | None = None) -> tuple[Int8Linear, torch.Tensor]:
-    q = torch.randint(-128, 128, (ROWS, COLUMNS), generator=torch.Generator().manual_seed(0)).to(torch.int8)
-    scale = noise(ROWS, seed=1).bfloat16()
-    return Int8Linear(q, scale, bias), q.float() * scale.float()[:, None]
-
-
-def int4(bias: torch.Tensor | None = None, planes: int = 1) -> tuple[Int4Linear, torch.Tensor]:
+def made_of(planes: int, bias: torch.Tensor | None = None) -> tuple[Packed, torch.Tensor]:
     made = grid(planes)
-    return Int4Linear(made, bias, planes=planes), matrix_of(made, planes)
+    return Packed(made, "int4", bias, planes=planes), matrix_of(made, planes)
 
 
-MADE: dict[str, Any] = {"int8": int8, "int4": int4, "int4 of two planes": lambda bias: int4(bias, planes=2)}
+all_planes = pytest.mark.parametrize("planes", [1, 2])
 
 
-@pytest.mark.parametrize("made", MADE)
+@all_planes
 @pytest.mark.parametrize("biased", [False, True])
-def test_few_rows_and_many_are_multiplied_by_the_numbers_that_are_stored(made: str, biased: bool) -> None:
+def test_few_rows_and_many_are_multiplied_by_the_numbers_that_are_stored(planes: int, biased: bool) -> None:
     bias = noise(ROWS, seed=5) if biased else None
-    module, matrix = MADE[made](bias)
+    module, matrix = made_of(planes, bias)
     inputs = noise(3, module.few, COLUMNS).bfloat16().float()  # so that only the kernel's outputs are rounded
     expected = nn.functional.linear(inputs, matrix)
 
@@ -85,9 +79,9 @@ def test_few_rows_and_many_are_multiplied_by_the_numbers_that_are_stored(made: s
     assert not torch.equal(few, many), "few rows went through the kernel"
 
 
-@pytest.mark.parametrize("made", MADE)
-def test_one_row_and_half_precision_keep_their_form(made: str) -> None:
-    module, matrix = MADE[made](None)
+@all_planes
+def test_one_row_and_half_precision_keep_their_form(planes: int) -> None:
+    module, matrix = made_of(planes)
     row = noise(COLUMNS).bfloat16()
 
     found = module(row)
@@ -95,15 +89,21 @@ def test_one_row_and_half_precision_keep_their_form(made: str) -> None:
     assert (found.float() - matrix @ row.float()).abs().max() <= ROUNDED * (matrix @ row.float()).abs().max()
 
 
-def test_a_packed_matrix_is_widened_to_exactly_its_numbers() -> None:
-    for planes in (1, 2):
-        module, matrix = int4(planes=planes)
-        assert torch.allclose(module.widened(), matrix.T, rtol=1e-6, atol=1e-6)
+@all_planes
+def test_a_packed_matrix_is_widened_to_exactly_its_numbers(planes: int) -> None:
+    module, matrix = made_of(planes)
+    assert torch.allclose(module.widened(), matrix.T, rtol=1e-6, atol=1e-6)
+
+
+def test_two_planes_hold_every_byte_as_it_is() -> None:
+    q = torch.arange(-128, 128).to(torch.int8).view(2, 128)
+    scale = torch.full((2, 4), 0.5)
+    assert torch.equal(matrix_of(Grid.of_bytes(q, scale), planes=2), q * 0.5)
 
 
 def test_a_state_dict_holds_the_values_in_plain_order() -> None:
     made = grid()
-    state = Int4Linear(made).state_dict()["_extra_state"]
+    state = Packed(made, "int4").state_dict()["_extra_state"]
     assert torch.equal(torch.stack([state & 15, state >> 4], dim=-1).flatten(1), made.q)
 
 
@@ -119,11 +119,10 @@ def test_all_this_holds_where_a_cpu_can_do_less(capability: str) -> None:
     assert found.returncode == 0 and "11 passed" in found.stdout, found.stdout
 
 
-@pytest.mark.parametrize("made", MADE)
-def test_a_state_dict_goes_from_one_module_to_another(made: str) -> None:
-    module, _ = MADE[made](noise(ROWS))
-    other = Int8Linear(torch.zeros_like(module.q), torch.zeros(ROWS), torch.zeros(ROWS)) if made == "int8" else None
-    other = other or Int4Linear(grid(module.planes, seed=9), torch.zeros(ROWS), planes=module.planes)
+@all_planes
+def test_a_state_dict_goes_from_one_module_to_another(planes: int) -> None:
+    module, _ = made_of(planes, noise(ROWS))
+    other = Packed(grid(planes, seed=9), "int4", torch.zeros(ROWS), planes=planes)
     inputs = noise(2, COLUMNS)
     assert not torch.equal(other(inputs), module(inputs))
 
@@ -134,13 +133,13 @@ def test_a_state_dict_goes_from_one_module_to_another(made: str) -> None:
 def test_int8_is_within_half_a_step_of_every_value() -> None:
     matrix = noise(ROWS, COLUMNS)
     matrix[0] = 0
-    q, scale = rounded_to_int8(matrix)
+    made = rounded_to_int8(matrix)
 
-    step = matrix.abs().amax(1, keepdim=True) / 127
-    apart = (q * scale.float()[:, None] - matrix).abs()
-    assert (apart <= 0.5 * step * (1 + ROUNDED) + ROUNDED * matrix.abs().amax(1, keepdim=True)).all()
-    assert (apart <= 0.51 * step).float().mean() > 0.99  # all but those that the rounded scale clamps
-    assert not q[0].any()
+    largest = matrix.unflatten(1, (-1, GROUP)).abs().amax(2).repeat_interleave(GROUP, 1)
+    apart = (matrix_of(Grid(made.q, made.scale.float(), made.zero.float()), planes=2) - matrix).abs()
+    assert (apart <= (0.51 / 127 + ROUNDED) * largest).all()
+    assert (apart <= 0.51 / 127 * largest).float().mean() > 0.98  # all but those that the rounded scale clamps
+    assert not apart[0].any()
 
 
 def test_int4_is_within_half_a_step_of_every_value() -> None:
@@ -239,7 +238,7 @@ def test_packed_models_of_every_family_compute_as_the_matrices_that_they_store(f
     widened = {name: module for name, module in model.named_modules() if isinstance(module, Packed)}
     for name, matrix in matrices(plain).items():
         if module := widened.get(name.removesuffix(".weight")):
-            matrix.copy_(module._product(torch.eye(module.in_features)).T)
+            matrix.copy_(module.widened().T)
     prompt = torch.tensor([ids("What is 14 + 3 * 5 - 7?")])
 
     with torch.no_grad():
