@@ -89,7 +89,7 @@ def tables(asked: Asked) -> Iterator[Table]:
     size, published = parameters_of(loaded.model), as_published(loaded)
     batches, new = asked.some(*(LARGE_BATCHES if size >= LARGE else BATCHES)), asked.most(_new(loaded))
     rivals = [with_first(partial(_rivals, loaded, published, batch), new) for batch in batches]
-    repeats = [asked.repeats * (max(4 - batch // 4, 1) if loaded.network.small else 1) for batch in batches]  # or noisy
+    repeats = [_repeats(asked, loaded, batch) for batch in batches]
     whole = [interleaved(each, n, asked.clock) for each, n in zip(rivals, repeats, strict=True)]
     found = [each.beyond(FIRST) for each in whole]
     table, caches = Table(), [name for name in CACHES if name in rivals[0]]
@@ -109,6 +109,13 @@ def tables(asked: Asked) -> Iterator[Table]:
         for name in rivals[0]:
             table.add(f"peak GPU memory, weights included: {name}", *(_peak(loaded, each[name]) for each in rivals))
     yield table
+
+
+def _repeats(asked: Asked, loaded: LoadedModel, batch: int) -> int:
+    """More of what is short and therefore noisy, fewer of what takes minutes."""
+    if loaded.network.small:
+        return asked.repeats * max(4 - batch // 4, 1)
+    return max(asked.repeats // max(batch // 8, 1), 1)
 
 
 def _new(loaded: LoadedModel) -> int:
