@@ -16,7 +16,7 @@ from sottovoce.models.huggingface.devices import entry
 SPACED = 64  # values of each tensor that a digest of weights looks at
 LEFT_OUT = 1e-7  # of the weights' sum, at most: as much as float32 rounds
 SUMMED = 1e-5  # of a cosine: far above what the order of float32 sums changes
-NEIGHBOURS = 64  # of a token that are kept: what is near to it is nearest to one of them
+NEIGHBOURS = 16  # of a token that are kept: what is near to it is nearest to one of them
 PROMISING = 0.75  # cosine to a guess; below, hardly any is
 BLOCK = 64  # rows whose angles with the whole table are held at a time
 
