@@ -1,7 +1,7 @@
 """The mean embeddings that sequences feed, and as much of their nearest tokens as decoding needs.
 
 To find a mean's nearest token takes a product with the whole table, as a pass of the output head does. Few
-steps need it: the rest are left to the recorder, which looks many up at once.
+steps need it: the others wait until many are looked up at once (`pending.py`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import torch
 
 from sottovoce.models.engine import sampling
 from sottovoce.models.engine.memory import upload
+from sottovoce.models.engine.pending import LATER
 from sottovoce.models.engine.recorder import Largest
 from sottovoce.models.engine.sequence import Sequence
 from sottovoce.models.huggingface import scans
 from sottovoce.models.huggingface.table import Table
 
-LATER, NOW = -2, -3
-"""Instead of a mean's nearest token: it can be no stop, or it may be one."""
+NOW = LATER - 1  # instead of a mean's nearest token: it may be a stop, which those of LATER cannot
 
 
 class Mean(NamedTuple):

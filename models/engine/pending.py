@@ -6,6 +6,7 @@ import torch
 
 from sottovoce.models.huggingface.table import Table
 
+LATER = -2  # in the place of an id that is not looked up yet
 MOST = 1024  # means that wait
 
 
@@ -21,17 +22,20 @@ class Pending:
         self._places: list[tuple[list[int], int]] = []
         self._means: list[tuple[torch.Tensor, torch.Tensor]] = []
 
-    def add(self, ids: list[int], at: int, mean: torch.Tensor, guess: torch.Tensor) -> None:
-        """Let a mean (E,) wait, whose token belongs at a place of `ids`; it is close to that of the guess ()."""
-        self._places.append((ids, at))
+    def add(self, ids: list[int], mean: torch.Tensor, guess: torch.Tensor) -> None:
+        """Let a mean (E,) wait, whose token comes next among `ids`; it is close to the guess ()."""
+        self._places.append((ids, len(ids)))
+        ids.append(LATER)
         self._means.append((mean, guess))
         if len(self._means) >= MOST:
             self.look_up()
 
     def look_up(self) -> None:
         """Put the nearest tokens of all that wait at their places."""
-        places, means, self._places, self._means = self._places, self._means, [], []
-        if means:
-            rows, guesses = map(torch.stack, zip(*means, strict=True))
-            for (ids, at), id in zip(places, self.table.nearest(rows, guesses).tolist(), strict=True):
-                ids[at] = id
+        if not self._means:
+            return
+        rows, guesses = map(torch.stack, zip(*self._means, strict=True))
+        found = self.table.nearest(rows, guesses).tolist()
+        for (ids, at), id in zip(self._places, found, strict=True):
+            ids[at] = id
+        self._places, self._means = [], []  # last: where memory ran out, they still wait

@@ -12,14 +12,13 @@ import torch
 
 from sottovoce.models.engine import sampling
 from sottovoce.models.engine.memory import upload
-from sottovoce.models.engine.pending import Pending
+from sottovoce.models.engine.pending import LATER, Pending
 from sottovoce.models.engine.request import Record, Sparse, Stats
 from sottovoce.models.huggingface.passes import FINAL
 
 STEPS = 32  # positions that wait, at most
 WAITING = 1 << 21  # numbers of one sequence's logits that wait, at most: 8 MB
 CACHED = 1 << 17  # numbers that a core keeps at hand
-LATER = -2  # in the place of an id that is not looked up yet
 Largest = tuple[torch.Tensor, torch.Tensor]
 """Ids and values (k,) of the largest averaging weights of a position."""
 _Tensors = tuple[torch.Tensor, ...]
@@ -79,10 +78,11 @@ class Recorder:
         """
         for key, row in rows.items():
             self._means.setdefault(key, _Series(_as_they_are)).append(row)
-        self._ids.append(LATER if id is None else id)
         if id is None:
             assert largest is not None, "a mean has a heaviest token"
-            self._pending.add(self._ids, len(self._ids) - 1, rows[self._pending.table.key], largest[0][0])
+            self._pending.add(self._ids, rows[self._pending.table.key], largest[0][0])
+        else:
+            self._ids.append(id)
         if self.record.stats:
             self._stats.append(logits)
         if self.record.sparse and largest is not None:
