@@ -1,7 +1,7 @@
 """The mean embeddings that sequences feed, and as much of their nearest tokens as decoding needs.
 
 To find a mean's nearest token takes a product with the whole table, as a pass of the output head does. Few
-steps need it: the rest are left to the recorder, which looks many up at once.
+steps need it: the others wait until many are looked up at once (`pending.py`).
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ import torch
 
 from sottovoce.models.engine import sampling
 from sottovoce.models.engine.memory import upload
+from sottovoce.models.engine.pending import LATER
 from sottovoce.models.engine.recorder import Largest
 from sottovoce.models.engine.sequence import Sequence
 from sottovoce.models.huggingface import scans
 from sottovoce.models.huggingface.table import Table
 
-LATER, NOW = -2, -3
-"""Instead of a mean's nearest token: it can be no stop, or it may be one."""
+NOW = LATER - 1  # instead of a mean's nearest token: it may be a stop, which those of LATER cannot
 
 
 class Mean(NamedTuple):
@@ -45,7 +45,7 @@ def average(
     found = {key: table.mean(padded[:, : len(table)], whole=at_least > 0) for key, table in tables.items()}
     each_row = {key: rows.unbind() for key, rows in found.items()}
     keys = [[table.key for table in (own, *each.request.feed.tables)] for each in sequences]
-    each_largest = largest(weights, max(each.request.record.sparse for each in sequences))
+    each_largest = largest(weights, max(1, *(each.request.record.sparse for each in sequences)))
     made = [Mean({key: each_row[key][j] for key in keys[j]}, each) for j, each in enumerate(each_largest)]
     return _tokens(own, sequences, weights, found[own.key][: len(weights)]), made
 
@@ -76,13 +76,14 @@ def look_up(
 ) -> list[int | None]:
     """The ids of a pass, with the nearest tokens of those means that need them now; None for the others.
 
-    With `at_least` all are looked up, in a product of as many rows.
+    With `at_least` all are looked up at once, and without guesses: a guess spares rows of a product.
     """
     now = [i for i in averaged if ids[i] == NOW or (ids[i] == LATER and (at_least or sequences[i].reads_along))]
     if not now:
         return [None if id == LATER else id for id in ids]
     rows = torch.stack([averaged[i].rows[own.key] for i in now])
-    found = own.nearest(_padded(rows, at_least))[: len(now)]
+    guesses = torch.stack([averaged[i].largest[0][0] for i in now])
+    found = own.nearest(_padded(rows, at_least))[: len(now)] if at_least else own.nearest(rows, guesses)
     nearest = dict(zip(now, found.tolist(), strict=True))
     return [nearest.get(i, None if id == LATER else id) for i, id in enumerate(ids)]
 

@@ -12,9 +12,9 @@ import torch
 
 from sottovoce.models.engine import sampling
 from sottovoce.models.engine.memory import upload
+from sottovoce.models.engine.pending import LATER, Pending
 from sottovoce.models.engine.request import Record, Sparse, Stats
 from sottovoce.models.huggingface.passes import FINAL
-from sottovoce.models.huggingface.table import Table
 
 STEPS = 32  # positions that wait, at most
 WAITING = 1 << 21  # numbers of one sequence's logits that wait, at most: 8 MB
@@ -52,16 +52,14 @@ class _Series:
 class Recorder:
     """Records of one sequence, position by position."""
 
-    def __init__(self, record: Record, normed: int | None, table: Table) -> None:
-        """`normed` is the layer whose state is taken after the final norm; `table` has the tokens' own rows."""
-        self.record, self._normed, self._table = record, normed, table
+    def __init__(self, record: Record, normed: int | None, pending: Pending) -> None:
+        """`normed` is the layer whose state is taken after the final norm; in `pending` means wait for their tokens."""
+        self.record, self._normed, self._pending = record, normed, pending
         self.n = 0
         """Positions whose states are kept."""
         self._states = {layer: _Series(lambda states: (states.cpu(),)) for layer in record.layers}
         self._means: dict[str, _Series] = {}
         self._ids: list[int] = []
-        self._later: list[int] = []
-        """Positions of means whose nearest tokens were not looked up yet."""
         self._stats = _Series(self._numbers)
         self._sparse = [_Series(_as_they_are), _Series(_as_they_are)]
 
@@ -81,8 +79,10 @@ class Recorder:
         for key, row in rows.items():
             self._means.setdefault(key, _Series(_as_they_are)).append(row)
         if id is None:
-            self._later.append(len(self._ids))
-        self._ids.append(-1 if id is None else id)
+            assert largest is not None, "a mean has a heaviest token"
+            self._pending.add(self._ids, rows[self._pending.table.key], largest[0][0])
+        else:
+            self._ids.append(id)
         if self.record.stats:
             self._stats.append(logits)
         if self.record.sparse and largest is not None:
@@ -98,13 +98,9 @@ class Recorder:
         return tuple(map(torch.cat, zip(*found, strict=True)))
 
     def ids(self, n: int) -> list[int]:
-        """The first n tokens; those that were not looked up yet are so now, all at once."""
-        if self._later:
-            rows = self.means(len(self._ids))[self._table.key][self._later]
-            found = self._table.nearest(rows).tolist()
-            for at, id in zip(self._later, found, strict=True):
-                self._ids[at] = id
-            self._later = []
+        """The first n tokens; those that were not looked up yet are so now."""
+        if LATER in self._ids:
+            self._pending.look_up()
         return self._ids[:n]
 
     def states(self, n: int) -> dict[int, torch.Tensor]:

@@ -52,7 +52,7 @@ def limit(logits: torch.Tensor, masks: Mapping[int, NDArray[np.bool_]]) -> torch
 def _cooled(logits: torch.Tensor, temperatures: torch.Tensor) -> torch.Tensor:
     """Logits / T up to a shift, the largest at 0: no T is so small that it makes them infinite."""
     warm = temperatures.clamp_min(torch.finfo(torch.float32).tiny)
-    return (logits - logits.amax(-1, keepdim=True)) / warm[:, None]
+    return (logits - logits.amax(-1, keepdim=True)).div_(warm[:, None])
 
 
 def penalise(logits: torch.Tensor, seen: Sequence[Sequence[int]], penalties: Sequence[float]) -> torch.Tensor:

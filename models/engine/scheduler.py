@@ -15,6 +15,7 @@ from transformers import PreTrainedTokenizerBase
 from sottovoce.errors import EngineError, SottovoceError
 from sottovoce.models.engine.cache_manager import CacheManager, Limits
 from sottovoce.models.engine.memory import amount, out_of_memory
+from sottovoce.models.engine.pending import Pending
 from sottovoce.models.engine.prefix_cache import chain
 from sottovoce.models.engine.request import Reply, Statistics
 from sottovoce.models.engine.runner import ROUND, Batch
@@ -46,6 +47,7 @@ class Scheduler:
         self.caches = CacheManager(network, limits)
         self._network, self._limits, self._statistics = network, limits, statistics
         self._tokenizer, self._version = tokenizer, network.version
+        self._pending = Pending(network.table)
         self._prompts_next = True
         self._most, self._calm = limits.slots, 0
         """Sequences at a time, fewer for a while after memory ran out; and passes since then."""
@@ -133,7 +135,7 @@ class Scheduler:
         return soon or 2 * len(shared) * prefixes.block >= job.request.length - known * prefixes.block
 
     def _start(self, job: Job) -> Sequence:
-        sequence = Sequence(job, self._tokenizer, len(self._network.layers) - 1, self._network.table)
+        sequence = Sequence(job, self._tokenizer, len(self._network.layers) - 1, self._pending)
         sequence.private = self._network.hooked
         if not sequence.private:
             slot = len(self.running)

@@ -15,12 +15,12 @@ from transformers import PreTrainedTokenizerBase
 from sottovoce.errors import EngineError, SottovoceError
 from sottovoce.models.engine.grammar import Grammar
 from sottovoce.models.engine.guide import Chosen, Finish, Free, Written, guide_of
+from sottovoce.models.engine.pending import Pending
 from sottovoce.models.engine.prefix_cache import id_keys, row_keys
 from sottovoce.models.engine.recorder import Largest, Recorder
 from sottovoce.models.engine.request import Ids, Reply, Request, Usage
 from sottovoce.models.engine.sampling import Uniforms
 from sottovoce.models.engine.vocabulary import Mask
-from sottovoce.models.huggingface.table import Table
 from sottovoce.models.huggingface.text import Detokenizer, TextStream, first_stop, held_back, overlapping, settled
 
 
@@ -76,9 +76,8 @@ class Choice:
 class Sequence:
     """A request that was admitted."""
 
-    def __init__(self, job: Job, tokenizer: PreTrainedTokenizerBase, last_layer: int, table: Table) -> None:
+    def __init__(self, job: Job, tokenizer: PreTrainedTokenizerBase, last_layer: int, pending: Pending) -> None:
         self.job, self.request, self.length = job, job.request, job.request.length
-        self._table = table
         self.filled = self.reused = 0
         """Columns of its slot in use, and how many of the prompt's came from the prefix cache."""
         self.private = False
@@ -98,8 +97,9 @@ class Sequence:
         grammar = job.grammar
         self.guide = guide_of(grammar, stop.max_new, self._detokenizer.text) if grammar else None
         """How far it is with its form, if it has one."""
+        self._own_table = pending.table.key
         self._shown = 0
-        self._recorder = Recorder(record, last_layer if record.final_norm else None, table)
+        self._recorder = Recorder(record, last_layer if record.final_norm else None, pending)
 
     @cached_property
     def prompt_ids(self) -> tuple[int, ...]:
@@ -187,7 +187,7 @@ class Sequence:
         if self.request.feed.kind == "token":
             return [*self.job.keys, *id_keys(self._fed)]
         means = self._recorder.means(len(self._fed))  # each is kept before it is read
-        return [*self.job.keys, *(row_keys(means[self._table.key]) if means else ())]
+        return [*self.job.keys, *(row_keys(means[self._own_table]) if means else ())]
 
     def see(self, i: int, states: abc.Mapping[int, torch.Tensor]) -> None:
         """Keep the states of a forward pass, by layer; the sequence stands at index i of its batch."""

@@ -16,6 +16,8 @@ from sottovoce.models.huggingface.devices import entry
 SPACED = 64  # values of each tensor that a digest of weights looks at
 LEFT_OUT = 1e-7  # of the weights' sum, at most: as much as float32 rounds
 SUMMED = 1e-5  # of a cosine: far above what the order of float32 sums changes
+NEIGHBOURS = 16  # of a token that are kept: what is near to it is nearest to one of them
+PROMISING = 0.75  # cosine to a guess; below, hardly any is
 BLOCK = 64  # rows whose angles with the whole table are held at a time
 
 
@@ -35,6 +37,8 @@ class Table:
     def __init__(self, rows: torch.Tensor) -> None:
         """Keep `rows` as they are; `key` names them by a digest of their values."""
         self.rows = rows
+        self._neighbours: dict[int, tuple[torch.Tensor, float]] = {}
+        """By id the closest rows, and the least of their cosines, as far as anybody asked."""
 
     @classmethod
     def of(cls, embedding: nn.Module, vocabulary: int) -> Table:
@@ -86,22 +90,65 @@ class Table:
         chosen = weights.flatten()[heavy].to(self.rows.dtype)
         return nn.functional.embedding_bag(heavy % len(self), self.rows, first, mode="sum", per_sample_weights=chosen)
 
-    def nearest(self, rows: torch.Tensor) -> torch.Tensor:
+    def nearest(self, rows: torch.Tensor, guesses: torch.Tensor | None = None) -> torch.Tensor:
         """Ids (b,) of the nearest rows by cosine; first wins ties.
 
-        The given rows' own lengths change no order, so only the table's are divided out.
+        The given rows' own lengths change no order, so only the table's are divided out. `guesses` (b,) are ids
+        that the nearest are close to: where that is sure, the whole table need not be looked through.
         """
-        return torch.cat([scans.argmax(block @ self._unit.T) for block in rows.to(self.rows.dtype).split(BLOCK)])
+        rows = rows.to(self.rows.dtype)
+        if guesses is None:
+            return self._look_through(rows)
+        ids = self._among_neighbours(rows, guesses)
+        open = ids < 0
+        return ids.masked_scatter(open, self._look_through(rows[open]))
 
     def nearer(self, rows: torch.Tensor, ids: torch.Tensor, rivals: torch.Tensor) -> torch.Tensor:
-        """Whether rows (b, E) are surely nearer to their ids (b,) than to all of their rivals (b, n): (b,) bool.
+        """Whether rows (b, E) are surely nearer to their ids (b,) than to all of their rivals (b, n): (b,) bool."""
+        cosines = self._cosines(rows, torch.cat([ids[:, None], rivals], 1))
+        return cosines[:, 0] > cosines[:, 1:].amax(-1) + self._rounding
 
-        Surely: by more than rounding may change of what `nearest` compares.
+    def _look_through(self, rows: torch.Tensor) -> torch.Tensor:
+        return torch.cat([scans.argmax(block @ self._unit.T) for block in rows.split(BLOCK)])
+
+    def _among_neighbours(self, rows: torch.Tensor, guesses: torch.Tensor) -> torch.Tensor:
+        """Ids (b,) of the nearest rows where they are for sure among the neighbours of the guesses, else -1.
+
+        That is so where a row's angle to its guess is less than half of the one between the guess and all that is
+        none of its neighbours: whatever is none is then further from the row than the guess is.
         """
-        rounding = 2 * torch.finfo(self.rows.dtype).eps + SUMMED
-        compared = self._unit[torch.cat([ids[:, None], rivals], 1)].float()  # (b, 1 + n, E)
-        cosines = (compared @ nn.functional.normalize(rows.float(), dim=-1)[:, :, None])[:, :, 0]
-        return cosines[:, 0] > cosines[:, 1:].amax(-1) + rounding
+        to_guess = self._cosines(rows, guesses[:, None])[:, 0]
+        ids = torch.full_like(guesses, -1)
+        (promising,) = (to_guess > PROMISING).nonzero(as_tuple=True)
+        if not len(promising):
+            return ids
+        near, edge = self._neighbours_of(guesses[promising])
+        best = self._cosines(rows[promising], near).topk(2, dim=-1)
+        clear = best.values[:, 0] > best.values[:, 1] + self._rounding  # of equal ones the first would win
+        within = to_guess[promising] > ((1 + edge) / 2).sqrt() + self._rounding  # the cosine of half an angle
+        ids[promising] = near.gather(1, best.indices[:, :1])[:, 0].where(clear & within, -1)
+        return ids
+
+    def _neighbours_of(self, ids: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+        """Of ids (b,) the rows closest to theirs (b, n), itself among them; no other's cosine is above (b,)."""
+        asked = ids.tolist()
+        new = torch.tensor(sorted({*asked} - {*self._neighbours}), dtype=torch.long, device=ids.device)
+        for some in new.split(BLOCK):
+            found = (self._unit[some] @ self._unit.T).topk(min(NEIGHBOURS, len(self)), dim=-1)
+            each = zip(found.indices.unbind(), found.values[:, -1].tolist(), strict=True)
+            self._neighbours.update(zip(some.tolist(), each, strict=True))
+        near, edges = zip(*(self._neighbours[id] for id in asked), strict=True)
+        return torch.stack(near), torch.tensor(edges, device=ids.device)
+
+    def _cosines(self, rows: torch.Tensor, ids: torch.Tensor) -> torch.Tensor:
+        """Of rows (b, E) and some ids (b, n) each: (b, n) float32."""
+        unit = nn.functional.normalize(rows.float(), dim=-1)
+        return (self._unit[ids].float() @ unit[:, :, None])[:, :, 0]
+
+    @property
+    def _rounding(self) -> float:
+        """More than rounding changes of a difference between two cosines."""
+        return 2 * torch.finfo(self.rows.dtype).eps + SUMMED
 
 
 def weights_digest(model: nn.Module) -> str:

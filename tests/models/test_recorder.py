@@ -10,6 +10,7 @@ import torch
 
 from sottovoce.models import Feed, Record, Reply, Sampling, Table
 from sottovoce.models.engine import sampling
+from sottovoce.models.engine.pending import Pending
 from sottovoce.models.engine.recorder import STEPS, WAITING, Recorder
 from sottovoce.models.huggingface.passes import FINAL
 from tests.models.support import fresh, words
@@ -22,7 +23,7 @@ LENGTHS = [1, STEPS - 1, STEPS, STEPS + 1, 2 * STEPS, 2 * STEPS + 5]
 
 def told(n: int, record: Record = EVERYTHING, *, size: int = 50) -> Recorder:
     """A recorder that was told of n positions and the prompt's last, as row 1 of a batch of 3."""
-    recorder = Recorder(record, None, TABLE)
+    recorder = Recorder(record, None, Pending(TABLE))
     recorder.see(1, states(0))
     for at in range(n):
         logits = noise(3, size, seed=at)
@@ -82,7 +83,7 @@ def test_a_reply_that_was_cut_keeps_the_first_positions(n: int) -> None:
 
 
 def test_the_last_layers_state_may_be_the_one_after_the_norm() -> None:
-    recorder = Recorder(Record((0, 1), final_norm=True), 1, TABLE)
+    recorder = Recorder(Record((0, 1), final_norm=True), 1, Pending(TABLE))
     recorder.see(2, states(0))
 
     assert torch.equal(recorder.states(1)[0][0], states(0)[0][2])
@@ -90,7 +91,7 @@ def test_the_last_layers_state_may_be_the_one_after_the_norm() -> None:
 
 
 def test_what_is_not_asked_for_is_not_kept() -> None:
-    recorder, logits = Recorder(Record(), None, TABLE), noise(3, 50)
+    recorder, logits = Recorder(Record(), None, Pending(TABLE)), noise(3, 50)
     watched = weakref.ref(logits)
 
     recorder.see(1, {})
@@ -125,7 +126,7 @@ def parts(reply: Reply) -> list[torch.Tensor]:
 
 
 def test_a_step_is_forgotten_once_its_numbers_are_made() -> None:
-    recorder = Recorder(EVERYTHING, None, TABLE)
+    recorder = Recorder(EVERYTHING, None, Pending(TABLE))
     watched = []
     for at in range(STEPS):
         step, seen = noise(64, 500, seed=at), {layer: noise(64, HIDDEN) for layer in (0, 1)}

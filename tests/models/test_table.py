@@ -146,7 +146,21 @@ def test_a_mean_has_its_tables_dtype(dtype: torch.dtype) -> None:
     torch.testing.assert_close(found.float(), weights @ table.rows.float(), atol=2e-2, rtol=2e-2)
 
 
-# What is nearest for sure
+# Guesses at the nearest
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+@pytest.mark.parametrize("away", [0.0, 0.1, 0.4, 1.0, 3.0])
+def test_a_guess_changes_no_nearest_row(away: float, dtype: torch.dtype) -> None:
+    table = Table(torch.cat([noise(400, 6), noise(20, 6), noise(20, 6)]).to(dtype))  # the last 20 twice
+    guesses = torch.arange(440).repeat(3)
+    rows = (table.rows[guesses].float() + away * noise(1320, 6, seed=2)).to(dtype)
+    wrong = guesses.roll(5)
+
+    expected = table.nearest(rows)
+
+    assert torch.equal(table.nearest(rows, guesses), expected)
+    assert torch.equal(table.nearest(rows, wrong), expected)
 
 
 def test_a_row_is_surely_nearer_to_one_token_than_to_its_rivals_or_not() -> None:
