@@ -45,7 +45,7 @@ def said(run: Run, loaded: LoadedModel) -> Iterator[Said]:
         turns = [_Turn(role, (text,)) for role, text in record.prompts[0].turns]
         payload = record.messages[0].payload
         assert payload is not None, "a local model spoke"
-        prompt = [id for piece in loaded.chat.encode(turns) if isinstance(piece, tuple) for id in piece]
+        prompt = [id for piece in loaded.chat.encode(turns) for id in piece]
         yield Said(prompt, list(payload.load(run.store()).ids))
 
 

@@ -13,9 +13,10 @@ from transformers import PreTrainedModel
 from transformers.pytorch_utils import Conv1D
 
 from sottovoce.models.huggingface.packed import GROUP, ROWS, Grid, Packed, Packing
+from sottovoce.models.huggingface.reordered import ReorderedLinear
 
 LEVELS_8, LEVELS_4 = 127, 15  # steps from zero, and from the least to the most
-PLAIN = (nn.Linear, Conv1D)  # a class of a family's own may compute otherwise
+PLAIN = (nn.Linear, ReorderedLinear, Conv1D)  # a class of a family's own may compute otherwise
 
 
 class Own(Protocol):
