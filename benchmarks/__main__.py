@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import debates, decoding, formats, guiding, memory, reuse
+from benchmarks import debates, decoding, formats, guiding, memory, reuse, step
 from benchmarks.loaded_models import BUNDLED, SHAPES, loaded_of
 from benchmarks.measuring import Asked, Table, interleaved
 from sottovoce.models.huggingface.pack import parameters_of
@@ -44,6 +44,7 @@ def starting(asked: Asked) -> Iterator[Table]:
 SECTIONS: Mapping[str, Callable[[Asked], Iterable[Table]]] = {
     "decoding": decoding.tables,
     "formats": formats.tables,
+    "step": step.tables,
     "slots": reuse.slots,
     "reuse": reuse.tables,
     "memory": memory.tables,
@@ -53,7 +54,7 @@ SECTIONS: Mapping[str, Callable[[Asked], Iterable[Table]]] = {
     "starting": starting,
 }
 OF_ANY_SHAPE = ("decoding", "memory", "guiding")  # the others hold debates, or measure what a small model costs
-OF_REAL = ("decoding", "formats", "debates")  # of a model by its name: what only real weights show
+OF_REAL = ("decoding", "formats", "step", "debates")  # of a model by its name: what only real weights show
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -83,7 +84,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _sections(shape: str) -> Iterable[str]:
     """What is measured of a model where nobody says."""
     if shape == BUNDLED:
-        return (name for name in SECTIONS if name != "formats")
+        return (name for name in SECTIONS if name not in ("formats", "step"))
     return OF_ANY_SHAPE if shape in SHAPES else OF_REAL
 
 

@@ -1,0 +1,67 @@
+"""What one decoding step consists of: products, attention, and all else: small operations, and Python."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+from benchmarks.decoding import requests
+from benchmarks.loaded_models import with_engine
+from benchmarks.measuring import CLOCKS, Asked, Table
+from sottovoce.models.huggingface.network import Network
+from sottovoce.models.huggingface.passes import Pass, Reading
+
+BATCHES = (1, 8)
+NEW = 8  # the last step of so many tokens is looked at
+TIMES = 10  # it is made again
+PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "mkldnn::_linear_pointwise", "aten::_weight_int4pack_mm_for_cpu")
+ATTENTION = "attention"
+PARTS = ("products of weights", "attention", "all else: small operations, Python")
+
+
+class Watched(Network):
+    """A network that keeps what its last step read."""
+
+    reading: Reading
+
+    def step(self, reading: Reading, layers: Sequence[int] = ()) -> Pass:
+        """As ever."""
+        self.reading = reading
+        return super().step(reading, layers)
+
+
+def tables(asked: Asked) -> Iterator[Table]:
+    """Milliseconds of each part, by batch size."""
+    found = [_parts(asked, batch) for batch in BATCHES]
+    table = Table()
+    table.add(f"a step after 40-120 positions, weights in {asked.loaded.format}, ms", *(f"batch {n}" for n in BATCHES))
+    for part, *each in zip(PARTS, *found, strict=True):
+        table.add(part, *map("{:.1f}".format, each))
+    yield table
+
+
+@torch.inference_mode()
+def _parts(asked: Asked, batch: int) -> list[float]:
+    """The last is what is left of the whole, which is timed without the profiler, since that slows what is short."""
+    network = Watched(asked.loaded.model, len(asked.loaded.table))
+    engine = with_engine(asked.loaded, network=network, threads=asked.threads, reuse=False).engine
+    engine.run_all(requests(batch, NEW))
+    now, reading = CLOCKS[asked.clock], network.reading
+    start = now()
+    for _ in range(TIMES):
+        network.forward(reading)
+    whole = 1000 * (now() - start) / TIMES
+    with profile(activities=[ProfilerActivity.CPU]) as profiled:
+        for _ in range(TIMES):
+            network.forward(reading)
+    found = profiled.key_averages()
+    products = _milliseconds([each for each in found if each.key in PRODUCTS])
+    attention = _milliseconds([each for each in found if ATTENTION in each.key])
+    return [products, attention, max(whole - products - attention, 0.0)]
+
+
+def _milliseconds(events: Sequence[Any]) -> float:  # Any: torch types its profiler's events in part
+    return float(sum(each.self_cpu_time_total for each in events)) / 1000 / TIMES
