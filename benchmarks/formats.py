@@ -24,12 +24,13 @@ BATCHES = (1, 8)
 NEW = 32
 GENERATE, LLAMA = "`generate`, float32", "llama.cpp, the same file"
 LOADING = """
-import resource, sys, time
+import psutil, sys, time
 from sottovoce.models import Ids, Request, Stop, load
-start, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+own = psutil.Process()
+start, before = time.perf_counter(), own.memory_info().rss
 loaded = load(sys.argv[1], weights=sys.argv[2], device="cpu")
 loaded.engine.run(Request((Ids((1,)),), Stop(2)))
-print(time.perf_counter() - start, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1000)
+print(time.perf_counter() - start, (own.memory_info().rss - before) / 1e6)
 """
 
 
@@ -93,7 +94,7 @@ def _prompts(found: list[Times]) -> Table:
 def _loading(name: str, forms: tuple[Weights, ...]) -> Table:
     """Each in a process of its own, until it has read one token."""
     table = Table()
-    table.add("loading", "seconds", "peak of memory beyond the libraries, MB")
+    table.add("loading, and a first token", "seconds", "resident memory besides the libraries, MB")
     for form in forms:
         told = subprocess.run(
             [sys.executable, "-c", LOADING, name, form], check=True, capture_output=True, text=True

@@ -1,7 +1,8 @@
 """Linear layers in float32 whose weights lie beside them once more, in the order that oneDNN's products read.
 
 torch multiplies by MKL, which goes through a weight anew for every few rows: on CPUs that are not its
-maker's own, oneDNN with a reordered weight takes half the time at 4 to 16 rows, and no more at others.
+maker's own, oneDNN with a reordered weight takes half the time at 4 to 16 rows, and no more at others. Of fewer than 4
+rows it reads the weight more slowly than of 5, so these get rows of zeros beside them.
 The weight itself stays where it was, for whoever reads, trains or changes it; so a model takes twice
 its memory, and larger ones are left as they are.
 """
@@ -17,6 +18,8 @@ from torch import nn
 SHARE = 1 / 8  # of the machine's memory: what reordered weights of one model may take
 SMALLEST = 20_000_000  # parameters: a product of fewer is mostly its call, and oneDNN's takes longer
 
+FEWEST = 5  # rows of a product
+
 
 class ReorderedLinear(nn.Linear):
     """A linear layer that shares its parameters with the one it was made of."""
@@ -25,22 +28,29 @@ class ReorderedLinear(nn.Linear):
         """Take over weight and bias; they are reordered at the first product."""
         nn.Module.__init__(self)
         self.in_features, self.out_features = linear.in_features, linear.out_features
-        self.weight, self.bias = linear.weight, linear.bias
+        self.register_parameter("weight", linear.weight)  # type: ignore[arg-type]  # a parameter
+        self.register_parameter("bias", linear.bias)
         self.training = linear.training
         self._reordered: tuple[tuple[int, int], torch.Tensor] | None = None
 
     def forward(self, input: torch.Tensor) -> torch.Tensor:
         """(..., in) -> (..., out); where gradients are asked for, as any linear layer."""
-        if torch.is_grad_enabled() and (input.requires_grad or self.weight.requires_grad):
+        weight, bias = self._parameters["weight"], self._parameters["bias"]  # `self.weight` takes Python a microsecond
+        assert weight is not None, "a linear layer has one"
+        if torch.is_grad_enabled() and (input.requires_grad or weight.requires_grad):
             return super().forward(input)
-        made: torch.Tensor = torch.ops.mkldnn._linear_pointwise(input, self._weight(), self.bias, "none", [], "")
-        return made
+        rows = input.reshape(-1, self.in_features)
+        n = rows.shape[0]
+        if n < FEWEST:
+            rows = nn.functional.pad(rows, (0, 0, 0, FEWEST - n))
+        made: torch.Tensor = torch.ops.mkldnn._linear_pointwise(rows, self._order(weight), bias, "none", [], "")
+        return made[:n].view(*input.shape[:-1], self.out_features)
 
-    def _weight(self) -> torch.Tensor:
+    def _order(self, weight: torch.Tensor) -> torch.Tensor:
         """The weight, reordered; anew where it was replaced or changed in place."""
-        key = (id(self.weight), 0 if self.weight.is_inference() else self.weight._version)
+        key = (id(weight), 0 if weight.is_inference() else weight._version)
         if self._reordered is None or self._reordered[0] != key:
-            self._reordered = key, torch.ops.mkldnn._reorder_linear_weight(self.weight.detach())
+            self._reordered = key, torch.ops.mkldnn._reorder_linear_weight(weight.detach())
         return self._reordered[1]
 
     def forget(self) -> None:

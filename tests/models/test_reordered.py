@@ -19,7 +19,7 @@ def layers(bias: bool = True) -> tuple[nn.Linear, ReorderedLinear]:
 
 
 @pytest.mark.parametrize("bias", [True, False])
-@pytest.mark.parametrize("shape", [(1, 96), (3, 5, 96), (2, 0, 96)])
+@pytest.mark.parametrize("shape", [(96,), (1, 96), (3, 5, 96), (2, 0, 96)])
 def test_a_reordered_layer_multiplies_as_the_one_it_was_made_of(bias: bool, shape: tuple[int, ...]) -> None:
     plain, reordered = layers(bias)
     x = torch.randn(shape)
