@@ -42,8 +42,10 @@ check: .venv/test.stamp ## Lint, format, types and layers
 docs: .venv/docs.stamp ## Build the pages of docs/ as a site, in site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict --quiet
 
-bench: .venv/test.stamp ## Measure speed against the libraries' own ways
+bench: .venv/test.stamp ## Measure speed against the libraries' own ways, on the bundled model and on a real one (half an hour)
 	$(BIN)/python -m benchmarks
+	$(BIN)/python cli.py models pull smollm2
+	$(BIN)/python -m benchmarks --model smollm2 --repeats 3
 
 train-bundled: .venv/core.stamp ## Make the bundled model again, from nothing
 	$(BIN)/python -m sottovoce.training
