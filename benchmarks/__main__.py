@@ -67,7 +67,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if unknown := [name for name in sections if name not in SECTIONS]:
         sys.exit(f"unknown section {unknown[0]!r}; choose from: {', '.join(SECTIONS)}")
     torch.set_num_threads(asked.threads)
-    given = Asked(loaded_of(shape, asked.device, asked.weights), asked.repeats, asked.clock, asked.threads, asked.tiny)
+    batches = tuple(map(int, asked.batches.split(","))) if asked.batches else ()
+    loaded = loaded_of(shape, asked.device, asked.weights)
+    given = Asked(loaded, asked.repeats, asked.clock, asked.threads, batches, asked.tiny)
     size, cores = parameters_of(given.loaded.model), os.cpu_count()
     where = f"{cores} cores" if asked.device == "cpu" else f"{torch.cuda.get_device_name()} and {cores} cores"
     what = f"{shape}, {size:,} parameters, weights in {given.loaded.format}; torch {torch.__version__}"
@@ -102,6 +104,7 @@ def _arguments() -> argparse.ArgumentParser:
     )
     parser.add_argument("--model", help="a model by its name instead: a folder, a file, or what `models pull` got")
     parser.add_argument("--weights", default="auto", help="the format of that model's weights (auto)")
+    parser.add_argument("--batches", help="sizes for `decoding`, joined by commas (1,8,32)")
     parser.add_argument("--tiny", action="store_true", help="small sizes: whether it runs, not how fast")
     return parser
 

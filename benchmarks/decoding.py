@@ -87,7 +87,8 @@ def tables(asked: Asked) -> Iterator[Table]:
     """Ratios by batch size, with their aims; no prefix is reused, since every repeat asks the same."""
     loaded = with_engine(asked.loaded, threads=asked.threads, reuse=False)
     size, published = parameters_of(loaded.model), as_published(loaded)
-    batches, new = asked.some(*(LARGE_BATCHES if size >= LARGE else BATCHES)), asked.most(_new(loaded))
+    batches = asked.batches or asked.some(*(LARGE_BATCHES if size >= LARGE else BATCHES))
+    new = asked.most(_new(loaded))
     rivals = [with_first(partial(_rivals, loaded, published, batch), new) for batch in batches]
     repeats = [_repeats(asked, loaded, batch) for batch in batches]
     whole = [interleaved(each, n, asked.clock) for each, n in zip(rivals, repeats, strict=True)]

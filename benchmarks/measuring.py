@@ -24,6 +24,8 @@ class Asked:
     clock: Clock = "wall"
     threads: int = 1
     """torch's, for rivals and engine alike; a section that compares numbers of threads says so."""
+    batches: tuple[int, ...] = ()
+    """Sizes of batches for `decoding`; none are its own."""
     tiny: bool = False
     """Small sizes: to see that a section runs, not to learn anything."""
 
