@@ -17,6 +17,7 @@ RETRIEVERS: Registry[Callable[[str], Searcher]] = Registry(
     "sottovoce.retrievers",
     {
         "bm25": "sottovoce.retrievers.bm25:open_bm25",
+        "hybrid": "sottovoce.retrievers.fusion:open_hybrid",
     },
 )
 
@@ -30,5 +31,14 @@ def open_retriever(spec: str, k: int = MOST) -> PassageRetriever:
     Raises:
         UsageError: no retriever has that name, its extra is not installed, or there is no such index.
     """
+    return PassageRetriever(searcher=open_searcher(spec), k=k)
+
+
+def open_searcher(spec: str) -> Searcher:
+    """What that retriever searches with.
+
+    Raises:
+        UsageError: as `open_retriever`.
+    """
     name, _, where = spec.partition(":")
-    return PassageRetriever(searcher=RETRIEVERS[name](where), k=k)
+    return RETRIEVERS[name](where)
