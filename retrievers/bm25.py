@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
@@ -106,7 +105,11 @@ class Terms:
 
     def add(self, terms: Sequence[str]) -> None:
         """Append a passage."""
-        self.passages.append(array("i", [self.numbers.setdefault(term, len(self.numbers)) for term in terms]))
+        self.passages.append(array("i", [self.number(term) for term in terms]))
+
+    def number(self, term: str) -> int:
+        """The number of a term, a new one if need be."""
+        return self.numbers.setdefault(term, len(self.numbers))
 
 
 def scored(terms: Terms, settings: BM25Settings) -> bm25s.BM25:
@@ -150,17 +153,12 @@ def open_bm25(where: str) -> BM25Index:
     return BM25Index.open(folder, folder.name)
 
 
-def made_with() -> dict[str, str]:
-    """The libraries of an index."""
-    return {name: version(name) for name in ("bm25s", "PyStemmer")}
-
-
 def _mapped(folder: Path) -> Any:  # Any: bm25s has no types
     import bm25s
 
     try:
         return bm25s.BM25.load(str(folder / FOLDER), mmap=True)
-    except (OSError, ValueError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise CorpusError(f"index {str(folder)!r} cannot be read: {error}; {AGAIN}") from error
 
 

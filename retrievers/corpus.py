@@ -11,6 +11,7 @@ import csv
 import gzip
 import json
 from collections.abc import Callable, Iterator
+from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -22,42 +23,56 @@ HEADING = ["id", "text", "title"]
 LONGEST_FIELD = 2**31 - 1  # characters; csv refuses more than 131072 otherwise
 
 
-def read_corpus(path: Path) -> Iterator[Passage]:
-    """The passages of a file, in its order, one at a time.
+class Corpus:
+    """A file of passages; iterating reads it from the beginning."""
 
-    Raises:
-        CorpusError: no such file, a name that ends in neither .jsonl nor .tsv (nor with .gz), or a line
-            that holds no passage, with its number.
-    """
-    readers: dict[str, Callable[[TextIO], Iterator[Passage]]] = {".jsonl": _json_lines, ".tsv": _dpr}
-    name = path.name.removesuffix(".gz")
-    if (read := readers.get(Path(name).suffix)) is None:
-        raise CorpusError(f"corpus {str(path)!r} is no .jsonl and no .tsv file (each may end in .gz)")
-    lines = _Numbered()
-    try:
-        with _opened(path) as stream:
-            yield from lines.count(read(stream))
-    except OSError as error:
-        raise CorpusError(f"corpus {str(path)!r} cannot be read: {error.strerror or error}") from error
-    except (ValueError, EOFError, csv.Error) as error:  # of gzip, UTF-8, JSON, or ours
-        raise CorpusError(f"corpus {str(path)!r}, passage {lines.number + 1}: {error}") from error
+    def __init__(self, path: Path) -> None:
+        """The file is looked at, not read.
+
+        Raises:
+            CorpusError: no such file, or a name that ends in neither .jsonl nor .tsv (nor with .gz).
+        """
+        readers: dict[str, Callable[[TextIO], Iterator[Passage]]] = {".jsonl": _json_lines, ".tsv": _dpr}
+        ending = Path(path.name.removesuffix(".gz")).suffix
+        if ending not in readers:
+            raise CorpusError(f"corpus {str(path)!r} is no .jsonl and no .tsv file (each may end in .gz)")
+        self.path, self._read = path, readers[ending]
+        try:
+            state = path.stat()
+        except OSError as error:
+            raise self._unreadable(error) from error
+        self.size = state.st_size
+        """Bytes of the file."""
+        self.identity = {"corpus": path.name, "bytes": state.st_size, "modified": state.st_mtime_ns}
+        """What changes when the file does."""
+        self.position = 0
+        """How many of its bytes were read so far."""
+
+    def __iter__(self) -> Iterator[Passage]:
+        """Its passages in their order.
+
+        Raises:
+            CorpusError: the file cannot be read, or a passage in it, which is named by its number.
+        """
+        number = 1
+        try:
+            with self.path.open("rb") as raw, _text(self.path, raw) as stream:
+                for passage in self._read(stream):
+                    self.position = raw.tell()
+                    yield passage
+                    number += 1
+        except (ValueError, EOFError, gzip.BadGzipFile, csv.Error, RecursionError) as error:
+            raise CorpusError(f"corpus {str(self.path)!r}, passage {number}: {error}") from error
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: OSError) -> CorpusError:
+        return CorpusError(f"corpus {str(self.path)!r} cannot be read: {error.strerror or error}")
 
 
-class _Numbered:
-    """Knows how many passages went by."""
-
-    number = 0
-
-    def count(self, passages: Iterator[Passage]) -> Iterator[Passage]:
-        for passage in passages:
-            yield passage
-            self.number += 1
-
-
-def _opened(path: Path) -> TextIO:
-    if path.suffix == ".gz":
-        return gzip.open(path, "rt", encoding="utf-8", newline="")
-    return path.open(encoding="utf-8", newline="")
+def _text(path: Path, raw: Any) -> TextIOWrapper:  # Any: an open binary file
+    binary: Any = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+    return TextIOWrapper(binary, encoding="utf-8", newline="")
 
 
 def _json_lines(stream: TextIO) -> Iterator[Passage]:
@@ -70,8 +85,7 @@ def _passage(found: Any) -> Passage:  # Any: JSON
     if not isinstance(found, dict):
         raise ValueError(f"expected an object, found {str(found)[:40]!r}")
     docid, text = _first(found, DOCID), _first(found, TEXT)
-    title, url = found.get("title") or "", found.get("url")
-    return _sound(Passage(str(docid), text, title, url))
+    return _sound(Passage(str(docid), text, found.get("title") or "", found.get("url")))
 
 
 def _first(found: dict[str, Any], names: tuple[str, ...]) -> Any:  # Any: JSON
@@ -97,6 +111,8 @@ def _sound(passage: Passage) -> Passage:
     for name, value in told.items():
         if not isinstance(value, str):
             raise ValueError(f"its {name} is {value!r}: expected a text")
+    if len(passage.docid.splitlines()) > 1:  # pyserini's lists have a line for each
+        raise ValueError(f"its docid {passage.docid!r} holds a line break")
     if not passage.docid or not passage.text.strip():
         raise ValueError(f"its {'text' if passage.docid else 'docid'} is empty")
     return passage

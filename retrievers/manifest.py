@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,11 +60,21 @@ def read_manifest(folder: Path, retriever: str) -> Manifest:
         raise CorpusError(f"index {str(folder)!r}: {error}; {AGAIN}") from error
     if manifest.retriever != retriever:
         raise CorpusError(
-            f"index {str(folder)!r} is made for {manifest.retriever!r}; open it as that, not as {retriever!r}"
+            f"index {str(folder)!r} is one of {manifest.retriever!r}: it cannot be opened as {retriever!r}"
         )
     return manifest
 
 
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Lay it beside the index."""
-    (folder / FILE).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")
+    write_whole(folder / FILE, manifest.model_dump_json(indent=2) + "\n")
+
+
+def write_whole(file: Path, text: str) -> None:
+    """All of a text or nothing; it is on the disk when this returns."""
+    partial = file.with_suffix(".partial")
+    with partial.open("w", encoding="utf-8") as stream:
+        stream.write(text)
+        stream.flush()
+        os.fsync(stream.fileno())
+    partial.replace(file)

@@ -17,6 +17,8 @@ RETRIEVERS: Registry[Callable[[str], Searcher]] = Registry(
     "sottovoce.retrievers",
     {
         "bm25": "sottovoce.retrievers.bm25:open_bm25",
+        "dense": "sottovoce.retrievers.dense:open_dense",
+        "dpr": "sottovoce.retrievers.dense:open_dpr",
         "google": "sottovoce.retrievers.google:open_google",
         "wikipedia": "sottovoce.retrievers.wikipedia:open_wikipedia",
         "hybrid": "sottovoce.retrievers.fusion:open_hybrid",

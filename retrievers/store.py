@@ -73,7 +73,7 @@ class PassageStore:
         try:
             yield
         except sqlite3.Error as error:
-            raise CorpusError(f"the passages in {str(self._file)!r} cannot be read: {error}; {AGAIN}") from error
+            raise CorpusError(f"{str(self._file)!r} cannot be read: {error}; {AGAIN}") from error
 
 
 def write_passages(folder: Path, passages: Sequence[Passage], first: int) -> None:

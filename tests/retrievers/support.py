@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
 
 from sottovoce.retrievers import Hit, Passage
+from sottovoce.retrievers.corpus import Corpus
 
 MILL = [
     Passage("1", "The mill of Harrow was built by Ana Brook in 1821. It stands on the river Tamsin.", "Harrow mill"),
@@ -34,3 +38,10 @@ class Canned:
 
 def docids(hits: list[Hit]) -> list[str]:
     return [hit.passage.docid for hit in hits]
+
+
+def written(folder: Path, passages: Sequence[Passage] = MILL) -> Corpus:
+    """The passages in a file."""
+    path = folder / "mill.jsonl"
+    path.write_text("".join(json.dumps(asdict(each)) + "\n" for each in passages))
+    return Corpus(path)
