@@ -113,7 +113,7 @@ class DenseIndex:
             raise CorpusError(
                 f"index {str(folder)!r} has vectors of {vectors.d} numbers, and its encoder makes {length}"
             )
-        return cls(vectors, _ByDocid(docids, passages), encoder, "", source)
+        return cls(vectors, ByDocid(docids, passages), encoder, "", source)
 
     def search(self, query: str, k: int) -> list[Hit]:
         """The `k` passages with the largest inner products; of equal ones the one that stands earlier."""
@@ -125,15 +125,24 @@ class DenseIndex:
         return [Hit(self._rows[row], score) for score, row in sorted(found, key=lambda each: (-each[0], each[1]))]
 
 
-class _ByDocid:
-    """Rows of pyserini's index, whose passages lie elsewhere."""
+class ByDocid:
+    """The passages of an index of pyserini's, which lie elsewhere."""
 
     def __init__(self, docids: Sequence[str], passages: PassageStore) -> None:
+        """`docids` are those of its rows."""
         self._docids, self._passages = docids, passages
 
     def __getitem__(self, row: int) -> Passage:
-        if (found := self._passages.find(self._docids[row])) is None:
-            raise CorpusError(f"there is no passage {self._docids[row]!r}: index and passages are of different corpora")
+        return self.find(self._docids[row])
+
+    def find(self, docid: str) -> Passage:
+        """The passage of that docid.
+
+        Raises:
+            CorpusError: there is none.
+        """
+        if (found := self._passages.find(docid)) is None:
+            raise CorpusError(f"there is no passage {docid!r}: index and passages are of different corpora")
         return found
 
 

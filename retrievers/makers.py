@@ -27,12 +27,15 @@ class IndexOptions(Checked):
         json_schema_extra={"positional": True},
     )
     to: Path | None = Field(default=None, description="the new folder of the index")
-    retriever: Literal["bm25", "dense"] = Field(default="bm25", description="what is to search it")
-    k1: float | None = Field(default=None, description="of bm25: how slowly repetitions cease to count; 0.9")
-    b: float | None = Field(default=None, description="of bm25: how much long passages are marked down; 0.4")
+    retriever: Literal["bm25", "dense", "lucene"] = Field(default="bm25", description="what is to search it")
+    k1: float | None = Field(default=None, description="of bm25, lucene: how slowly repetitions cease to count; 0.9")
+    b: float | None = Field(default=None, description="of bm25, lucene: how much long passages are marked down; 0.4")
     stemmer: str | None = Field(default=None, description="of bm25: one of Snowball's, or none; porter")
     stopwords: str | None = Field(default=None, description="of bm25: en, or none; en")
     encoder: str | None = Field(default=None, description="of dense: a sentence encoder; minilm")
+    prebuilt: str | None = Field(
+        default=None, description="download this prebuilt index of pyserini's instead, e.g. wikipedia-dpr-100w (9.2 GB)"
+    )
     shard: int = Field(default=SHARD, ge=1, description="passages between two points at which it can be resumed")
 
     def of(self, *names: str) -> dict[str, object]:
@@ -68,8 +71,16 @@ def _dense(options: IndexOptions) -> Maker:
     return DenseMaker(DenseSettings.model_validate(options.of("encoder")))
 
 
+def _lucene(options: IndexOptions) -> Maker:
+    from sottovoce.retrievers.lucene import LuceneSettings
+    from sottovoce.retrievers.lucene_maker import LuceneMaker
+
+    return LuceneMaker(LuceneSettings.model_validate(options.of("k1", "b")))
+
+
 MAKERS: dict[str, tuple[frozenset[str], Callable[[IndexOptions], Maker]]] = {
     "bm25": (frozenset({"k1", "b", "stemmer", "stopwords"}), _bm25),
     "dense": (frozenset({"encoder"}), _dense),
+    "lucene": (frozenset({"k1", "b"}), _lucene),
 }
 """By retriever: the options it takes, and its maker."""

@@ -19,6 +19,8 @@ RETRIEVERS: Registry[Callable[[str], Searcher]] = Registry(
         "bm25": "sottovoce.retrievers.bm25:open_bm25",
         "dense": "sottovoce.retrievers.dense:open_dense",
         "dpr": "sottovoce.retrievers.dense:open_dpr",
+        "lucene": "sottovoce.retrievers.lucene:open_lucene",
+        "pyserini": "sottovoce.retrievers.pyserini:open_pyserini",
         "google": "sottovoce.retrievers.google:open_google",
         "wikipedia": "sottovoce.retrievers.wikipedia:open_wikipedia",
         "hybrid": "sottovoce.retrievers.fusion:open_hybrid",

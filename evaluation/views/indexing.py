@@ -21,16 +21,20 @@ BETWEEN = 30.0
 
 
 def show_index(options: IndexOptions) -> None:
-    """Make an index, go on with one that was interrupted, and say how it is searched.
+    """Make an index, go on with one that was interrupted, or download one; and say how it is searched.
 
     Raises:
         UsageError: corpus, folder or options are missing or wrong, or the corpus cannot be read.
+        RetrievalError: a prebuilt index cannot be downloaded.
         StoppedError: somebody stopped it; the same command goes on.
     """
     from sottovoce.retrievers.building import build_index
     from sottovoce.retrievers.corpus import Corpus
     from sottovoce.retrievers.makers import maker_of
 
+    if options.prebuilt is not None:
+        _show_download(options.prebuilt, options)
+        return
     if options.corpus is None or options.to is None:
         raise UsageError("an index is made of a corpus, in a new folder: index passages.jsonl --to indexes/mine")
     began, maker, corpus = time.monotonic(), maker_of(options), Corpus(options.corpus)
@@ -43,6 +47,14 @@ def show_index(options: IndexOptions) -> None:
     name = one_line(str(options.to))
     typer.echo(f"{manifest.passages:,} passages in {name}, {size / 1e6:.1f} MB, {time.monotonic() - began:.0f} s")
     typer.echo(f"search it as {maker.name}:{name}; fingerprint {manifest.fingerprint}")
+
+
+def _show_download(name: str, options: IndexOptions) -> None:
+    from sottovoce.retrievers.pyserini import download
+
+    if options.corpus or options.to:
+        raise UsageError("--prebuilt downloads an index: give it without a corpus and --to")
+    typer.echo(f"search it as pyserini:{name}; it is in {one_line(str(download(name)))}")
 
 
 @contextmanager

@@ -38,6 +38,7 @@ def test_an_index_is_made_and_searched_by_the_name_that_is_printed(call: Call, t
         (["{corpus}", "--to", "x", "--b", "2"], "b is 2.0: expected less than or equal to 1"),
         (["{corpus}", "--to", "x", "--encoder", "minilm"], "--encoder is no option of --retriever bm25"),
         (["{corpus}", "--to", "x", "--retriever", "dense", "--k1", "2"], "--k1 is no option of --retriever dense"),
+        (["{corpus}", "--prebuilt", "cacm"], "--prebuilt downloads an index: give it without a corpus and --to"),
         (["{corpus}", "--to", "x", "--shard", "0"], "shard is '0': expected greater than or equal to 1"),
     ],
 )
