@@ -72,8 +72,6 @@ def build_index(
         CorpusError: something is in the folder, another process makes the same index, what stands there
             half-made is of another corpus or other settings, or the corpus cannot be read or indexed.
     """
-    if folder.exists():
-        raise CorpusError(f"something is in {str(folder)!r} already: remove it, or choose another folder")
     settings = maker.settings.model_dump(mode="json")
     with _alone(folder) as work:
         progress = _progress(work, {**corpus.identity, "retriever": maker.name, "settings": settings, "shard": shard})
@@ -120,17 +118,19 @@ def _name(work: Path, folder: Path) -> None:
 def _alone(folder: Path) -> Iterator[Path]:
     """The work folder, for one process at a time."""
     work = folder.with_name(f".{folder.name}.partial")
-    try:
-        (work / SHARDS).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise CorpusError(f"an index cannot be made in {str(folder.parent)!r}: {error.strerror}") from error
     lock = FileLock(folder.with_name(f".{folder.name}.lock"))
     try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
         with lock.acquire(timeout=0):
+            if folder.exists():  # looked at under the lock: another process may have made it just now
+                raise CorpusError(f"something is in {str(folder)!r} already: remove it, or choose another folder")
+            (work / SHARDS).mkdir(parents=True, exist_ok=True)
             yield work
         Path(lock.lock_file).unlink(missing_ok=True)
     except Timeout as error:
         raise CorpusError(f"another process is making the index {str(folder)!r}") from error
+    except (FileExistsError, NotADirectoryError, PermissionError) as error:
+        raise CorpusError(f"an index cannot be made in {str(folder.parent)!r}: {error.strerror}") from error
 
 
 def _progress(work: Path, identity: dict[str, Any]) -> Progress:  # Any: JSON

@@ -78,9 +78,9 @@ class Google:
             return response
 
         found = answer("google", ask, _judge, self._patience, key).get("organic_results", [])
-        if not (isinstance(found, list) and all(isinstance(each, dict) for each in found)):
+        if (results := _listed(found)) is None:
             raise RetrievalError(f"google answered results that are no list of objects: {words(found)!r}")
-        return found
+        return results
 
     def _secret(self) -> str:
         key = (self._key.get_secret_value() if self._key else os.environ.get(VARIABLE, "")).strip()
@@ -98,10 +98,9 @@ class Google:
         if (file := self._file(wanted)) is None:
             return None
         try:
-            found = json.loads(file.read_bytes())["results"]
+            return _listed(json.loads(file.read_bytes())["results"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
-        return found if isinstance(found, list) else None
 
     def _keep(self, wanted: JSON, results: list[JSON]) -> None:
         if (file := self._file(wanted)) is None:
@@ -140,6 +139,11 @@ def _judge(status: int, found: JSON) -> Trouble | None:
     if status != 200 or (told and NOTHING not in told):
         return Trouble(f"answered {status}: {told or 'no reason given'}")
     return None
+
+
+def _listed(found: object) -> list[JSON] | None:
+    """Results, where they are such."""
+    return found if isinstance(found, list) and all(isinstance(each, dict) for each in found) else None
 
 
 def _hit(result: JSON, place: int) -> Hit:

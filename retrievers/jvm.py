@@ -56,7 +56,12 @@ def anserini() -> Path:
     found = importlib.util.find_spec("pyserini")  # this starts nothing
     if found is None or found.origin is None:
         raise UsageError(f"Lucene needs pyserini: {INSTALL}")
-    return max((Path(found.origin).parent / "resources" / "jars").glob("anserini-*-fatjar.jar"))
+    folder = Path(found.origin).parent / "resources" / "jars"
+    if not (jars := sorted(folder.glob("anserini-*-fatjar.jar"))):
+        raise UsageError(
+            f"pyserini lacks its archive anserini-*-fatjar.jar in {str(folder)!r}: {INSTALL} --force-reinstall"
+        )
+    return jars[-1]
 
 
 def start() -> None:

@@ -108,6 +108,14 @@ def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
         build_index(BM25Maker(), written(tmp_path), tmp_path)
 
 
+def test_a_place_where_nothing_can_be_made_is_told(tmp_path: Path) -> None:
+    corpus = written(tmp_path)
+    with pytest.raises(
+        CorpusError, match=r"^an index cannot be made in '.*mill\.jsonl': (File exists|Not a directory)$"
+    ):
+        build_index(BM25Maker(), corpus, corpus.path / "index")
+
+
 def test_two_passages_of_one_name_are_refused_across_shards(tmp_path: Path) -> None:
     corpus = written(tmp_path, [*MILL, MILL[0]])
     with pytest.raises(CorpusError, match=r"^two passages are named '1'; each needs a docid of its own$"):

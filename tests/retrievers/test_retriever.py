@@ -15,6 +15,7 @@ from sottovoce import retrievers
 from sottovoce.errors import UsageError
 from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever
 from sottovoce.retrievers.bm25 import BM25Index
+from sottovoce.retrievers.registry import register_retriever
 from tests.retrievers.support import MILL, QUESTION, Canned
 
 
@@ -91,6 +92,11 @@ def test_documents_survive_a_strict_checkpoint() -> None:
     strict = JsonPlusSerializer(allowed_msgpack_modules=None)
 
     assert strict.loads_typed(strict.dumps_typed(told)) == told
+
+
+def test_a_searcher_of_somebody_else_s_is_opened_by_name() -> None:
+    register_retriever("canned", lambda where: canned(int(where)))
+    assert len(open_retriever("canned:2").invoke("a")) == 2
 
 
 def test_an_unknown_retriever_is_refused_with_the_known_ones() -> None:
