@@ -23,7 +23,10 @@ from sottovoce.errors import UsageError
 LEAST = 21
 """The Java for which Anserini 1 is compiled."""
 HEAP = "1g"
-LOGGING = Path(__file__).with_name("log4j2.xml")
+LOGGING = (
+    f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.xml')}",
+    f"-Djava.util.logging.config.file={Path(__file__).with_name('logging.properties')}",
+)
 INSTALL = "pip install 'sottovoce[pyserini]'"
 VERSION = re.compile(r'^JAVA_VERSION="(\d+)', re.MULTILINE)
 ANSERINI = "io.anserini.search.SimpleSearcher"
@@ -77,7 +80,7 @@ def start() -> None:
         if not jnius_config.vm_running:
             jnius_config.add_classpath(str(jar))
             # -Xrs: the JVM would take Ctrl-C for itself, and end the process
-            jnius_config.add_options(f"-Xmx{HEAP}", "-Xrs", f"-Dlog4j2.configurationFile={LOGGING}")
+            jnius_config.add_options(f"-Xmx{HEAP}", "-Xrs", *LOGGING)
         with _set(JAVA_HOME=str(home), JDK_HOME=str(home)):
             import jnius
         try:

@@ -50,7 +50,7 @@ class LuceneMaker:
             CorpusError: the indexer failed.
         """
         shutil.rmtree(work / FOLDER, ignore_errors=True)  # of an interrupted call
-        command = [str(self._java), f"-Xmx{HEAP}", "-cp", str(self._jar), f"-Dlog4j2.configurationFile={jvm.LOGGING}"]
+        command = [str(self._java), f"-Xmx{HEAP}", "-cp", str(self._jar), *jvm.LOGGING]
         command += [INDEXER, "-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator"]
         command += ["-input", str(shards), "-index", str(work / FOLDER), "-threads", "1", "-storeRaw"]
         done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)

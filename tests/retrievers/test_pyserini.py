@@ -86,7 +86,7 @@ def ran(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
 SEARCH = "import sys; from sottovoce.retrievers import open_retriever; r = open_retriever('lucene:' + sys.argv[1]);"
 
 
-def test_a_process_with_java_says_nothing_of_its_own_on_stdout_and_heeds_ctrl_c(
+def test_a_process_with_java_says_nothing_of_its_own_and_heeds_ctrl_c(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
     written(tmp_path)
@@ -99,7 +99,7 @@ def test_a_process_with_java_says_nothing_of_its_own_on_stdout_and_heeds_ctrl_c(
 
     done = ran(f"{SEARCH} print(r.invoke('honey')[0].id)\n{stop}", tmp_path / "index")
 
-    assert (done.returncode, done.stdout) == (0, "index:5\ninterrupted\n"), done.stderr
+    assert (done.returncode, done.stdout, done.stderr) == (0, "index:5\ninterrupted\n", "")
 
 
 def test_an_indexer_that_fails_is_told(tmp_path: Path) -> None:
