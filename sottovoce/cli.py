@@ -29,6 +29,7 @@ from sottovoce.evaluation.runs.shelf import KEPT
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.evaluation.views import runs as kept_runs
 from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
+from sottovoce.evaluation.views.indexing import show_index
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
@@ -37,6 +38,7 @@ from sottovoce.graphs import Scheme, schemes
 from sottovoce.nodes.settings import Settings
 from sottovoce.options import command
 from sottovoce.prompts.kinds import KINDS
+from sottovoce.retrievers.makers import IndexOptions
 
 REPEAT = "Options with ... may be given several times, e.g. one --temperature for each agent."
 FAILED = 1
@@ -124,6 +126,10 @@ app.command("convince", help="Find questions on which an explanation convinces a
 
 app.command("experiment", help="Hold runs that belong together, as a file has them, and compare them; resumable.")(
     command(show_experiment, ExperimentOptions, Limits)
+)
+
+app.command("index", help="Make an index of passages that agents can look up; resumable.")(
+    command(show_index, IndexOptions)
 )
 
 

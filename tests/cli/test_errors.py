@@ -28,7 +28,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["mat"], "unknown command 'mat'; choose from: cmd, compare, convince, debate, doctor, draw, experiment, list, mad, models, reconcile, runs, self-consistency, single, symmetry"),
+        (["mat"], "unknown command 'mat'; choose from: cmd, compare, convince, debate, doctor, draw, experiment, index, list, mad, models, reconcile, runs, self-consistency, single, symmetry"),
         (["draw", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, mad, reconcile, self-consistency, single"),
         (["symmetry", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, mad, reconcile, self-consistency, single"),
         (["debate", "--protocol", "cypher"], "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),

@@ -1,0 +1,118 @@
+"""Passages read from a file in a stream: JSON Lines, or the TSV of DPR's Wikipedia (`psgs_w100.tsv`), also as .gz.
+
+A line of JSON names the passage `docid`, `id` or `_id`, and its words `text` or `contents`; `title` and
+`url` may stand beside them. Those are the names of pyserini, BEIR and DPR; other keys are passed over.
+DPR's file has a heading `id<TAB>text<TAB>title`, and quotes where a text holds quotes.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+from collections.abc import Callable, Iterator
+from io import TextIOWrapper
+from pathlib import Path
+from typing import Any, TextIO
+
+from sottovoce.errors import CorpusError
+from sottovoce.retrievers.passage import Passage
+
+DOCID, TEXT = ("docid", "id", "_id"), ("text", "contents")
+HEADING = ["id", "text", "title"]
+LONGEST_FIELD = 2**31 - 1  # characters; csv refuses more than 131072 otherwise
+
+
+class Corpus:
+    """A file of passages; iterating reads it from the beginning."""
+
+    def __init__(self, path: Path) -> None:
+        """The file is looked at, not read.
+
+        Raises:
+            CorpusError: no such file, or a name that ends in neither .jsonl nor .tsv (nor with .gz).
+        """
+        readers: dict[str, Callable[[TextIO], Iterator[Passage]]] = {".jsonl": _json_lines, ".tsv": _dpr}
+        ending = Path(path.name.removesuffix(".gz")).suffix
+        if ending not in readers:
+            raise CorpusError(f"corpus {str(path)!r} is no .jsonl and no .tsv file (each may end in .gz)")
+        self.path, self._read = path, readers[ending]
+        try:
+            state = path.stat()
+        except OSError as error:
+            raise self._unreadable(error) from error
+        self.size = state.st_size
+        """Bytes of the file."""
+        self.identity = {"corpus": path.name, "bytes": state.st_size, "modified": state.st_mtime_ns}
+        """What changes when the file does."""
+        self.position = 0
+        """How many of its bytes were read so far."""
+
+    def __iter__(self) -> Iterator[Passage]:
+        """Its passages in their order.
+
+        Raises:
+            CorpusError: the file cannot be read, or a passage in it, which is named by its number.
+        """
+        number = 1
+        try:
+            with self.path.open("rb") as raw, _text(self.path, raw) as stream:
+                for passage in self._read(stream):
+                    self.position = raw.tell()
+                    yield passage
+                    number += 1
+        except (ValueError, EOFError, gzip.BadGzipFile, csv.Error, RecursionError) as error:
+            raise CorpusError(f"corpus {str(self.path)!r}, passage {number}: {error}") from error
+        except OSError as error:
+            raise self._unreadable(error) from error
+
+    def _unreadable(self, error: OSError) -> CorpusError:
+        return CorpusError(f"corpus {str(self.path)!r} cannot be read: {error.strerror or error}")
+
+
+def _text(path: Path, raw: Any) -> TextIOWrapper:  # Any: an open binary file
+    binary: Any = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
+    return TextIOWrapper(binary, encoding="utf-8", newline="")
+
+
+def _json_lines(stream: TextIO) -> Iterator[Passage]:
+    for line in stream:
+        if line.strip():
+            yield _passage(json.loads(line))
+
+
+def _passage(found: Any) -> Passage:  # Any: JSON
+    if not isinstance(found, dict):
+        raise ValueError(f"expected an object, found {str(found)[:40]!r}")
+    docid, text = _first(found, DOCID), _first(found, TEXT)
+    return _sound(Passage(str(docid), text, found.get("title") or "", found.get("url")))
+
+
+def _first(found: dict[str, Any], names: tuple[str, ...]) -> Any:  # Any: JSON
+    for name in names:
+        if name in found:
+            return found[name]
+    raise ValueError(f"it has no {names[0]!r} (nor {', '.join(map(repr, names[1:]))})")
+
+
+def _dpr(stream: TextIO) -> Iterator[Passage]:
+    csv.field_size_limit(LONGEST_FIELD)
+    rows = csv.reader(stream, delimiter="\t")
+    if (heading := next(rows, [])) != HEADING:
+        raise ValueError(f"the heading is {heading!r}: expected {HEADING!r}")
+    for row in rows:
+        if len(row) != len(HEADING):
+            raise ValueError(f"a row of {len(row)} fields: expected id, text and title between tabs")
+        yield _sound(Passage(*row))
+
+
+def _sound(passage: Passage) -> Passage:
+    told = {"docid": passage.docid, "text": passage.text, "title": passage.title, "url": passage.url or ""}
+    for name, value in told.items():
+        if not isinstance(value, str):
+            raise ValueError(f"its {name} is {value!r}: expected a text")
+    if len(passage.docid.splitlines()) > 1:  # pyserini's lists have a line for each
+        raise ValueError(f"its docid {passage.docid!r} holds a line break")
+    if not passage.docid or not passage.text.strip():
+        raise ValueError(f"its {'text' if passage.docid else 'docid'} is empty")
+    return passage

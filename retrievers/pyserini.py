@@ -1,0 +1,132 @@
+"""Pyserini's own searchers: its prebuilt Lucene indexes by name, and its FaissSearcher.
+
+`pyserini:NAME` searches a prebuilt Lucene index with stored passages, e.g. `wikipedia-dpr-100w`, which
+`python cli.py index --prebuilt NAME` downloads, and nothing else does: they have gigabytes.
+`pyserini:INDEX,ENCODER,PASSAGES` is `dpr:` with pyserini's code and a JVM; both find the same.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.errors import CorpusError, RetrievalError, UsageError, nearest
+from sottovoce.retrievers import jvm
+from sottovoce.retrievers.dense import ByDocid
+from sottovoce.retrievers.encoders import DPRQuestions
+from sottovoce.retrievers.lucene import LuceneIndex, LuceneSettings, lucene_searcher
+from sottovoce.retrievers.passage import Hit
+from sottovoce.retrievers.store import PassageStore
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sottovoce.retrievers.passage import Searcher
+
+
+class PyseriniDense:
+    """A `Searcher` over pyserini's FaissSearcher, with passages of an index of ours."""
+
+    fingerprint = ""
+
+    def __init__(self, folder: Path, encoder: DPRQuestions, passages: PassageStore, source: str = "dpr") -> None:
+        """The index is loaded into memory.
+
+        Raises:
+            CorpusError: there is no such index.
+            UsageError: no pyserini, no Java, or one that is too old.
+        """
+        if not (folder / "index").is_file() or not (folder / "docid").is_file():
+            raise CorpusError(
+                f"there is no FAISS index of pyserini's in {str(folder)!r}: expected files index and docid"
+            )
+        with jvm.pyserini():
+            from pyserini.search.faiss import FaissSearcher
+
+            self._searcher = FaissSearcher(str(folder), _Encode(encoder))
+        self._texts, self.source = ByDocid(self._searcher.docids, passages), source
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """The `k` passages with the largest inner products."""
+        found = self._searcher.search(query, min(k, self._searcher.num_docs))
+        return [Hit(self._texts.find(each.docid), float(each.score)) for each in found]
+
+
+class _Encode:
+    """An encoder as pyserini asks for one: by a path it would choose its class by the path's letters."""
+
+    def __init__(self, encoder: DPRQuestions) -> None:
+        self._encoder = encoder
+
+    def encode(self, query: str) -> NDArray[np.float32]:
+        import numpy as np
+
+        return np.array(self._encoder.embed_query(query), dtype=np.float32)
+
+
+def open_pyserini(where: str) -> Searcher:
+    """A prebuilt index by its name, or an index, an encoder and passages with commas between them.
+
+    Raises:
+        UsageError: neither, an index that is not on this machine, or pyserini cannot be run.
+    """
+    parts = [each.strip() for each in where.split(",") if each.strip()]
+    if len(parts) == 3:
+        index, encoder, passages = (Path(each).expanduser() for each in parts)
+        return PyseriniDense(index, DPRQuestions(str(encoder)), PassageStore(passages))
+    if len(parts) != 1:
+        raise UsageError(
+            "pyserini searches a prebuilt index, or a FAISS index with an encoder and passages:"
+            " e.g. pyserini:wikipedia-dpr-100w, or pyserini:INDEX,ENCODER,PASSAGES"
+        )
+    if (folder := prebuilt_folder(parts[0])) is None:
+        size = _prebuilt(parts[0])["size compressed (bytes)"]
+        raise UsageError(
+            f"pyserini's index {parts[0]!r} is not on this machine: it has {size / 1e9:.1f} GB, and"
+            f" `python cli.py index --prebuilt {parts[0]}` downloads it"
+        )
+    return LuceneIndex(lucene_searcher(folder, LuceneSettings()), "", parts[0])
+
+
+def prebuilt_folder(name: str) -> Path | None:
+    """Where a prebuilt index lies; None where it was not downloaded.
+
+    Raises:
+        UsageError: pyserini has none of that name, or cannot be run.
+    """
+    info = _prebuilt(name)
+    with jvm.pyserini():
+        from pyserini.util import get_cache_home
+    names = {
+        str(info.get("filename") or "").split(".tar")[0],
+        *(url.split("/")[-1].split(".tar")[0] for url in info["urls"]),
+    }
+    folders = (Path(get_cache_home()) / "indexes" / f"{each}.{info['md5']}" for each in sorted(names) if each)
+    return next((folder for folder in folders if folder.is_dir()), None)
+
+
+def download(name: str) -> Path:
+    """The folder of a prebuilt index, fetched if it is not there, and checked by its digest.
+
+    Raises:
+        UsageError: pyserini has none of that name, or cannot be run.
+        RetrievalError: it cannot be fetched.
+    """
+    _prebuilt(name)
+    with jvm.pyserini():
+        from pyserini.util import download_prebuilt_index
+
+        try:
+            return Path(download_prebuilt_index(name, verbose=False))
+        except (OSError, ValueError, AssertionError) as error:
+            raise RetrievalError(f"pyserini's index {name!r} cannot be fetched: {error}") from error
+
+
+def _prebuilt(name: str) -> dict[str, Any]:  # Any: pyserini's table
+    with jvm.pyserini():
+        from pyserini.prebuilt_index_info import TF_INDEX_INFO
+    if name not in TF_INDEX_INFO:
+        raise UsageError(nearest("prebuilt index", name, TF_INDEX_INFO))
+    found: dict[str, Any] = TF_INDEX_INFO[name]
+    return found

@@ -1,0 +1,259 @@
+"""Indexes made of files: streamed, resumable, whole or not there."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.errors import CorpusError, UsageError
+from sottovoce.retrievers import Passage, open_retriever
+from sottovoce.retrievers.analysis import Analysis
+from sottovoce.retrievers.bm25 import BM25Index, BM25Settings
+from sottovoce.retrievers.bm25_maker import BM25Maker
+from sottovoce.retrievers.building import build_index
+from sottovoce.retrievers.corpus import Corpus
+from tests.retrievers.support import MILL, QUESTION, written
+
+
+def test_an_index_on_disk_finds_what_one_in_memory_does(tmp_path: Path) -> None:
+    manifest = build_index(BM25Maker(), written(tmp_path), tmp_path / "index", shard=2)
+
+    kept, made = BM25Index.open(tmp_path / "index"), BM25Index.build(MILL)
+
+    assert kept.search(QUESTION, 5) == made.search(QUESTION, 5)
+    assert kept.fingerprint == made.fingerprint == manifest.fingerprint
+    assert (manifest.passages, manifest.corpus) == (5, "mill.jsonl") and "bm25s" in manifest.made_with
+    assert sorted(path.name for path in (tmp_path / "index").iterdir()) == ["bm25", "manifest.json", "passages.sqlite"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["index", "mill.jsonl"]
+
+
+def test_the_index_is_opened_by_name(tmp_path: Path) -> None:
+    build_index(BM25Maker(), written(tmp_path), tmp_path / "mills")
+    (found,) = open_retriever(f"bm25:{tmp_path / 'mills'}", k=1).invoke(QUESTION)
+    assert (found.id, found.metadata["title"]) == ("mills:1", "Harrow mill")
+
+
+class Stopped(Exception):
+    """As good as kill -9 for what is on the disk."""
+
+
+class Counting(BM25Maker):
+    """Remembers which passages it was given, and stops where it is told to."""
+
+    def __init__(self, stop_in: str = "") -> None:
+        super().__init__()
+        self.added: list[list[str]] = []
+        self._stop_in = stop_in
+
+    def add(self, shards: Path, number: int, passages: Sequence[Passage]) -> None:
+        super().add(shards, number, passages)
+        self.added.append([each.docid for each in passages])
+        if self._stop_in == f"shard {number}":
+            raise Stopped
+
+    def finish(self, shards: Path, n: int, work: Path) -> None:
+        super().finish(shards, n, work)
+        if self._stop_in == "finish":
+            raise Stopped
+
+
+@pytest.mark.parametrize(
+    ("stop_in", "left"),
+    [("shard 0", [["1", "2"], ["3", "4"], ["5"]]), ("shard 1", [["3", "4"], ["5"]]), ("finish", [])],
+)
+def test_an_interrupted_index_is_gone_on_with_and_is_the_same(tmp_path: Path, stop_in: str, left: list[Any]) -> None:
+    corpus, folder = written(tmp_path), tmp_path / "index"
+    with pytest.raises(Stopped):
+        build_index(Counting(stop_in), corpus, folder, shard=2)
+    assert not folder.exists()
+
+    again = Counting()
+    manifest = build_index(again, Corpus(corpus.path), folder, shard=2)
+
+    assert again.added == left
+    assert manifest == build_index(BM25Maker(), corpus, tmp_path / "unbroken")
+    assert BM25Index.open(folder).search(QUESTION, 5) == BM25Index.open(tmp_path / "unbroken").search(QUESTION, 5)
+
+
+@pytest.mark.parametrize("change", ["settings", "corpus", "shard"])
+def test_what_is_half_made_of_something_else_is_not_gone_on_with(tmp_path: Path, change: str) -> None:
+    corpus = written(tmp_path)
+    with pytest.raises(Stopped):
+        build_index(Counting("shard 1"), corpus, tmp_path / "index", shard=2)
+    other = written(tmp_path, MILL[:4]) if change == "corpus" else corpus
+    maker = BM25Maker(BM25Settings(k1=2)) if change == "settings" else BM25Maker()
+
+    with pytest.raises(CorpusError, match=r"\.index\.partial' holds an index half-made of another corpus or otherwise"):
+        build_index(maker, other, tmp_path / "index", shard=3 if change == "shard" else 2)
+
+
+def test_two_processes_do_not_make_one_index(tmp_path: Path) -> None:
+    class Meanwhile(BM25Maker):
+        def finish(self, shards: Path, n: int, work: Path) -> None:
+            with pytest.raises(CorpusError, match=r"^another process is making the index "):
+                build_index(BM25Maker(), corpus, tmp_path / "index")
+            super().finish(shards, n, work)
+
+    corpus = written(tmp_path)
+    build_index(Meanwhile(), corpus, tmp_path / "index")
+
+
+def test_what_is_there_is_not_written_over(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"^something is in .* already: remove it, or choose another folder$"):
+        build_index(BM25Maker(), written(tmp_path), tmp_path)
+
+
+def test_a_place_where_nothing_can_be_made_is_told(tmp_path: Path) -> None:
+    corpus = written(tmp_path)
+    with pytest.raises(
+        CorpusError, match=r"^an index cannot be made in '.*mill\.jsonl': (File exists|Not a directory)$"
+    ):
+        build_index(BM25Maker(), corpus, corpus.path / "index")
+
+
+def test_two_passages_of_one_name_are_refused_across_shards(tmp_path: Path) -> None:
+    corpus = written(tmp_path, [*MILL, MILL[0]])
+    with pytest.raises(CorpusError, match=r"^two passages are named '1'; each needs a docid of its own$"):
+        build_index(BM25Maker(), corpus, tmp_path / "index", shard=2)
+
+
+def test_progress_is_told_by_passages_and_by_the_share_of_the_file(tmp_path: Path) -> None:
+    told: list[tuple[int, float]] = []
+    build_index(BM25Maker(), written(tmp_path), tmp_path / "index", 2, lambda *each: told.append(each))
+
+    assert [passages for passages, _ in told] == [2, 4, 5]
+    assert all(0 < share <= 1 for _, share in told) and told[-1][1] == 1
+
+
+# Opening
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    build_index(BM25Maker(), written(tmp_path), tmp_path / "index")
+    return tmp_path / "index"
+
+
+def rewritten(index: Path, **changes: object) -> None:
+    manifest = json.loads((index / "manifest.json").read_text())
+    (index / "manifest.json").write_text(json.dumps({**manifest, **changes}))
+
+
+@pytest.mark.parametrize(
+    ("changes", "complaint"),
+    [
+        (
+            {"settings": {"analysis": {"tokenizer": "words-0"}}},
+            r"was made otherwise: tokenizer is 'words-0': expected 'words-1'; build it again with `python",
+        ),
+        (
+            {"settings": {"analysis": Analysis(stemmer="none").model_dump(), "k1": 1.2}},
+            r"has k1, b and passages \(0\.9, 0\.4, 5, 5\), its manifest \(1\.2, 0\.4, 5, 5\); build it again",
+        ),
+        ({"settings": {"analysis": {"stemmer": "klingon"}}}, r"was made otherwise: unknown stemmer 'klingon'"),
+        ({"passages": 6}, r"has k1, b and passages \(0\.9, 0\.4, 5, 5\), its manifest \(0\.9, 0\.4, 6, 6\)"),
+        ({"format": 2}, r"format is 2: expected 1; build it again"),
+        ({"retriever": "dense"}, r"is one of 'dense': it cannot be opened as 'bm25'"),
+    ],
+)
+def test_an_index_that_was_made_otherwise_is_refused(index: Path, changes: dict[str, object], complaint: str) -> None:
+    rewritten(index, **changes)
+    with pytest.raises(CorpusError, match=f"^index '.*index'(:| ){complaint}|^index '.*': {complaint}"):
+        BM25Index.open(index)
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        (
+            "manifest.json",
+            "^there is no index in .*: it has no manifest.json; build it again with `python cli.py index`$",
+        ),
+        ("passages.sqlite", r"^'.*passages\.sqlite' cannot be read: .*; build it again"),
+        ("bm25/vocab.index.json", r"^index '.*index' cannot be read: .*; build it again"),
+        ("bm25/data.csc.index.npy", r"^index '.*index' cannot be read: .*; build it again"),
+    ],
+)
+def test_an_index_that_lacks_a_file_is_refused(index: Path, damage: str, complaint: str) -> None:
+    (index / damage).unlink()
+    with pytest.raises(CorpusError, match=complaint):
+        BM25Index.open(index)
+
+
+def test_no_folder_and_no_index_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"^bm25 searches an index: say which, e\.g\. bm25:indexes/wiki$"):
+        open_retriever("bm25")
+    with pytest.raises(CorpusError, match=r"^there is no index in .*nowhere"):
+        open_retriever(f"bm25:{tmp_path}/nowhere")
+
+
+def test_a_manifest_that_is_no_json_is_told_in_one_line(index: Path) -> None:
+    (index / "manifest.json").write_text("{\n")
+    with pytest.raises(CorpusError, match=r"^manifest\.json of index '.*' cannot be read: .*; build it again") as told:
+        BM25Index.open(index)
+    assert "\n" not in str(told.value)
+
+
+# Corpora
+
+
+def passages(tmp_path: Path, name: str, text: str) -> list[Passage]:
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith(".gz") else text.encode())
+    return list(Corpus(path))
+
+
+DPR = 'id\ttext\ttitle\n1\t"He said ""no"".\nTwice."\tMill\n2\tplain\t\n'
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_dpr_s_file_is_read_with_its_quotes(tmp_path: Path, ending: str) -> None:
+    found = passages(tmp_path, f"psgs_w100.tsv{ending}", DPR)
+    assert found == [Passage("1", 'He said "no".\nTwice.', "Mill"), Passage("2", "plain")]
+
+
+@pytest.mark.parametrize("ending", ["", ".gz"])
+def test_json_lines_are_read_with_the_names_of_pyserini_and_beir(tmp_path: Path, ending: str) -> None:
+    lines = ['{"id": 7, "contents": "a"}', "", '{"_id": "b", "text": "c", "title": "d", "metadata": {}}']
+    assert passages(tmp_path, f"x.jsonl{ending}", "\n".join(lines)) == [Passage("7", "a"), Passage("b", "c", "d")]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "complaint"),
+    [
+        ("x.jsonl", '{"id": "1", "text": "a"}\n{"id": "2"}', "passage 2: it has no 'text' \\(nor 'contents'\\)$"),
+        ("x.jsonl", '{"text": "a"}', "passage 1: it has no 'docid' \\(nor 'id', '_id'\\)$"),
+        ("x.jsonl", '{"id": "1", "text": ["a"]}', r"passage 1: its text is \['a'\]: expected a text$"),
+        ("x.jsonl", '{"id": "1", "text": " "}', "passage 1: its text is empty$"),
+        ("x.jsonl", '{"id": "", "text": "a"}', "passage 1: its docid is empty$"),
+        ("x.jsonl", '{"id": "a\\nb", "text": "a"}', r"passage 1: its docid 'a\\nb' holds a line break$"),
+        ("x.jsonl", "[1]", r"passage 1: expected an object, found '\[1\]'$"),
+        ("x.jsonl", "{", "passage 1: Expecting property name .*$"),
+        ("x.tsv", "1\ta\tb\n", r"passage 1: the heading is \['1', 'a', 'b'\]: expected \['id', 'text', 'title'\]$"),
+        ("x.tsv", "id\ttext\ttitle\n1\ta\n", "passage 1: a row of 2 fields: expected id, text and title between tabs$"),
+        ("x.csv", "", r"'.*' is no \.jsonl and no \.tsv file \(each may end in \.gz\)$"),
+    ],
+)
+def test_a_corpus_that_cannot_be_read_is_told_with_the_passage(
+    tmp_path: Path, name: str, text: str, complaint: str
+) -> None:
+    with pytest.raises(CorpusError, match=f"^corpus .*{complaint}"):
+        passages(tmp_path, name, text)
+
+
+def test_a_cut_gz_file_and_a_missing_one_are_told(tmp_path: Path) -> None:
+    (tmp_path / "x.jsonl.gz").write_bytes(gzip.compress(b'{"id": "1", "text": "a"}\n' * 9999)[:-12])
+    with pytest.raises(CorpusError, match=r"^corpus .*x\.jsonl\.gz', passage \d+: "):
+        list(Corpus(tmp_path / "x.jsonl.gz"))
+    with pytest.raises(CorpusError, match=r"^corpus .* cannot be read: No such file or directory$"):
+        Corpus(tmp_path / "y.jsonl")
+
+
+def test_an_empty_corpus_makes_no_index(tmp_path: Path) -> None:
+    with pytest.raises(CorpusError, match=r"^corpus .* holds no passages$"):
+        build_index(BM25Maker(), written(tmp_path, []), tmp_path / "index")

@@ -1,0 +1,176 @@
+"""Retrieval by vectors: what is nearest, in pyserini's layout, with the encoder that made the index."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import faiss
+import numpy as np
+import pytest
+from langchain_core.embeddings import Embeddings
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+
+from sottovoce.errors import CorpusError, ModelError, UsageError
+from sottovoce.retrievers import PassageRetriever, open_retriever
+from sottovoce.retrievers.bm25_maker import BM25Maker
+from sottovoce.retrievers.building import build_index
+from sottovoce.retrievers.dense import PROBE, DenseIndex, DenseSettings
+from sottovoce.retrievers.dense_maker import DenseMaker
+from sottovoce.retrievers.encoders import DPRQuestions, SentenceEncoder
+from tests.retrievers.support import MILL, QUESTION, docids, written
+from tests.retrievers.vectors import Words, tiny_dpr
+
+NAMED = DenseSettings(encoder="words")
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    build_index(DenseMaker(NAMED, Words()), written(tmp_path), tmp_path / "index", shard=2)
+    return tmp_path / "index"
+
+
+class TestStandard(RetrieversIntegrationTests):
+    """langchain-tests' suite."""
+
+    @property
+    def retriever_constructor(self) -> type[PassageRetriever]:
+        return PassageRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"searcher": DenseIndex.build(MILL, Words(), "words")}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return QUESTION
+
+
+def test_hits_are_ranked_by_inner_product() -> None:
+    encoder = Words()
+    query = np.array(encoder.embed_query(QUESTION))
+    expected = {each.docid: float(query @ encoder.embed_query(each.contents)) for each in MILL}
+
+    found = DenseIndex.build(MILL, encoder, "words").search(QUESTION, 99)
+
+    assert docids(found) == sorted(expected, key=lambda docid: -expected[docid])
+    assert [hit.score for hit in found] == pytest.approx([expected[docid] for docid in docids(found)], abs=1e-6)
+
+
+def test_an_index_on_disk_finds_what_one_in_memory_does(index: Path) -> None:
+    kept, made = DenseIndex.open(index, Words()), DenseIndex.build(MILL, Words(), "words")
+
+    assert kept.search(QUESTION, 5) == made.search(QUESTION, 5)
+    assert kept.fingerprint == made.fingerprint
+    assert (index / "docid").read_text().split() == ["1", "2", "3", "4", "5"]
+    assert faiss.read_index(str(index / "index")).ntotal == 5
+
+
+def test_another_encoder_is_refused_also_one_of_the_same_length(index: Path) -> None:
+    with pytest.raises(
+        CorpusError, match=r"^the vectors of index .* were made by another encoder than this 'words'; build"
+    ):
+        DenseIndex.open(index, Words("salt"))
+
+
+@pytest.mark.parametrize(
+    ("damage", "complaint"),
+    [
+        ("index", r"^'.*/index' cannot be read: .*; build it again"),
+        ("probe.json", r"^'.*probe\.json' cannot be read"),
+        ("manifest.json", r"^there is no index in "),
+        ("passages.sqlite", r"^'.*passages\.sqlite' cannot be read"),
+    ],
+)
+def test_an_index_that_lacks_a_file_is_refused_in_one_line(index: Path, damage: str, complaint: str) -> None:
+    (index / damage).unlink()
+    with pytest.raises(CorpusError, match=complaint) as told:
+        DenseIndex.open(index, Words())
+    assert "\n" not in str(told.value)
+
+
+class Broken(Embeddings):
+    """Gives what it is told to."""
+
+    def __init__(self, vectors: list[list[float]]) -> None:
+        self.vectors = vectors
+
+    def embed_query(self, text: str) -> list[float]:
+        return self.vectors[0]
+
+    def embed_documents(self, texts: list[str]) -> list[list[float]]:
+        return self.vectors
+
+
+@pytest.mark.parametrize("vectors", [[[1.0]], [[1.0], [float("nan")]]])
+def test_vectors_that_are_none_are_refused(vectors: list[list[float]]) -> None:
+    with pytest.raises(CorpusError, match=r"^the encoder made \(\d, 1\) numbers of 2 passages, or some that are none$"):
+        DenseIndex.build(MILL[:2], Broken(vectors), "broken")
+
+
+def test_no_encoder_and_no_folder_are_told(tmp_path: Path, index: Path) -> None:
+    with pytest.raises(UsageError, match=r"^dense searches an index: say which"):
+        open_retriever("dense")
+    with pytest.raises(
+        CorpusError, match=r"^there is no encoder in 'words'; expected 'minilm', or a folder with config"
+    ):
+        open_retriever(f"dense:{index}")
+    with pytest.raises(ModelError, match=r"^model 'minilm' is not on this machine yet; get it with"):
+        SentenceEncoder().embed_query("mill")
+
+
+# DPR
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    words = re.findall(r"\w+", " ".join([QUESTION, *(each.contents for each in MILL)]).lower())
+    return tiny_dpr(tmp_path_factory.mktemp("dpr"), words)
+
+
+@pytest.fixture
+def pyserini(tmp_path: Path, encoder: Path) -> Path:
+    """An index as pyserini writes one: other order than the passages', no manifest."""
+    folder = tmp_path / "pyserini"
+    folder.mkdir()
+    questions = DPRQuestions(str(encoder))
+    vectors = faiss.IndexFlatIP(64)
+    vectors.add(np.array([questions.embed_query(each.contents) for each in reversed(MILL)], dtype=np.float32))
+    faiss.write_index(vectors, str(folder / "index"))
+    (folder / "docid").write_text("".join(f"{each.docid}\n" for each in reversed(MILL)))
+    return folder
+
+
+def test_an_index_of_pyserini_s_is_searched_with_passages_of_ours(
+    tmp_path: Path, pyserini: Path, encoder: Path
+) -> None:
+    build_index(BM25Maker(), written(tmp_path), tmp_path / "texts")
+
+    found = open_retriever(f"dpr:{pyserini},{encoder},{tmp_path / 'texts'}", k=5).invoke("ana brook harrow mill 1821")
+
+    questions = DPRQuestions(str(encoder))
+    query = np.array(questions.embed_query("ana brook harrow mill 1821"))
+    expected = {each.docid: float(query @ questions.embed_query(each.contents)) for each in MILL}
+    assert [each.metadata["docid"] for each in found] == sorted(expected, key=lambda docid: -expected[docid])
+    assert found[0].page_content == MILL[int(found[0].metadata["docid"]) - 1].text
+
+
+def test_an_index_and_passages_that_do_not_belong_together_are_told(
+    tmp_path: Path, pyserini: Path, encoder: Path
+) -> None:
+    build_index(BM25Maker(), written(tmp_path, MILL[:1]), tmp_path / "texts")
+    retriever = open_retriever(f"dpr:{pyserini},{encoder},{tmp_path / 'texts'}", k=5)
+    with pytest.raises(CorpusError, match=r"^there is no passage '\d': index and passages are of different corpora$"):
+        retriever.invoke(QUESTION)
+
+    (pyserini / "docid").write_text("1\n")
+    with pytest.raises(CorpusError, match=r"^index '.*pyserini' has 5 vectors and 1 docids$"):
+        open_retriever(f"dpr:{pyserini},{encoder},{tmp_path / 'texts'}")
+    with pytest.raises(UsageError, match=r"^dpr searches a pyserini index with a question encoder, and takes passages"):
+        open_retriever(f"dpr:{pyserini}")
+
+
+def test_the_probe_is_what_the_encoder_made(index: Path) -> None:
+    assert json.loads((index / "probe.json").read_text()) == Words().embed_query(PROBE)

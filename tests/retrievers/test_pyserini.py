@@ -1,0 +1,120 @@
+"""Pyserini's own searchers against ours, and what a process with its Java still does."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import faiss
+import numpy as np
+import pytest
+
+from sottovoce.cli import main
+from sottovoce.errors import CorpusError, RetrievalError, UsageError
+from sottovoce.retrievers import jvm, open_retriever
+from sottovoce.retrievers.bm25_maker import BM25Maker
+from sottovoce.retrievers.building import build_index
+from sottovoce.retrievers.encoders import DPRQuestions
+from tests.retrievers.support import MILL, QUESTION, written
+from tests.retrievers.vectors import tiny_dpr
+
+pytest.importorskip("pyserini", reason="needs the extra pyserini")
+
+
+def test_pyserini_s_searcher_and_ours_find_the_same(tmp_path: Path) -> None:
+    words = re.findall(r"\w+", " ".join([QUESTION, *(each.contents for each in MILL)]).lower())
+    (tmp_path / "encoder").mkdir()
+    encoder = DPRQuestions(str(tiny_dpr(tmp_path / "encoder", words)))
+    vectors = faiss.IndexFlatIP(64)
+    vectors.add(np.array([encoder.embed_query(each.contents) for each in MILL], dtype=np.float32))
+    (tmp_path / "faiss").mkdir()
+    faiss.write_index(vectors, str(tmp_path / "faiss" / "index"))
+    (tmp_path / "faiss" / "docid").write_text("".join(f"{each.docid}\n" for each in MILL))
+    build_index(BM25Maker(), written(tmp_path), tmp_path / "texts")
+    where = f"{tmp_path / 'faiss'},{encoder.name},{tmp_path / 'texts'}"
+
+    ours, theirs = (open_retriever(f"{name}:{where}", k=9).invoke(QUESTION) for name in ("dpr", "pyserini"))
+
+    assert len(ours) == 5 and [each.page_content for each in ours] == [each.page_content for each in theirs]
+    scores = [each.metadata["score"] for each in theirs]
+    assert [each.metadata["score"] for each in ours] == pytest.approx(scores, rel=1e-6)
+
+
+def test_a_prebuilt_index_is_never_fetched_unasked_and_is_told_with_its_size(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYSERINI_CACHE", str(tmp_path))
+    told = r"is not on this machine: it has 9\.2 GB, and `python cli\.py index --prebuilt wikipedia-dpr-100w` downloads"
+    with pytest.raises(UsageError, match=f"^pyserini's index 'wikipedia-dpr-100w' {told} it$"):
+        open_retriever("pyserini:wikipedia-dpr-100w")
+    with pytest.raises(
+        UsageError, match=r"^unknown prebuilt index 'wikipedia-dpr-10w'; the nearest known one is 'wiki"
+    ):
+        open_retriever("pyserini:wikipedia-dpr-10w")
+    with pytest.raises(UsageError, match=r"^pyserini searches a prebuilt index, or a FAISS index with"):
+        open_retriever("pyserini")
+    with pytest.raises(
+        CorpusError, match=r"^there is no FAISS index of pyserini's in '.*': expected files index and docid$"
+    ):
+        build_index(BM25Maker(), written(tmp_path), tmp_path / "texts")
+        open_retriever(f"pyserini:{tmp_path},x,{tmp_path / 'texts'}")
+
+
+def test_starting_java_leaves_no_key_and_no_home_in_the_environment() -> None:
+    before = dict(os.environ)
+    with jvm.pyserini():
+        pass
+    assert dict(os.environ) == before
+
+
+def ran(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    """A process of its own, whose PATH has no Java."""
+    clean = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "OPENAI_API_KEY")}
+    return subprocess.run(
+        [sys.executable, "-c", code, str(folder)],
+        env={**clean, "PATH": ""},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+SEARCH = "import sys; from sottovoce.retrievers import open_retriever; r = open_retriever('lucene:' + sys.argv[1]);"
+
+
+def test_a_process_with_java_says_nothing_of_its_own_and_heeds_ctrl_c(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    written(tmp_path)
+    assert main(["index", f"{tmp_path}/mill.jsonl", "--to", f"{tmp_path}/index", "--retriever", "lucene"]) == 0
+    out, err = capfd.readouterr()
+    assert (len(out.splitlines()), err) == (2, "")
+    stop = "import os, signal; signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+    stop += f"try: os.kill(os.getpid(), {int(signal.SIGINT)}); import time; time.sleep(9)\n"
+    stop += "except KeyboardInterrupt: print('interrupted')"
+
+    done = ran(f"{SEARCH} print(r.invoke('honey')[0].id)\n{stop}", tmp_path / "index")
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "index:5\ninterrupted\n", "")
+
+
+def test_an_indexer_that_fails_is_told(tmp_path: Path) -> None:
+    from sottovoce.retrievers.lucene_maker import LuceneMaker
+
+    with pytest.raises(CorpusError, match=r"^Lucene's indexer ended with \d+: .+"):
+        LuceneMaker().finish(tmp_path / "nowhere", 1, tmp_path)
+
+
+def test_what_cannot_be_fetched_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from sottovoce.retrievers.pyserini import download
+
+    monkeypatch.setenv("PYSERINI_CACHE", str(tmp_path))
+    for proxy in ("http_proxy", "https_proxy"):
+        monkeypatch.setenv(proxy, "http://127.0.0.1:9")  # nobody listens there
+    with pytest.raises(RetrievalError, match=r"^pyserini's index 'cacm' cannot be fetched: ") as told:
+        download("cacm")
+    assert "\n" not in str(told.value)
