@@ -15,7 +15,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from sottovoce.environments.encyclopedia.articles import Article, Claim, Fact, sentences
+from sottovoce.environments.encyclopedia.articles import Article, Claim, Fact
+from sottovoce.environments.sentences import sentences
 
 FOLDER = Path(__file__).parent / "written"
 MARKED = re.compile(r"\{(\w+): (?:([^={}]+) = )?([^={}]+)\}")

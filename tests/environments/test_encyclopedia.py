@@ -9,7 +9,6 @@ from collections import Counter
 import pytest
 
 from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.encyclopedia.articles import sentences
 from sottovoce.environments.encyclopedia.library import Encyclopedia
 from sottovoce.environments.encyclopedia.questions import LABELS, TYPES, Asked, questions
 from sottovoce.environments.encyclopedia.relations import ASIDES, OF, RELATIONS
@@ -93,19 +92,6 @@ def test_contradictions_are_told_and_are_not_what_the_subject_s_own_article_says
     for article, claim in claims:
         assert claim.object.partition(" (")[0] in article.text
         assert world.by_title[claim.subject].facts[claim.relation].object != claim.object
-
-
-@pytest.mark.parametrize(
-    ("text", "found"),
-    [
-        ("Dr. J. Orme came. He left at 3 p.m. on foot.", ["Dr. J. Orme came.", "He left at 3 p.m. on foot."]),
-        ("He said “Never.” Then St. Orla slept!\nSo it was", ["He said “Never.”", "Then St. Orla slept!", "So it was"]),
-        ("No. 4 burnt. Œuvre.", ["No. 4 burnt.", "Œuvre."]),
-        ("", []),
-    ],
-)
-def test_sentences_end_behind_no_abbreviation(text: str, found: list[str]) -> None:
-    assert list(sentences(text)) == found
 
 
 # Questions
