@@ -4,9 +4,11 @@ SottovoceError            exit code 1: the run failed
 |-- UsageError            exit code 2: what was asked for cannot be done
 |   |-- PromptError       a prompt pack does not fit the prompts it replaces
 |   |-- ModelError        a folder is no model, or one that we refuse to load
-|   `-- ProtocolError     two models cannot share a protocol, or one cannot speak it
+|   |-- ProtocolError     two models cannot share a protocol, or one cannot speak it
+|   `-- CorpusError       a corpus or an index is missing, damaged, or made otherwise than its searcher reads
 |-- PullError             a model's package is not the one that is pinned
 |   `-- PackageMissing    it cannot be had from the package index
+|-- RetrievalError        a search failed: a service refused, or gave no answer that can be read
 |-- ContextOverflow       a prompt and its reply exceed what the model can read
 |-- PayloadError          a payload is missing, cut or not what its reference says
 |-- RecordError           a saved run cannot be written or read
@@ -45,6 +47,14 @@ class ModelError(UsageError):
 
 class ProtocolError(UsageError):
     """A protocol cannot carry messages on this edge."""
+
+
+class CorpusError(UsageError):
+    """A corpus or an index cannot be read as asked."""
+
+
+class RetrievalError(SottovoceError):
+    """A search failed; a discussion may go on without what it would have found."""
 
 
 class PullError(SottovoceError):

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any, Generic, TypeVar, cast
+from typing import Generic, TypeVar, cast
 
 from sottovoce.errors import UsageError, choose
 
@@ -75,7 +75,3 @@ class Registry(Generic[Thing]):
 
     def _entries(self) -> dict[str, EntryPoint]:
         return {entry.name: entry for entry in entry_points(group=self.group)}
-
-
-RETRIEVERS: Registry[Any] = Registry("retriever", "sottovoce.retrievers")  # Any: LangChain's `BaseRetriever`s
-"""What looks things up for agents."""

@@ -10,7 +10,8 @@ from sottovoce.errors import UsageError
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.watch import MONITORS
 from sottovoce.prompts.kinds import KINDS
-from sottovoce.registry import RETRIEVERS, Registry
+from sottovoce.registry import Registry
+from sottovoce.retrievers.registry import RETRIEVERS
 
 
 def greetings() -> Registry[object]:

@@ -1,0 +1,172 @@
+"""BM25 in this process, over bm25s: the retriever that needs no service, no Java and no torch.
+
+Scores are Lucene's variant with pyserini's k1 and b. An index of n passages takes some 3 kB a passage
+while it is made, and nearly nothing when it is opened from disk, where it is mapped.
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+from pydantic import Field
+
+from sottovoce.checked import Checked
+from sottovoce.errors import CorpusError, UsageError
+from sottovoce.retrievers.analysis import Analysis
+from sottovoce.retrievers.manifest import AGAIN, fingerprint, read_manifest
+from sottovoce.retrievers.passage import Hit, Passage
+from sottovoce.retrievers.store import Passages, PassageStore, digest_of
+
+if TYPE_CHECKING:
+    import bm25s
+    import numpy as np
+    from numpy.typing import NDArray
+
+NAME = "bm25"
+FOLDER = "bm25"
+"""Within an index's folder: the files of bm25s."""
+
+
+class BM25Settings(Checked):
+    """What an index depends on besides its passages."""
+
+    analysis: Analysis = Analysis()
+    k1: float = Field(default=0.9, ge=0)
+    """How slowly repetitions of a term cease to count."""
+    b: float = Field(default=0.4, ge=0, le=1)
+    """How much long passages are marked down."""
+
+
+class BM25Index:
+    """A `Searcher`: passages that share terms with the query, by BM25; those that share none are never found."""
+
+    def __init__(
+        self, scores: bm25s.BM25, passages: Passages, settings: BM25Settings, fingerprint: str, source: str
+    ) -> None:
+        """Made by `build` or `open`."""
+        self._scores, self._passages, self.settings = scores, passages, settings
+        self.fingerprint, self.source = fingerprint, source
+
+    @classmethod
+    def build(cls, passages: Iterable[Passage], settings: BM25Settings | None = None, source: str = "corpus") -> Self:
+        """An index in memory.
+
+        Raises:
+            CorpusError: no passages, or two of one docid.
+        """
+        kept, settings = list(passages), settings or BM25Settings()
+        _distinct(kept)
+        terms = Terms()
+        for passage in kept:
+            terms.add(settings.analysis.terms(passage.contents))
+        print_ = fingerprint(NAME, digest_of(kept), settings.model_dump())
+        return cls(scored(terms, settings), kept, settings, print_, source)
+
+    @classmethod
+    def open(cls, folder: Path, source: str = "corpus") -> Self:
+        """An index that `python cli.py index` made; it is mapped, not read.
+
+        Raises:
+            CorpusError: there is none, or one that this program would search otherwise than it was made.
+        """
+        manifest = read_manifest(folder, NAME)
+        try:
+            settings = BM25Settings.model_validate(manifest.settings)
+        except UsageError as error:
+            raise CorpusError(f"index {str(folder)!r} was made otherwise: {error}; {AGAIN}") from error
+        scores, passages = _mapped(folder), PassageStore(folder)
+        found = (scores.k1, scores.b, scores.scores["num_docs"], len(passages))
+        if found != (expected := (settings.k1, settings.b, manifest.passages, manifest.passages)):
+            raise CorpusError(f"index {str(folder)!r} has k1, b and passages {found}, its manifest {expected}; {AGAIN}")
+        return cls(scores, passages, settings, manifest.fingerprint, source)
+
+    def __len__(self) -> int:
+        return len(self._passages)
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """The best `k` passages; of equal scores the one that stands earlier in the corpus."""
+        known = self._scores.get_tokens_ids(self.settings.analysis.terms(query))
+        if not known:
+            return []
+        scores = self._scores.get_scores_from_ids(known)
+        return [Hit(self._passages[row], float(scores[row])) for row in best(scores, k)]
+
+
+class Terms:
+    """The terms of passages as numbers, in the order in which they are first met."""
+
+    def __init__(self) -> None:
+        """Of no passage yet."""
+        self.numbers: dict[str, int] = {}
+        self.passages: list[array[int]] = []
+
+    def add(self, terms: Sequence[str]) -> None:
+        """Append a passage."""
+        self.passages.append(array("i", [self.numbers.setdefault(term, len(self.numbers)) for term in terms]))
+
+
+def scored(terms: Terms, settings: BM25Settings) -> bm25s.BM25:
+    """What bm25s makes of all passages.
+
+    Raises:
+        CorpusError: no passage holds a term.
+    """
+    import bm25s
+
+    if not terms.numbers:
+        raise CorpusError("nothing to index: the corpus has no passages, or none that holds more than stop words")
+    scores = bm25s.BM25(k1=settings.k1, b=settings.b, method="lucene")
+    scores.index((terms.passages, terms.numbers), create_empty_token=False, show_progress=False)
+    return scores
+
+
+def best(scores: NDArray[np.float32], k: int) -> list[int]:
+    """The rows of the `k` largest scores above 0; of equal ones the first.
+
+    bm25s' own choice has rows of score 0 in it, refuses a k above n, and leaves the order of ties open.
+    """
+    import numpy as np
+
+    rows = np.flatnonzero(scores > 0)
+    if len(rows) > k:
+        least = np.partition(scores[rows], -k)[-k]
+        rows = rows[scores[rows] >= least]
+    return [int(row) for row in rows[np.lexsort((rows, -scores[rows]))][:k]]
+
+
+def open_bm25(where: str) -> BM25Index:
+    """The index in a folder.
+
+    Raises:
+        UsageError: no folder is named, or it holds no index.
+    """
+    if not where:
+        raise UsageError("bm25 searches an index: say which, e.g. bm25:indexes/wiki")
+    folder = Path(where).expanduser()
+    return BM25Index.open(folder, folder.name)
+
+
+def made_with() -> dict[str, str]:
+    """The libraries of an index."""
+    return {name: version(name) for name in ("bm25s", "PyStemmer")}
+
+
+def _mapped(folder: Path) -> Any:  # Any: bm25s has no types
+    import bm25s
+
+    try:
+        return bm25s.BM25.load(str(folder / FOLDER), mmap=True)
+    except (OSError, ValueError, KeyError) as error:
+        raise CorpusError(f"index {str(folder)!r} cannot be read: {error}; {AGAIN}") from error
+
+
+def _distinct(passages: Sequence[Passage]) -> None:
+    seen: set[str] = set()
+    for passage in passages:
+        if passage.docid in seen:
+            raise CorpusError(f"two passages are named {passage.docid!r}; each needs a docid of its own")
+        seen.add(passage.docid)

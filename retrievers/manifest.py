@@ -1,0 +1,69 @@
+"""What an index says of itself: how it was made, of what, and with which libraries."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from sottovoce.checked import Checked
+from sottovoce.errors import CorpusError, UsageError
+
+FILE = "manifest.json"
+AGAIN = "build it again with `python cli.py index`"
+
+
+class Manifest(Checked):
+    """The file `manifest.json` of an index; it is written last, so a folder that has one is whole."""
+
+    format: Literal[1] = 1
+    retriever: str
+    """The name of what reads it."""
+    passages: int
+    digest: str
+    """Of the passages, as `digest_of` makes it."""
+    settings: dict[str, Any]  # Any: JSON; each retriever has its own
+    corpus: str
+    """The name of the file that was read."""
+    made_with: dict[str, str]
+    """Libraries and their versions."""
+
+    @property
+    def fingerprint(self) -> str:
+        """Equal where the same passages were indexed with the same settings."""
+        return fingerprint(self.retriever, self.digest, self.settings)
+
+
+def fingerprint(retriever: str, digest: str, settings: dict[str, Any]) -> str:  # Any: JSON
+    """16 hexadecimal digits for an index of passages with this digest."""
+    told = json.dumps([retriever, digest, settings], sort_keys=True)
+    return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+
+def read_manifest(folder: Path, retriever: str) -> Manifest:
+    """The manifest of an index that `retriever` is to read.
+
+    Raises:
+        CorpusError: there is no whole index, it is another retriever's, or of another format.
+    """
+    try:
+        found = json.loads((folder / FILE).read_bytes())
+    except FileNotFoundError:
+        raise CorpusError(f"there is no index in {str(folder)!r}: it has no {FILE}; {AGAIN}") from None
+    except (OSError, ValueError) as error:
+        raise CorpusError(f"{FILE} of index {str(folder)!r} cannot be read: {error}; {AGAIN}") from error
+    try:
+        manifest = Manifest.model_validate(found)
+    except UsageError as error:
+        raise CorpusError(f"index {str(folder)!r}: {error}; {AGAIN}") from error
+    if manifest.retriever != retriever:
+        raise CorpusError(
+            f"index {str(folder)!r} is made for {manifest.retriever!r}; open it as that, not as {retriever!r}"
+        )
+    return manifest
+
+
+def write_manifest(folder: Path, manifest: Manifest) -> None:
+    """Lay it beside the index."""
+    (folder / FILE).write_text(manifest.model_dump_json(indent=2) + "\n", encoding="utf-8")

@@ -1,0 +1,65 @@
+"""Any searcher as a LangChain retriever, with one schema of metadata."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
+from langchain_core.documents import Document
+from langchain_core.retrievers import BaseRetriever
+from langchain_core.runnables import run_in_executor
+from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_validator
+
+from sottovoce.checked import first_wrong
+from sottovoce.errors import UsageError
+from sottovoce.retrievers.passage import Hit, Searcher
+
+MOST = 6
+"""Passages, where nobody says how many."""
+
+
+class PassageRetriever(BaseRetriever):
+    """Documents from a searcher: `PassageRetriever(searcher=index).invoke("Who built the mill?", k=3)`.
+
+    A document's `id` is `source:docid`, its content the passage's text, and its metadata plain Python
+    values, as checkpoints need them: `docid`, `title`, `url` (or None), `source`, `score` (see `Hit`),
+    `rank` (1-based), `query`, `k` and `index`, the searcher's fingerprint. A blank query finds nothing.
+    """
+
+    searcher: Any = Field(
+        exclude=True, repr=False
+    )  # Any: a `Searcher`; pydantic cannot check a protocol with properties
+    k: int = Field(default=MOST, ge=1)
+    """At most so many passages; `invoke(query, k=...)` says otherwise for one query."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _in_one_line(cls, values: Any, build: ModelWrapValidatorHandler[Self]) -> Self:  # Any: as they were given
+        try:
+            return build(values)
+        except ValidationError as error:
+            raise UsageError(first_wrong(error, cls.__name__)) from error
+
+    def _get_relevant_documents(
+        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        return self._found(query, self.k if k is None else k)
+
+    async def _aget_relevant_documents(  # LangChain's own takes no k
+        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+    ) -> list[Document]:
+        return await run_in_executor(None, self._found, query, self.k if k is None else k)
+
+    def _found(self, query: str, k: int) -> list[Document]:
+        if k < 1:
+            raise UsageError(f"k is {k!r}: expected at least 1 passage")
+        searcher: Searcher = self.searcher
+        hits = searcher.search(query, k) if query.strip() else []
+        about: dict[str, object] = {"source": searcher.source, "query": query, "k": k, "index": searcher.fingerprint}
+        return [_document(hit, rank, about) for rank, hit in enumerate(hits, 1)]
+
+
+def _document(hit: Hit, rank: int, about: dict[str, object]) -> Document:
+    passage = hit.passage
+    told = {"docid": passage.docid, "title": passage.title, "url": passage.url, "score": float(hit.score), "rank": rank}
+    return Document(passage.text, id=f"{about['source']}:{passage.docid}", metadata={**told, **about})

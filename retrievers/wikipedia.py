@@ -1,0 +1,129 @@
+"""Wikipedia, or any MediaWiki, through its own interface: search, the beginnings of articles, and whole pages.
+
+Wikimedia asks every program for an address of whoever runs it (https://w.wiki/4wJS), and refuses those
+that give none; it is read from SOTTOVOCE_CONTACT.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from sottovoce import __version__
+from sottovoce.errors import RetrievalError, UsageError
+from sottovoce.retrievers.passage import Hit, Passage
+from sottovoce.retrievers.service import JSON, Patience, Trouble, answer, words
+
+if TYPE_CHECKING:
+    import requests
+
+VARIABLE = "SOTTOVOCE_CONTACT"
+MOST = 20
+"""Beginnings of articles that one request may ask for (MediaWiki's exlimit)."""
+MAXLAG = 5
+"""Seconds by which its databases may lag before it may refuse, as it asks of programs."""
+BUSY = ("maxlag", "ratelimited", "readonly")
+LANGUAGE = re.compile(r"[a-z][a-z-]*")
+
+
+class Wikipedia:
+    """A `Searcher`: the beginnings of articles, as its own search ranks them, at most 20."""
+
+    source = "wikipedia"
+    fingerprint = ""  # what it searches changes
+
+    def __init__(self, address: str = "en", *, contact: str | None = None, patience: Patience | None = None) -> None:
+        """`address` is a language, or the address of another wiki's `api.php`.
+
+        Raises:
+            UsageError: neither a language nor an address, or nobody to contact.
+        """
+        self._address = _address(address)
+        self._contact = (contact or os.environ.get(VARIABLE, "")).strip()
+        self._patience = patience or Patience()
+        if not self._contact:
+            raise UsageError(
+                f"wikipedia asks for an address of whoever runs a program: set {VARIABLE} to your mail or page"
+            )
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """The articles that are found, the best first, by their first paragraphs; an empty article is passed over.
+
+        Raises:
+            RetrievalError: the service did not answer, refused, or answered what cannot be read.
+        """
+        wanted = {"generator": "search", "gsrsearch": query, "gsrlimit": min(k, MOST), "exlimit": MOST, "exintro": 1}
+        pages = sorted(self._pages(wanted), key=lambda page: int(page.get("index", 0)))
+        found = [_passage(page) for page in pages[:k]]
+        return [Hit(each, 1 / place) for place, each in enumerate(found, 1) if each.text]
+
+    def page(self, title: str) -> Passage | None:
+        """A whole article, redirects followed; None where there is none of that title.
+
+        Raises:
+            RetrievalError: as `search`.
+        """
+        pages = self._pages({"titles": title, "redirects": 1})
+        there = [_passage(page) for page in pages if not (page.get("missing") or page.get("invalid"))]
+        return there[0] if there else None
+
+    def similar(self, query: str, n: int) -> list[str]:
+        """Titles that are near to what was looked for.
+
+        Raises:
+            RetrievalError: as `search`.
+        """
+        found = self._ask({"list": "search", "srsearch": query, "srlimit": n, "srprop": ""})
+        return [str(each["title"]) for each in _listed(found, "search")]
+
+    def _pages(self, wanted: JSON) -> list[JSON]:
+        return _listed(self._ask({"prop": "extracts|info", "explaintext": 1, "inprop": "url", **wanted}), "pages")
+
+    def _ask(self, wanted: JSON) -> JSON:
+        import requests
+
+        asked = {"action": "query", "format": "json", "formatversion": 2, "maxlag": MAXLAG, **wanted}
+        headers = {"User-Agent": f"sottovoce/{__version__} ({self._contact})"}
+
+        def ask() -> requests.Response:
+            return requests.get(self._address, params=asked, headers=headers, timeout=self._patience.timeout)
+
+        return answer("wikipedia", ask, _judge, self._patience)
+
+
+def open_wikipedia(where: str) -> Wikipedia:
+    """The Wikipedia of a language (English where none is named), or the wiki at an address."""
+    return Wikipedia(where or "en")
+
+
+def _address(where: str) -> str:
+    if LANGUAGE.fullmatch(where):
+        return f"https://{where}.wikipedia.org/w/api.php"
+    if where.startswith(("https://", "http://")):
+        return where
+    raise UsageError(f"wikipedia {where!r}: expected a language like 'en', or the address of a wiki's api.php")
+
+
+def _judge(status: int, found: JSON) -> Trouble | None:
+    error = found.get("error")
+    if isinstance(error, dict):
+        code = str(error.get("code", ""))
+        return Trouble(f"answered {code}: {words(error.get('info', ''))}", passing=code in BUSY)
+    if status == 429:
+        return Trouble("allows no more requests now (429)", passing=True)
+    return None if status == 200 else Trouble(f"answered {status}: {words(found)}")
+
+
+def _listed(found: JSON, name: str) -> list[JSON]:
+    """What a query found; an answer without `query` found nothing."""
+    listed = found.get("query", {}).get(name, []) if isinstance(found.get("query", {}), dict) else None
+    if not (isinstance(listed, list) and all(isinstance(each, dict) and "title" in each for each in listed)):
+        raise RetrievalError(f"wikipedia answered {name} that are no list of pages: {words(listed)!r}")
+    return listed
+
+
+def _passage(page: JSON) -> Passage:
+    url = page.get("fullurl")
+    docid = str(page.get("pageid") or page["title"])
+    return Passage(docid, str(page.get("extract") or ""), str(page["title"]), str(url) if url else None)

@@ -1,0 +1,36 @@
+"""A small corpus of invented things, and a searcher that finds what it is told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from sottovoce.retrievers import Hit, Passage
+
+MILL = [
+    Passage("1", "The mill of Harrow was built by Ana Brook in 1821. It stands on the river Tamsin.", "Harrow mill"),
+    Passage("2", "Ana Brook was an engineer. She was born in Fenwick and built three mills.", "Ana Brook"),
+    Passage(
+        "3", "The Tamsin is a river. It flows past Fenwick and Harrow to the sea.", "Tamsin", "https://x.test/tamsin"
+    ),
+    Passage("4", "Fenwick's market is held on Mondays. O'Neill opened it.", "Fenwick"),
+    Passage("5", "Bees make honey from nectar.", "Bees"),
+]
+QUESTION = "Who built the mill on the Tamsin near Harrow and Fenwick?"
+
+
+@dataclass
+class Canned:
+    """A searcher that gives the same hits to every query, and remembers what it was asked."""
+
+    hits: list[Hit]
+    source: str = "canned"
+    fingerprint: str = ""
+    asked: list[tuple[str, int]] = field(default_factory=list)
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        self.asked.append((query, k))
+        return self.hits[:k]
+
+
+def docids(hits: list[Hit]) -> list[str]:
+    return [hit.passage.docid for hit in hits]

@@ -1,0 +1,121 @@
+"""BM25: what it ranks, in which order, and what it never finds."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sottovoce.errors import CorpusError, UsageError
+from sottovoce.retrievers import Passage
+from sottovoce.retrievers.analysis import Analysis
+from sottovoce.retrievers.bm25 import BM25Index, BM25Settings, best
+from tests.retrievers.support import MILL, QUESTION, docids
+
+
+@pytest.fixture(scope="module")
+def index() -> BM25Index:
+    return BM25Index.build(MILL)
+
+
+def lucene(tf: int, df: int, n: int, length: int, average: float, k1: float = 0.9, b: float = 0.4) -> float:
+    """Lucene's BM25 of one term, without its lossy lengths."""
+    idf = np.log(1 + (n - df + 0.5) / (df + 0.5))
+    return float(idf * tf / (tf + k1 * (1 - b + b * length / average)))
+
+
+def test_a_score_is_lucene_s_formula() -> None:
+    index = BM25Index.build([Passage("a", "moss moss stone"), Passage("b", "stone"), Passage("c", "fern fern")])
+
+    (first,) = index.search("moss", 3)
+
+    assert first.passage.docid == "a"
+    assert first.score == pytest.approx(lucene(tf=2, df=1, n=3, length=3, average=2), rel=1e-6)
+
+
+def test_the_passage_that_answers_comes_first(index: BM25Index) -> None:
+    assert docids(index.search(QUESTION, 1)) == ["1"]
+    assert docids(index.search("honey bee", 5)) == ["5"]
+
+
+@pytest.mark.parametrize("query", ["xylophone", "the of and", "?!", "¿ … —"])
+def test_what_shares_no_term_with_the_query_is_not_found(index: BM25Index, query: str) -> None:
+    assert index.search(query, 3) == []
+
+
+def test_more_than_there_are_gives_what_there_is(index: BM25Index) -> None:
+    assert len(index.search(QUESTION, 1000)) == 4
+
+
+def test_equal_scores_stand_in_the_corpus_s_order() -> None:
+    passages = [Passage(str(n), "moss on stone") for n in range(50)]
+    assert docids(BM25Index.build(passages).search("moss", 7)) == list("0123456")
+
+
+@given(st.lists(st.sampled_from([0.0, 0.5, 1.0, 2.0]), max_size=30), st.integers(1, 40))
+def test_the_best_rows_are_a_stable_sort_s(scores: list[float], k: int) -> None:
+    expected = [row for row in sorted(range(len(scores)), key=lambda row: -scores[row]) if scores[row] > 0][:k]
+    assert best(np.array(scores, dtype=np.float32), k) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("The Mills of Harrow", ["mill", "harrow"]),
+        ("Fenwick's market", ["fenwick", "market"]),
+        ("Fenwick’s market", ["fenwick", "market"]),
+        ("O'Neill didn't", ["o'neil", "didn't"]),
+        ("in 1,821.5 or 7", ["1,821.5", "7"]),
+        ("Cafe\u0301 CAFÉ", ["café", "café"]),
+        ("ﬁne", ["fine"]),
+    ],
+)
+def test_text_becomes_terms_as_lucene_makes_them(text: str, terms: list[str]) -> None:
+    assert Analysis().terms(text) == terms
+
+
+def test_stop_words_and_endings_may_be_kept() -> None:
+    assert Analysis(stopwords="none", stemmer="none").terms("the mills") == ["the", "mills"]
+
+
+def test_an_unknown_stemmer_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"^unknown stemmer 'portter'; choose from: .*english.*, none, .*porter"):
+        Analysis(stemmer="portter")
+
+
+def test_titles_are_searched_too(index: BM25Index) -> None:
+    assert docids(BM25Index.build([Passage("a", "Text.", "Zarathustra")]).search("zarathustra", 1)) == ["a"]
+
+
+def test_threads_find_what_one_finds(index: BM25Index) -> None:
+    expected = docids(index.search(QUESTION, 4))
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda _: docids(index.search(QUESTION, 4)), range(80)))
+    assert found == [expected] * 80
+
+
+def test_the_fingerprint_tells_passages_and_settings_apart() -> None:
+    prints = {
+        BM25Index.build(MILL).fingerprint,
+        BM25Index.build(MILL).fingerprint,
+        BM25Index.build(MILL[1:]).fingerprint,
+        BM25Index.build(MILL, BM25Settings(k1=1.2)).fingerprint,
+        BM25Index.build(MILL, BM25Settings(analysis=Analysis(stemmer="none"))).fingerprint,
+    }
+    assert len(prints) == 4
+
+
+@pytest.mark.parametrize(
+    ("passages", "complaint"),
+    [
+        ([], "^nothing to index: the corpus has no passages, or none that holds more than stop words$"),
+        ([Passage("1", "the")], "^nothing to index"),
+        ([Passage("1", "a b"), Passage("1", "c d")], "^two passages are named '1'; each needs a docid of its own$"),
+    ],
+)
+def test_a_corpus_that_cannot_be_indexed_is_refused(passages: list[Passage], complaint: str) -> None:
+    with pytest.raises(CorpusError, match=complaint):
+        BM25Index.build(passages)

@@ -1,0 +1,202 @@
+"""Google through the real SerpAPI client, asked of a server of the tests' own; its key is seen nowhere."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import traceback
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.load import dumps
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+
+from sottovoce.errors import RetrievalError, UsageError
+from sottovoce.retrievers import PassageRetriever, open_retriever
+from sottovoce.retrievers.google import VARIABLE, Google
+from sottovoce.retrievers.pool import pool_of
+from tests.retrievers.services import AT_ONCE, HTML, Reply, Service, serving
+from tests.retrievers.support import docids
+from tests.retrievers.test_pool import State
+
+KEY = "planted-key-0123456789"
+RESULTS = [{"title": f"Title {n}", "link": f"https://x.test/{n}", "snippet": f"Snippet {n}."} for n in range(1, 6)]
+FOUND = Reply({"search_metadata": {"status": "Success"}, "organic_results": RESULTS})
+NONE = Reply({"error": "Google hasn't returned any results for this query."})
+REFUSED = Reply(
+    {"error": f"Invalid API key {KEY}. Your API key should be here: https://serpapi.com/manage-api-key"}, 401
+)
+SPENT = Reply({"error": "Your account has run out of searches."}, 429)
+HURRIED = Reply({"error": "Too many searches in this hour."}, 429)
+BAD = Reply({"error": "Missing query `q` parameter."}, 400)
+BROKEN = replace(HTML, status=502)
+GONE = Reply(hang_up=True)
+
+
+def google(service: Service, **options: Any) -> Google:
+    return Google(KEY, backend=service.address, **{"patience": AT_ONCE, **options})
+
+
+@pytest.fixture(scope="class")
+def service() -> Iterator[Service]:
+    with serving(FOUND) as service:
+        yield service
+
+
+class TestStandard(RetrieversIntegrationTests):
+    """langchain-tests' suite."""
+
+    @pytest.fixture(autouse=True)
+    def _served(self, service: Service) -> None:
+        self.service = service
+
+    @property
+    def retriever_constructor(self) -> type[PassageRetriever]:
+        return PassageRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"searcher": google(self.service)}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "mill"
+
+
+def test_results_are_passages_in_their_order_without_those_that_say_nothing() -> None:
+    silent = {"title": "Title 0", "link": "https://x.test/0"}
+    with serving(Reply({"organic_results": [silent, *RESULTS]})) as service:
+        found = google(service).search("mill & river", 2)
+
+    assert docids(found) == ["https://x.test/1", "https://x.test/2"]
+    assert (found[0].passage.text, found[0].passage.title, found[0].score) == ("Snippet 1.", "Title 1", 1 / 2)
+    (asked,) = service.asked
+    assert (asked["q"], asked["num"], asked["engine"], asked["api_key"]) == ("mill & river", "2", "google", KEY)
+
+
+@pytest.mark.parametrize("reply", [NONE, Reply({"organic_results": []}), Reply({"search_metadata": {}})])
+def test_no_results_are_no_error(reply: Reply) -> None:
+    with serving(reply) as service:
+        assert google(service).search("mill", 3) == []
+
+
+TROUBLES = {
+    "refused": (REFUSED, r"google refused the key \(401\): Invalid API key \*\*\*\. .*; look at SERPAPI_API_KEY", 1),
+    "spent": (SPENT, r"google allows no more searches now \(429\): Your account has run out of searches\.", 1),
+    "hurried": (HURRIED, r"google allows no more searches now \(429\): Too many .* \(asked 3 times\)", 3),
+    "bad": (BAD, r"google answered 400: Missing query `q` parameter\.", 1),
+    "broken": (BROKEN, r"google answered 502, an error of its own \(asked 3 times\)", 3),
+    "html": (HTML, r"google answered 200 with no JSON, but text/html: '<html> <body>Bad gateway</body></html>'", 1),
+    "nothing": (Reply(), r"google answered 200 with no JSON, but no type: ''", 1),
+    "list": (Reply([1]), r"google answered 200 with JSON that is no object: '\[1\]'", 1),
+    "results": (Reply({"organic_results": "x"}), r"google answered results that are no list of objects: 'x'", 1),
+    "error": (Reply({"error": "Unsupported."}), r"google answered 200: Unsupported\.", 1),
+    "gone": (GONE, r"google cannot be reached \(ConnectionError\) \(asked 3 times\)", 3),
+}
+
+
+@pytest.mark.parametrize(("reply", "told", "times"), TROUBLES.values(), ids=TROUBLES)
+def test_what_goes_wrong_is_one_clear_line_without_the_key(
+    reply: Reply, told: str, times: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    with serving(reply) as service, pytest.raises(RetrievalError, match=f"^{told}$") as failed:
+        google(service).search("mill", 3)
+
+    assert len(service.asked) == times
+    assert failed.value.__context__ is None  # requests' own words quote the address
+    assert KEY not in "".join(traceback.format_exception(failed.value)) and KEY not in caplog.text
+
+
+def test_a_service_that_never_answers_is_left_after_the_time_that_is_set() -> None:
+    hurried = replace(AT_ONCE, timeout=0.1, retries=0)
+    with (
+        serving(Reply(after=30)) as service,
+        pytest.raises(RetrievalError, match=r"^google did not answer within 0\.1 s$"),
+    ):
+        google(service, patience=hurried).search("mill", 3)
+
+
+def test_nobody_listening_is_one_clear_line() -> None:
+    with serving(FOUND) as service:
+        pass
+    with pytest.raises(RetrievalError, match=r"^google cannot be reached \(ConnectionError\) \(asked 3 times\)$"):
+        google(service).search("mill", 3)
+
+
+def test_what_passes_is_asked_again_until_it_is_answered() -> None:
+    with serving(BROKEN, HURRIED, FOUND) as service:
+        assert len(google(service).search("mill", 3)) == 3
+
+
+def test_a_service_that_asks_for_a_long_wait_is_not_waited_for() -> None:
+    with serving(replace(HURRIED, headers={"retry-after": "3600"})) as service, pytest.raises(RetrievalError):
+        google(service).search("mill", 3)
+    assert len(service.asked) == 1
+
+
+def test_threads_ask_side_by_side() -> None:
+    with serving(FOUND) as service, ThreadPoolExecutor(8) as pool:
+        searcher = google(service)
+        found = list(pool.map(lambda n: len(searcher.search(f"mill {n}", 5)), range(24)))
+
+    assert found == [5] * 24
+    assert {each["q"] for each in service.asked} == {f"mill {n}" for n in range(24)}
+
+
+def test_without_a_key_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with pytest.raises(UsageError, match=r"^google needs a key of serpapi\.com: set SERPAPI_API_KEY$"):
+        open_retriever("google").invoke("mill")
+
+
+def test_a_folder_keeps_what_was_found_and_needs_no_key_to_find_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with serving(FOUND, REFUSED) as service:
+        first = google(service, kept=tmp_path).search("mill", 3)
+        again = google(service, kept=tmp_path).search("mill", 3)
+        with pytest.raises(RetrievalError):
+            google(service, kept=tmp_path).search("mill", 4)
+
+    assert open_retriever(f"google:{tmp_path}").searcher.search("mill", 3) == first == again
+    (file,) = tmp_path.iterdir()
+    kept = json.loads(file.read_text())
+    assert (kept["q"], kept["results"]) == ("mill", RESULTS) and kept["retrieved"].startswith("20")
+    assert KEY not in file.read_text()
+
+
+def test_a_damaged_kept_search_is_asked_again(tmp_path: Path) -> None:
+    with serving(FOUND) as service:
+        google(service, kept=tmp_path).search("mill", 3)
+        next(tmp_path.iterdir()).write_text("{")
+        assert len(google(service, kept=tmp_path).search("mill", 3)) == 3
+    assert len(service.asked) == 2
+
+
+def test_the_key_is_in_no_repr_no_state_no_checkpoint_and_no_pickle(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG)
+    saver = InMemorySaver()
+    with serving(FOUND) as service:
+        retriever = PassageRetriever(searcher=google(service))
+        graph = StateGraph(State)
+        graph.add_node("look", lambda state: {"evidence": pool_of(retriever.invoke("mill"), "agent_1")})
+        graph.add_edge(START, "look")
+        graph.add_edge("look", END)
+        state = graph.compile(checkpointer=saver).invoke({"evidence": {}}, {"configurable": {"thread_id": "1"}})
+
+    shown = [repr(retriever), str(retriever), repr(retriever.searcher), dumps(retriever), str(retriever.model_dump())]
+    kept = [str(saver.storage), str(saver.writes), str(saver.blobs), json.dumps(state)]
+    assert "Snippet 1." in "".join(kept) and service.asked[0]["api_key"] == KEY
+    assert KEY not in "".join([*shown, *kept, caplog.text])
+    assert "api_key=***" in caplog.text  # the address was logged, and the key concealed
+    with pytest.raises(TypeError, match="is not pickled"):
+        copy.deepcopy(retriever.searcher)  # as pickles are made

@@ -1,0 +1,105 @@
+"""The contract that every retriever keeps, and what opening one by name costs."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from sottovoce.errors import UsageError
+from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever
+from sottovoce.retrievers.bm25 import BM25Index
+from tests.retrievers.support import MILL, QUESTION, Canned
+
+
+class TestBM25(RetrieversIntegrationTests):
+    """langchain-tests' suite."""
+
+    @property
+    def retriever_constructor(self) -> type[PassageRetriever]:
+        return PassageRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"searcher": BM25Index.build(MILL)}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return QUESTION
+
+
+def canned(n: int = 3) -> Canned:
+    return Canned([Hit(Passage(str(i), f"text {i}", f"title {i}"), 10.0 - i) for i in range(n)])
+
+
+def test_a_document_tells_where_it_comes_from_and_how_it_was_found() -> None:
+    index = BM25Index.build(MILL, source="mills")
+
+    found = PassageRetriever(searcher=index).invoke("river Tamsin", k=1)[0]
+
+    assert (found.id, found.page_content) == ("mills:3", MILL[2].text)
+    score = found.metadata.pop("score")
+    assert type(score) is float and score > 0
+    assert found.metadata == {
+        "docid": "3",
+        "title": "Tamsin",
+        "url": "https://x.test/tamsin",
+        "source": "mills",
+        "rank": 1,
+        "query": "river Tamsin",
+        "k": 1,
+        "index": index.fingerprint,
+    }
+
+
+async def test_k_is_taken_in_every_way_of_asking() -> None:
+    searcher = canned()
+    retriever = PassageRetriever(searcher=searcher, k=2)
+
+    given = [
+        retriever.invoke("a"),
+        retriever.invoke("b", k=1),
+        await retriever.ainvoke("c"),
+        await retriever.ainvoke("d", k=3),
+    ]
+
+    assert [len(each) for each in given] == [2, 1, 2, 3]
+    assert searcher.asked == [("a", 2), ("b", 1), ("c", 2), ("d", 3)]
+
+
+def test_a_blank_query_finds_nothing_and_asks_nobody() -> None:
+    searcher = canned()
+    assert PassageRetriever(searcher=searcher).invoke(" \n") == [] and searcher.asked == []
+
+
+def test_a_k_below_one_is_refused_in_one_line() -> None:
+    with pytest.raises(UsageError, match=r"^k is 0: expected greater than or equal to 1$"):
+        PassageRetriever(searcher=canned(), k=0)
+    with pytest.raises(UsageError, match=r"^k is 0: expected at least 1 passage$"):
+        PassageRetriever(searcher=canned()).invoke("a", k=0)
+
+
+def test_documents_survive_a_strict_checkpoint() -> None:
+    found = PassageRetriever(searcher=BM25Index.build(MILL)).invoke(QUESTION)
+    told = [{"id": each.id, "text": each.page_content, **each.metadata} for each in found]
+    strict = JsonPlusSerializer(allowed_msgpack_modules=None)
+
+    assert strict.loads_typed(strict.dumps_typed(told)) == told
+
+
+def test_an_unknown_retriever_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(UsageError, match=r"^unknown retriever 'bm26'; choose from: .*bm25"):
+        open_retriever("bm26:x")
+
+
+def test_importing_the_retrievers_loads_no_index_library_no_torch_and_no_java() -> None:
+    heavy = {"torch", "transformers", "faiss", "jnius", "serpapi", "bm25s", "Stemmer", "numpy", "pyserini", "langgraph"}
+    code = f"import sys, sottovoce.retrievers, sottovoce.retrievers.bm25; print(sorted({heavy} & set(sys.modules)))"
+
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout.strip() == "[]"

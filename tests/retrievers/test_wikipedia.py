@@ -1,0 +1,137 @@
+"""MediaWiki's interface, asked of a server of the tests' own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+
+from sottovoce.errors import RetrievalError, UsageError
+from sottovoce.retrievers import PassageRetriever, open_retriever
+from sottovoce.retrievers.wikipedia import VARIABLE, Wikipedia
+from tests.retrievers.services import AT_ONCE, HTML, Reply, Service, serving
+from tests.retrievers.support import docids
+
+CONTACT = "me@example.org"
+
+
+def page(n: int, **more: object) -> dict[str, object]:
+    told = {
+        "pageid": n,
+        "title": f"Mill {n}",
+        "index": n,
+        "extract": f"Text {n}.",
+        "fullurl": f"https://x.test/Mill_{n}",
+    }
+    return {**told, **more}
+
+
+def pages(*found: dict[str, object]) -> Reply:
+    return Reply({"batchcomplete": True, "query": {"pages": list(found)}})
+
+
+FOUND = pages(page(3), page(1), page(2))
+MISSING = pages({"title": "Mill", "missing": True})
+
+
+def wikipedia(service: Service) -> Wikipedia:
+    return Wikipedia(service.address, contact=CONTACT, patience=AT_ONCE)
+
+
+@pytest.fixture(scope="class")
+def service() -> Iterator[Service]:
+    with serving(FOUND) as service:
+        yield service
+
+
+class TestStandard(RetrieversIntegrationTests):
+    """langchain-tests' suite."""
+
+    @pytest.fixture(autouse=True)
+    def _served(self, service: Service) -> None:
+        self.service = service
+
+    @property
+    def retriever_constructor(self) -> type[PassageRetriever]:
+        return PassageRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"searcher": wikipedia(self.service)}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "mill"
+
+
+def test_articles_come_in_the_order_of_the_search_with_their_address() -> None:
+    with serving(FOUND) as service:
+        found = wikipedia(service).search("mill & river", 3)
+
+    assert docids(found) == ["1", "2", "3"]
+    assert found[0].passage.url == "https://x.test/Mill_1"
+    (asked,) = service.asked
+    assert asked["User-Agent"].startswith("sottovoce/") and CONTACT in asked["User-Agent"]
+    assert (asked["gsrsearch"], asked["gsrlimit"], asked["exintro"], asked["maxlag"]) == ("mill & river", "3", "1", "5")
+
+
+def test_more_than_the_interface_gives_is_not_asked_for() -> None:
+    with serving(FOUND) as service:
+        assert len(wikipedia(service).search("mill", 500)) == 3
+    assert (service.asked[0]["gsrlimit"], service.asked[0]["exlimit"]) == ("20", "20")
+
+
+@pytest.mark.parametrize("reply", [Reply({"batchcomplete": True}), pages(), pages(page(1, extract=""))])
+def test_nothing_found_is_no_error(reply: Reply) -> None:
+    with serving(reply) as service:
+        assert wikipedia(service).search("mill", 3) == []
+
+
+def test_a_page_is_given_whole_or_not_at_all() -> None:
+    with serving(pages(page(1)), MISSING) as service:
+        wiki = wikipedia(service)
+        found, missing = wiki.page("Mill 1"), wiki.page("Mill")
+
+    assert found is not None and (found.title, found.text) == ("Mill 1", "Text 1.") and missing is None
+    assert service.asked[0]["redirects"] == "1" and "exintro" not in service.asked[0]
+
+
+def test_similar_titles_are_named() -> None:
+    with serving(Reply({"query": {"search": [{"title": "Mill"}, {"title": "Miller"}]}})) as service:
+        assert wikipedia(service).similar("mil", 5) == ["Mill", "Miller"]
+
+
+LAG = Reply({"error": {"code": "maxlag", "info": "Waiting for a database server: 6 seconds lagged."}})
+
+
+@pytest.mark.parametrize(
+    ("reply", "told", "times"),
+    [
+        (Reply({"error": {"code": "badvalue", "info": "Unknown."}}), r"answered badvalue: Unknown\.", 1),
+        (LAG, r"answered maxlag: Waiting for a database server: 6 seconds lagged\. \(asked 3 times\)", 3),
+        (Reply({}, 429), r"allows no more requests now \(429\) \(asked 3 times\)", 3),
+        (Reply({}, 403), r"answered 403: {}", 1),
+        (HTML, "answered 200 with no JSON, but text/html: .*", 1),
+        (Reply({"query": []}), "answered pages that are no list of pages: 'None'", 1),
+        (Reply({"query": {"pages": {"1": {}}}}), "answered pages that are no list of pages: .*", 1),
+    ],
+)
+def test_what_goes_wrong_is_one_clear_line(reply: Reply, told: str, times: int) -> None:
+    with serving(reply) as service, pytest.raises(RetrievalError, match=f"^wikipedia {told}$"):
+        wikipedia(service).search("mill", 3)
+    assert len(service.asked) == times
+
+
+def test_a_lagging_database_is_asked_again() -> None:
+    with serving(LAG, FOUND) as service:
+        assert len(wikipedia(service).search("mill", 3)) == 3
+
+
+def test_nobody_to_contact_and_no_address_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with pytest.raises(UsageError, match=r"^wikipedia asks for .*: set SOTTOVOCE_CONTACT to your mail or page$"):
+        open_retriever("wikipedia")
+    with pytest.raises(UsageError, match=r"^wikipedia 'En wiki': expected a language like 'en', or the address"):
+        open_retriever("wikipedia:En wiki")
