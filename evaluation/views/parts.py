@@ -147,7 +147,7 @@ def facts(run: Record) -> Iterator[str]:
         yield f"demonstrations: {counted(len(question['demonstrations']), 'worked example')}"
     yield from (f"question for {agent}: {text}" for agent, text in question.get("wordings", {}).items())
     yield from (f"starting view of {agent}: {text}" for agent, text in question.get("starting_views", {}).items())
-    documents = question.get("documents") or []
+    documents = (question.get("documents") or []) if run.chosen().reads() else []
     owned = documents.items() if isinstance(documents, dict) else [("all", [document]) for document in documents]
     for agent, known in owned:
         if known:

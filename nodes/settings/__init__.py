@@ -4,6 +4,7 @@ Nothing here imports torch or langgraph: the command line reads it to print its 
 """
 
 from sottovoce.nodes.settings.base import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING, AnySettings, Settings
+from sottovoce.nodes.settings.looking import ReAct
 from sottovoce.nodes.settings.schemes import (
     CMD,
     MAD,
@@ -29,6 +30,7 @@ __all__ = [
     "Debate",
     "MesSync",
     "Order",
+    "ReAct",
     "ReConcile",
     "SelfConsistency",
     "Settings",

@@ -125,6 +125,10 @@ class Settings(CipherOptions, StateOptions):
         """Whom private documents may belong to; None where one agent reads them all."""
         return self.names() if self.discusses else None
 
+    def reads(self) -> bool:
+        """Whether agents are shown the question's documents."""
+        return True
+
     def topology(self) -> tuple[str, ...]:
         """What a graph's nodes and edges are made for: a run cannot change it."""
         return (f"{len(self.speakers())} agents",)

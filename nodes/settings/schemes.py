@@ -198,19 +198,29 @@ class MesSync(Settings):
         return *super().topology(), f"{'a' if self.secretary else 'no'} secretary"
 
 
-class Single(Settings):
-    """One agent answers once, with the documents of all: the first baseline."""
+class Alone(Settings):
+    """What agents can be told that hear nobody."""
 
     discusses: ClassVar[bool] = False
 
+    closed_book: bool = Field(
+        default=False, description="answer without the documents: the baseline of agents that look things up"
+    )
 
-class SelfConsistency(Settings):
+    def reads(self) -> bool:
+        """Not with a closed book."""
+        return not self.closed_book
+
+
+class Single(Alone):
+    """One agent answers once, with the documents of all: the first baseline."""
+
+
+class SelfConsistency(Alone):
     """Independent samples of one agent, and the most frequent answer: the second baseline.
 
     Samples are drawn in words under every protocol: a mean of embeddings leaves nothing to draw.
     """
-
-    discusses: ClassVar[bool] = False
 
     samples: int = Field(default=5, ge=1, description="how many samples")
 

@@ -33,6 +33,13 @@ def test_a_baseline_reads_the_documents_of_all_agents_each_once(name: str, calls
         assert [asked.text.count(fact) for fact in ("Mia has 3.", "Tom has 5.", "Ann has 7.")] == [1, 1, 1]
 
 
+@pytest.mark.parametrize(("name", "calls"), [("single", 1), ("self_consistency", 5)])
+def test_with_a_closed_book_a_baseline_reads_no_document(name: str, calls: int) -> None:
+    model = said(*["22"] * calls)
+    baseline(name, model, closed_book=True).invoke({**QUESTION, "documents": PRIVATE})
+    assert len(model.asked) == calls and not [asked for asked in model.asked if "What you know" in asked.text]
+
+
 def test_single_answers_once_and_its_answer_is_the_decision() -> None:
     state = baseline("single", said("7")).invoke({**QUESTION, "target": "7"}, output_keys=KEYS)
     assert [(message.agent, message.round, message.act) for message in board(state)] == [("agent_1", 0, "answer")]

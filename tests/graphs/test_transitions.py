@@ -30,6 +30,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "reconcile": ("reconcile", {"rounds": 1}),
     "cmd": ("cmd", {"agents": 4, "rounds": 2}),
     "cmd_levels": ("cmd", {"agents": 4, "rounds": 1, "secretary": False}),
+    "react": ("react", {"agents": 2, "steps": 3}),
     "single": ("single", {}),
     "self_consistency": ("self_consistency", {"samples": 3}),
 }
@@ -45,6 +46,10 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
     "reconcile": {f"agent_{i}": [SURE.format(20 + i % 2, i / 4)] * 2 for i in range(1, 4)},
     "cmd": {**SPLIT, "secretary": [SAYS.format(22)]},
     "cmd_levels": SPLIT,
+    "react": {
+        "agent_1": [" Hm.\nAction 1: Search[Sève]", " It is 22.\nAction 3: Finish[22]"],
+        "agent_2": [" I wonder.", " Lookup[long]"],
+    },
 }
 """What is said where not everybody says 22: each scheme goes through all of its nodes."""
 
