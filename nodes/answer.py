@@ -12,7 +12,10 @@ from sottovoce.nodes.state import Discussion, Update
 
 async def answer(run: RunContext[Any], state: Discussion, agent: str, protocol: str | None = None) -> Update:
     """Answer alone, with the documents of all, or without any."""
-    view = run.view(state if run.settings.reads() else {**state, "documents": []}, agent, None)
+    known = state.copy()
+    if not run.settings.reads():
+        known["documents"] = []
+    view = run.view(known, agent, None)
     ask = Ask(agent, "answer", view.independent(), protocol=protocol)
     return {"board": await say_answer(run, state, ask)}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from sottovoce.environments.encyclopedia import encyclopedia
 from sottovoce.environments.pages import Found, Library, Page, Pages
@@ -20,6 +20,7 @@ BEST = 3
 """Passages that are a page (SDE)."""
 
 
+@runtime_checkable
 class Wiki(Protocol):
     """A service that has whole pages."""
 
@@ -39,7 +40,7 @@ class Articles:
     def page(self, name: str) -> Page | None:
         """In sentences."""
         found = self._wiki.page(name)
-        return found and Page(found.title, sentences(found.text))
+        return Page(found.title, sentences(found.text)) if found else None
 
     def similar(self, name: str, n: int) -> list[str]:
         """As the wiki's own search finds them."""
@@ -67,10 +68,10 @@ def _opened(spec: str, *, by_title: bool) -> Library:
         return encyclopedia(int(seed or 0))
     from sottovoce.retrievers.registry import open_searcher  # late: it may bring index libraries
 
-    searcher: Searcher | Wiki = open_searcher(spec)
+    searcher = open_searcher(spec)
     if not by_title:
-        return _found(searcher)  # type: ignore[arg-type]  # all that is registered can be searched
-    if hasattr(searcher, "page") and hasattr(searcher, "similar"):
+        return _found(searcher)
+    if isinstance(searcher, Wiki):
         return Articles(searcher)
     raise UsageError(f"library {spec!r} finds passages, and has no pages by title; add --search passages")
 

@@ -14,7 +14,8 @@ from typing import Annotated, NamedTuple
 from langchain_core.runnables import RunnableLambda
 
 from sottovoce.agents.ask import Ask
-from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.channels.message import Heard, Message, Part, Turn, words
+from sottovoce.channels.payload import Span
 from sottovoce.environments import react
 from sottovoce.environments.react import Action, Malformed, World
 from sottovoce.errors import RetrievalError
@@ -140,33 +141,32 @@ def _question(view: View) -> tuple[Part, ...]:
     described = "answer_description" in view.components
     choices = view.question.get("choices") or [] if is_label else []
     form = view.prompts.render("react/form", steps=view.steps, described=described, value=view.value(), choices=choices)
-    return view.prompts.render("react/question", **slots, form="".join(map(str, form)), claim=is_label)
+    return view.prompts.render("react/question", **slots, form=words(form), claim=is_label)
 
 
 def _examples(view: View) -> list[str]:
     """Ours, as far as worked examples are shown: what a step looks like."""
     if "demonstrations" not in view.components:
         return []
-    return ["".join(map(str, view.prompts.render(f"react/{name}"))) for name in EXAMPLES.get(view.kind, USUAL)]
+    return [words(view.prompts.render(f"react/{name}")) for name in EXAMPLES.get(view.kind, USUAL)]
 
 
 def _heard(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Part]:
     """A step as it is heard: the action of a second call behind the thought of the first."""
-    step, action = (
-        message and Heard(_carried(message, settings, latest=latest), latest=latest, own=message.agent == hearer)
-        for message in said
-    )
-    assert step is not None, "each step is said"
-    if action is None:
-        return [step]
-    thought = replace(step, spans=((0, len(_thought(said.step))),))
-    number = step.message.round + 1
-    whole = replace(action, spans=((0, len(action.message.text)),))
-    return [f"Thought {number}:", thought, f"\nAction {number}:", whole]
 
+    def part(message: Message, *spans: Span) -> Heard:
+        carried = message if latest or settings.carry == "all" else replace(message, payload=None)
+        return Heard(carried, spans, latest, own=message.agent == hearer)
 
-def _carried(message: Message, settings: ReAct, *, latest: bool) -> Message:
-    return message if latest or settings.carry == "all" else replace(message, payload=None)
+    if said.action is None:
+        return [part(said.step)]
+    number, thought, action = said.step.round + 1, _thought(said.step), said.action
+    return [
+        f"Thought {number}:",
+        part(said.step, (0, len(thought))),
+        f"\nAction {number}:",
+        part(action, (0, len(action.text))),
+    ]
 
 
 # How a step is read
