@@ -1,4 +1,4 @@
-"""What a relay searches, by the settings: the encyclopedia that ships, the question's documents, or a retriever."""
+"""What is searched, by the settings: the encyclopedia that ships, the question's documents, or a retriever."""
 
 from __future__ import annotations
 

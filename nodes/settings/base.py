@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -21,6 +22,8 @@ COMPONENTS = ("question_description", "answer_description", "demonstrations", "c
 
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: a `Document`, which stands beside
+"""For all agents, or by agent: see `Question`."""
 
 
 def _pairs(given: Any) -> Any:  # Any: as it was given
@@ -125,9 +128,9 @@ class Settings(CipherOptions, StateOptions):
         """Whom private documents may belong to; None where one agent reads them all."""
         return self.names() if self.discusses else None
 
-    def reads(self) -> bool:
-        """Whether agents are shown the question's documents."""
-        return True
+    def dealt(self, documents: Documents) -> Documents:
+        """The question's documents as agents are shown them."""
+        return documents
 
     def topology(self) -> tuple[str, ...]:
         """What a graph's nodes and edges are made for: a run cannot change it."""

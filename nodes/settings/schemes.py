@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from sottovoce.errors import UsageError
-from sottovoce.nodes.settings.base import Settings
+from sottovoce.nodes.settings.base import Documents, Settings
 
 Order = Literal["others_first", "own_first"]
 FinalRule = Literal["majority", "lowest_temperature", "average"]
@@ -207,13 +207,31 @@ class Alone(Settings):
         default=False, description="answer without the documents: the baseline of agents that look things up"
     )
 
-    def reads(self) -> bool:
-        """Not with a closed book."""
-        return not self.closed_book
+    def dealt(self, documents: Documents) -> Documents:
+        """Those of all, or none."""
+        return [] if self.closed_book else documents
 
 
 class Single(Alone):
     """One agent answers once, with the documents of all: the first baseline."""
+
+    part: int | None = Field(
+        default=None, ge=1, description="read only what this one of the agents of `ia` would be dealt: its baseline"
+    )
+    parts: int = Field(default=2, ge=2, description="how many agents that is dealt to")
+
+    def dealt(self, documents: Documents) -> Documents:
+        """Those of all, of a part of them, or none."""
+        shown = super().dealt(documents)
+        if self.part is None or isinstance(shown, Mapping):
+            return shown
+        return shown[self.part - 1 :: self.parts]
+
+    @model_validator(mode="after")
+    def _is_there(self) -> Single:
+        if self.part is not None and self.part > self.parts:
+            raise UsageError(f"part is {self.part}; expected 1 to {self.parts}, the number of parts")
+        return self
 
 
 class SelfConsistency(Alone):

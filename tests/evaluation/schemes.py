@@ -14,7 +14,7 @@ from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Observer
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import CMD, MAD, ReAct, ReConcile, Settings
+from sottovoce.nodes.settings import CMD, IA, MAD, ReAct, ReConcile, Settings
 from sottovoce.nodes.watch import Intervention, Watch
 from tests.evaluation.support import QUESTION
 
@@ -90,6 +90,10 @@ LOOKED_UP: tuple[Settings, Replies] = (
         "agent_1": [" Who wrote it?\nAction 1: Search[The Salt Ledger]", " It says where.\nAction 3: Finish[Greyholt]"],
         "agent_2": [" Orla Vance did.", " Search[Orla Vance]"],
     },
+)
+DEALT: tuple[Settings, Replies] = (
+    IA(),
+    {"agent_1": ["#Q: Who?", r"\boxed{Aldmoor}"], "agent_2": ["#Q: Where?", r"\boxed{Bern}"]},
 )
 ALL = (JUDGED, WEIGHED, ASKED, SENT)
 WATCHED = {"agent_1": [says(21), says(20), says(22)], "agent_2": [says(22)] * 3}

@@ -11,7 +11,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CMD
 from sottovoce.nodes.state import Vote
 from tests.evaluation import schemes
-from tests.evaluation.schemes import ASKED, JUDGED, LOOKED_UP, SENT, WEIGHED, says
+from tests.evaluation.schemes import ASKED, DEALT, JUDGED, LOOKED_UP, SENT, WEIGHED, says
 from tests.evaluation.screen import printed
 
 
@@ -109,6 +109,23 @@ def test_a_relay_tells_step_by_step_who_looked_up_what_and_what_it_showed(tmp_pa
         )  # fmt: skip
         assert "Shown to nobody" not in shown and "4 calls" in shown
     assert "## Step 2" in markdown(run)
+
+
+def test_passages_stand_under_whom_they_were_dealt_to_and_a_shared_score_under_the_answer(tmp_path: Path) -> None:
+    question: Question = {
+        "question": "Where?",
+        "kind": "text",
+        "target": "Aldmoor",
+        "documents": ["One.", "Two.", "3."],
+    }
+    run = schemes.held(*DEALT, tmp_path, question=question)
+
+    for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
+        assert follows(
+            shown, "2 agents, each with passages of its own, at most 5 rounds", "document for agent_1: One. 3.",
+            "document for agent_2: Two.", "Round 1", "#Q: Who?", "Round 2", "Aldmoor  by box: ",
+            "tied: Aldmoor and Bern", "agent_2: Bern", "score 0.50: share of agents that say Aldmoor",
+        )  # fmt: skip
 
 
 def test_only_the_latest_reply_is_shown_with_the_reason_why_it_was_asked_for(tmp_path: Path) -> None:

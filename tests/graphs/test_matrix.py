@@ -29,6 +29,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "reconcile": {"agents": 2, "rounds": 1, "guide": "off"},
     "cmd": {"agents": 4, "rounds": 2},
     "react": {"agents": 2, "steps": 2, "guide": "off"},
+    "ia": {"rounds": 2},
     "single": {},
     "self_consistency": {"samples": 2},
 }

@@ -31,6 +31,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "cmd": ("cmd", {"agents": 4, "rounds": 2}),
     "cmd_levels": ("cmd", {"agents": 4, "rounds": 1, "secretary": False}),
     "react": ("react", {"agents": 2, "steps": 3}),
+    "ia": ("ia", {"rounds": 3}),
     "single": ("single", {}),
     "self_consistency": ("self_consistency", {"samples": 3}),
 }
@@ -50,6 +51,7 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
         "agent_1": [" Hm.\nAction 1: Search[Sève]", " It is 22.\nAction 3: Finish[22]"],
         "agent_2": [" I wonder.", " Lookup[long]"],
     },
+    "ia": {"agent_1": ["#Q: How many?", r"\boxed{22}"], "agent_2": ["#Q: Of what?", "#A: 22."]},
 }
 """What is said where not everybody says 22: each scheme goes through all of its nodes."""
 
