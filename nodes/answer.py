@@ -11,8 +11,10 @@ from sottovoce.nodes.state import Discussion, Update
 
 
 async def answer(run: RunContext[Any], state: Discussion, agent: str, protocol: str | None = None) -> Update:
-    """Answer alone, with the documents of all."""
-    view = run.view(state, agent, None)
+    """Answer alone, with the documents of all unless the settings leave some of them out."""
+    known = state.copy()
+    known["documents"] = run.settings.dealt(state.get("documents") or [])
+    view = run.view(known, agent, None)
     ask = Ask(agent, "answer", view.independent(), protocol=protocol)
     return {"board": await say_answer(run, state, ask)}
 

@@ -21,7 +21,7 @@ from sottovoce.errors import PromptError, choose
 
 BUILT_IN = Path(__file__).parent
 DECLARED = re.compile(r"\A\{# slots:(.*?)-?#\}")
-MESSAGES = {"others", "statements", "summary", "viewpoints"}
+MESSAGES = {"others", "statements", "summary", "trajectory", "viewpoints"}
 """Slots of what other agents said."""
 # Private-use characters mark a heard message while jinja2 renders; a text that brings them along is refused.
 MARK = re.compile("\ue000(\\d+)\ue001")

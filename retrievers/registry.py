@@ -24,6 +24,7 @@ RETRIEVERS: Registry[Callable[[str], Searcher]] = Registry(
         "google": "sottovoce.retrievers.google:open_google",
         "wikipedia": "sottovoce.retrievers.wikipedia:open_wikipedia",
         "hybrid": "sottovoce.retrievers.fusion:open_hybrid",
+        "encyclopedia": "sottovoce.environments.encyclopedia.index:open_encyclopedia",
     },
 )
 

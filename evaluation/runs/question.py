@@ -61,7 +61,8 @@ class QuestionOptions(Checked):
     starting_views: list[str] = _many("NAME=TEXT: the view that an agent starts from", "starting_view")
     hints: list[str] = _many("what a secretary is to mind (cmd)", "hint")
     sample: str | None = _one(
-        "instead of a question: arithmetic, split or facts (private documents), or with a seed: split/3"
+        "instead of a question: arithmetic, split or facts (private documents), world (an encyclopedia), world/bridge, "
+        "world/comparison, world/strategy or world/claim; or with a seed: split/3"
     )
     questions: Path | None = _one("instead of a question: a file of them, .jsonl or .csv, whose columns are its fields")
     where: list[str] = _many(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from sottovoce.environments.encyclopedia.questions import TYPES, Type
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.arithmetic import questions, split_knowledge
 from sottovoce.evaluation.facts import two_facts
+from sottovoce.evaluation.world import about_the_world
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 
@@ -14,10 +16,17 @@ SAMPLES = {
     "arithmetic": "arithmetic, for the bundled model",
     "split": "the same with the values dealt to the agents",
     "facts": "a question that two facts answer, dealt to the agents: for real language models",
+    "world": "questions of the four types below in turn, about the invented encyclopedia, with six passages of it",
+    "world/bridge": "what one article tells, and another one must be read first to know which",
+    "world/comparison": "which of two came first, or is longer",
+    "world/strategy": "yes or no, of years and places that no article compares",
+    "world/claim": "claims that the encyclopedia supports, refutes, or says nothing about",
 }
 """By the name that --sample takes: what is made, all of it from a seed."""
-MOST = {"split": 3_000, "facts": 288}
+MOST = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
+MOST |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500}
 """How many different ones a seed makes at most; of arithmetic there is no end."""
+OF_WORLD: dict[str, Type] = {f"world/{type}": type for type in TYPES}
 DECOYS = 3  # solutions of other samples, for dummy debaters
 
 
@@ -41,7 +50,7 @@ def read_name(written: str) -> tuple[str, int]:
     Raises:
         UsageError: there is no such sample.
     """
-    found = re.fullmatch(r"(\w+)(?:/(\d+))?", written)
+    found = re.fullmatch(r"(.+?)(?:/(\d+))?", written)
     if not found or found[1] not in SAMPLES:
         raise UsageError(
             f"sample is {written!r}; expected {', '.join(SAMPLES)}, each with a number or without: split/3"
@@ -51,17 +60,19 @@ def read_name(written: str) -> tuple[str, int]:
 
 def origin(name: str, n: int, seed: int) -> str:
     """What is said of where samples come from: "held-out sample arithmetic/0 of the bundled set"."""
-    made = name == "facts"
+    made = name not in ("arithmetic", "split")
     noun = f"{'' if made else 'held-out '}sample{'' if n == 1 else 's'}"
     return f"{'' if n == 1 else f'{n:,} '}{noun} {name}/{seed} {'made from a seed' if made else 'of the bundled set'}"
 
 
 def _decoys(made: list[Question], at: int) -> list[str]:
-    """Solutions of the next ones; facts come to an end, and begin again."""
+    """Solutions of the next ones; those that come to an end begin again."""
     return [made[(at + 1 + k) % len(made)]["solution"] for k in range(DECOYS)]
 
 
 def _made(name: str, n: int, seed: int, agents: list[str]) -> list[Question]:
     if name == "arithmetic":
         return questions(n, seed)
+    if name.startswith("world"):
+        return about_the_world(OF_WORLD.get(name), n, seed)
     return split_knowledge(n, agents, seed) if name == "split" else two_facts(n, agents, seed)

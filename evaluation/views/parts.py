@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal, NamedTuple
@@ -147,8 +147,8 @@ def facts(run: Record) -> Iterator[str]:
         yield f"demonstrations: {counted(len(question['demonstrations']), 'worked example')}"
     yield from (f"question for {agent}: {text}" for agent, text in question.get("wordings", {}).items())
     yield from (f"starting view of {agent}: {text}" for agent, text in question.get("starting_views", {}).items())
-    documents = question.get("documents") or []
-    owned = documents.items() if isinstance(documents, dict) else [("all", [document]) for document in documents]
+    documents = run.chosen().dealt(question.get("documents") or [])
+    owned = documents.items() if isinstance(documents, Mapping) else [("all", [document]) for document in documents]
     for agent, known in owned:
         if known:
             yield f"document for {agent}: {' '.join(shown(passage_of(document)) for document in known)}"

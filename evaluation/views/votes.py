@@ -58,7 +58,7 @@ def verdict(run: Record) -> str | None:
     target, decision = run.question.get("target"), run.decision
     if decision is None or decision["score"] is None or target is None:
         return None
-    if decision["rule"] == "average":
+    if decision["rule"] == "average" or decision["score"] not in (0, 1):
         return f"score {decision['score']:.2f}: share of agents that say {one_line(target)}"
     return f"{'right' if decision['score'] == 1 else 'wrong'}: the answer is {one_line(target)}"
 

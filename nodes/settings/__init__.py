@@ -4,6 +4,7 @@ Nothing here imports torch or langgraph: the command line reads it to print its 
 """
 
 from sottovoce.nodes.settings.base import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING, AnySettings, Settings
+from sottovoce.nodes.settings.looking import IA, ReAct
 from sottovoce.nodes.settings.schemes import (
     CMD,
     MAD,
@@ -20,6 +21,7 @@ from sottovoce.nodes.settings.schemes import (
 __all__ = [
     "CMD",
     "COMPONENTS",
+    "IA",
     "MAD",
     "OF_LOADING",
     "OF_PROTOCOL",
@@ -29,6 +31,7 @@ __all__ = [
     "Debate",
     "MesSync",
     "Order",
+    "ReAct",
     "ReConcile",
     "SelfConsistency",
     "Settings",

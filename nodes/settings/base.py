@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, Literal, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -22,6 +23,8 @@ COMPONENTS = ("question_description", "answer_description", "demonstrations", "c
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
+Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: a `Document`, which stands beside
+"""For all agents, or by agent: see `Question`."""
 
 
 def _pairs(given: Any) -> Any:  # Any: as it was given
@@ -130,6 +133,10 @@ class Settings(CipherOptions, StateOptions):
     def owners(self) -> list[str] | None:
         """Whom private documents may belong to; None where one agent reads them all."""
         return self.names() if self.discusses else None
+
+    def dealt(self, documents: Documents) -> Documents:
+        """The question's documents as agents are shown them."""
+        return documents
 
     def topology(self) -> tuple[str, ...]:
         """What a graph's nodes and edges are made for: a run cannot change it."""

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from sottovoce.errors import UsageError
-from sottovoce.nodes.settings.base import Settings
+from sottovoce.nodes.settings.base import Documents, Settings
 
 Order = Literal["others_first", "own_first"]
 FinalRule = Literal["majority", "lowest_temperature", "average"]
@@ -198,19 +198,47 @@ class MesSync(Settings):
         return *super().topology(), f"{'a' if self.secretary else 'no'} secretary"
 
 
-class Single(Settings):
-    """One agent answers once, with the documents of all: the first baseline."""
+class Alone(Settings):
+    """What agents can be told that hear nobody."""
 
     discusses: ClassVar[bool] = False
 
+    closed_book: bool = Field(
+        default=False, description="answer without the documents: the baseline of agents that look things up"
+    )
 
-class SelfConsistency(Settings):
+    def dealt(self, documents: Documents) -> Documents:
+        """Those of all, or none."""
+        return [] if self.closed_book else documents
+
+
+class Single(Alone):
+    """One agent answers once, with the documents of all: the first baseline."""
+
+    part: int | None = Field(
+        default=None, ge=1, description="read only what this one of the agents of `ia` would be dealt: its baseline"
+    )
+    parts: int = Field(default=2, ge=2, description="how many agents that is dealt to")
+
+    def dealt(self, documents: Documents) -> Documents:
+        """Those of all, of a part of them, or none."""
+        shown = super().dealt(documents)
+        if self.part is None or isinstance(shown, Mapping):
+            return shown
+        return shown[self.part - 1 :: self.parts]
+
+    @model_validator(mode="after")
+    def _is_there(self) -> Single:
+        if self.part is not None and self.part > self.parts:
+            raise UsageError(f"part is {self.part}; expected 1 to {self.parts}, the number of parts")
+        return self
+
+
+class SelfConsistency(Alone):
     """Independent samples of one agent, and the most frequent answer: the second baseline.
 
     Samples are drawn in words under every protocol: a mean of embeddings leaves nothing to draw.
     """
-
-    discusses: ClassVar[bool] = False
 
     samples: int = Field(default=5, ge=1, description="how many samples")
 

@@ -26,11 +26,13 @@ FAST = ("--max-tokens", "6")
 def test_the_schemes_are_listed(call: Call) -> None:
     out = call("list").out
 
-    assert [line.split()[0] for line in out.splitlines()[:6]] == [
+    assert [line.split()[0] for line in out.splitlines()[:8]] == [
         "debate",
         "mad",
         "reconcile",
         "cmd",
+        "react",
+        "ia",
         "single",
         "self-consistency",
     ]

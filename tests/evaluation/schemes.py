@@ -14,7 +14,7 @@ from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Observer
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import CMD, MAD, ReConcile, Settings
+from sottovoce.nodes.settings import CMD, IA, MAD, ReAct, ReConcile, Settings
 from sottovoce.nodes.watch import Intervention, Watch
 from tests.evaluation.support import QUESTION
 
@@ -83,6 +83,17 @@ ASKED: tuple[Settings, Replies] = (
 SENT: tuple[Settings, Replies] = (
     CMD(rounds=1, secretary=False),
     {agent: [says(answer)] * 2 for agent, answer in HALVES.items()},
+)
+LOOKED_UP: tuple[Settings, Replies] = (
+    ReAct(agents=2),
+    {
+        "agent_1": [" Who wrote it?\nAction 1: Search[The Salt Ledger]", " It says where.\nAction 3: Finish[Greyholt]"],
+        "agent_2": [" Orla Vance did.", " Search[Orla Vance]"],
+    },
+)
+DEALT: tuple[Settings, Replies] = (
+    IA(),
+    {"agent_1": ["#Q: Who?", r"\boxed{Aldmoor}"], "agent_2": ["#Q: Where?", r"\boxed{Bern}"]},
 )
 ALL = (JUDGED, WEIGHED, ASKED, SENT)
 WATCHED = {"agent_1": [says(21), says(20), says(22)], "agent_2": [says(22)] * 3}

@@ -11,7 +11,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CMD
 from sottovoce.nodes.state import Vote
 from tests.evaluation import schemes
-from tests.evaluation.schemes import ASKED, JUDGED, SENT, WEIGHED, says
+from tests.evaluation.schemes import ASKED, DEALT, JUDGED, LOOKED_UP, SENT, WEIGHED, says
 from tests.evaluation.screen import printed
 
 
@@ -86,6 +86,46 @@ def test_groups_stand_above_and_representatives_before_their_level(tmp_path: Pat
     first = "group 1: agent_1, agent_2, agent_3\ngroup 2: agent_4, agent_5, agent_6\nRound 1"
     second = "group 1: agent_1 represents agent_1, agent_2, agent_3; agent_4 represents agent_4, agent_5, agent_6\n"
     assert follows(shown, first, "Vote after round 1", "Level 2", second, "Round 2", "Vote after round 2")
+
+
+def test_a_relay_tells_step_by_step_who_looked_up_what_and_what_it_showed(tmp_path: Path) -> None:
+    question: Question = {
+        "question": "Where was the author of The Salt Ledger born?",
+        "kind": "text",
+        "target": "Greyholt",
+        "documents": ["Shown to nobody."],
+    }
+    run = schemes.held(*LOOKED_UP, tmp_path, question=question)
+
+    for each in (run, load_run(tmp_path / "run").only):
+        shown = printed(each, 100)
+        assert follows(
+            shown, "2 agents in turn, at most 7 steps · by title in encyclopedia",
+            "Step 1", "─ agent_1", "Action 1: Search[The Salt Ledger]", "─ environment", "Its author is Orla Vance",
+            "Step 2", "─ agent_2", "Orla Vance did.", "Action 2: Search[Orla Vance]", "─ environment",
+            "born in Greyholt",
+            "Step 3", "Action 3: Finish[Greyholt]", "Answer in step 3", "Answer: Greyholt",
+            "Greyholt  by finish: agent_1 finished in step 3; 1 of them took a second call", "right: the answer",
+        )  # fmt: skip
+        assert "Shown to nobody" not in shown and "4 calls" in shown
+    assert "## Step 2" in markdown(run)
+
+
+def test_passages_stand_under_whom_they_were_dealt_to_and_a_shared_score_under_the_answer(tmp_path: Path) -> None:
+    question: Question = {
+        "question": "Where?",
+        "kind": "text",
+        "target": "Aldmoor",
+        "documents": ["One.", "Two.", "3."],
+    }
+    run = schemes.held(*DEALT, tmp_path, question=question)
+
+    for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
+        assert follows(
+            shown, "2 agents, each with passages of its own, at most 5 rounds", "document for agent_1: One. 3.",
+            "document for agent_2: Two.", "Round 1", "#Q: Who?", "Round 2", "Aldmoor  by box: ",
+            "tied: Aldmoor and Bern", "agent_2: Bern", "score 0.50: share of agents that say Aldmoor",
+        )  # fmt: skip
 
 
 def test_only_the_latest_reply_is_shown_with_the_reason_why_it_was_asked_for(tmp_path: Path) -> None:

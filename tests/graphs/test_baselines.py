@@ -8,6 +8,7 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import UsageError
 from sottovoce.graphs import scheme
 from tests.graphs.support import KEYS, QUESTION, Graph, board, replies
 
@@ -31,6 +32,25 @@ def test_a_baseline_reads_the_documents_of_all_agents_each_once(name: str, calls
     assert len(model.asked) == calls
     for asked in model.asked:
         assert [asked.text.count(fact) for fact in ("Mia has 3.", "Tom has 5.", "Ann has 7.")] == [1, 1, 1]
+
+
+@pytest.mark.parametrize(("name", "calls"), [("single", 1), ("self_consistency", 5)])
+def test_with_a_closed_book_a_baseline_reads_no_document(name: str, calls: int) -> None:
+    model = said(*["22"] * calls)
+    baseline(name, model, closed_book=True).invoke({**QUESTION, "documents": PRIVATE})
+    assert len(model.asked) == calls and not [asked for asked in model.asked if "What you know" in asked.text]
+
+
+@pytest.mark.parametrize(("part", "read"), [(1, [0, 2, 4]), (2, [1, 3, 5])])
+def test_single_may_read_what_one_agent_of_information_asymmetry_is_dealt(part: int, read: list[int]) -> None:
+    model, ranked = said("22"), [f"Passage {rank}." for rank in range(6)]
+    baseline("single", model, part=part).invoke({**QUESTION, "documents": ranked})
+    assert [rank for rank in range(6) if ranked[rank] in model.asked[0].text] == read
+
+
+def test_a_part_that_there_is_not_is_refused() -> None:
+    with pytest.raises(UsageError, match="part is 3; expected 1 to 2, the number of parts"):
+        baseline("single", said(), part=3)
 
 
 def test_single_answers_once_and_its_answer_is_the_decision() -> None:

@@ -62,9 +62,14 @@ def test_each_is_switched_off_by_itself(name: str, component: str) -> None:
         assert {each for each in COMPONENTS if SHOWN[each] in prompt} == set(COMPONENTS) - {component}
 
 
-@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("mad", "reconcile")])
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in ("mad", "reconcile", "react")])
 def test_with_all_off_only_the_question_goes_in(name: str) -> None:
     assert set(first_prompts(name, TASK, **ALL_OFF).values()) == {ASKED}
+
+
+def test_with_all_off_a_relay_shows_the_steps_so_far() -> None:
+    prompts = first_prompts("react", TASK, **ALL_OFF)
+    assert prompts["agent_1"] == ASKED and prompts["agent_2"].startswith(f"{ASKED}\n\nThought 1:")
 
 
 def test_with_all_off_reconcile_still_asks_for_its_confidence_and_mad_shows_the_other_side() -> None:
@@ -88,6 +93,15 @@ def test_without_a_task_s_own_words_the_kind_s_form_is_asked_for_with_or_without
 def test_a_task_s_own_form_stands_in_the_json_too() -> None:
     (prompt,) = set(first_prompts("reconcile", {"answer_description": 'a "whole" number\nwithout unit'}).values())
     assert "\"answer\" (a 'whole' number without unit)" in prompt
+
+
+def test_in_a_relay_the_steps_so_far_stand_behind_the_question_and_the_form() -> None:
+    model = ScriptedChatModel([" Hm.", " Search[Orla]"] * 7)
+    held(built("react", model), **TASK)
+    for asked in model.asked:
+        before, _, after = asked.turns[-1].text.rpartition(f"{ASKED}\n")
+        form, _, trajectory = after.partition("\n")
+        assert before.endswith("\n\n") and "Close with N alone." in form and bool(trajectory) == (asked.round > 0)
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if scheme(name).settings.discusses])
@@ -157,7 +171,8 @@ def test_later_rounds_of_a_debate_keep_what_belongs_to_the_question(settings: di
 
 
 @pytest.mark.parametrize(
-    ("name", "settings"), [*((name, {}) for name in NAMES), ("debate", {"shape": "fresh"}), ("debate", {"agents": 1})]
+    ("name", "settings"),
+    [*((name, {}) for name in NAMES if name != "react"), ("debate", {"shape": "fresh"}), ("debate", {"agents": 1})],
 )
 def test_the_question_and_the_form_come_last_in_whatever_asks_for_an_answer(
     name: str, settings: dict[str, Any]

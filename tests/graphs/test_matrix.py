@@ -28,6 +28,8 @@ SMALL: dict[str, dict[str, Any]] = {
     "mad": {"rounds": 2, "guide": "off"},  # the tiny models have few tokens
     "reconcile": {"agents": 2, "rounds": 1, "guide": "off"},
     "cmd": {"agents": 4, "rounds": 2},
+    "react": {"agents": 2, "steps": 2, "guide": "off"},
+    "ia": {"rounds": 2},
     "single": {},
     "self_consistency": {"samples": 2},
 }
@@ -54,7 +56,7 @@ def check(state: State, protocol: str, scheme_name: str) -> None:
     decision = state["decision"]
     assert decision["answer"] is not None or "could not be read" in decision["why"] or "no answer" in decision["why"]
     assert decision["score"] in (0.0, 1.0)
-    for message in board(state):
+    for message in (message for message in board(state) if message.source == "model"):
         in_words = message.agent in OTHERS or scheme_name == "self_consistency" or message.asked == "answer"
         spoken = "nl" if in_words else protocol
         assert message.payload is not None and message.payload.protocol == spoken

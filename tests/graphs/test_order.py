@@ -21,6 +21,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "debate": {"agents": 3, "rounds": 3},
     "reconcile": {"agents": 3, "rounds": 2},
     "cmd": {"agents": 4, "rounds": 3},
+    "ia": {"agents": 3, "rounds": 3},
 }
 
 

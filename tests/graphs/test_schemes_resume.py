@@ -23,6 +23,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mad": {"rounds": 2, "guide": "off"},  # the tiny models have few tokens
     "reconcile": {"agents": 2, "rounds": 1, "guide": "off"},
     "cmd": {"agents": 4, "rounds": 2},
+    "react": {"agents": 2, "steps": 3, "guide": "off"},
+    "ia": {"rounds": 2},
 }
 JSON = '{{"reasoning": "So.", "answer": "{}", "confidence_level": "0.9"}}'
 THREAD: Any = {"configurable": {"thread_id": "1"}}

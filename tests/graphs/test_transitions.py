@@ -30,6 +30,8 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "reconcile": ("reconcile", {"rounds": 1}),
     "cmd": ("cmd", {"agents": 4, "rounds": 2}),
     "cmd_levels": ("cmd", {"agents": 4, "rounds": 1, "secretary": False}),
+    "react": ("react", {"agents": 2, "steps": 3}),
+    "ia": ("ia", {"rounds": 3}),
     "single": ("single", {}),
     "self_consistency": ("self_consistency", {"samples": 3}),
 }
@@ -45,6 +47,11 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
     "reconcile": {f"agent_{i}": [SURE.format(20 + i % 2, i / 4)] * 2 for i in range(1, 4)},
     "cmd": {**SPLIT, "secretary": [SAYS.format(22)]},
     "cmd_levels": SPLIT,
+    "react": {
+        "agent_1": [" Hm.\nAction 1: Search[Sève]", " It is 22.\nAction 3: Finish[22]"],
+        "agent_2": [" I wonder.", " Lookup[long]"],
+    },
+    "ia": {"agent_1": ["#Q: How many?", r"\boxed{22}"], "agent_2": ["#Q: Of what?", "#A: 22."]},
 }
 """What is said where not everybody says 22: each scheme goes through all of its nodes."""
 

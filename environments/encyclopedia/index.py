@@ -1,0 +1,29 @@
+"""The encyclopedia as something that is searched for passages: BM25 over its articles."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from sottovoce.environments.encyclopedia.library import encyclopedia
+from sottovoce.errors import UsageError
+from sottovoce.retrievers.bm25 import BM25Index
+from sottovoce.retrievers.passage import Passage
+
+SOURCE = "encyclopedia"
+
+
+def open_encyclopedia(where: str = "") -> BM25Index:
+    """An index of the encyclopedia of a seed (0 where none is named), made within a second and kept in memory.
+
+    Raises:
+        UsageError: it is no seed.
+    """
+    if where and not where.isdecimal():
+        raise UsageError(f"encyclopedia {where!r}: expected a seed, e.g. encyclopedia:3, or none")
+    return _index(int(where or 0))
+
+
+@cache
+def _index(seed: int) -> BM25Index:
+    articles = encyclopedia(seed).articles
+    return BM25Index.build((Passage(each.title, each.text, each.title) for each in articles), source=SOURCE)

@@ -1,0 +1,40 @@
+"""The encyclopedia as something that can be read and indexed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+
+from sottovoce.environments.encyclopedia.articles import Article
+from sottovoce.environments.encyclopedia.made import made
+from sottovoce.environments.encyclopedia.written import written
+from sottovoce.environments.pages import Page, Pages
+
+
+class Encyclopedia(Pages):
+    """Articles as pages."""
+
+    def __init__(self, articles: list[Article]) -> None:
+        pages = [Page(article.title, article.sentences, article.options) for article in articles]
+        super().__init__(pages, {name: article.title for article in articles for name in article.aliases})
+        self.articles = articles
+        self.by_title = {article.title: article for article in articles}
+
+    def article(self, name: str) -> Article | None:
+        """As `page` finds it."""
+        page = self.page(name)
+        return self.by_title[page.title] if page else None
+
+    def lines(self) -> Iterator[str]:
+        """The articles as JSON Lines with id, title and text, as indexes are built from."""
+        for article in self.articles:
+            yield json.dumps({"id": article.title, "title": article.title, "text": article.text}, ensure_ascii=False)
+
+
+@cache
+def encyclopedia(seed: int = 0) -> Encyclopedia:
+    """The one of a seed: what was written by hand is the same in all."""
+    fixed = written()
+    names = [name for article in fixed for name in (article.title, *article.aliases)]
+    return Encyclopedia([*fixed, *made(seed, names)])

@@ -1,0 +1,167 @@
+"""Questions about the encyclopedia, with answers, gold articles and gold steps that are computed from its facts.
+
+Bridges need an article to know which one to read next; the others name what they are about:
+
+    bridge      In which town was the author of The Salt Ledger born?                 a few words
+    comparison  Who was born earlier, Ines Halm or Orla Vance?                        a few words
+    strategy    Could Lisbet Orne have read The Salt Ledger as a child?               yes or no
+    claim       The author of The Salt Ledger was born in Greyholt.                   one of LABELS (as in FEVER)
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from itertools import pairwise
+from typing import Literal
+
+from sottovoce.environments.encyclopedia.articles import Article
+from sottovoce.environments.encyclopedia.finding import Gold, Trail, absent, trail, within
+from sottovoce.environments.encyclopedia.library import Encyclopedia, encyclopedia
+from sottovoce.environments.encyclopedia.relations import OF, RELATIONS, Kind
+from sottovoce.environments.encyclopedia.wordings import BRIDGES, COMPARED
+
+Type = Literal["bridge", "comparison", "strategy", "claim"]
+TYPES: tuple[Type, ...] = ("bridge", "comparison", "strategy", "claim")
+SUPPORTS, REFUTES, NOT_ENOUGH = LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
+EACH = 60
+"""Questions of a wording, at most."""
+CHILD, LATE = 9, 20  # years of age: at the first a book was there to be read, before the last it was not
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question, and how it is answered."""
+
+    type: Type
+    text: str
+    answer: str
+    gold: tuple[Gold, ...]
+    """Where what is needed stands, in the order in which it is found."""
+    steps: tuple[str, ...]
+    """Actions that lead to the answer; the last one gives it."""
+    hops: int
+    """Articles that are read one after another, each to know the next."""
+
+
+@cache
+def questions(type: Type, seed: int = 0) -> tuple[Asked, ...]:
+    """All of a type on the encyclopedia of a seed, in an order without meaning; each text once."""
+    world = encyclopedia(seed)
+    rng = random.Random(f"questions/{type}/{seed}")
+    makers: dict[Type, Callable[[Encyclopedia, random.Random], Iterator[Asked]]] = {
+        "bridge": _bridges,
+        "comparison": _comparisons,
+        "strategy": _strategies,
+        "claim": _claims,
+    }
+    found = list({asked.text: asked for asked in makers[type](world, rng)}.values())
+    rng.shuffle(found)
+    return tuple(found)
+
+
+def _bridges(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
+    """Only where neither an article on the way nor one that the question names holds the answer."""
+    for relations, wordings in BRIDGES.items():
+        for subject in _some(world, RELATIONS[relations[0]].of, rng):
+            found, text = trail(world, subject.title, relations), rng.choice(wordings).format(s=subject.title)
+            if found and within(found.steps) and _apart(world, text, found):
+                yield _asked("bridge", text, found.end, len(relations), found)
+
+
+def _comparisons(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
+    for relation, compared in COMPARED.items():
+        some = _some(world, RELATIONS[relation].of, rng)
+        # What stands in brackets behind a name is no part of an answer.
+        told = [article for article in some if relation in article.facts and "(" not in article.title]
+        for one, other in pairwise(told):
+            trails = [trail(world, each.title, [relation]) for each in (one, other)]
+            first, second = (int(each.facts[relation].object) for each in (one, other))
+            if first != second and all(trails):
+                less = one.title if first < second else other.title
+                answer = less if compared.least else ({one.title, other.title} - {less}).pop()
+                text = rng.choice(compared.wordings).format(a=one.title, b=other.title)
+                yield _asked("comparison", text, answer, 1, *(each for each in trails if each))
+
+
+def _strategies(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
+    """Yes and no about equally often."""
+    readers, books = ([a for a in _some(world, kind, rng, 4 * EACH)] for kind in ("person", "book"))
+    for i, reader in enumerate(readers):
+        for book in books[i::7][:3]:
+            found = [trail(world, reader.title, ["born"]), trail(world, book.title, ["published"])]
+            if all(found):
+                age = int(book.facts["published"].object) - int(reader.facts["born"].object)
+                if age <= CHILD or age >= LATE:
+                    text = f"Could {reader.title} have read {book.title} as a child?"
+                    yield _asked(
+                        "strategy", text, "yes" if age <= CHILD else "no", 1, *(each for each in found if each)
+                    )
+    yield from _same_river(world, rng)
+
+
+def _same_river(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
+    towns: dict[str, list[Article]] = {}
+    for town in (article for article in world.articles if article.kind == "town" and "river" in article.facts):
+        towns.setdefault(town.facts["river"].object, []).append(town)
+    people = {
+        river: [
+            a for a in world.articles if "born_in" in a.facts and a.facts["born_in"].object in {t.title for t in on}
+        ]
+        for river, on in towns.items()
+    }
+    rivers = [river for river, born in people.items() if len(born) >= 4]
+    for river in rivers:
+        one, other, third = rng.sample(people[river], 3)
+        stranger = rng.choice(people[rng.choice([each for each in rivers if each != river])])
+        for first, second, answer in ((one, other, "yes"), (third, stranger, "no")):
+            found = [trail(world, each.title, ["born_in", "river"]) for each in (first, second)]
+            steps = [step for each in found if each for step in each.steps]
+            if all(found) and within(steps):
+                text = f"Do the towns in which {first.title} and {second.title} were born lie on the same river?"
+                yield _asked("strategy", text, answer, 2, *(each for each in found if each))
+
+
+def _claims(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
+    """Of each relation: what is told, what contradicts it, and what nobody tells."""
+    for name, relation in RELATIONS.items():
+        some = _some(world, relation.of, rng)
+        told = [article for article in some if name in article.facts]
+        objects = sorted({article.facts[name].object for article in told})
+        for i, article in enumerate(told[:24]):
+            if (found := trail(world, article.title, [name])) is None:
+                continue
+            truth = article.facts[name].object
+            other = rng.choice([each for each in objects if each != truth])
+            said, label = (truth, SUPPORTS) if i % 2 else (other, REFUTES)
+            yield _asked("claim", relation.claim.format(s=article.title, o=said), label, 1, found)
+        for article in [each for each in some if name in OF.get(_kind(each), ()) and name not in each.facts][:12]:
+            said = rng.choice(objects)
+            found = absent(world, article.title, name)
+            if within(found.steps):
+                yield _asked("claim", relation.claim.format(s=article.title, o=said), NOT_ENOUGH, 1, found)
+
+
+def _asked(type: Type, text: str, answer: str, hops: int, *trails: Trail) -> Asked:
+    gold = tuple(each for found in trails for each in found.gold)
+    steps = tuple(step for found in trails for step in found.steps)
+    return Asked(type, text, answer, gold, (*steps, f"Finish[{answer}]"), hops)
+
+
+def _some(world: Encyclopedia, kind: Kind, rng: random.Random, most: int = EACH) -> list[Article]:
+    found = [article for article in world.articles if article.kind == kind]
+    rng.shuffle(found)
+    return found[:most]
+
+
+def _apart(world: Encyclopedia, text: str, found: Trail) -> bool:
+    """Whether the answer stands neither on the way to the last page nor on a page that the question names."""
+    named = [page for page in world.articles if any(name in text for name in (page.title, *page.aliases))]
+    pages = [*named, *(world.by_title[title] for title, _ in found.gold[:-1])]
+    return not any(found.end.casefold() in f"{page.title} {page.text}".casefold() for page in pages)
+
+
+def _kind(article: Article) -> Kind:
+    return article.kind  # type: ignore[return-value]  # ambiguous names and things have no relations

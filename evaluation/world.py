@@ -1,0 +1,64 @@
+"""Questions about the encyclopedia that ships, with six passages: those that are needed, and others like them.
+
+One sample: "In which town was the author of The Salt Ledger born?", target "Greyholt", with the articles on the
+book, on Orla Vance, and on four more books and people. Schemes that look things up read none of the passages.
+"""
+
+from __future__ import annotations
+
+import random
+from functools import cache
+
+from sottovoce.environments.encyclopedia import encyclopedia
+from sottovoce.environments.encyclopedia.questions import LABELS, TYPES, Asked, Type, questions
+from sottovoce.nodes.question import Passage, Question
+
+PASSAGES = 6
+"""As many as agents are dealt in a discussion of what each knows a part of (SDE)."""
+KINDS = {"bridge": "text", "comparison": "text", "strategy": "yes_no", "claim": "label"}
+CLAIM = (
+    "A claim is held against what is known: SUPPORTS where that says so, REFUTES where it says otherwise, "
+    "NOT ENOUGH INFO where it says neither."
+)
+SOURCE = "encyclopedia"
+
+
+def about_the_world(type: Type | None, n: int, seed: int = 0) -> list[Question]:
+    """The first `n` questions of a type, or of all types in turn, in the order that a seed brings them to."""
+    name = "world" if type is None else f"world/{type}"
+    return [_question(f"{name}/{seed}/{i}", asked) for i, asked in enumerate(_order(type, seed)[:n])]
+
+
+@cache
+def _order(type: Type | None, seed: int) -> list[Asked]:
+    if type is None:
+        return [asked for row in zip(*(_order(each, seed) for each in TYPES), strict=False) for asked in row]
+    found = list(questions(type))
+    random.Random(f"world/{type}/{seed}").shuffle(found)
+    return found
+
+
+def _question(id: str, asked: Asked) -> Question:
+    world = encyclopedia()
+    told = [world.by_title[title].sentences[at] for title, at in asked.gold if at is not None]
+    why = told or [f"The article on {asked.gold[0].title} does not tell."]
+    question = Question(
+        id=id,
+        question=asked.text,
+        kind=KINDS[asked.type],
+        target=asked.answer,
+        solution=f"{' '.join(why)} The answer is {asked.answer}.",
+        documents=passages(asked),
+    )
+    return {**question, "choices": [*LABELS], "description": CLAIM} if asked.type == "claim" else question
+
+
+def passages(asked: Asked) -> list[Passage]:
+    """The gold articles and others of their kinds, mixed: the same for the same question."""
+    world, rng = encyclopedia(), random.Random(asked.text)
+    gold = [world.by_title[title] for title in dict.fromkeys(title for title, _ in asked.gold)]
+    kinds = {article.kind for article in gold}
+    others = [article for article in world.articles if article.kind in kinds and article not in gold]
+    mixed = [*gold, *rng.sample(others, PASSAGES - len(gold))]
+    rng.shuffle(mixed)
+    return [{"id": each.title, "title": each.title, "text": each.text, "source": SOURCE} for each in mixed]

@@ -1,0 +1,44 @@
+"""Information asymmetry (SDE, Tang et al. 2025, arXiv 2506.19209): each agent knows some of the passages.
+
+All answer side by side in each round, to the question and to what the others said in the round before. The
+first round in which somebody gives an answer in its form is the last one, and all of it is held.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Unpack
+
+from sottovoce.graphs.scheme import Given, Graph, Scheme
+from sottovoce.nodes.settings import IA
+
+
+def another_round(state: Any) -> Literal["next_round", "decide"]:
+    """Until somebody has answered, or no round is left."""
+    from sottovoce.nodes.ia import answered
+
+    over = answered(state) or state["round"] + 1 == state["settings"]["rounds"]
+    return "decide" if over else "next_round"
+
+
+def create_ia(settings: IA | None = None, **given: Unpack[Given]) -> Graph:
+    """The graph of information asymmetry, uncompiled; for what it is given see `Given`."""
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.nodes import ia as acts
+    from sottovoce.nodes.opening import close_round
+
+    settings = settings or IA()
+    frame = Frame(SCHEME, settings, **given, rule=acts.by_box, begin=acts.begin)
+    for agent in settings.speakers():
+        frame.graph.add_edge("next_round", agent)
+        frame.act(agent, acts.talk, to="close_round")
+    frame.join("close_round", close_round, to=another_round)
+    return frame.graph
+
+
+def manner(settings: IA) -> str:
+    """How the discussion is held."""
+    return f"{settings.agents} agents, each with passages of its own, at most {settings.rounds} rounds"
+
+
+SCHEME = Scheme("ia", IA, create_ia, answers=("talk",), headings={"deal": "Passages"}, manner=manner)
+make_graph = SCHEME.make_graph

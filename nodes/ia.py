@@ -1,0 +1,152 @@
+"""The acts of information asymmetry: passages are dealt, agents ask and answer, and what is in a box counts.
+
+A message is heard whole, by the protocol; its #Q and #A lines are told apart for whoever looks at a discussion.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from sottovoce.agents.ask import Ask
+from sottovoce.channels.message import Heard, Message, Turn, words
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.decide import majority
+from sottovoce.nodes.question import Passage, Question
+from sottovoce.nodes.say import say
+from sottovoce.nodes.settings import IA
+from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
+from sottovoce.nodes.tally import ballot
+from sottovoce.nodes.views import View, blocks
+from sottovoce.prompts import kinds
+
+TALK, DEAL = "talk", "deal"
+LIBRARY = "library"
+BOX = re.compile(r"\\?\b(text|boxed)\s*\{")
+LINE = re.compile(r"^\W{0,8}#\s?([QA])\s?:[\s*]*(\S.*)$", re.MULTILINE)
+
+
+class Exchange(NamedTuple):
+    """What a message asks and answers."""
+
+    questions: tuple[str, ...]
+    answers: tuple[str, ...]
+
+
+# What they do
+
+
+def begin(run: RunContext[IA], state: Discussion) -> Update:
+    """Deal the passages; a question without any gets those that the library finds, and the board says which."""
+    documents = state.get("documents")
+    if documents or run.settings.library is None:
+        return {"documents": run.settings.dealt(documents or [])}
+    found = _looked_up(run.settings, state)
+    dealt: Any = run.settings.dealt(found)  # Any: passages by agent
+    lines = [f"{agent}: {'; '.join(each['title'] for each in own)}" for agent, own in dealt.items()]
+    told = Message(LIBRARY, 0, DEAL, "\n".join(lines), order=-1, source="rule")  # before whoever speaks
+    return {"documents": dealt, "board": [told.to_dict()]}
+
+
+async def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
+    """One message: in the first round to the question alone, then to what the others said in the round before."""
+    rounds, order = rounds_of(state, (TALK,))[:-1], run.settings.speakers()
+    own = [spoken[agent] for spoken in rounds]
+    others = [[spoken[name] for name in order if name != agent] for spoken in rounds]
+    return {"board": await say(run, state, Ask(agent, TALK, talk_turns(run.view(state, agent), own, others)))}
+
+
+def _looked_up(settings: IA, question: Question) -> list[Passage]:
+    from sottovoce.retrievers import open_retriever  # late: it may bring index libraries
+
+    assert settings.library is not None, "it is asked for where there is one"
+    found = open_retriever(settings.library, settings.passages).invoke(question["question"])
+    told = ((str(each.id), each.page_content, each.metadata) for each in found)
+    return [Passage(id=id, text=text, title=about["title"], source=about["source"]) for id, text, about in told]
+
+
+# What they hear
+
+
+def talk_turns(view: View, own: Sequence[Message], others: Sequence[Sequence[Message]]) -> tuple[Turn, ...]:
+    """The documents in the system turn, the question, and the chat so far: own messages, and after each the others'."""
+    form, told = _form(view), view.prompts.render("ia/system", documents=view.documents())
+    asked = Turn("user", blocks(view.known([]), view.question_of(form)))
+    turns = [*view.system_turn(*told), asked]
+    for r, (said, heard) in enumerate(zip(own, others, strict=True)):
+        last = r == len(own) - 1
+        turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
+        turns.append(view.user("ia/reply", form, others=[Heard(message, latest=last) for message in heard]))
+    return tuple(turns)
+
+
+def _form(view: View) -> str:
+    described = "answer_description" in view.components
+    choices = view.question.get("choices") or [] if view.kind == "label" else []
+    slots = {"steps": view.steps, "described": described, "value": view.value(), "choices": choices}
+    return words(view.prompts.render("ia/form", **slots))
+
+
+# How it is read, and how it ends
+
+
+def boxed(text: str) -> str | None:
+    r"""What the last \text{...} holds, else the last \boxed{...}; None without either.
+
+    Braces within are balanced, where the published code stops at the first that closes.
+
+    >>> boxed(r"#A: yes. \boxed{\text{the Orla}} or \boxed{Mirn}")
+    'the Orla'
+    """
+    found = {mark[1]: mark.end() for mark in BOX.finditer(text)}
+    at = found.get("text", found.get("boxed"))
+    return None if at is None else _inside(text[at:])
+
+
+def _inside(text: str) -> str:
+    depth = 1
+    for at, sign in enumerate(text):
+        depth += (sign == "{") - (sign == "}")
+        if not depth:
+            return text[:at].strip()
+    return text.partition("\n")[0].strip()
+
+
+def exchange(text: str) -> Exchange:
+    """The #Q and #A lines of a message."""
+    lines = [(mark[1], mark[2].strip()) for mark in LINE.finditer(text)]
+    return Exchange(*(tuple(said for kind, said in lines if kind == wanted) for wanted in "QA"))
+
+
+def answered(state: Discussion) -> bool:
+    """Whether anybody gave an answer in its form in the current round."""
+    return any(boxed(message.whole) is not None for message in rounds_of(state, (TALK,))[-1].values())
+
+
+def by_box(run: RunContext[IA], state: Discussion) -> Decision:
+    """The most frequent answer in its form in the last round; the score is the share of those that are right."""
+    rounds = rounds_of(state, (TALK,))
+    last = [rounds[-1][name] for name in run.settings.speakers()]
+    votes = [_vote(message, state, raw=run.settings.score == "raw" and not answered(state)) for message in last]
+    counting = [vote for vote in votes if vote["counts"]]
+    texts = [exchange(message.whole) for spoken in rounds for message in spoken.values()]
+    asked, replied = (sum(len(each[i]) for each in texts) for i in (0, 1))
+    decision = majority(counting, state)
+    stated = decision["why"] if counting else "no answer in its form"
+    why = f"{stated} after round {len(rounds)}; {asked} questions asked, {replied} answered"
+    score = None if decision["score"] is None else _share(counting, state)
+    return {**decision, "rule": "box", "why": why, "votes": votes, "score": score}
+
+
+def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
+    """An empty box counts, as a wrong answer does; a reply without one abstains."""
+    inside = boxed(message.whole)
+    if inside is None:
+        return ballot(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}
+    return {"agent": message.agent, "answer": kinds.read_field(inside, question), "counts": True}
+
+
+def _share(votes: Sequence[Vote], question: Question) -> float:
+    right = [kinds.right(vote["answer"], question) for vote in votes]
+    return sum(right) / len(right) if right else 0.0

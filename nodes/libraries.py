@@ -1,0 +1,94 @@
+"""What is searched, by the settings: the encyclopedia that ships, the question's documents, or a retriever."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+
+from sottovoce.environments.encyclopedia import encyclopedia
+from sottovoce.environments.pages import Found, Library, Page, Pages
+from sottovoce.environments.sentences import sentences
+from sottovoce.errors import UsageError
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.question import Question, passages_of
+from sottovoce.nodes.settings import ReAct
+from sottovoce.nodes.settings.looking import DOCUMENTS, ENCYCLOPEDIA
+
+if TYPE_CHECKING:
+    from sottovoce.retrievers import Passage, Searcher
+
+BEST = 3
+"""Passages that are a page (SDE)."""
+
+
+@runtime_checkable
+class Wiki(Protocol):
+    """A service that has whole pages."""
+
+    def page(self, title: str) -> Passage | None:
+        """The page of that title."""
+
+    def similar(self, query: str, n: int) -> list[str]:
+        """Titles like it."""
+
+
+class Articles:
+    """A wiki as a library."""
+
+    def __init__(self, wiki: Wiki) -> None:
+        self._wiki = wiki
+
+    def page(self, name: str) -> Page | None:
+        """In sentences."""
+        found = self._wiki.page(name)
+        return Page(found.title, sentences(found.text)) if found else None
+
+    def similar(self, name: str, n: int) -> list[str]:
+        """As the wiki's own search finds them."""
+        return self._wiki.similar(name, n)
+
+
+def library_of(run: RunContext[ReAct], question: Question) -> Library:
+    """The library of a run; those that are not the question's own are opened once.
+
+    Raises:
+        UsageError: there is no such library, or it cannot be searched so.
+    """
+    settings = run.settings
+    if settings.library == DOCUMENTS:
+        return _documents(question, by_title=settings.search == "title")
+    if settings.library not in run.memo:
+        run.memo[settings.library] = _opened(settings.library, by_title=settings.search == "title")
+    found: Library = run.memo[settings.library]
+    return found
+
+
+def _opened(spec: str, *, by_title: bool) -> Library:
+    name, _, seed = spec.partition(":")
+    if by_title and name == ENCYCLOPEDIA and (not seed or seed.isdecimal()):
+        return encyclopedia(int(seed or 0))
+    from sottovoce.retrievers.registry import open_searcher  # late: it may bring index libraries
+
+    searcher = open_searcher(spec)
+    if not by_title:
+        return _found(searcher)
+    if isinstance(searcher, Wiki):
+        return Articles(searcher)
+    raise UsageError(f"library {spec!r} finds passages, and has no pages by title; add --search passages")
+
+
+def _documents(question: Question, *, by_title: bool) -> Library:
+    passages = passages_of(question, None)
+    if not passages:
+        raise UsageError("the library is 'documents', but the question has none; give it some, or another --library")
+    titled = [(each.get("title") or f"Document {number}", each["text"]) for number, each in enumerate(passages, 1)]
+    if by_title:
+        return Pages(Page(title, sentences(text)) for title, text in titled)
+    from sottovoce.retrievers.bm25 import BM25Index
+    from sottovoce.retrievers.passage import Passage
+
+    numbered = (Passage(str(number), text, title) for number, (title, text) in enumerate(titled, 1))
+    return _found(BM25Index.build(numbered))
+
+
+def _found(searcher: Searcher) -> Found:
+    return Found(lambda query: [hit.passage.text for hit in searcher.search(query, BEST)] if query.strip() else [])

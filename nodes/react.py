@@ -1,0 +1,228 @@
+"""The acts of the ReAct relay: one agent's step, what the library answers to it, and how it ends.
+
+An agent reads all steps before its own. Of these the latest goes by the protocol and older ones in words, as in the
+published relay, unless the settings carry all. A step that holds no action is completed by a second call.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, NamedTuple
+
+from langchain_core.runnables import RunnableLambda
+
+from sottovoce.agents.ask import Ask
+from sottovoce.channels.message import Heard, Message, Part, Turn, words
+from sottovoce.channels.payload import Span
+from sottovoce.environments import react
+from sottovoce.environments.react import Action, Malformed, World
+from sottovoce.errors import RetrievalError
+from sottovoce.form import Form
+from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.decide import decided, voted
+from sottovoce.nodes.libraries import library_of
+from sottovoce.nodes.say import form_of, say
+from sottovoce.nodes.settings import ReAct
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, attempt_of, heard, moment
+from sottovoce.nodes.views import View, blocks
+
+STEP, ACTION, OBSERVE, ANSWER = "step", "action", "observe", "answer"
+ENVIRONMENT = "environment"
+LONGEST_ARGUMENT = 80
+"""Characters between the brackets of an action that is kept to its form."""
+EXAMPLES = {"label": ("refuted", "untold"), "yes_no": ("decided", "found")}
+USUAL = ("found", "compared")
+
+
+class Relay(Discussion):
+    """The state of a relay."""
+
+    world: Annotated[World, RESTORED]
+    """The open page, what was looked up on it, and the answer."""
+
+
+class Said(NamedTuple):
+    """One step as it was said."""
+
+    step: Message
+    action: Message | None
+    """Of the second call, where the first held none."""
+
+    @property
+    def does(self) -> Action | Malformed:
+        """What the library is asked to do."""
+        return react.parse(self.action.text) if self.action else _action_in(self.step)
+
+
+# What they do
+
+
+def begin(run: RunContext[ReAct], state: Discussion) -> Update:
+    """Nothing is open; a library that there is not is refused before anybody speaks."""
+    library_of(run, state)
+    return {"world": react.opening()}
+
+
+async def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
+    """A thought and an action; of one without an action the thought stands, and the action alone is asked for."""
+    number, turns = state["round"] + 1, step_turns(run.view(state, agent), run.settings, steps_of(state))
+    action, most = action_form(state), run.settings.step_tokens
+    guided = replace(action, after=f"Action {number}:")
+    ask = Ask(agent, STEP, turns, guided, f"Thought {number}:", ("\nObservation",), most)
+    said = await say(run, state, ask)
+    if isinstance(_action_in(said[-1]), Malformed):
+        begun = f"Thought {number}:{_thought(said[-1])}\nAction {number}:"
+        said += await say(run, state, Ask(agent, ACTION, turns, action, begun, ("\n",), most))
+    return {"board": said, "turn": state["turn"] + 1}
+
+
+def environment(contexts: Contexts[ReAct]) -> RunnableLambda[Relay, Update]:
+    """The node in which the library does what the last step says, and tells what there is to see."""
+
+    def environment(state: Relay) -> Update:
+        run, said = contexts.of(state), steps_of(state)[-1][0]
+        observation, world = _done(run, state, said.does)
+        who, act, text = ENVIRONMENT, OBSERVE, observation
+        if world["answer"] is not None:
+            who, act, text = said.step.agent, ANSWER, f"Answer: {world['answer']}"
+        epoch, round, turn = moment(state)
+        attempt, order = attempt_of(state, who, act), len(run.settings.names())
+        message = Message(who, round, act, text, attempt, epoch=epoch, turn=turn, order=order, source="rule")
+        return {"board": [message.to_dict()], "world": world}
+
+    return RunnableLambda(environment, name=ENVIRONMENT)
+
+
+def _done(run: RunContext[ReAct], state: Relay, action: Action | Malformed) -> tuple[str, World]:
+    try:
+        return react.step(library_of(run, state), state["world"], action)
+    except RetrievalError as error:  # a service failed for now; the relay can go on
+        return f"The search failed: {error}.", state["world"]
+
+
+def action_form(state: Discussion) -> Form:
+    """One of the three actions; what finishes is an answer of the question's kind."""
+    argument, answer = rf"[^\[\]\n]{{1,{LONGEST_ARGUMENT}}}", form_of(state)
+    ends = argument
+    if answer is not None:
+        offered = answer.offered
+        ends = offered.pattern or "|".join(map(_literal, offered.choices))
+    return Form(pattern=rf"(?:Search|Lookup)\[{argument}\]|Finish\[(?:{ends})\]", unknown=False)
+
+
+# What they hear
+
+
+def step_turns(view: View, settings: ReAct, steps: Sequence[tuple[Said, Message | None]]) -> tuple[Turn, ...]:
+    """What the actions are, examples, the question, and all steps so far with what they showed."""
+    told = view.prompts.render("react/relay", agents=settings.agents, steps=settings.steps)
+    seen = [
+        (number, _heard(said, view.agent, settings, latest=number == len(steps)), Heard(observation, latest=False))
+        for number, (said, observation) in enumerate(steps, 1)
+        if observation is not None
+    ]
+    trajectory = view.prompts.render("react/trajectory", trajectory=seen)
+    asked = blocks(view.known([], _examples(view)), _question(view), trajectory)
+    return (*view.system_turn(*told), Turn("user", asked))
+
+
+def steps_of(state: Discussion) -> list[tuple[Said, Message | None]]:
+    """All steps in order, each with what it showed; the one that was not yet done has None."""
+    rounds: dict[int, dict[str, Message]] = {}
+    for message in heard(state):
+        rounds.setdefault(message.round, {})[message.act] = message
+    return [(Said(found[STEP], found.get(ACTION)), found.get(OBSERVE)) for found in rounds.values() if STEP in found]
+
+
+def _question(view: View) -> tuple[Part, ...]:
+    slots, is_label = view.slots(), view.kind == "label"
+    described = "answer_description" in view.components
+    choices = view.question.get("choices") or [] if is_label else []
+    form = view.prompts.render("react/form", steps=view.steps, described=described, value=view.value(), choices=choices)
+    return view.prompts.render("react/question", **slots, form=words(form), claim=is_label)
+
+
+def _examples(view: View) -> list[str]:
+    """Ours, as far as worked examples are shown: what a step looks like."""
+    if "demonstrations" not in view.components:
+        return []
+    return [words(view.prompts.render(f"react/{name}")) for name in EXAMPLES.get(view.kind, USUAL)]
+
+
+def _heard(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Part]:
+    """A step as it is heard: the action of a second call behind the thought of the first."""
+
+    def part(message: Message, *spans: Span) -> Heard:
+        carried = message if latest or settings.carry == "all" else replace(message, payload=None)
+        return Heard(carried, spans, latest, own=message.agent == hearer)
+
+    if said.action is None:
+        return [part(said.step)]
+    number, thought, action = said.step.round + 1, _thought(said.step), said.action
+    return [
+        f"Thought {number}:",
+        part(said.step, (0, len(thought))),
+        f"\nAction {number}:",
+        part(action, (0, len(action.text))),
+    ]
+
+
+# How a step is read
+
+
+def _action_in(step: Message) -> Action | Malformed:
+    """The action behind "Action 3:", else the first one; what a model makes up after it does not count."""
+    text = step.text.partition("\nObservation")[0]
+    marked = re.search(r"^\W*Action\s*\d*\s*:", text, re.MULTILINE | re.IGNORECASE)
+    return react.parse(text[marked.end() :] if marked else text)
+
+
+def _thought(step: Message) -> str:
+    """Its first line."""
+    return step.text.partition("\n")[0].rstrip()
+
+
+def _literal(text: str) -> str:
+    return re.sub(r"([^\w\s])", r"\\\1", text)
+
+
+# How it ends
+
+
+class Counts(NamedTuple):
+    """What a relay took."""
+
+    steps: int
+    calls: int
+    second_calls: int
+    """For steps that held no action."""
+    invalid: int
+    """Steps without an action even then."""
+
+
+def counted(state: Discussion) -> Counts:
+    """Of all steps that still count."""
+    said = [step for step, _ in steps_of(state)]
+    second = sum(each.action is not None for each in said)
+    invalid = sum(isinstance(each.does, Malformed) for each in said)
+    return Counts(len(said), len(said) + second, second, invalid)
+
+
+def by_finish(run: RunContext[ReAct], state: Discussion) -> Decision:
+    """The answer that somebody finished with; without one there is none."""
+    counts, last = counted(state), next((each for each in heard(state) if each.act == ANSWER), None)
+    repaired = f"; {counts.second_calls} of them took a second call" if counts.second_calls else ""
+    if last is None:
+        why = f"nobody finished within {counts.steps} steps: no answer{repaired}"
+        return decided("finish", why, [], [], state, (None,))
+    vote = voted(last, state)
+    unread = "" if vote["counts"] else ", and no answer could be read"
+    why = f"{last.agent} finished in step {counts.steps}{unread}{repaired}"
+    return {**decided("finish", why, [], [vote], state, (vote["answer"],)), "by": last.agent}
+
+
+def finished(state: Relay) -> bool:
+    """Whether somebody gave an answer, or ended it without one."""
+    return state["world"]["answer"] is not None

@@ -1,0 +1,151 @@
+"""The encyclopedia that ships, and its questions: the same for a seed, true, and only answered by reading."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+
+import pytest
+
+from sottovoce.environments.encyclopedia import encyclopedia
+from sottovoce.environments.encyclopedia.library import Encyclopedia
+from sottovoce.environments.encyclopedia.questions import LABELS, TYPES, Asked, questions
+from sottovoce.environments.encyclopedia.relations import ASIDES, OF, RELATIONS
+from sottovoce.environments.encyclopedia.written import written
+from sottovoce.environments.react import opening, parse, step
+
+DIGESTS = {"articles": "2ebecf4830c4bc9f", "questions": "dec362ee2ca62f07"}
+"""Of the seed 0: whoever changes the encyclopedia on purpose puts the new ones here, and builds indexes anew."""
+ALL = [asked for type in TYPES for asked in questions(type)]
+
+
+def digest(lines: list[str]) -> str:
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
+
+
+def observed(asked: Asked) -> list[str]:
+    """What the gold steps show, without the last one, which answers."""
+    world, seen = opening(), list[str]()
+    for action in asked.steps[:-1]:
+        observation, world = step(encyclopedia(), world, parse(action))
+        seen.append(observation)
+    return seen
+
+
+def test_it_is_made_again_byte_by_byte() -> None:
+    made = {"articles": digest([*encyclopedia().lines()]), "questions": digest([repr(asked) for asked in ALL])}
+    assert made == DIGESTS
+
+
+def test_another_seed_makes_another_one_around_what_was_written() -> None:
+    one, other, fixed = encyclopedia(), encyclopedia(1), {article.title for article in written()}
+    assert fixed <= one.by_title.keys() & other.by_title.keys()
+    assert [*one.lines()] != [*other.lines()]
+    assert {asked.text for asked in questions("bridge", 1)} != {asked.text for asked in questions("bridge")}
+
+
+def test_it_holds_several_hundred_articles_of_all_kinds_and_longer_ones_by_hand() -> None:
+    count = Counter(article.kind for article in encyclopedia().articles)
+    assert count.total() > 400 and min(count[kind] for kind in OF) >= 10
+    fixed = written()
+    assert 40 <= len(fixed) <= 60 and sum(len(article.sentences) >= 8 for article in fixed) >= 40
+    assert sum(bool(article.options) for article in fixed) >= 5 and sum(bool(a.contradicts) for a in fixed) >= 4
+    assert sum(bool(article.aliases) for article in fixed) > 20
+
+
+def test_titles_and_other_names_mean_one_article_each() -> None:
+    world = encyclopedia()
+    for article in world.articles:
+        assert world.article(article.title) is article
+        assert all(world.article(name) is article for name in article.aliases)
+        assert all(option in world.by_title for option in article.options)
+
+
+def test_each_fact_stands_in_its_sentence_with_a_word_by_which_it_is_looked_up() -> None:
+    world = encyclopedia()
+    for article in world.articles:
+        for relation, fact in article.facts.items():
+            sentence, told = article.sentences[fact.at], RELATIONS[relation]
+            assert fact.shown in sentence and (told.of, relation in OF[told.of]) == (article.kind, True)
+            assert any(cue in sentence.casefold() for cue in told.cues)
+            assert told.to not in OF or fact.object in world.by_title
+
+
+def test_what_is_left_out_stands_nowhere() -> None:
+    untold = [(article, *each) for article in encyclopedia().articles for each in article.untold.items()]
+    assert len(untold) > 100
+    for article, relation, object in untold:
+        assert relation not in article.facts and object not in article.text
+
+
+def test_asides_hold_no_cue_of_their_kind() -> None:
+    """A look-up would stop at them, and a claim that nothing tells of seem to be told."""
+    for kind, asides in ASIDES.items():
+        cues = {cue for name in OF[kind] for cue in RELATIONS[name].cues}
+        assert not [(cue, aside) for cue in cues for aside in asides if cue in aside.casefold().split()]
+
+
+def test_contradictions_are_told_and_are_not_what_the_subject_s_own_article_says() -> None:
+    world = encyclopedia()
+    claims = [(article, claim) for article in world.articles for claim in article.contradicts]
+    for article, claim in claims:
+        assert claim.object.partition(" (")[0] in article.text
+        assert world.by_title[claim.subject].facts[claim.relation].object != claim.object
+
+
+# Questions
+
+
+def test_there_are_many_of_each_type_and_answers_are_mixed() -> None:
+    count = Counter(asked.type for asked in ALL)
+    assert min(count[type] for type in TYPES) > 100 and len({asked.text for asked in ALL}) == len(ALL)
+    assert {hops for asked in questions("bridge") for hops in [asked.hops]} == {2, 3}
+    labels = Counter(asked.answer for asked in questions("claim"))
+    assert set(labels) == set(LABELS) and min(labels.values()) > 90
+    verdicts = Counter(asked.answer for asked in questions("strategy"))
+    assert set(verdicts) == {"yes", "no"} and min(verdicts.values()) > 0.4 * verdicts.total()
+
+
+def test_the_gold_steps_of_every_bridge_question_lead_to_its_answer_and_need_nothing_unseen() -> None:
+    for asked in questions("bridge"):
+        seen = observed(asked)
+        assert asked.answer in seen[-1] and asked.steps[-1] == f"Finish[{asked.answer}]" and len(asked.steps) <= 7
+        known = asked.text
+        for action, observation in zip(map(parse, asked.steps), seen, strict=False):
+            assert action.verb == "lookup" or action.argument in known  # type: ignore[union-attr]  # gold ones are whole
+            known += observation
+
+
+def test_one_search_alone_reaches_no_bridge_question() -> None:
+    """Neither what it shows nor the whole page that it opens, by any title or other name in the question."""
+    world = encyclopedia()
+    for asked in questions("bridge"):
+        named = [a for a in world.articles if any(name in asked.text for name in (a.title, *a.aliases))]
+        assert named and not [page for page in named if asked.answer.casefold() in page.text.casefold()]
+
+
+@pytest.mark.parametrize("type", ["comparison", "strategy", "claim"])
+def test_other_questions_name_what_must_be_read_and_their_steps_show_it(type: str) -> None:
+    world = encyclopedia()
+    for asked in (asked for asked in ALL if asked.type == type):
+        seen = " ".join(observed(asked))
+        for title, at in asked.gold:
+            if at is None:
+                assert "No more results." in seen and asked.answer == "NOT ENOUGH INFO"
+            else:
+                assert world.by_title[title].sentences[at] in seen
+        assert asked.gold[0].title in asked.text and len(asked.steps) <= 7
+
+
+def test_what_is_refuted_is_told_otherwise_and_what_is_supported_is_told() -> None:
+    world = encyclopedia()
+    for asked in questions("claim"):
+        article = world.by_title[asked.gold[0].title]
+        facts = {RELATIONS[name].claim.format(s=article.title, o=fact.object) for name, fact in article.facts.items()}
+        assert (asked.text in facts) == (asked.answer == "SUPPORTS")
+
+
+def test_lines_are_what_an_index_is_built_from() -> None:
+    small = Encyclopedia(encyclopedia().articles[:2])
+    assert [sorted(json.loads(line)) for line in small.lines()] == [["id", "text", "title"]] * 2

@@ -1,0 +1,162 @@
+"""Information asymmetry: who knows and hears what, when it ends, and what counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Heard
+from sottovoce.channels.store import PayloadStore
+from sottovoce.evaluation.world import about_the_world
+from sottovoce.graphs.ia import create_ia
+from sottovoce.models import Rows
+from sottovoce.nodes.ia import boxed, exchange
+from sottovoce.nodes.settings import IA
+from tests.graphs.support import Recording, calls, heard, lonely_loaded
+
+KEYS = ["board", "decision", "round", "documents"]
+ASKED: Any = {"question": "Where was Bern Holt born?", "id": "q1", "kind": "text", "target": "Aldmoor"}
+RANKED = [f"Passage {rank}." for rank in range(1, 7)]
+SURE = r"#A: He was. \boxed{Aldmoor}"
+
+
+def talking(replies: dict[str, list[str]], question: Any = ASKED, **settings: Any) -> tuple[Any, ScriptedChatModel]:
+    model = ScriptedChatModel(replies)
+    graph = create_ia(IA(**settings), models=model).compile()
+    return graph.invoke({**question, "documents": RANKED}, {"recursion_limit": 100}, output_keys=KEYS), model
+
+
+def asking(n: int = 5) -> list[str]:
+    return [f"#Q: What of {i}?" for i in range(n)]
+
+
+# Who knows what
+
+
+@pytest.mark.parametrize("agents", [2, 3])
+def test_passages_are_dealt_by_rank_and_nobody_reads_another_one_s(agents: int) -> None:
+    _, model = talking({f"agent_{i}": asking(2) for i in range(1, agents + 1)}, agents=agents, rounds=2)
+    for asked in model.asked:
+        place = int(asked.agent.removeprefix("agent_")) - 1
+        assert asked.turns[0].role == "system"
+        for rank, passage in enumerate(RANKED):
+            own = rank % agents == place
+            assert (passage in asked.turns[0].text) == own and passage not in asked.turns[-1].text
+    assert "\nDocument 1: Passage 2.\nDocument 2: Passage 4." in calls(model, "agent_2")[0].turns[0].text or agents == 3
+
+
+def test_private_documents_stay_whose_they_are() -> None:
+    model = ScriptedChatModel([SURE] * 2)
+    create_ia(models=model).compile().invoke({**ASKED, "documents": {"agent_2": ["Only mine."]}})
+    assert [("Only mine." in asked.text) for asked in calls(model, "agent_1") + calls(model, "agent_2")] == [
+        False,
+        True,
+    ]
+
+
+def test_passages_are_looked_up_for_a_question_without_any_and_the_board_says_which() -> None:
+    model = ScriptedChatModel([SURE] * 2)
+    graph = create_ia(IA(library="encyclopedia"), models=model).compile()
+    question = {**ASKED, "question": "Who wrote The Salt Ledger, and who was its publisher?"}
+    state: Any = graph.invoke(question, output_keys=KEYS)
+    assert {agent: len(own) for agent, own in state["documents"].items()} == {"agent_1": 3, "agent_2": 3}
+    told = state["board"][0]
+    assert (told.agent, told.act, told.source) == ("library", "deal", "rule") and "The Salt Ledger" in told.text
+    first = state["documents"]["agent_1"][0]
+    assert first["title"] == "The Salt Ledger" and first["text"] in calls(model, "agent_1")[0].turns[0].text
+
+
+# Who hears what, and when it ends
+
+
+def test_each_hears_all_others_of_the_round_before_behind_its_own_history() -> None:
+    _, model = talking({"agent_1": asking(3), "agent_2": asking(3), "agent_3": asking(3)}, agents=3, rounds=3)
+    last = calls(model, "agent_2")[-1]
+    assert [turn.role for turn in last.turns] == ["system", "user", "assistant", "user", "assistant", "user"]
+    assert heard(last) == [
+        ("agent_2", 0), ("agent_1", 0), ("agent_3", 0), ("agent_2", 1), ("agent_1", 1), ("agent_3", 1),
+    ]  # fmt: skip
+    latest = [part.latest for turn in last.turns for part in turn.parts if isinstance(part, Heard)]
+    assert latest == [False] * 3 + [True] * 3
+    assert last.turns[-1].text.count(f"Question: {ASKED['question']}") == 1
+
+
+def test_a_round_in_which_anybody_answers_is_held_by_all_and_is_the_last() -> None:
+    state, model = talking({"agent_1": ["#Q: Who?", SURE, "no more"], "agent_2": ["#Q: Why?", "#A: So.", "no more"]})
+    assert (state["round"], len(model.asked)) == (1, 4)
+    assert (state["decision"]["answer"], state["decision"]["score"]) == ("Aldmoor", 1.0)
+    assert state["decision"]["why"] == "1 of 1 say Aldmoor after round 2; 2 questions asked, 2 answered"
+    assert [(vote["answer"], vote["counts"]) for vote in state["decision"]["votes"]] == [
+        ("Aldmoor", True),
+        (None, False),
+    ]
+
+
+def test_after_five_rounds_without_an_answer_there_is_none() -> None:
+    state, model = talking({"agent_1": asking(), "agent_2": asking()})
+    assert len(model.asked) == 10 and all(asked.options["temperature"] == 0.0 for asked in model.asked)
+    assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
+    assert state["decision"]["why"].startswith("no answer in its form after round 5; 10 questions asked")
+
+
+# What counts
+
+
+@pytest.mark.parametrize(
+    ("replies", "score"),
+    [
+        ((SURE, r"\boxed{Bern}"), 0.5),
+        ((SURE, "It was Aldmoor."), 1.0),
+        ((r"\boxed{Bern}", "It was Aldmoor."), 0.0),
+        ((r"\boxed{}", SURE), 0.5),
+    ],
+)
+def test_the_score_is_the_share_of_answers_in_their_form_that_are_right(replies: Any, score: float) -> None:
+    state, _ = talking({"agent_1": [replies[0]], "agent_2": [replies[1]]})
+    assert state["decision"]["score"] == score
+
+
+@pytest.mark.parametrize(("rule", "score"), [("formatted", 0.0), ("raw", 0.5)])
+def test_without_any_the_score_is_zero_or_that_of_what_can_be_read(rule: str, score: float) -> None:
+    state, _ = talking({"agent_1": ["It was Aldmoor."], "agent_2": ["It was Bern."]}, rounds=1, score=rule)
+    assert state["decision"]["score"] == score
+
+
+@pytest.mark.parametrize(
+    ("text", "inside"),
+    [
+        (r"\boxed{Bern} then \boxed{Aldmoor}", "Aldmoor"),
+        (r"\boxed{\text{Aldmoor}}", "Aldmoor"),
+        (r"\text{Aldmoor}. Not \boxed{Bern}", "Aldmoor"),
+        (r"boxed{x} ", "x"),
+        (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
+        ("\\boxed{Aldmoor\nand so on", "Aldmoor"),
+        (r"\boxed{}", ""),
+        ("context{x}", None),
+        ("Aldmoor", None),
+    ],
+)
+def test_a_box_is_read_at_its_last_place(text: str, inside: str | None) -> None:
+    assert boxed(text) == inside
+
+
+def test_questions_and_answers_of_a_message_are_told_apart() -> None:
+    text = "#Q: Where?\n- **#A:** there.\nJust talk #Q: no.\n# Q : When?"
+    assert exchange(text) == (("Where?", "When?"), ("there.",))
+
+
+# Protocols, and the questions that ship
+
+
+def test_what_the_others_said_is_heard_under_its_words(store: PayloadStore) -> None:
+    model = Recording(protocol="cipher", preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=6)
+    create_ia(IA(rounds=2), models=model).compile().invoke({**ASKED, "documents": RANKED})
+    assert [sum(isinstance(piece, Rows) for piece in each.prompt) for each in model.requests] == [0, 0, 2, 2]
+
+
+def test_the_questions_that_ship_can_be_asked() -> None:
+    for asked in about_the_world(None, 8):
+        state, _ = talking({"": [rf"\boxed{{{asked['target']}}}"] * 2}, asked)
+        assert state["decision"]["score"] == 1.0
