@@ -13,7 +13,7 @@ from sottovoce.retrievers import open_retriever
 
 def share(type: str, k: int = 6) -> float:
     """Of how many questions of a type one search brings all gold articles."""
-    index, asked = open_encyclopedia(), questions(type)  # type: ignore[arg-type]  # one of TYPES
+    index, asked = open_encyclopedia(), questions(type)
     found = [{hit.passage.docid for hit in index.search(each.text, k)} for each in asked]
     return sum({title for title, _ in a.gold} <= hits for a, hits in zip(asked, found, strict=True)) / len(asked)
 

@@ -63,7 +63,8 @@ def test_a_file_that_is_not_quantised_keeps_its_dtype(tmp_path: Path, cache: Pat
 def wide_model(**options: Any) -> PreTrainedModel:
     """A tiny Llama whose matrices a kernel can take, its head as well."""
     sizes = {"hidden_size": 128, "intermediate_size": 192, "vocab_size": 320}
-    return tiny_model("llama", **{**sizes, **options}).eval()
+    made: PreTrainedModel = tiny_model("llama", **{**sizes, **options}).eval()
+    return made
 
 
 @pytest.mark.parametrize("kind", [Kind.Q4_0, Kind.Q4_1, Kind.Q8_0])

@@ -164,7 +164,8 @@ OF_FAMILIES = {  # what some call otherwise, or have besides
 def model_of(family: str = "llama", **options: Any) -> PreTrainedModel:
     """A tiny model whose matrices a kernel can take; all but its head, whose 300 rows are no multiple of 64."""
     sizes = {"hidden_size": 64, "intermediate_size": 128, "num_key_value_heads": 4, **OF_FAMILIES.get(family, {})}
-    return tiny_model(family, sharp=0.1, **{**sizes, **options}).eval()
+    made: PreTrainedModel = tiny_model(family, sharp=0.1, **{**sizes, **options}).eval()
+    return made
 
 
 def packed_model(packing: Packing, family: str = "llama", **options: Any) -> PreTrainedModel:
@@ -199,9 +200,10 @@ def test_a_tied_head_is_packed_apart_from_the_table(packing: Packing) -> None:
     plain = model_of(vocab_size=320, tie_word_embeddings=True)
     model = packed_model(packing, vocab_size=320, tie_word_embeddings=True)
 
-    head, table = model.get_output_embeddings(), model.get_input_embeddings().weight
+    head = model.get_output_embeddings()
+    table, same = (each.get_input_embeddings().get_parameter("weight") for each in (model, plain))
     assert isinstance(head, Packed) and head.tied
-    assert torch.equal(table, plain.get_input_embeddings().weight) and table.dtype == torch.float32
+    assert torch.equal(table, same) and table.dtype == torch.float32
     assert parameters_of(model) == plain.num_parameters() == parameters_of(plain)
 
 
