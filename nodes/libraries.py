@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.pages import Found, Library, Page, Pages
+from sottovoce.environments.pages import Found, Library, Page, Pages, key
 from sottovoce.environments.sentences import sentences
 from sottovoce.errors import UsageError
 from sottovoce.nodes.context import RunContext
@@ -43,8 +44,9 @@ class Articles:
         return Page(found.title, sentences(found.text)) if found else None
 
     def similar(self, name: str, n: int) -> list[str]:
-        """As the wiki's own search finds them."""
-        return self._wiki.similar(name, n)
+        """As the wiki's own search finds them, without the name itself: it may be ambiguous."""
+        found = self._wiki.similar(name, n + 1)
+        return [title for title in found if key(title) != key(name)][:n]
 
 
 def library_of(run: RunContext[ReAct], question: Question) -> Library:
@@ -82,12 +84,21 @@ def _documents(question: Question, *, by_title: bool) -> Library:
         raise UsageError("the library is 'documents', but the question has none; give it some, or another --library")
     titled = [(each.get("title") or f"Document {number}", each["text"]) for number, each in enumerate(passages, 1)]
     if by_title:
-        return Pages(Page(title, sentences(text)) for title, text in titled)
+        return Pages(_joined(titled))
     from sottovoce.retrievers.bm25 import BM25Index
     from sottovoce.retrievers.passage import Passage
 
     numbered = (Passage(str(number), text, title) for number, (title, text) in enumerate(titled, 1))
     return _found(BM25Index.build(numbered))
+
+
+def _joined(titled: Iterable[tuple[str, str]]) -> list[Page]:
+    """Passages of one title are one page: data sets cut articles into several."""
+    pages: dict[str, Page] = {}
+    for title, text in titled:
+        before = pages.get(key(title), Page(title, ()))
+        pages[key(title)] = before._replace(sentences=before.sentences + sentences(text))
+    return list(pages.values())
 
 
 def _found(searcher: Searcher) -> Found:
