@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -88,7 +89,7 @@ def _first(origins: Sequence[Origin]) -> tuple[int, str, str]:
 
 
 def _words(text: str) -> list[str]:
-    return text.casefold().split()
+    return re.findall(r"\w+", text.casefold())  # without signs: a snippet ends in dots where its passage goes on
 
 
 def _grams(words: Sequence[str], size: int) -> set[tuple[str, ...]]:

@@ -9,9 +9,10 @@ from collections import Counter
 import pytest
 
 from sottovoce.environments.encyclopedia import encyclopedia
+from sottovoce.environments.encyclopedia.asides import ASIDES
 from sottovoce.environments.encyclopedia.library import Encyclopedia
 from sottovoce.environments.encyclopedia.questions import LABELS, TYPES, Asked, questions
-from sottovoce.environments.encyclopedia.relations import ASIDES, OF, RELATIONS
+from sottovoce.environments.encyclopedia.relations import OF, RELATIONS
 from sottovoce.environments.encyclopedia.written import written
 from sottovoce.environments.react import opening, parse, step
 

@@ -86,6 +86,24 @@ def test_a_snippet_is_folded_into_the_passage_that_holds_it_and_lifts_it() -> No
     assert first.score == pytest.approx(share(2) + share(1)) and second.score == pytest.approx(share(1))
 
 
+def test_signs_between_words_keep_no_snippet_from_being_folded() -> None:
+    """Of a short one that ends in dots three grams of eight were strange."""
+    pool = merged(pool_of(found("wiki", LONG)), pool_of(found("web", "… built by Ana Brook, in 1821...")))
+    assert [each.also for each in fused(pool)] == [(key_of("… built by Ana Brook, in 1821..."),)]
+
+
+@given(st.lists(UPDATES, max_size=3), st.lists(UPDATES, max_size=3))
+def test_numbers_are_frozen_whatever_is_found_later(earlier: list[Pool], later: list[Pool]) -> None:
+    empty: Pool = {}
+    pool = reduce(merged, earlier, empty)
+    before, more = numbered(fused(pool)), reduce(merged, later, pool)
+    after = numbered(fused(more), before)
+    assert after[: len(before)] == before and len({*after}) == len(after)
+    assert numbered(fused(more), after) == after
+    shown = {key for each in fused(more) if each.covers & {*after} for key in each.covers}
+    assert shown == set(more)
+
+
 def test_of_one_ranking_only_the_best_rank_counts() -> None:
     again = merged(pool_of(found("wiki", "moss", "fern"), "agent_1"), pool_of(found("wiki", "fern"), "agent_2"))
     assert {each.key: each.score for each in fused(again)} == {key_of("moss"): share(1), key_of("fern"): share(1)}
