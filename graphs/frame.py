@@ -17,7 +17,7 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import RESTORED, Discussion, Outcome
 from sottovoce.nodes.watch import MONITORS, Watch, go_back, held_back, next_of, watching
 
-Router = Callable[[Any], str]
+Router = Callable[[Any], str | Sequence[str]]
 RESET = "reset"
 
 
