@@ -35,6 +35,8 @@ SELECT, AGREE, SUMMARISE = "select", "agree", "summarise"
 JUDGE, SUMMARIZER = "judge", "summarizer"
 CHOSEN = "Evidence:"
 NOTHING = "[No Found]"
+ENDS = re.compile(r"\[([^\[\]\n]{1,60})\]\W*\Z")
+"""Brackets at the end of a reply: where a number is asked for, they are its answer and no passage's."""
 AGREED = Form(choices=("[Yes]", "[No]"), unknown=False)
 
 
@@ -182,7 +184,7 @@ def _passages(view: View, evidence: Iterable[tuple[int, Passage]]) -> Sequence[s
 
 
 def _form(view: View) -> str:
-    if "answer_description" not in view.components:
+    if "answer_description" not in view.components or view.question.get("answer_description"):
         return view.form()
     return words(view.prompts.render("madra/form", form=view.form()))
 
@@ -247,7 +249,8 @@ def stated(text: str, question: Question) -> str | None:
     A closing line "Answer: X" counts more than brackets before it.
     """
     closing = text.rpartition(BEGUN)[2]
-    inside = bracketed(closing)
+    number = ENDS.search(closing) if question.get("kind", "number") == "number" else None
+    inside = number[1] if number else bracketed(closing)
     answer = kinds.read_field(inside, question) if inside else None
     return answer if answer is not None else kinds.read_reply(text, question)
 
