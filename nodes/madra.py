@@ -76,7 +76,7 @@ def retrieve(contexts: Contexts[MADRA]) -> RunnableLambda[Madra, Update]:
 
 async def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     """One debater's turn: it chooses its evidence, and then it talks; only what it talks is heard."""
-    chosen, view = passages(state["evidence"], state["numbers"]), run.view({**state, "documents": []}, agent)
+    chosen, view = passages(state["evidence"], state["numbers"]), _view(run, state, agent)
     messages = list[Message]()
     if run.settings.self_selection and chosen:
         picked = (await say(run, state, _selection(run.settings, view, chosen)))[-1]
@@ -95,13 +95,13 @@ async def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
 
 async def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     """Whether the debaters' answers of this round agree."""
-    turns = judge_turns(run.view({**state, "documents": []}, agent), _spoken(run.settings, state))
+    turns = judge_turns(_view(run, state, agent), _spoken(run.settings, state))
     return {"board": await say(run, state, Ask(agent, AGREE, turns, AGREED, protocol=WORDS))}
 
 
 async def summarise(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     """The answer that the debate comes to."""
-    turns = summary_turns(run.view({**state, "documents": []}, agent), _spoken(run.settings, state))
+    turns = summary_turns(_view(run, state, agent), _spoken(run.settings, state))
     return {"board": await _say_answer(run, state, Ask(agent, SUMMARISE, turns, protocol=WORDS))}
 
 
@@ -126,6 +126,13 @@ def _searches(settings: MADRA, state: Madra) -> list[Search]:
         return []
     spoken = rounds_of(state, ("answer", "revise"))[-2]
     return [Search(spoken[name].whole, name) for name in settings.speakers() if spoken[name].whole.strip()]
+
+
+def _view(run: RunContext[MADRA], state: Madra, agent: str) -> View:
+    """Without the question's documents: they are searched at most."""
+    known = state.copy()
+    known["documents"] = []
+    return run.view(known, agent)
 
 
 def _selection(settings: MADRA, view: View, offered: Sequence[Passage]) -> Ask:

@@ -55,9 +55,11 @@ WIKI = Canned(
 )
 WEB = Canned([hit("snippet", "was born in Aldmoor, where the fair is held."), hit("w5", "Passage 5.", 2)], "web")
 EMPTY = Canned([], "empty")
-for name, searcher in {"madra-wiki": WIKI, "madra-web": WEB, "madra-empty": EMPTY, "madra-failing": Failing()}.items():
-    register_retriever(name, lambda where, searcher=searcher: searcher)
-BOTH = {"wiki": "madra-wiki", "google": "madra-web"}
+register_retriever("madra-wiki", lambda where: WIKI)
+register_retriever("madra-web", lambda where: WEB)
+register_retriever("madra-empty", lambda where: EMPTY)
+register_retriever("madra-failing", lambda where: Failing())
+BOTH: dict[str, Any] = {"wiki": "madra-wiki", "google": "madra-web"}
 
 
 def held(replies: Mapping[str, list[str]], question: Any = ASKED, **settings: Any) -> tuple[Any, ScriptedChatModel]:
