@@ -16,6 +16,7 @@ from sottovoce.nodes.settings.looking import DOCUMENTS, ENCYCLOPEDIA
 
 if TYPE_CHECKING:
     from sottovoce.retrievers import Passage, Searcher
+    from sottovoce.retrievers.bm25 import BM25Index
 
 BEST = 3
 """Passages that are a page (SDE)."""
@@ -78,18 +79,30 @@ def _opened(spec: str, *, by_title: bool) -> Library:
     raise UsageError(f"library {spec!r} finds passages, and has no pages by title; add --search passages")
 
 
-def _documents(question: Question, *, by_title: bool) -> Library:
-    passages = passages_of(question, None)
-    if not passages:
-        raise UsageError("the library is 'documents', but the question has none; give it some, or another --library")
-    titled = [(each.get("title") or f"Document {number}", each["text"]) for number, each in enumerate(passages, 1)]
-    if by_title:
-        return Pages(_joined(titled))
+def index_of(question: Question) -> BM25Index:
+    """The question's own documents, by shared words.
+
+    Raises:
+        UsageError: it has none.
+    """
     from sottovoce.retrievers.bm25 import BM25Index
     from sottovoce.retrievers.passage import Passage
 
-    numbered = (Passage(str(number), text, title) for number, (title, text) in enumerate(titled, 1))
-    return _found(BM25Index.build(numbered))
+    titled = enumerate(_titled(question), 1)
+    return BM25Index.build((Passage(str(number), text, title) for number, (title, text) in titled), source=DOCUMENTS)
+
+
+def _documents(question: Question, *, by_title: bool) -> Library:
+    if by_title:
+        return Pages(_joined(_titled(question)))
+    return _found(index_of(question))
+
+
+def _titled(question: Question) -> list[tuple[str, str]]:
+    passages = passages_of(question, None)
+    if not passages:
+        raise UsageError("the library is 'documents', but the question has none; give it some, or another one")
+    return [(each.get("title") or f"Document {number}", each["text"]) for number, each in enumerate(passages, 1)]
 
 
 def _joined(titled: Iterable[tuple[str, str]]) -> list[Page]:

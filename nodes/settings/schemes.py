@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Documents, Settings
+from sottovoce.nodes.settings.looking import Pooled
 
 Order = Literal["others_first", "own_first"]
 FinalRule = Literal["majority", "lowest_temperature", "average"]
@@ -198,10 +199,15 @@ class MesSync(Settings):
         return *super().topology(), f"{'a' if self.secretary else 'no'} secretary"
 
 
-class Alone(Settings):
+class Alone(Pooled):
     """What agents can be told that hear nobody."""
 
     discusses: ClassVar[bool] = False
+
+    source: Literal["wiki", "google", "all", "none"] = Field(
+        default="none",
+        description="where evidence is looked for in the place of documents, as in `madra`",
+    )
 
     closed_book: bool = Field(
         default=False, description="answer without the documents: the baseline of agents that look things up"
@@ -210,6 +216,12 @@ class Alone(Settings):
     def dealt(self, documents: Documents) -> Documents:
         """Those of all, or none."""
         return [] if self.closed_book else documents
+
+    @model_validator(mode="after")
+    def _opens_books(self) -> Alone:
+        if self.closed_book and self.source != "none":
+            raise UsageError(f"closed_book is on, but source is {self.source!r}; leave one of them out")
+        return self
 
 
 class Single(Alone):

@@ -26,11 +26,12 @@ FAST = ("--max-tokens", "6")
 def test_the_schemes_are_listed(call: Call) -> None:
     out = call("list").out
 
-    assert [line.split()[0] for line in out.splitlines()[:8]] == [
+    assert [line.split()[0] for line in out.splitlines()[:9]] == [
         "debate",
         "mad",
         "reconcile",
         "cmd",
+        "madra",
         "react",
         "ia",
         "single",

@@ -28,9 +28,9 @@ def refused(call: Call, code: int, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["mat"], "unknown command 'mat'; choose from: cmd, compare, convince, debate, doctor, draw, experiment, ia, index, list, mad, models, react, reconcile, runs, self-consistency, single, symmetry"),
-        (["draw", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, ia, mad, react, reconcile, self-consistency, single"),
-        (["symmetry", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, ia, mad, react, reconcile, self-consistency, single"),
+        (["mat"], "unknown command 'mat'; choose from: cmd, compare, convince, debate, doctor, draw, experiment, ia, index, list, mad, madra, models, react, reconcile, runs, self-consistency, single, symmetry"),
+        (["draw", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, ia, mad, madra, react, reconcile, self-consistency, single"),
+        (["symmetry", "mat"], "unknown scheme 'mat'; choose from: cmd, debate, ia, mad, madra, react, reconcile, self-consistency, single"),
         (["debate", "--protocol", "cypher"], "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
         (["debate", "--rounds", "0"], "rounds is '0': expected greater than or equal to 1"),
         (["debate", "--rounds", "two"], "rounds is 'two': expected a valid integer, unable to parse string as an integer"),

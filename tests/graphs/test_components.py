@@ -32,15 +32,16 @@ SHOWN = {
 ALL_OFF = dict.fromkeys(COMPONENTS, False)
 ASKED = f"Question: {QUESTION['question']}"
 SPEECH = '{"reasoning": "So.", "answer": 22, "confidence_level": 1, "debate_answer": 22}'
-OTHERS = ("moderator", "judge", "secretary")
+OTHERS = ("moderator", "judge", "secretary", "summarizer")
+WITHOUT_FORM = ("list_candidates", "select", "agree")
 
 
 def first_prompts(name: str, question: dict[str, Any] | None = None, **settings: Any) -> dict[str, str]:
-    """What each agent of a scheme is asked first, system prompts apart."""
+    """What each agent of a scheme is asked for an answer first, system prompts apart."""
     model = ScriptedChatModel([SPEECH] * 60)
     held(built(name, model, **settings), **(question or {}))
     firsts: dict[str, Asked] = {}
-    for asked in model.asked:
+    for asked in (asked for asked in model.asked if asked.act != "select"):
         firsts.setdefault(asked.agent, asked)
     return {
         agent: "\n".join(turn.text for turn in asked.turns if turn.role == "user")
@@ -134,7 +135,7 @@ def test_who_does_not_discuss_is_told_of_the_task_and_knows_shared_documents_and
 ) -> None:
     known = {agent: ["Everybody knows."] for agent in scheme(name).settings().names()}
     known[others[0]] = [*known[others[0]], "Only I know."]
-    model = ScriptedChatModel({"": [f"Hm. The answer is {n}." for n in range(60)], "judge": ["22.", SPEECH]})
+    model = ScriptedChatModel({"": [f"Hm. The answer is {n}." for n in range(60)], "judge": ["22.", SPEECH, ""]})
     held(built(name, model), **TASK, documents=known)
     for asked in (asked for asked in model.asked if asked.agent in others and asked.act != "list_candidates"):
         assert TASK["description"] in asked.text and "<facts>\n- Everybody knows.\n" in asked.text
@@ -178,9 +179,9 @@ def test_the_question_and_the_form_come_last_in_whatever_asks_for_an_answer(
     name: str, settings: dict[str, Any]
 ) -> None:
     replies = [f'{{"reasoning": "So.", "answer": {n}, "confidence_level": 1, "debate_answer": ""}}' for n in range(90)]
-    model = ScriptedChatModel({"": replies, "judge": ["22.", SPEECH]})
+    model = ScriptedChatModel({"": replies, "judge": ["22.", SPEECH, ""]})
     held(built(name, model, **settings), **TASK, documents=["Mia has 3."])
-    answering = [asked for asked in model.asked if asked.act != "list_candidates"]
+    answering = [asked for asked in model.asked if asked.act not in WITHOUT_FORM]
     assert (len({asked.round for asked in answering}) > 1) == scheme(name).settings.discusses
     for text in (asked.turns[-1].text for asked in answering):
         before, _, form = text.rpartition(f"{ASKED}\n")
