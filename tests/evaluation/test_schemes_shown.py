@@ -125,7 +125,8 @@ def test_evidence_stands_before_the_talk_and_choices_tell_what_was_chosen(tmp_pa
             "Evidence", "─ library", "[0] The Salt Ledger (encyclopedia:The Salt Ledger, rank 1)",
             "Round 1", "─ agent_1 chooses evidence", "chose [1]", "─ agent_2 chooses evidence", "chose [0] The Salt",
             "The judge after round 1", "Round 2", "chose no evidence",
-            "The judge after round 2", "The summarizer after round 2", "Greyholt  by summarizer: they agreed in round 2",
+            "The judge after round 2", "The summarizer after round 2",
+            "Greyholt  by summarizer: they agreed in round 2",
         )  # fmt: skip
 
 
