@@ -11,10 +11,12 @@ from typing import Any, NamedTuple
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn, words
+from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.control import must, others_of
 from sottovoce.nodes.decide import majority
 from sottovoce.nodes.question import Passage, Question
-from sottovoce.nodes.say import say
+from sottovoce.nodes.say import BEGUN, answer_pattern, say
 from sottovoce.nodes.settings import IA
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.nodes.tally import ballot
@@ -23,6 +25,8 @@ from sottovoce.prompts import kinds
 
 TALK, DEAL = "talk", "deal"
 LIBRARY = "library"
+LONGEST_ANSWER = 80
+"""Characters of an answer that a message is made to end with."""
 BOX = re.compile(r"\\?\b(text|boxed)\s*\{")
 LINE = re.compile(r"^\W{0,8}#\s?([QA])\s?:[\s*]*(\S.*)$", re.MULTILINE)
 
@@ -51,10 +55,17 @@ def begin(run: RunContext[IA], state: Discussion) -> Update:
 
 async def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
     """One message: in the first round to the question alone, then to what the others said in the round before."""
-    rounds, order = rounds_of(state, (TALK,))[:-1], run.settings.speakers()
-    own = [spoken[agent] for spoken in rounds]
-    others = [[spoken[name] for name in order if name != agent] for spoken in rounds]
-    return {"board": await say(run, state, Ask(agent, TALK, talk_turns(run.view(state, agent), own, others)))}
+    rounds = rounds_of(state, (TALK,))[:-1]
+    own = [must(spoken, agent, r) for r, spoken in enumerate(rounds)]
+    others = [others_of(run, state, spoken, agent, r) for r, spoken in enumerate(rounds)]
+    form = box_form(state) if state["round"] + 1 == run.settings.rounds else None
+    return {"board": await say(run, state, Ask(agent, TALK, talk_turns(run.view(state, agent), own, others), form))}
+
+
+def box_form(question: Question) -> Form:
+    """How a last message may be made to end, where a run asks for it (`--guide on`): with an answer in its form."""
+    inside = answer_pattern(question, otherwise=rf"[^{{}}\n]{{1,{LONGEST_ANSWER}}}")
+    return Form(pattern=rf"\\boxed\{{(?:{inside})\}}", after=BEGUN, unknown=False, optional=True)
 
 
 def _looked_up(settings: IA, question: Question) -> list[Passage]:

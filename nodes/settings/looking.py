@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
-from sottovoce.nodes.settings.base import Documents, Settings
+from sottovoce.nodes.settings.base import Controlled, Documents, Settings
 
 ENCYCLOPEDIA, DOCUMENTS = "encyclopedia", "documents"
 
@@ -37,7 +37,7 @@ class ReAct(Settings):
         return []
 
 
-class IA(Settings):
+class IA(Controlled):
     """Agents who each know some of the passages ask one another until one of them answers (SDE)."""
 
     default_temperature: ClassVar[float | None] = 0.0

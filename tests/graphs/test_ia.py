@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -99,6 +100,23 @@ def test_after_five_rounds_without_an_answer_there_is_none() -> None:
     assert len(model.asked) == 10 and all(asked.options["temperature"] == 0.0 for asked in model.asked)
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
     assert state["decision"]["why"].startswith("no answer in its form after round 5; 10 questions asked")
+
+
+def test_where_a_run_asks_for_it_the_last_message_ends_with_an_answer_in_its_form(store: PayloadStore) -> None:
+    model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=24)
+    yes_no: Any = {**ASKED, "kind": "yes_no", "target": "yes", "documents": RANKED}
+    graph = create_ia(IA(rounds=2, guide="on"), models=model).compile()
+    state: Any = graph.invoke(yes_no, output_keys=KEYS)
+    assert [each.form is not None for each in model.requests] == [False, False, True, True]
+    said = [message.text for message in state["board"][-2:]]
+    assert all(re.search(r"(^|\n)Answer: \\boxed\{(yes|no|unknown)\}$", text) for text in said), said
+    assert all(vote["counts"] for vote in state["decision"]["votes"])
+
+
+def test_by_itself_it_does_not_since_who_has_no_answer_should_score_none(store: PayloadStore) -> None:
+    model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=6)
+    create_ia(IA(rounds=1), models=model).compile().invoke({**ASKED, "documents": RANKED})
+    assert [each.form for each in model.requests] == [None, None]
 
 
 # What counts
