@@ -16,7 +16,7 @@ from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.control import must, others_of
 from sottovoce.nodes.decide import majority
 from sottovoce.nodes.question import Passage, Question
-from sottovoce.nodes.say import BEGUN, answer_pattern, say
+from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.settings import IA
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.nodes.tally import ballot
@@ -25,8 +25,10 @@ from sottovoce.prompts import kinds
 
 TALK, DEAL = "talk", "deal"
 LIBRARY = "library"
-LONGEST_ANSWER = 80
-"""Characters of an answer that a message is made to end with."""
+SAID = r"[^\s][^\n]{0,119}"
+"""A line of a message that is kept to its form: some 40 tokens, so that two and an answer fit into 100."""
+INSIDE = r"[^{}\s.][^{}\n]{0,79}"
+"""What a box may hold that a model is made to write: a few words, and not the dots of the prompt."""
 BOX = re.compile(r"\\?\b(text|boxed)\s*\{")
 LINE = re.compile(r"^\W{0,8}#\s?([QA])\s?:[\s*]*(\S.*)$", re.MULTILINE)
 
@@ -58,14 +60,19 @@ async def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
     rounds = rounds_of(state, (TALK,))[:-1]
     own = [must(spoken, agent, r) for r, spoken in enumerate(rounds)]
     others = [others_of(run, state, spoken, agent, r) for r, spoken in enumerate(rounds)]
-    form = box_form(state) if state["round"] + 1 == run.settings.rounds else None
-    return {"board": await say(run, state, Ask(agent, TALK, talk_turns(run.view(state, agent), own, others), form))}
+    last = state["round"] + 1 == run.settings.rounds
+    ask = Ask(agent, TALK, talk_turns(run.view(state, agent), own, others), message_form(state, last=last))
+    return {"board": await say(run, state, ask)}
 
 
-def box_form(question: Question) -> Form:
-    """How a last message may be made to end, where a run asks for it (`--guide on`): with an answer in its form."""
-    inside = answer_pattern(question, otherwise=rf"[^{{}}\n]{{1,{LONGEST_ANSWER}}}")
-    return Form(pattern=rf"\\boxed\{{(?:{inside})\}}", after=BEGUN, unknown=False, optional=True)
+def message_form(question: Question, *, last: bool) -> Form:
+    """A message that is kept to its form (`--guide on`): what it answers, then a question or the answer in its form.
+
+    The last one asks no more.
+    """
+    offered = answer_pattern(question, otherwise=INSIDE)
+    box = rf"\\boxed\{{(?:{offered})\}}"
+    return Form(pattern=rf"(?:#A: {SAID}\n)?(?:{box if last else f'#Q: {SAID}|{box}'})", unknown=False, optional=True)
 
 
 def _looked_up(settings: IA, question: Question) -> list[Passage]:
@@ -105,12 +112,13 @@ def _form(view: View) -> str:
 def boxed(text: str) -> str | None:
     r"""What the last \text{...} holds, else the last \boxed{...}; None without either.
 
-    Braces within are balanced, where the published code stops at the first that closes.
+    Braces within are balanced, where the published code stops at the first that closes; dots in the place of an
+    answer, as in the prompt, are none.
 
     >>> boxed(r"#A: yes. \boxed{\text{the Orla}} or \boxed{Mirn}")
     'the Orla'
     """
-    found = {mark[1]: mark.end() for mark in BOX.finditer(text)}
+    found = {mark[1]: mark.end() for mark in BOX.finditer(text) if not text.startswith("...", mark.end())}
     at = found.get("text", found.get("boxed"))
     return None if at is None else _inside(text[at:])
 
