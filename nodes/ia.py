@@ -66,13 +66,13 @@ async def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
 
 
 def message_form(question: Question, *, last: bool) -> Form:
-    """A message that is kept to its form (`--guide on`): what it answers, then a question or the answer in its form.
+    """A message that is kept to its form (`--guide on`): what it tells, then a question or the answer in its form.
 
     The last one asks no more.
     """
     offered = answer_pattern(question, otherwise=INSIDE)
     box = rf"\\boxed\{{(?:{offered})\}}"
-    return Form(pattern=rf"(?:#A: {SAID}\n)?(?:{box if last else f'#Q: {SAID}|{box}'})", unknown=False, optional=True)
+    return Form(pattern=rf"#A: {SAID}\n(?:{box if last else f'#Q: {SAID}|{box}'})", unknown=False, optional=True)
 
 
 def _looked_up(settings: IA, question: Question) -> list[Passage]:
