@@ -1,17 +1,20 @@
 """`python -m benchmarks.looked_up FOLDER`: what relays and discussions with passages of their own took; needs no model.
 
 FOLDER keeps an experiment such as `experiments/relay.yaml` or `experiments/ia.yaml`. Relays are told by how many
-questions somebody finished, and what their steps were; discussions by how many ended with an answer in its form.
+questions somebody finished, and what their steps did; discussions by how many ended with an answer in its form; all by
+the type of question.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import cast
 
+from sottovoce.environments.encyclopedia.questions import TYPES, questions
 from sottovoce.environments.react import Action
 from sottovoce.evaluation.experiments.files import read_experiment
 from sottovoce.evaluation.experiments.folder import FILE, runs_in
@@ -20,70 +23,79 @@ from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.statistics import share
 from sottovoce.evaluation.views.tables import share_cells, table
 from sottovoce.nodes.ia import answered, exchange
-from sottovoce.nodes.react import Said, counted, steps_of
+from sottovoce.nodes.react import ANSWER, Said, counted, steps_of
 from sottovoce.nodes.state import Discussion
 
-RELAY = "relay | finished | right | 95 % | steps | repeated | second calls | invalid | search, lookup, finish"
-DISCUSSION = "discussion | answered | right | 95 % | rounds | #Q | #A"
-SINGLE = "single | right | 95 %"
+RELAY = ["finished", "steps", "search, lookup, finish", "repeated", "second calls", "invalid"]
+DISCUSSION = ["answered", "rounds", "#Q", "#A"]
+Counts = Callable[[Sequence[Record]], list[str]]
 
 
 def state_of(record: Record) -> Discussion:
-    """What the rules of a scheme read of a discussion."""
+    """What the rules of a scheme read of a discussion that was never taken back."""
     rounds = max(message.round for message in record.messages) + 1
-    epochs = [[0, 0]] * max(message.epoch for message in record.messages)
-    return cast(Discussion, {**record.question, "board": record.messages, "round": rounds - 1, "epochs": epochs})
+    return cast(Discussion, {**record.question, "board": record.messages, "round": rounds - 1, "epochs": []})
 
 
-def relay(name: str, records: Sequence[Record]) -> list[str]:
-    """A row of relays: what all their steps were."""
+def relays(records: Sequence[Record]) -> list[str]:
+    """How many were finished, and what all their steps were."""
     states = [state_of(record) for record in records]
-    counts = [counted(state) for state in states]
-    steps = [[said for said, _ in steps_of(state)] for state in states]
-    verbs = Counter(said.does.verb for each in steps for said in each if isinstance(said.does, Action))
-    finished = sum(any(message.act == "answer" for message in record.messages) for record in records)
-    sums = [sum(each) for each in zip(*counts, strict=True)]
-    again = sum(map(repeated, steps))
-    cells = [sums[0], again, *sums[2:], ", ".join(str(verbs[verb]) for verb in ("search", "lookup", "finish"))]
-    return [f"`{name}`", f"{finished} of {len(records)}", *_right(records), *map(str, cells)]
+    finished = sum(any(message.act == ANSWER for message in record.messages) for record in records)
+    said = [[step for step, _ in steps_of(state)] for state in states]
+    verbs = Counter(step.does.verb for steps in said for step in steps if isinstance(step.does, Action))
+    steps, _, second, invalid = (sum(each) for each in zip(*map(counted, states), strict=True))
+    did = ", ".join(str(verbs[verb]) for verb in ("search", "lookup", "finish"))
+    return [str(each) for each in (finished, steps, did, sum(map(repeated, said)), second, invalid)]
 
 
 def repeated(steps: Sequence[Said]) -> int:
     """How many steps search what was searched before."""
-    done = [said.does.argument for said in steps if isinstance(said.does, Action) and said.does.verb == "search"]
+    done = [step.does.argument for step in steps if isinstance(step.does, Action) and step.does.verb == "search"]
     return len(done) - len(set(done))
 
 
-def discussion(name: str, records: Sequence[Record]) -> list[str]:
-    """A row of discussions."""
+def discussions(records: Sequence[Record]) -> list[str]:
+    """How many had an answer in its form, rounds on average, questions and answers of all messages."""
     states = [state_of(record) for record in records]
-    ended = sum(map(answered, states))
-    texts = [exchange(message.whole) for record in records for message in record.messages if message.act == "talk"]
+    texts = [exchange(message.whole) for record in records for message in record.messages]
     rounds = sum(state["round"] + 1 for state in states) / len(states)
-    told = [f"{rounds:.1f}", *(str(sum(len(each[i]) for each in texts)) for i in (0, 1))]
-    return [f"`{name}`", f"{ended} of {len(records)}", *_right(records), *told]
+    asked, replied = (sum(len(each[i]) for each in texts) for i in (0, 1))
+    return [str(sum(map(answered, states))), f"{rounds:.1f}", str(asked), str(replied)]
 
 
-def single(name: str, records: Sequence[Record]) -> list[str]:
-    """A row of single agents."""
-    return [f"`{name}`", *_right(records)]
+def right(records: Sequence[Record]) -> list[str]:
+    """The mean score with its interval, and how many are right of each type of question."""
+    scores = {record.question["question"]: record.decision["score"] or 0.0 for record in records if record.decision}
+    by_type = defaultdict[str, float](float)
+    for text, score in scores.items():
+        by_type[type_of()[text]] += score
+    return [*share_cells(share([*scores.values()])), ", ".join(f"{by_type[type]:g}" for type in TYPES)]
 
 
-def _right(records: Sequence[Record]) -> list[str]:
-    scores = [record.decision["score"] or 0.0 for record in records if record.decision]
-    return share_cells(share(scores))
+@cache
+def type_of() -> Mapping[str, str]:
+    """The type of each question about the encyclopedia that ships."""
+    return {asked.text: type for type in TYPES for asked in questions(type)}
 
 
 def tables(runs: Mapping[str, Run]) -> str:
-    """The tables of the rows that are over."""
-    over = {name: run for name, run in runs.items() if not run.unfinished}
-    kinds = {"react": (RELAY, relay), "ia": (DISCUSSION, discussion), "single": (SINGLE, single)}
+    """A table of each scheme, of the rows that are over."""
+    parts: dict[str, tuple[list[str], Counts]] = {
+        "single": ([], lambda records: []),
+        "react": (RELAY, relays),
+        "ia": (DISCUSSION, discussions),
+    }
     found = []
-    for scheme, (headings, row) in kinds.items():
-        of = {name: [*run.records.values()] for name, run in over.items() if run.head.scheme == scheme}
-        if of:
-            found.append(table(headings, [row(name, records) for name, records in of.items()]))
+    for scheme, (headings, counts) in parts.items():
+        over = {name: [*run.records.values()] for name, run in runs.items() if _is_over(run, scheme)}
+        lines = [[f"`{name}`", *right(records), *counts(records)] for name, records in over.items()]
+        if lines:
+            found.append(table(" | ".join([scheme, "right", "95 %", ", ".join(TYPES), *headings]), lines))
     return "\n\n".join(found)
+
+
+def _is_over(run: Run, scheme: str) -> bool:
+    return run.head.scheme == scheme and not run.unfinished
 
 
 def main() -> None:
