@@ -8,7 +8,7 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from sottovoce.errors import UsageError
-from sottovoce.nodes.settings.base import Documents, Settings
+from sottovoce.nodes.settings.base import Controlled, Documents, Settings
 
 ENCYCLOPEDIA, DOCUMENTS = "encyclopedia", "documents"
 
@@ -99,7 +99,7 @@ class MADRA(Pooled):
         return []
 
 
-class IA(Settings):
+class IA(Controlled):
     """Agents who each know some of the passages ask one another until one of them answers (SDE)."""
 
     default_temperature: ClassVar[float | None] = 0.0
