@@ -15,10 +15,8 @@ from sottovoce.retrievers import Passage, PassageRetriever, open_retriever
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.lucene import LuceneIndex, LuceneSettings
+from sottovoce.retrievers.lucene_maker import LuceneMaker
 from tests.retrievers.support import MILL, QUESTION, docids, written
-
-pytest.importorskip("pyserini", reason="needs the extra pyserini")
-from sottovoce.retrievers.lucene_maker import LuceneMaker  # it looks for pyserini
 
 
 @pytest.fixture(scope="module")

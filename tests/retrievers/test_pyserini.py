@@ -19,10 +19,10 @@ from sottovoce.retrievers import jvm, open_retriever
 from sottovoce.retrievers.bm25_maker import BM25Maker
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.encoders import DPRQuestions
+from sottovoce.retrievers.lucene_maker import LuceneMaker
+from sottovoce.retrievers.pyserini import download
 from tests.retrievers.support import MILL, QUESTION, written
 from tests.retrievers.vectors import tiny_dpr
-
-pytest.importorskip("pyserini", reason="needs the extra pyserini")
 
 
 def test_pyserini_s_searcher_and_ours_find_the_same(tmp_path: Path) -> None:
@@ -103,15 +103,11 @@ def test_a_process_with_java_says_nothing_of_its_own_and_heeds_ctrl_c(
 
 
 def test_an_indexer_that_fails_is_told(tmp_path: Path) -> None:
-    from sottovoce.retrievers.lucene_maker import LuceneMaker
-
     with pytest.raises(CorpusError, match=r"^Lucene's indexer ended with \d+: .+"):
         LuceneMaker().finish(tmp_path / "nowhere", 1, tmp_path)
 
 
 def test_what_cannot_be_fetched_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sottovoce.retrievers.pyserini import download
-
     monkeypatch.setenv("PYSERINI_CACHE", str(tmp_path))
     for proxy in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(proxy, "http://127.0.0.1:9")  # nobody listens there
