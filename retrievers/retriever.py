@@ -12,10 +12,7 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_va
 
 from sottovoce.checked import first_wrong
 from sottovoce.errors import UsageError
-from sottovoce.retrievers.passage import Hit, Searcher
-
-MOST = 6
-"""Passages, where nobody says how many."""
+from sottovoce.retrievers.passage import MOST, Hit, Searcher
 
 
 class PassageRetriever(BaseRetriever):
