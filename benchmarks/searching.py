@@ -11,8 +11,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from statistics import median
-from typing import Any
+from typing import Any, NamedTuple, Self
 
 from langchain_core.embeddings import Embeddings
 
@@ -70,28 +69,45 @@ def opened(retriever: str, folder: Path) -> Searcher:
     return DenseIndex.open(folder, Drawn())
 
 
-def build(retriever: str, corpus: Path, folder: Path) -> dict[str, float]:
-    """Seconds by the clock and of the processor, those of programs that it starts among them, and bytes on disk."""
-    clock, busy = time.perf_counter(), sum(os.times()[:4])
+class Watch(NamedTuple):
+    """Seconds from some moment on."""
+
+    wall: float
+    cpu: float
+    """Of the processor, in this process and in those that it started and that are over."""
+
+    @classmethod
+    def now(cls) -> Self:
+        """This moment."""
+        return cls(time.perf_counter(), time.process_time() + sum(os.times()[2:4]))
+
+    def since(self) -> dict[str, float]:
+        """What has passed, by clock."""
+        now = Watch.now()
+        return {"wall": now.wall - self.wall, "cpu": now.cpu - self.cpu}
+
+
+def build(retriever: str, corpus: Path, folder: Path) -> dict[str, Any]:  # Any: bytes beside seconds
+    """Seconds that it took, and bytes on disk."""
+    start = Watch.now()
     build_index(maker_of(retriever), Corpus(corpus), folder)
-    seconds, cpu = time.perf_counter() - clock, sum(os.times()[:4]) - busy
-    return {"seconds": seconds, "cpu": cpu, "bytes": sum(file.stat().st_size for file in folder.rglob("*"))}
+    return {"seconds": start.since(), "bytes": sum(file.stat().st_size for file in folder.rglob("*"))}
 
 
 def ask(retriever: str, folder: Path, queries: Path) -> dict[str, Any]:  # Any: docids beside times
     """Seconds that each query took when all were asked a second time, and docids of the best ten."""
     asked: list[str] = json.loads(queries.read_text())
-    searcher, seconds = opened(retriever, folder), list[float]()
+    searcher, seconds = opened(retriever, folder), list[dict[str, float]]()
     found = [[hit.passage.docid for hit in searcher.search(query, K)] for query in asked]
     for query in asked:
-        start = time.perf_counter()
+        start = Watch.now()
         searcher.search(query, K)
-        seconds.append(time.perf_counter() - start)
+        seconds.append(start.since())
     return {"seconds": seconds, "found": found}
 
 
-def encode(encoder: str, corpus: Path, queries: Path) -> dict[str, float]:
-    """Passages a second, and the middle seconds of a query."""
+def encode(encoder: str, corpus: Path, queries: Path) -> dict[str, Any]:  # Any: a list beside a number
+    """Seconds of a passage on average, and of each query."""
     import torch
 
     from sottovoce.retrievers.encoders import SentenceEncoder
@@ -100,14 +116,14 @@ def encode(encoder: str, corpus: Path, queries: Path) -> dict[str, float]:
     loaded, asked = SentenceEncoder(encoder), json.loads(queries.read_text())
     texts = [passage.contents for passage in Corpus(corpus)]
     loaded.embed_documents(texts[:8])  # loads it
-    start = time.perf_counter()
+    start = Watch.now()
     loaded.embed_documents(texts)
-    rate, seconds = len(texts) / (time.perf_counter() - start), list[float]()
+    passage, seconds = {clock: each / len(texts) for clock, each in start.since().items()}, list[dict[str, float]]()
     for query in asked:
-        start = time.perf_counter()
+        start = Watch.now()
         loaded.embed_query(query)
-        seconds.append(time.perf_counter() - start)
-    return {"passages": rate, "query": median(seconds)}
+        seconds.append(start.since())
+    return {"passage": passage, "seconds": seconds}
 
 
 TASKS: Mapping[str, Callable[[str, Path, Path], dict[str, Any]]] = {"build": build, "ask": ask, "encode": encode}
