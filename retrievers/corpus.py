@@ -111,6 +111,7 @@ def _sound(passage: Passage) -> Passage:
     for name, value in told.items():
         if not isinstance(value, str):
             raise ValueError(f"its {name} is {value!r}: expected a text")
+        value.encode()  # half of a surrogate pair, which JSON can write, is a ValueError here and no character
     if len(passage.docid.splitlines()) > 1:  # pyserini's lists have a line for each
         raise ValueError(f"its docid {passage.docid!r} holds a line break")
     if not passage.docid or not passage.text.strip():

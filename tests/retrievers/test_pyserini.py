@@ -71,12 +71,21 @@ def test_starting_java_leaves_no_key_and_no_home_in_the_environment() -> None:
     assert dict(os.environ) == before
 
 
-def ran(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def test_an_encoder_of_another_length_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "encoder").mkdir()
+    faiss.write_index(faiss.IndexFlatIP(3), str(tmp_path / "index"))
+    (tmp_path / "docid").write_text("")
+    build_index(BM25Maker(), written(tmp_path), tmp_path / "texts")
+    with pytest.raises(CorpusError, match=r"^index '.*' has vectors of 3 numbers, and its encoder makes 64$"):
+        open_retriever(f"pyserini:{tmp_path},{tiny_dpr(tmp_path / 'encoder', ['mill'])},{tmp_path / 'texts'}")
+
+
+def ran(code: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """A process of its own, whose PATH has no Java."""
     clean = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "OPENAI_API_KEY")}
     return subprocess.run(
         [sys.executable, "-c", code, str(folder)],
-        env={**clean, "PATH": ""},
+        env={**clean, "PATH": "", **variables},
         capture_output=True,
         text=True,
         check=False,
@@ -100,6 +109,22 @@ def test_a_process_with_java_says_nothing_of_its_own_and_heeds_ctrl_c(
     done = ran(f"{SEARCH} print(r.invoke('honey')[0].id)\n{stop}", tmp_path / "index")
 
     assert (done.returncode, done.stdout, done.stderr) == (0, "index:5\ninterrupted\n", "")
+
+
+def test_a_java_that_cannot_be_started_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "release").write_text('JAVA_VERSION="21.0.8"\n')
+    (tmp_path / "segments_1").write_bytes(b"")
+    done = ran(
+        f"import sottovoce.errors\ntry: {SEARCH}\nexcept sottovoce.errors.UsageError as error: print(error)",
+        tmp_path,
+        JAVA_HOME=str(tmp_path),
+    )
+    assert re.match(
+        r"the Java in '.*' cannot be started: Unable to find libjvm.*; pip install '.*' brings one", done.stdout
+    )
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UsageError, match=r"^Java cannot be started: .*No such file.*; pip install '.*' brings one"):
+        LuceneMaker().finish(tmp_path / "nowhere", 1, tmp_path)
 
 
 def test_an_indexer_that_fails_is_told(tmp_path: Path) -> None:
