@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,21 @@ def test_what_is_half_made_of_something_else_is_not_gone_on_with(tmp_path: Path,
 
     with pytest.raises(CorpusError, match=r"\.index\.partial' holds an index half-made of another corpus or otherwise"):
         build_index(maker, other, tmp_path / "index", shard=3 if change == "shard" else 2)
+
+
+@pytest.mark.parametrize(
+    "full", [OSError(errno.ENOSPC, "No space left on device"), sqlite3.OperationalError("database or disk is full")]
+)
+def test_a_full_disk_is_told_and_the_same_command_goes_on(tmp_path: Path, full: Exception) -> None:
+    class Full(BM25Maker):
+        def finish(self, shards: Path, n: int, work: Path) -> None:
+            raise full
+
+    corpus = written(tmp_path)
+    with pytest.raises(CorpusError, match=r"^index '.*index' cannot be written: .*; the same command goes on when"):
+        build_index(Full(), corpus, tmp_path / "index")
+    again = Counting()
+    assert build_index(again, corpus, tmp_path / "index").passages == 5 and again.added == []
 
 
 def test_two_processes_do_not_make_one_index(tmp_path: Path) -> None:
