@@ -110,19 +110,25 @@ def _documents(
     run: RunContext[Any], question: Question, query: str, spec: str, most: int
 ) -> list[Document] | RetrievalError:
     try:
-        return _retriever(run, question, spec).invoke(query, k=most)
+        return retriever_of(run, question, spec).invoke(query, k=most)
     except RetrievalError as error:  # of one source: the others may do
         return error
 
 
-def _retriever(run: RunContext[Any], question: Question, spec: str) -> PassageRetriever:
+def retriever_of(run: RunContext[Any], question: Question, spec: str) -> PassageRetriever:
+    """A retriever by name, opened once a run; "documents" searches the question's own.
+
+    Raises:
+        UsageError: it cannot be opened.
+    """
     from sottovoce.retrievers import PassageRetriever, open_retriever  # late: it may bring index libraries
 
     if spec == DOCUMENTS:
         return PassageRetriever(searcher=index_of(question))
-    if spec not in run.memo:
-        run.memo[spec] = open_retriever(spec)
-    found: PassageRetriever = run.memo[spec]
+    name = f"retriever {spec}"  # a relay keeps libraries by the same words
+    if name not in run.memo:
+        run.memo[name] = open_retriever(spec)
+    found: PassageRetriever = run.memo[name]
     return found
 
 

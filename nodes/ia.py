@@ -15,6 +15,7 @@ from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.control import must, others_of
 from sottovoce.nodes.decide import majority
+from sottovoce.nodes.evidence import LIBRARY, retriever_of
 from sottovoce.nodes.question import Passage, Question
 from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.settings import IA
@@ -24,7 +25,6 @@ from sottovoce.nodes.views import View, blocks
 from sottovoce.prompts import kinds
 
 TALK, DEAL = "talk", "deal"
-LIBRARY = "library"
 SAID = r"[^\s][^\n]{0,119}"
 """A line of a message that is kept to its form: some 40 tokens, so that two and an answer fit into 100."""
 INSIDE = r"[^{}\s.][^{}\n]{0,79}"
@@ -48,7 +48,7 @@ def begin(run: RunContext[IA], state: Discussion) -> Update:
     documents = state.get("documents")
     if documents or run.settings.library is None:
         return {"documents": run.settings.dealt(documents or [])}
-    found = _looked_up(run.settings, state)
+    found = _looked_up(run, state)
     dealt: Any = run.settings.dealt(found)  # Any: passages by agent
     lines = [f"{agent}: {'; '.join(each['title'] for each in own)}" for agent, own in dealt.items()]
     told = Message(LIBRARY, 0, DEAL, "\n".join(lines), order=-1, source="rule")  # before whoever speaks
@@ -75,11 +75,9 @@ def message_form(question: Question, *, last: bool) -> Form:
     return Form(pattern=rf"#A: {SAID}\n(?:{box if last else f'#Q: {SAID}|{box}'})", unknown=False, optional=True)
 
 
-def _looked_up(settings: IA, question: Question) -> list[Passage]:
-    from sottovoce.retrievers import open_retriever  # late: it may bring index libraries
-
-    assert settings.library is not None, "it is asked for where there is one"
-    found = open_retriever(settings.library, settings.passages).invoke(question["question"])
+def _looked_up(run: RunContext[IA], question: Question) -> list[Passage]:
+    assert run.settings.library is not None, "it is asked for where there is one"
+    found = retriever_of(run, question, run.settings.library).invoke(question["question"], k=run.settings.passages)
     told = ((str(each.id), each.page_content, each.metadata) for each in found)
     return [Passage(id=id, text=text, title=about["title"], source=about["source"]) for id, text, about in told]
 
