@@ -12,9 +12,9 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import cast, get_args
 
-from sottovoce.environments.encyclopedia.questions import TYPES, questions
+from sottovoce.environments.encyclopedia.questions import Type, questions
 from sottovoce.environments.react import Action
 from sottovoce.evaluation.experiments.files import read_experiment
 from sottovoce.evaluation.experiments.folder import FILE, runs_in
@@ -69,13 +69,13 @@ def right(records: Sequence[Record]) -> list[str]:
     by_type = defaultdict[str, float](float)
     for text, score in scores.items():
         by_type[type_of()[text]] += score
-    return [*share_cells(share([*scores.values()])), ", ".join(f"{by_type[type]:g}" for type in TYPES)]
+    return [*share_cells(share([*scores.values()])), ", ".join(f"{by_type[type]:g}" for type in get_args(Type))]
 
 
 @cache
 def type_of() -> Mapping[str, str]:
     """The type of each question about the encyclopedia that ships."""
-    return {asked.text: type for type in TYPES for asked in questions(type)}
+    return {asked.text: type for type in get_args(Type) for asked in questions(type)}
 
 
 def tables(runs: Mapping[str, Run]) -> str:
@@ -90,7 +90,7 @@ def tables(runs: Mapping[str, Run]) -> str:
         over = {name: [*run.records.values()] for name, run in runs.items() if _is_over(run, scheme)}
         lines = [[f"`{name}`", *right(records), *counts(records)] for name, records in over.items()]
         if lines:
-            found.append(table(" | ".join([scheme, "right", "95 %", ", ".join(TYPES), *headings]), lines))
+            found.append(table(" | ".join([scheme, "right", "95 %", ", ".join(get_args(Type)), *headings]), lines))
     return "\n\n".join(found)
 
 

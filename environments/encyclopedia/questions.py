@@ -21,10 +21,11 @@ from sottovoce.environments.encyclopedia.articles import Article
 from sottovoce.environments.encyclopedia.finding import MOST_STEPS, Gold, Trail, absent, trail
 from sottovoce.environments.encyclopedia.library import Encyclopedia, encyclopedia
 from sottovoce.environments.encyclopedia.relations import RELATIONS, Kind
-from sottovoce.environments.encyclopedia.wordings import BRIDGES, COMPARED
+from sottovoce.environments.encyclopedia.wordings import BRIDGES, COMPARED, FACTS
 
-Type = Literal["bridge", "comparison", "strategy", "claim"]
+Type = Literal["bridge", "comparison", "strategy", "claim", "fact"]
 TYPES: tuple[Type, ...] = ("bridge", "comparison", "strategy", "claim")
+"""Those that take more than to find an article and read it; a fact takes just that."""
 SUPPORTS, REFUTES, NOT_ENOUGH = LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 EACH = 60
 """Questions of a wording, at most."""
@@ -56,6 +57,7 @@ def questions(type: Type, seed: int = 0) -> tuple[Asked, ...]:
         "comparison": _comparisons,
         "strategy": _strategies,
         "claim": _claims,
+        "fact": _facts,
     }
     found = list({asked.text: asked for asked in makers[type](world, rng) if len(asked.steps) <= MOST_STEPS}.values())
     rng.shuffle(found)
@@ -140,6 +142,13 @@ def _claims(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
             said = rng.choice(objects)
             found = absent(world, article.title, name)
             yield _asked("claim", relation.claim.format(s=article.title, o=said), NOT_ENOUGH, 1, found)
+
+
+def _facts(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
+    for relation, wordings in FACTS.items():
+        for subject in _some(world, RELATIONS[relation].of, rng):
+            if found := trail(world, subject.title, [relation]):
+                yield _asked("fact", rng.choice(wordings).format(s=subject.title), found.end, 1, found)
 
 
 def _asked(type: Type, text: str, answer: str, hops: int, *trails: Trail) -> Asked:
