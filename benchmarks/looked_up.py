@@ -1,15 +1,16 @@
 """`python -m benchmarks.looked_up FOLDER`: what relays and discussions with passages of their own took; needs no model.
 
-FOLDER keeps an experiment such as `experiments/relay.yaml` or `experiments/ia.yaml`. Relays are told by how many
-questions somebody finished, and what their steps did; discussions by how many ended with an answer in its form; all by
-the type of question.
+FOLDER keeps an experiment such as `experiments/madra.yaml`, `relay.yaml` or `ia.yaml`. Debates are told by how many
+agreed, and what was chosen of their evidence; relays by how many questions somebody finished, and what their steps
+did; discussions by how many ended with an answer in its form; all by the type of question.
 """
 
 from __future__ import annotations
 
 import argparse
+import re
 from collections import Counter, defaultdict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import cast, get_args
@@ -23,10 +24,12 @@ from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.statistics import share
 from sottovoce.evaluation.views.tables import share_cells, table
 from sottovoce.nodes.ia import answered, exchange
+from sottovoce.nodes.madra import SELECT
 from sottovoce.nodes.react import ANSWER, Said, counted, steps_of
 from sottovoce.nodes.state import Discussion
 
 RELAY = ["finished", "steps", "search, lookup, finish", "repeated", "second calls", "invalid"]
+DEBATE = ["agreed", "rounds", "choices", "of what is needed", "of nothing"]
 DISCUSSION = ["answered", "rounds", "#Q", "#A"]
 Counts = Callable[[Sequence[Record]], list[str]]
 
@@ -63,6 +66,23 @@ def discussions(records: Sequence[Record]) -> list[str]:
     return [str(sum(map(answered, states))), f"{rounds:.1f}", str(asked), str(replied)]
 
 
+def debates(records: Sequence[Record]) -> list[str]:
+    """How many came to agree, rounds on average, and how many choices held an article that is needed, or nothing."""
+    agreed = sum(bool(record.decision and record.decision.get("agreed")) for record in records)
+    rounds = sum(state_of(record)["round"] + 1 for record in records) / len(records)
+    choices = [(titles, record) for record in records for titles in chosen(record)]
+    needed = sum(bool({*titles} & needed_by()[record.question["question"]]) for titles, record in choices)
+    nothing = sum(not titles for titles, _ in choices)
+    return [str(agreed), f"{rounds:.1f}", *map(str, (len(choices), needed, nothing))]
+
+
+def chosen(record: Record) -> Iterator[list[str]]:
+    """The titles of each choice of evidence."""
+    for message in record.messages:
+        if message.act == SELECT:
+            yield re.findall(r"\[\d+\] ([^,]*)", message.notes[-1])
+
+
 def right(records: Sequence[Record]) -> list[str]:
     """The mean score with its interval, and how many are right of each type of question."""
     scores = {record.question["question"]: record.decision["score"] or 0.0 for record in records if record.decision}
@@ -70,6 +90,12 @@ def right(records: Sequence[Record]) -> list[str]:
     for text, score in scores.items():
         by_type[type_of()[text]] += score
     return [*share_cells(share([*scores.values()])), ", ".join(f"{by_type[type]:g}" for type in get_args(Type))]
+
+
+@cache
+def needed_by() -> Mapping[str, set[str]]:
+    """The articles that each question about the encyclopedia needs."""
+    return {asked.text: {title for title, _ in asked.gold} for type in get_args(Type) for asked in questions(type)}
 
 
 @cache
@@ -82,6 +108,7 @@ def tables(runs: Mapping[str, Run]) -> str:
     """A table of each scheme, of the rows that are over."""
     parts: dict[str, tuple[list[str], Counts]] = {
         "single": ([], lambda records: []),
+        "madra": (DEBATE, debates),
         "react": (RELAY, relays),
         "ia": (DISCUSSION, discussions),
     }
