@@ -17,7 +17,7 @@ from langchain_core.runnables import RunnableLambda
 
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
-from sottovoce.channels.message import Heard, Message, Turn, words
+from sottovoce.channels.message import Heard, Message, Part, Turn
 from sottovoce.form import Form
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, majority, voted
@@ -153,17 +153,21 @@ def select_turns(view: View, offered: Sequence[Passage], most: int) -> tuple[Tur
     """
     titles = [_titled(number, passage) for number, passage in enumerate(offered)]
     request = view.prompts.render("madra/select", titles=titles, most=most, steps=view.steps)
-    asked = blocks(_passages(view, enumerate(offered)), view.question_of(""), request)
+    asked = blocks(_passages("passages", view, enumerate(offered)), view.question_of(""), request)
     return (*_debater(view), Turn("user", asked))
 
 
 def talk_turns(
     view: View, evidence: Iterable[tuple[int, Passage]], own: Message | None, others: Sequence[Message]
 ) -> tuple[Turn, ...]:
-    """The evidence by its numbers, what was said last by the others and by itself, and the question."""
+    """The evidence by its numbers, what was said last by the others and by itself, the question, and the usual form.
+
+    The paper asks for brackets, which small models echo ("the answer is in square brackets"): they are read, where
+    they come, and not asked for.
+    """
     heard = [Heard(message) for message in others]
     said = view.prompts.render("madra/talk", others=heard, own=Heard(own, own=True) if own else "") if others else ()
-    asked = blocks(view.known([]), _passages(view, evidence), said, view.question_of(_form(view)))
+    asked = blocks(view.known([]), _passages("evidence", view, evidence), said, view.question_of())
     return (*_debater(view), Turn("user", asked))
 
 
@@ -178,22 +182,16 @@ def summary_turns(view: View, answers: Sequence[Message]) -> tuple[Turn, ...]:
     """The answers, the question and the form."""
     request = view.prompts.render("madra/summarise", others=[Heard(message) for message in answers])
     system = view.system_turn(*view.prompts.render("madra/summarizer"))
-    return (*system, Turn("user", blocks(request, view.question_of(_form(view)))))
+    return (*system, Turn("user", blocks(request, view.question_of())))
 
 
 def _debater(view: View) -> list[Turn]:
     return view.system_turn(*view.prompts.render("madra/debater"))
 
 
-def _passages(view: View, evidence: Iterable[tuple[int, Passage]]) -> Sequence[str | Heard]:
+def _passages(prompt: str, view: View, evidence: Iterable[tuple[int, Passage]]) -> Sequence[Part]:
     found = [shown(passage, number) for number, passage in evidence]
-    return view.prompts.render("madra/passages", passages=found) if found else ()
-
-
-def _form(view: View) -> str:
-    if "answer_description" not in view.components or view.question.get("answer_description"):
-        return view.form()
-    return words(view.prompts.render("madra/form", form=view.form()))
+    return view.prompts.render(f"madra/{prompt}", passages=found) if found else ()
 
 
 def _latest(state: Madra, order: Sequence[str], agent: str) -> tuple[Message | None, list[Message]]:

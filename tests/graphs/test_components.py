@@ -96,12 +96,12 @@ def test_a_task_s_own_form_stands_in_the_json_too() -> None:
     assert "\"answer\" (a 'whole' number without unit)" in prompt
 
 
-def test_in_a_relay_the_steps_so_far_stand_behind_the_question_and_the_form() -> None:
+def test_in_a_relay_the_form_stands_before_the_question_and_the_steps_so_far_behind_it() -> None:
     model = ScriptedChatModel([" Hm.", " Search[Orla]"] * 7)
     held(built("react", model), **TASK)
     for asked in model.asked:
-        before, _, after = asked.turns[-1].text.rpartition(f"{ASKED}\n")
-        form, _, trajectory = after.partition("\n")
+        before, _, trajectory = asked.turns[-1].text.rpartition(ASKED)
+        form = before.rstrip().rpartition("\n")[2]
         assert before.endswith("\n\n") and "Close with N alone." in form and bool(trajectory) == (asked.round > 0)
 
 

@@ -181,9 +181,9 @@ def test_debaters_talk_with_what_they_chose_alone_and_choose_again_in_every_roun
     replies = script(["[No]", "[Yes]"]) | {"agent_2": ["[1] [0]", "Hm. [Place 2]", "[No Found]", "So. [Place 2]"]}
     _, model = held(replies)
     first, second = talks(model, "agent_2")
-    assert f"[1] On moor: {MOOR}\n[0] On holt: {HOLT}\n</passages>" in first.text and "On w3" not in first.text
-    assert "<passages>" not in second.text
-    assert f"[0] On holt: {HOLT}\n</passages>" in talks(model, "agent_1")[1].text
+    assert f"[1] On moor: {MOOR}\n[0] On holt: {HOLT}\n</evidence>" in first.text and "On w3" not in first.text
+    assert "<evidence>" not in second.text
+    assert f"[0] On holt: {HOLT}\n</evidence>" in talks(model, "agent_1")[1].text
 
 
 def test_without_self_selection_all_of_the_pool_is_read_and_nobody_is_asked_to_choose() -> None:
