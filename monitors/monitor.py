@@ -18,9 +18,8 @@ from pydantic import Field, FiniteFloat, NonNegativeInt, model_validator
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 from sottovoce.monitors.features import logged
-from sottovoce.monitors.measure import Measure
 from sottovoce.monitors.rows import Floats
-from sottovoce.monitors.settings import TURN
+from sottovoce.monitors.settings import TURN, Measure
 
 FORMAT: Literal[1] = 1
 Bounds = tuple[FiniteFloat, FiniteFloat]

@@ -21,8 +21,7 @@ from pydantic import Field, FiniteFloat
 
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, choose
-from sottovoce.monitors.measure import Measure
-from sottovoce.monitors.settings import TURN
+from sottovoce.monitors.settings import TURN, Measure
 
 Floats = NDArray[np.float64]
 

@@ -1,18 +1,49 @@
-"""How a training goes: what the command line reads. Nothing here imports numpy."""
+"""How features are measured and how a training goes: what the command line reads. Nothing here imports numpy."""
 
 from __future__ import annotations
 
 from itertools import combinations
 from typing import Literal
 
-from pydantic import Field
+from pydantic import ConfigDict, Field, field_validator
 
 from sottovoce.checked import Checked
+from sottovoce.errors import UsageError, choose
+from sottovoce.monitors.positions import POSITIONS
 
 TURN = "turn"
 """The feature that every monitor has: messages since the game began or was reset, 0-based."""
 DEGREES = (1, 2, 3, 4, 5)
 Rank = Literal["best", "second", "worst"]
+
+
+class Measure(Checked):
+    """How features are measured; a monitor serves only those that are measured as its own were."""
+
+    model_config = ConfigDict(title="Features")
+
+    positions: str = Field(
+        default="all",
+        description="where in a reply",
+        json_schema_extra=lambda schema: schema.update(enum=[*POSITIONS.names()]),
+    )
+    distribution: Literal["whole", "top"] = Field(default="whole", description="of all tokens, or the most probable")
+    top: int = Field(default=10, ge=2, description="of the most probable tokens: how many")
+    renormalise: bool = Field(default=False, description="of the most probable tokens: let them sum to 1")
+
+    @field_validator("positions")
+    @classmethod
+    def _known(cls, name: str) -> str:
+        if name not in POSITIONS:
+            raise UsageError(choose("positions", name, POSITIONS.names()))
+        return name
+
+    def __str__(self) -> str:
+        """For a reader: "positions id, top 10, as they are"."""
+        of = "whole distributions"
+        if self.distribution == "top":
+            of = f"top {self.top}, {'renormalised' if self.renormalise else 'as they are'}"
+        return f"positions {self.positions}, {of}"
 
 
 class Training(Checked):

@@ -7,13 +7,12 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.channels.payload import Span
 from sottovoce.errors import UsageError
 
 if TYPE_CHECKING:
     from langchain_core.messages import BaseMessage
 
-    from sottovoce.channels.payload import Payload
+    from sottovoce.channels.payload import Payload, Span
 
 WHOLE = ("entropy", "varentropy", "kurtosis")
 """What a payload has of the whole distribution at each position: of softmax(logits) at T = 1."""

