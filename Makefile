@@ -57,7 +57,7 @@ train-bundled: .venv/core.stamp ## Make the bundled model again, from nothing
 	@touch $@
 
 .venv/test.stamp: $(INPUTS) | .venv/bin/python
-	@echo "Setting up .venv with the test tools from constraints.txt (once, a minute or two) ..."
+	@echo "Setting up .venv with the test tools, Lucene and its Java from constraints.txt (once, two or three minutes) ..."
 	@$(PIP) --editable ".[test]"
 	@touch .venv/core.stamp $@
 

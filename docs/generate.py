@@ -1,8 +1,8 @@
 """Write what README and pages show of the program itself: `python docs/generate.py [--check] [KIND ...]`.
 
 Such a part stands between two comments, `<!-- made: draw debate agents=3 -->` and `<!-- end -->`: a drawing, a table
-of options, code of a file, what a command prints, the way of a question. KINDs limit it to those: draw, options,
-code, run, walk. With `--check` nothing is written, and what is out of date is named.
+of options, the retrievers, code of a file, what a command prints, the way of a question. KINDs limit it to those: draw,
+options, retrievers, code, run, walk. With `--check` nothing is written, and what is out of date is named.
 """
 
 from __future__ import annotations
@@ -79,6 +79,16 @@ def values(told: Schema) -> str:
     return f"**{first}**" if first not in (None, [], {}) else ""
 
 
+def retrievers(what: str) -> str:
+    """The table of ours."""
+    from sottovoce.retrievers.registry import ABOUT
+
+    needs = [re.sub(r"^(extra )?([^,]+)", r"\1`\2`", each.needs) for each in ABOUT.values()]  # names as code
+    rows = zip(ABOUT.values(), needs, strict=True)
+    lines = [f"| `{each.spec}` | {each.searches} | {named} |" for each, named in rows]
+    return "\n".join(["", "| `open_retriever(...)` | searches | needs |", "|---|---|---|", *lines, "", ""])
+
+
 def run(what: str, script: str = "cli.py") -> str:
     """What a command prints in a terminal of WIDTH columns."""
     ours = {**os.environ, "COLUMNS": WIDTH, "OMP_NUM_THREADS": "1", "SOTTOVOCE_RUNS": RUNS}
@@ -106,7 +116,9 @@ def fenced(language: str, text: str) -> str:
 
 
 walk = partial(run, script="docs/frames.py")
-KINDS: dict[str, Callable[[str], str]] = {"draw": draw, "options": options, "code": code, "run": run, "walk": walk}
+KINDS: dict[str, Callable[[str], str]] = {
+    "draw": draw, "options": options, "retrievers": retrievers, "code": code, "run": run, "walk": walk
+}  # fmt: skip
 
 
 def renewed(text: str, kinds: Collection[str]) -> str:

@@ -1,7 +1,8 @@
 """The world of ReAct (arXiv 2210.03629): search a page, look words up on it, finish with an answer.
 
 Pure rules after the authors' wikienv.py: an action and a state give an observation and the next state, which is
-plain JSON. What no action can be read from is a value of its own, and takes the step.
+plain JSON. What no action can be read from is a value of its own, and takes the step. Of the authors' actions
+`think[...]` is none here: a step has its thought in front.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _search(library: Library, world: World, name: str) -> tuple[str, World]:
     page = library.page(name)
     if page is None or page.options:
         similar = list(page.options if page else library.similar(name, SIMILAR))[:SIMILAR]
-        return f"Could not find {name}. Similar: {similar}.", world
+        return f"Could not find {name}." + (f" Similar: {similar}." if similar else ""), world
     opened: World = {**opening(), "title": page.title, "sentences": list(page.sentences)}
     return " ".join(page.sentences[:SHOWN]) or f"The page {page.title} is empty.", opened
 

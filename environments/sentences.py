@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 
-ABBREVIATED = re.compile(r"(?:\b(?:Dr|Mr|Mrs|St|No|Co|ca|c|vol)|\b[A-Z])\.\Z")
+ABBREVIATED = re.compile(r"(?:\b(?:Dr|Mr|Mrs|Prof|St|Mt|No|Co|ca|cf|c|vol|e\.g|i\.e)|\b[^\W\d_a-z])\.\Z")
 """Before a space it ends no sentence."""
-BETWEEN = re.compile(r"(?<=[.!?])[\"'\u201d)]*\s+(?=[\"'\u201c(]*[A-Z0-9\u00c0-\u00de\u0100-\u017f])")
+BETWEEN = re.compile(r"(?<=[.!?])[\"'\u201d)]*\s+(?=[\"'\u201c(]*(\w))")
+"""Before a letter or a figure; a small letter begins no sentence."""
 
 
 def sentences(text: str) -> tuple[str, ...]:
@@ -24,7 +25,7 @@ def _of_line(line: str) -> list[str]:
     at = 0
     for gap in BETWEEN.finditer(line):
         found[-1] += line[at : gap.end()]
-        if not ABBREVIATED.search(line[: gap.start()].rstrip("\"'\u201d)")):
+        if not gap[1].islower() and not ABBREVIATED.search(line[: gap.start()].rstrip("\"'\u201d)")):
             found.append("")
         at = gap.end()
     found[-1] += line[at:]

@@ -15,7 +15,7 @@ from sottovoce.nodes.question import Passage, Question
 
 PASSAGES = 6
 """As many as agents are dealt in a discussion of what each knows a part of (SDE)."""
-KINDS = {"bridge": "text", "comparison": "text", "strategy": "yes_no", "claim": "label"}
+KINDS = {"fact": "text", "bridge": "text", "comparison": "text", "strategy": "yes_no", "claim": "label"}
 CLAIM = (
     "A claim is held against what is known: SUPPORTS where that says so, REFUTES where it says otherwise, "
     "NOT ENOUGH INFO where it says neither."

@@ -18,6 +18,8 @@ from sottovoce.nodes.state import RESTORED, Discussion, Outcome
 from sottovoce.nodes.watch import MONITORS, Watch, go_back, held_back, next_of, watching
 
 Router = Callable[[Any], str]
+Spread = Callable[[Any], str | Sequence[str]]
+"""A router to one node, or to several side by side."""
 RESET = "reset"
 
 
@@ -89,13 +91,13 @@ class Frame:
         self.graph.add_conditional_edges(f"watch_{name}", after_watch, list(dict.fromkeys(targets)))
 
     def join(
-        self, name: str, step: Any, *, to: str | Router, ends: Sequence[str] = ()
+        self, name: str, step: Any, *, to: str | Spread, ends: Sequence[str] = ()
     ) -> None:  # Any: what LangGraph takes as a node
         """Add a node in which no agent acts, after all that speak side by side before it, and what follows it."""
         self.graph.add_node(name, step, defer=self.watch is not None)
         self._follow(name, to, ends)
 
-    def _follow(self, name: str, to: str | Router, ends: Sequence[str] = ()) -> None:
+    def _follow(self, name: str, to: str | Spread, ends: Sequence[str] = ()) -> None:
         if callable(to):
             self.graph.add_conditional_edges(name, to, list(ends or _ends(to)))
         else:
@@ -108,5 +110,5 @@ def restored(state: type[Any]) -> tuple[str, ...]:
     return tuple(name for name, hint in hints.items() if RESTORED in getattr(hint, "__metadata__", ()))
 
 
-def _ends(router: Router) -> tuple[str, ...]:
+def _ends(router: Spread) -> tuple[str, ...]:
     return get_args(get_type_hints(router)["return"])

@@ -15,9 +15,10 @@ def create_self_consistency(settings: SelfConsistency | None = None, **given: Un
     """The graph of k samples, uncompiled. `given`: see `Given`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes.answer import in_words
+    from sottovoce.nodes.evidence import with_evidence
 
     settings = settings or SelfConsistency()
-    frame = Frame(SCHEME, settings, **given)
+    frame = Frame(SCHEME, settings, **given, begin=with_evidence)
     for sample in settings.speakers():
         frame.graph.add_edge("next_round", sample)
         frame.act(sample, in_words, role="sample", to="decide")

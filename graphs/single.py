@@ -12,10 +12,11 @@ def create_single(settings: Single | None = None, **given: Unpack[Given]) -> Gra
     """The graph of the single agent, uncompiled. `given`: see `Given`."""
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes.answer import answer
+    from sottovoce.nodes.evidence import with_evidence
 
     settings = settings or Single()
     (agent,) = settings.speakers()
-    frame = Frame(SCHEME, settings, **given)
+    frame = Frame(SCHEME, settings, **given, begin=with_evidence)
     frame.graph.add_edge("next_round", agent)
     frame.act(agent, answer, role="single", to="decide")
     return frame.graph

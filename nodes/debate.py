@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from dataclasses import replace
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, Turn
-from sottovoce.errors import UsageError
 from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.control import must, others_of
 from sottovoce.nodes.decide import decided, last_votes, majority
 from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.settings import Debate
@@ -33,7 +31,7 @@ async def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Updat
     summary: list[Message] = []
     if run.settings.summarise == "each":
         before = rounds_of(state, run.answers)[round - 1]
-        summary = await summary_of(run, state, agent, _others(run, state, before, agent, round - 1))
+        summary = await summary_of(run, state, agent, others_of(run, state, before, agent, round - 1))
     turns = _later_turns(run, state, agent, summary)
     return {"board": [*summary, *await say_answer(run, state, Ask(agent, "revise", turns))]}
 
@@ -68,43 +66,15 @@ def _speaks(run: RunContext[Debate], agent: str, round: int) -> bool:
 def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary: list[Message]) -> tuple[Turn, ...]:
     settings, view = run.settings, run.view(state, agent)
     rounds = rounds_of(state, run.answers)[:-1]
-    own = [_must(spoken, agent, r) for r, spoken in enumerate(rounds)]
+    own = [must(spoken, agent, r) for r, spoken in enumerate(rounds)]
     if settings.summarise != "none":  # an agent's own are read in the round after the one that they are of
         by = SUMMARISER if settings.summarise == "shared" else agent
         summaries = [spoken[by] for spoken in rounds_of(state, SUMMARISE) if by in spoken]
         return view.history_of_summaries(own, [*summaries, *summary])
-    others = [_others(run, state, spoken, agent, r) for r, spoken in enumerate(rounds)]
+    others = [others_of(run, state, spoken, agent, r) for r, spoken in enumerate(rounds)]
     if settings.shape == "fresh":
         return view.fresh(own[-1], others[-1], settings.order)
     return view.history(own, others, settings.order)
-
-
-def _others(
-    run: RunContext[Debate], state: Discussion, spoken: Mapping[str, Message], agent: str, round: int
-) -> list[Message]:
-    """What an agent hears of a round: the others' messages, or what stands in their places as a control."""
-    own = _must(spoken, agent, round)
-    others = [_must(spoken, other, round) for other in run.settings.speakers() if other != agent]
-    match run.settings.control:
-        case "own":
-            return [own for _ in others]
-        case "empty":
-            return [replace(said, text="", begun="", public=None, payload=None) for said in others]
-        case "decoy":
-            return [_decoy(state, said) for said in others]
-    return others
-
-
-def _decoy(state: Discussion, said: Message) -> Message:
-    """A solution of another question in the place of a message, in words: each speaker's own, in every round."""
-    text = state["decoys"][said.order % len(state["decoys"])]  # the opening saw to it that there are any
-    return replace(said, text=text, begun="", public=None, payload=None)
-
-
-def _must(spoken: Mapping[str, Message], agent: str, round: int) -> Message:
-    if agent not in spoken:
-        raise UsageError(f"{agent!r} has no message of round {round} on the board; resume the run from an earlier step")
-    return spoken[agent]
 
 
 def _given(run: RunContext[Debate], state: Discussion, agent: str, role: str) -> Message:

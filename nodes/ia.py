@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn, words
+from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.control import must, others_of
 from sottovoce.nodes.decide import majority
+from sottovoce.nodes.evidence import LIBRARY, retriever_of
 from sottovoce.nodes.question import Passage, Question
-from sottovoce.nodes.say import say
+from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.settings import IA
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.nodes.tally import ballot
@@ -22,7 +25,10 @@ from sottovoce.nodes.views import View, blocks
 from sottovoce.prompts import kinds
 
 TALK, DEAL = "talk", "deal"
-LIBRARY = "library"
+SAID = r"[^\s][^\n]{0,119}"
+"""A line of a message that is kept to its form: some 40 tokens, so that two and an answer fit into 100."""
+INSIDE = r"[^{}\s.][^{}\n]{0,79}"
+"""What a box may hold that a model is made to write: a few words, and not the dots of the prompt."""
 BOX = re.compile(r"\\?\b(text|boxed)\s*\{")
 LINE = re.compile(r"^\W{0,8}#\s?([QA])\s?:[\s*]*(\S.*)$", re.MULTILINE)
 
@@ -42,7 +48,7 @@ def begin(run: RunContext[IA], state: Discussion) -> Update:
     documents = state.get("documents")
     if documents or run.settings.library is None:
         return {"documents": run.settings.dealt(documents or [])}
-    found = _looked_up(run.settings, state)
+    found = _looked_up(run, state)
     dealt: Any = run.settings.dealt(found)  # Any: passages by agent
     lines = [f"{agent}: {'; '.join(each['title'] for each in own)}" for agent, own in dealt.items()]
     told = Message(LIBRARY, 0, DEAL, "\n".join(lines), order=-1, source="rule")  # before whoever speaks
@@ -51,17 +57,27 @@ def begin(run: RunContext[IA], state: Discussion) -> Update:
 
 async def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
     """One message: in the first round to the question alone, then to what the others said in the round before."""
-    rounds, order = rounds_of(state, (TALK,))[:-1], run.settings.speakers()
-    own = [spoken[agent] for spoken in rounds]
-    others = [[spoken[name] for name in order if name != agent] for spoken in rounds]
-    return {"board": await say(run, state, Ask(agent, TALK, talk_turns(run.view(state, agent), own, others)))}
+    rounds = rounds_of(state, (TALK,))[:-1]
+    own = [must(spoken, agent, r) for r, spoken in enumerate(rounds)]
+    others = [others_of(run, state, spoken, agent, r) for r, spoken in enumerate(rounds)]
+    last = state["round"] + 1 == run.settings.rounds
+    ask = Ask(agent, TALK, talk_turns(run.view(state, agent), own, others), message_form(state, last=last))
+    return {"board": await say(run, state, ask)}
 
 
-def _looked_up(settings: IA, question: Question) -> list[Passage]:
-    from sottovoce.retrievers import open_retriever  # late: it may bring index libraries
+def message_form(question: Question, *, last: bool) -> Form:
+    """A message that is kept to its form (`--guide on`): what it tells, then a question or the answer in its form.
 
-    assert settings.library is not None, "it is asked for where there is one"
-    found = open_retriever(settings.library, settings.passages).invoke(question["question"])
+    The last one asks no more.
+    """
+    offered = answer_pattern(question, otherwise=INSIDE)
+    box = rf"\\boxed\{{(?:{offered})\}}"
+    return Form(pattern=rf"#A: {SAID}\n(?:{box if last else f'#Q: {SAID}|{box}'})", unknown=False, optional=True)
+
+
+def _looked_up(run: RunContext[IA], question: Question) -> list[Passage]:
+    assert run.settings.library is not None, "it is asked for where there is one"
+    found = retriever_of(run, question, run.settings.library).invoke(question["question"], k=run.settings.passages)
     told = ((str(each.id), each.page_content, each.metadata) for each in found)
     return [Passage(id=id, text=text, title=about["title"], source=about["source"]) for id, text, about in told]
 
@@ -94,12 +110,13 @@ def _form(view: View) -> str:
 def boxed(text: str) -> str | None:
     r"""What the last \text{...} holds, else the last \boxed{...}; None without either.
 
-    Braces within are balanced, where the published code stops at the first that closes.
+    Braces within are balanced, where the published code stops at the first that closes; dots in the place of an
+    answer, as in the prompt, are none.
 
     >>> boxed(r"#A: yes. \boxed{\text{the Orla}} or \boxed{Mirn}")
     'the Orla'
     """
-    found = {mark[1]: mark.end() for mark in BOX.finditer(text)}
+    found = {mark[1]: mark.end() for mark in BOX.finditer(text) if not text.startswith("...", mark.end())}
     at = found.get("text", found.get("boxed"))
     return None if at is None else _inside(text[at:])
 

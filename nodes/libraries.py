@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.pages import Found, Library, Page, Pages
+from sottovoce.environments.pages import Found, Library, Page, Pages, key
 from sottovoce.environments.sentences import sentences
 from sottovoce.errors import UsageError
 from sottovoce.nodes.context import RunContext
@@ -15,6 +16,7 @@ from sottovoce.nodes.settings.looking import DOCUMENTS, ENCYCLOPEDIA
 
 if TYPE_CHECKING:
     from sottovoce.retrievers import Passage, Searcher
+    from sottovoce.retrievers.bm25 import BM25Index
 
 BEST = 3
 """Passages that are a page (SDE)."""
@@ -43,8 +45,9 @@ class Articles:
         return Page(found.title, sentences(found.text)) if found else None
 
     def similar(self, name: str, n: int) -> list[str]:
-        """As the wiki's own search finds them."""
-        return self._wiki.similar(name, n)
+        """As the wiki's own search finds them, without the name itself: it may be ambiguous."""
+        found = self._wiki.similar(name, n + 1)
+        return [title for title in found if key(title) != key(name)][:n]
 
 
 def library_of(run: RunContext[ReAct], question: Question) -> Library:
@@ -76,18 +79,39 @@ def _opened(spec: str, *, by_title: bool) -> Library:
     raise UsageError(f"library {spec!r} finds passages, and has no pages by title; add --search passages")
 
 
-def _documents(question: Question, *, by_title: bool) -> Library:
-    passages = passages_of(question, None)
-    if not passages:
-        raise UsageError("the library is 'documents', but the question has none; give it some, or another --library")
-    titled = [(each.get("title") or f"Document {number}", each["text"]) for number, each in enumerate(passages, 1)]
-    if by_title:
-        return Pages(Page(title, sentences(text)) for title, text in titled)
+def index_of(question: Question) -> BM25Index:
+    """The question's own documents, by shared words.
+
+    Raises:
+        UsageError: it has none.
+    """
     from sottovoce.retrievers.bm25 import BM25Index
     from sottovoce.retrievers.passage import Passage
 
-    numbered = (Passage(str(number), text, title) for number, (title, text) in enumerate(titled, 1))
-    return _found(BM25Index.build(numbered))
+    titled = enumerate(_titled(question), 1)
+    return BM25Index.build((Passage(str(number), text, title) for number, (title, text) in titled), source=DOCUMENTS)
+
+
+def _documents(question: Question, *, by_title: bool) -> Library:
+    if by_title:
+        return Pages(_joined(_titled(question)))
+    return _found(index_of(question))
+
+
+def _titled(question: Question) -> list[tuple[str, str]]:
+    passages = passages_of(question, None)
+    if not passages:
+        raise UsageError("the library is 'documents', but the question has none; give it some, or another one")
+    return [(each.get("title") or f"Document {number}", each["text"]) for number, each in enumerate(passages, 1)]
+
+
+def _joined(titled: Iterable[tuple[str, str]]) -> list[Page]:
+    """Passages of one title are one page: data sets cut articles into several."""
+    pages: dict[str, Page] = {}
+    for title, text in titled:
+        before = pages.get(key(title), Page(title, ()))
+        pages[key(title)] = before._replace(sentences=before.sentences + sentences(text))
+    return list(pages.values())
 
 
 def _found(searcher: Searcher) -> Found:

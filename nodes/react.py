@@ -23,7 +23,7 @@ from sottovoce.form import Form
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, voted
 from sottovoce.nodes.libraries import library_of
-from sottovoce.nodes.say import form_of, say
+from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.settings import ReAct
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, attempt_of, heard, moment
 from sottovoce.nodes.views import View, blocks
@@ -33,7 +33,7 @@ ENVIRONMENT = "environment"
 LONGEST_ARGUMENT = 80
 """Characters between the brackets of an action that is kept to its form."""
 EXAMPLES = {"label": ("refuted", "untold"), "yes_no": ("decided", "found")}
-USUAL = ("found", "compared")
+USUAL = ("compared", "traced", "found")
 
 
 class Relay(Discussion):
@@ -69,7 +69,7 @@ async def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
     """A thought and an action; of one without an action the thought stands, and the action alone is asked for."""
     number, turns = state["round"] + 1, step_turns(run.view(state, agent), run.settings, steps_of(state))
     action, most = action_form(state), run.settings.step_tokens
-    guided = replace(action, after=f"Action {number}:")
+    guided = replace(action, after=f"Action {number}:", one_line=True)
     ask = Ask(agent, STEP, turns, guided, f"Thought {number}:", ("\nObservation",), most)
     said = await say(run, state, ask)
     if isinstance(_action_in(said[-1]), Malformed):
@@ -104,11 +104,8 @@ def _done(run: RunContext[ReAct], state: Relay, action: Action | Malformed) -> t
 
 def action_form(state: Discussion) -> Form:
     """One of the three actions; what finishes is an answer of the question's kind."""
-    argument, answer = rf"[^\[\]\n]{{1,{LONGEST_ARGUMENT}}}", form_of(state)
-    ends = argument
-    if answer is not None:
-        offered = answer.offered
-        ends = offered.pattern or "|".join(map(_literal, offered.choices))
+    argument = rf"[^\[\]\n]{{1,{LONGEST_ARGUMENT}}}"
+    ends = answer_pattern(state, otherwise=argument)
     return Form(pattern=rf"(?:Search|Lookup)\[{argument}\]|Finish\[(?:{ends})\]", unknown=False)
 
 
@@ -123,8 +120,7 @@ def step_turns(view: View, settings: ReAct, steps: Sequence[tuple[Said, Message 
         for number, (said, observation) in enumerate(steps, 1)
         if observation is not None
     ]
-    trajectory = view.prompts.render("react/trajectory", trajectory=seen)
-    asked = blocks(view.known([], _examples(view)), _question(view), trajectory)
+    asked = blocks(view.known([], _examples(view)), _question(view, seen))
     return (*view.system_turn(*told), Turn("user", asked))
 
 
@@ -136,12 +132,13 @@ def steps_of(state: Discussion) -> list[tuple[Said, Message | None]]:
     return [(Said(found[STEP], found.get(ACTION)), found.get(OBSERVE)) for found in rounds.values() if STEP in found]
 
 
-def _question(view: View) -> tuple[Part, ...]:
+def _question(view: View, seen: Sequence[tuple[int, list[Part], Heard]]) -> tuple[Part, ...]:
+    """Form, question and steps, the last two one behind the other as in the examples: a model goes on from there."""
     slots, is_label = view.slots(), view.kind == "label"
     described = "answer_description" in view.components
     choices = view.question.get("choices") or [] if is_label else []
     form = view.prompts.render("react/form", steps=view.steps, described=described, value=view.value(), choices=choices)
-    return view.prompts.render("react/question", **slots, form=words(form), claim=is_label)
+    return view.prompts.render("react/question", **slots, form=words(form), claim=is_label, trajectory=seen)
 
 
 def _examples(view: View) -> list[str]:
@@ -182,10 +179,6 @@ def _action_in(step: Message) -> Action | Malformed:
 def _thought(step: Message) -> str:
     """Its first line."""
     return step.text.partition("\n")[0].rstrip()
-
-
-def _literal(text: str) -> str:
-    return re.sub(r"([^\w\s])", r"\\\1", text)
 
 
 # How it ends

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
@@ -73,6 +74,18 @@ async def say_answer(run: RunContext[Any], state: Discussion, ask: Ask) -> list[
 def form_of(question: Question) -> Form | None:
     """What an answer to the question may be, where that is not just any text."""
     return kinds.KINDS[question.get("kind", "number")].grammar(question.get("choices") or [])
+
+
+def answer_pattern(question: Question, otherwise: str) -> str:
+    """The pattern of an answer to the question, "unknown" offered too; `otherwise` where it is just any text."""
+    form = form_of(question)
+    if form is None:
+        return otherwise
+    return form.offered.pattern or "|".join(map(_literal, form.offered.choices))
+
+
+def _literal(text: str) -> str:
+    return re.sub(r"([^\w\s])", r"\\\1", text)
 
 
 async def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int) -> Message:

@@ -55,6 +55,8 @@ class Decision(TypedDict):
     another agent was asked."""
     by: NotRequired[str]
     """Who decided, where it was no vote: moderator, judge, secretary."""
+    agreed: NotRequired[bool]
+    """Whether a judge found the agents agreed in the end (MADRA; where not, a question is "inconsistent")."""
     beside: NotRequired[dict[str, str | None]]
     """What other rules would have decided, by rule."""
     score: float | None
@@ -72,7 +74,7 @@ class Mark(TypedDict):
     """The values of the restored keys."""
 
 
-def merged(before: Mapping[str, Any], update: Mapping[str, Any]) -> JSON:
+def by_node(before: Mapping[str, Any], update: Mapping[str, Any]) -> JSON:
     """Entries by node; None takes one away."""
     return {name: value for name, value in {**before, **update}.items() if value is not None}
 
@@ -91,7 +93,7 @@ class Discussion(Question):
     marks: list[Mark]
     """What a reset can go back to, in order of time; kept where the discussion is watched or a scheme marks."""
     board: Annotated[list[Message], Board]
-    pending: Annotated[dict[str, JSON], merged]
+    pending: Annotated[dict[str, JSON], by_node]
     """By node: the update of an act that is watched, until it is published."""
     votes: list[Vote]
     """Of the last round that was counted."""

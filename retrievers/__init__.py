@@ -19,6 +19,6 @@ __all__ = ["Hit", "Passage", "PassageRetriever", "Searcher", "open_retriever"]
 def __getattr__(name: str) -> Any:  # Any: what a module holds
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from sottovoce.retrievers import registry  # late: it imports LangChain, and the command line wants options alone
+    from sottovoce.retrievers import registry, retriever  # late: LangChain, and the command line wants options alone
 
-    return getattr(registry, name)
+    return getattr(retriever if name == "PassageRetriever" else registry, name)

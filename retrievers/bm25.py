@@ -81,6 +81,8 @@ class BM25Index:
         found = (scores.k1, scores.b, scores.scores["num_docs"], len(passages))
         if found != (expected := (settings.k1, settings.b, manifest.passages, manifest.passages)):
             raise CorpusError(f"index {str(folder)!r} has k1, b and passages {found}, its manifest {expected}; {AGAIN}")
+        if (terms := len(scores.vocab_dict)) != (counted := len(scores.scores["indptr"]) - 1):
+            raise CorpusError(f"index {str(folder)!r} counts {counted} terms, and names {terms} of them; {AGAIN}")
         return cls(scores, passages, settings, manifest.fingerprint, source)
 
     def __len__(self) -> int:
@@ -158,7 +160,7 @@ def _mapped(folder: Path) -> Any:  # Any: bm25s has no types
 
     try:
         return bm25s.BM25.load(str(folder / FOLDER), mmap=True)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, EOFError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorpusError(f"index {str(folder)!r} cannot be read: {error}; {AGAIN}") from error
 
 

@@ -7,7 +7,9 @@ what is left of the shards is removed after that: whenever it is interrupted, no
 
 from __future__ import annotations
 
+import errno
 import shutil
+import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -26,6 +28,7 @@ from sottovoce.retrievers.store import digest_of, write_passages
 PROGRESS, SHARDS = "progress.json", "shards"
 SHARD = 20_000
 """Passages."""
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class Maker(Protocol):
@@ -70,7 +73,8 @@ def build_index(
 
     Raises:
         CorpusError: something is in the folder, another process makes the same index, what stands there
-            half-made is of another corpus or other settings, or the corpus cannot be read or indexed.
+            half-made is of another corpus or other settings, the disk is full, or the corpus cannot be read
+            or indexed.
     """
     settings = maker.settings.model_dump(mode="json")
     with _alone(folder) as work:
@@ -131,6 +135,12 @@ def _alone(folder: Path) -> Iterator[Path]:
         raise CorpusError(f"another process is making the index {str(folder)!r}") from error
     except (FileExistsError, NotADirectoryError, PermissionError) as error:
         raise CorpusError(f"an index cannot be made in {str(folder.parent)!r}: {error.strerror}") from error
+    except (OSError, sqlite3.OperationalError) as error:
+        if isinstance(error, OSError) and error.errno not in FULL:
+            raise  # somebody's encoder, say, whose service is away
+        raise CorpusError(
+            f"index {str(folder)!r} cannot be written: {error}; the same command goes on when there is room"
+        ) from error
 
 
 def _progress(work: Path, identity: dict[str, Any]) -> Progress:  # Any: JSON

@@ -10,6 +10,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 from collections.abc import Callable, Iterator
 from io import TextIOWrapper
 from pathlib import Path
@@ -20,6 +21,8 @@ from sottovoce.retrievers.passage import Passage
 
 DOCID, TEXT = ("docid", "id", "_id"), ("text", "contents")
 HEADING = ["id", "text", "title"]
+LONE = re.compile("[\ud800-\udfff]")
+"""JSON may write one half of a pair alone."""
 LONGEST_FIELD = 2**31 - 1  # characters; csv refuses more than 131072 otherwise
 
 
@@ -72,7 +75,7 @@ class Corpus:
 
 def _text(path: Path, raw: Any) -> TextIOWrapper:  # Any: an open binary file
     binary: Any = gzip.GzipFile(fileobj=raw) if path.suffix == ".gz" else raw
-    return TextIOWrapper(binary, encoding="utf-8", newline="")
+    return TextIOWrapper(binary, encoding="utf-8-sig", newline="")
 
 
 def _json_lines(stream: TextIO) -> Iterator[Passage]:
@@ -85,6 +88,8 @@ def _passage(found: Any) -> Passage:  # Any: JSON
     if not isinstance(found, dict):
         raise ValueError(f"expected an object, found {str(found)[:40]!r}")
     docid, text = _first(found, DOCID), _first(found, TEXT)
+    if not isinstance(docid, str | int) or isinstance(docid, bool):
+        raise ValueError(f"its docid is {docid!r}: expected a text or a number")
     return _sound(Passage(str(docid), text, found.get("title") or "", found.get("url")))
 
 
@@ -111,6 +116,8 @@ def _sound(passage: Passage) -> Passage:
     for name, value in told.items():
         if not isinstance(value, str):
             raise ValueError(f"its {name} is {value!r}: expected a text")
+        if LONE.search(value):
+            raise ValueError(f"its {name} holds half a character, which no file can hold: {value[:40]!r}")
     if len(passage.docid.splitlines()) > 1:  # pyserini's lists have a line for each
         raise ValueError(f"its docid {passage.docid!r} holds a line break")
     if not passage.docid or not passage.text.strip():

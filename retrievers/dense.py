@@ -10,26 +10,20 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import Any, Protocol, Self
 
 from langchain_core.embeddings import Embeddings
 
 from sottovoce.checked import Checked
-from sottovoce.errors import CorpusError, UsageError, first_line
+from sottovoce.errors import CorpusError, UsageError
 from sottovoce.retrievers.encoders import DEFAULT, DPRQuestions, SentenceEncoder
 from sottovoce.retrievers.manifest import AGAIN, fingerprint, read_manifest
 from sottovoce.retrievers.passage import Hit, Passage
 from sottovoce.retrievers.store import PassageStore, digest_of
-
-if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    Vectors = NDArray[np.float32]
-    """(passage, number)."""
+from sottovoce.retrievers.vectors import embedded, flat, mapped
 
 NAME = "dense"
-INDEX, DOCIDS, PROBED = "index", "docid", "probe.json"
+DOCIDS, PROBED = "docid", "probe.json"
 PROBE = "Which river flows past the old mill?"
 ALIKE = 0.99
 """Of a probe's vectors by one encoder on two machines, the least cosine."""
@@ -109,10 +103,7 @@ class DenseIndex:
         vectors, docids = mapped(folder), _lines(folder / DOCIDS)
         if len(docids) != vectors.ntotal:
             raise CorpusError(f"index {str(folder)!r} has {vectors.ntotal} vectors and {len(docids)} docids")
-        if (length := len(encoder.embed_query(PROBE))) != vectors.d:
-            raise CorpusError(
-                f"index {str(folder)!r} has vectors of {vectors.d} numbers, and its encoder makes {length}"
-            )
+        check_length(folder, vectors.d, encoder)
         return cls(vectors, ByDocid(docids, passages), encoder, "", source)
 
     def search(self, query: str, k: int) -> list[Hit]:
@@ -146,52 +137,6 @@ class ByDocid:
         return found
 
 
-def embedded(passages: Sequence[Passage], encoder: Embeddings) -> Vectors:
-    """One vector a passage.
-
-    Raises:
-        CorpusError: the encoder gave another number of vectors, or what is no number.
-    """
-    import numpy as np
-
-    vectors = np.array(encoder.embed_documents([each.contents for each in passages]), dtype=np.float32)
-    if vectors.ndim != 2 or len(vectors) != len(passages) or not np.isfinite(vectors).all():
-        raise CorpusError(
-            f"the encoder made {vectors.shape} numbers of {len(passages)} passages, or some that are none"
-        )
-    return vectors
-
-
-def flat(blocks: Iterable[Vectors]) -> Any:  # Any: faiss has no types
-    """A faiss.IndexFlatIP of all vectors, uncompressed, exact.
-
-    Raises:
-        CorpusError: there are none.
-        UsageError: FAISS is not installed.
-    """
-    faiss, index = _faiss(), None
-    for block in blocks:
-        index = faiss.IndexFlatIP(block.shape[1]) if index is None else index
-        index.add(block)
-    if index is None:
-        raise CorpusError("nothing to index: the corpus has no passages")
-    return index
-
-
-def mapped(folder: Path) -> Any:  # Any: faiss has no types
-    """The faiss.Index of a folder, mapped where its kind can be.
-
-    Raises:
-        CorpusError: there is none that can be read.
-        UsageError: FAISS is not installed.
-    """
-    faiss = _faiss()
-    try:
-        return faiss.read_index(str(folder / INDEX), faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY)
-    except RuntimeError as error:
-        raise CorpusError(f"{str(folder / INDEX)!r} cannot be read: {first_line(error)}; {AGAIN}") from error
-
-
 def open_dense(where: str) -> DenseIndex:
     """The index in a folder.
 
@@ -219,10 +164,23 @@ def open_dpr(where: str) -> DenseIndex:
     return DenseIndex.open_pyserini(index, DPRQuestions(str(encoder)), PassageStore(passages))
 
 
+def check_length(folder: Path, length: int, encoder: QueryEncoder) -> None:
+    """See that an encoder makes vectors of that length.
+
+    Raises:
+        CorpusError: they are longer or shorter.
+    """
+    if (found := len(encoder.embed_query(PROBE))) != length:
+        raise CorpusError(f"index {str(folder)!r} has vectors of {length} numbers, and its encoder makes {found}")
+
+
 def _check_probe(folder: Path, name: str, found: Sequence[float]) -> None:
     import numpy as np
 
-    kept = np.array(json.loads("".join(_lines(folder / PROBED))))
+    try:
+        kept = np.array(json.loads("".join(_lines(folder / PROBED))))
+    except ValueError as error:
+        raise CorpusError(f"{str(folder / PROBED)!r} cannot be read: {error}; {AGAIN}") from error
     vector = np.array(found)
     if kept.shape != vector.shape or kept @ vector < ALIKE * np.linalg.norm(kept) * np.linalg.norm(vector):
         raise CorpusError(
@@ -235,11 +193,3 @@ def _lines(file: Path) -> list[str]:
         return file.read_text(encoding="utf-8").splitlines()
     except (OSError, ValueError) as error:
         raise CorpusError(f"{str(file)!r} cannot be read: {error}; {AGAIN}") from error
-
-
-def _faiss() -> Any:  # Any: faiss has no types
-    try:
-        import faiss
-    except ImportError as error:
-        raise UsageError("dense retrieval needs FAISS: pip install 'sottovoce[dense]'") from error
-    return faiss

@@ -9,10 +9,11 @@ from pathlib import Path
 
 from langchain_core.embeddings import Embeddings
 
-from sottovoce.retrievers.dense import DOCIDS, INDEX, NAME, PROBE, PROBED, DenseSettings, embedded, flat
+from sottovoce.retrievers.dense import DOCIDS, NAME, PROBE, PROBED, DenseSettings
 from sottovoce.retrievers.encoders import SentenceEncoder
 from sottovoce.retrievers.manifest import write_whole
 from sottovoce.retrievers.passage import Passage
+from sottovoce.retrievers.vectors import INDEX, embedded, flat
 
 
 class DenseMaker:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import unicodedata
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from sottovoce.errors import UsageError
 from sottovoce.retrievers.passage import Hit, Passage, Searcher
@@ -28,7 +29,11 @@ def key_of(text: str) -> str:
 
 
 class Hybrid:
-    """A `Searcher`: several, joined by rank; a passage that two of them find is one hit."""
+    """A `Searcher`: several, joined by rank; a passage that two of them find is one hit.
+
+    Where one of them fails the search fails, and says which: what the others find is another ranking, and a run
+    that mixed both would not tell.
+    """
 
     source = "hybrid"
 
@@ -76,6 +81,17 @@ def open_hybrid(where: str) -> Hybrid:
     Raises:
         UsageError: fewer than two, or one that cannot be opened.
     """
-    from sottovoce.retrievers.registry import open_searcher  # late: the registry names this module
+    from sottovoce.retrievers.registry import RETRIEVERS, open_searcher  # late: the registry names this module
 
-    return Hybrid([open_searcher(spec.strip()) for spec in where.split(",") if spec.strip()])
+    return Hybrid([open_searcher(spec) for spec in specs(where, RETRIEVERS.names())])
+
+
+def specs(where: str, names: Iterable[str]) -> list[str]:
+    """What stands between the commas behind which a retriever begins: other commas are a path's, or `dpr`'s.
+
+    >>> specs("dpr:index,encoder,passages, bm25:a,b,google", ["dpr", "bm25", "google"])
+    ['dpr:index,encoder,passages', 'bm25:a,b', 'google']
+    """
+    alone = "|".join(map(re.escape, names))
+    parts = re.split(rf",(?=\s*(?:(?:{alone})\s*(?:,|$)|\w{{2,}}:))", where)
+    return [part for each in parts if (part := each.strip(" ,"))]

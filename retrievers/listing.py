@@ -1,7 +1,8 @@
-"""A pool as it is shown: in MADRA's own order or by fused ranks, near duplicates folded, numbers frozen."""
+"""A pool as it is shown: by fused ranks, near duplicates folded, numbers frozen."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -28,16 +29,6 @@ class Listed:
     def covers(self) -> frozenset[str]:
         """All keys that it stands for."""
         return frozenset((self.key, *self.also))
-
-
-def in_order(pool: Mapping[str, Evidence], sources: Sequence[str]) -> list[Listed]:
-    """MADRA's own order: what the first source found, by rank, then what the second found and the first did not."""
-    places = {
-        key: min((sources.index(each["source"]), each["rank"], each["query"]) for each in origins)
-        for key, evidence in pool.items()
-        if (origins := [each for each in evidence["origins"] if each["source"] in sources])
-    }
-    return [Listed(key) for key in sorted(places, key=lambda key: (places[key], key))]
 
 
 def fused(pool: Mapping[str, Evidence]) -> list[Listed]:
@@ -88,7 +79,7 @@ def _first(origins: Sequence[Origin]) -> tuple[int, str, str]:
 
 
 def _words(text: str) -> list[str]:
-    return text.casefold().split()
+    return re.findall(r"\w+", text.casefold())  # without signs: a snippet ends in dots where its passage goes on
 
 
 def _grams(words: Sequence[str], size: int) -> set[tuple[str, ...]]:

@@ -22,6 +22,8 @@ from sottovoce.retrievers.passage import Hit, Passage
 NAME = "lucene"
 FOLDER = "lucene"
 """Within a folder of ours: Lucene's files."""
+MOST_TERMS = 2**31 - 1
+"""Of a query; Lucene refuses more than 1,024 where nobody says otherwise, and a query may be a whole reply."""
 
 
 class LuceneSettings(Checked):
@@ -54,12 +56,14 @@ class LuceneIndex:
         if (folder / FILE).exists():
             manifest = read_manifest(folder, NAME)
             settings, fingerprint, where = _settings(folder, manifest.settings), manifest.fingerprint, folder / FOLDER
+            passages: int | None = manifest.passages
         else:
-            settings, fingerprint, where = LuceneSettings(), "", folder
+            settings, fingerprint, where, passages = LuceneSettings(), "", folder, None
         if not any(where.glob("segments_*")):
             raise CorpusError(f"there is no Lucene index in {str(where)!r}; {AGAIN} --retriever lucene")
-        return cls(lucene_searcher(where, settings), fingerprint, source)
+        return cls(lucene_searcher(where, settings, passages), fingerprint, source)
 
+    @jvm.alone
     def search(self, query: str, k: int) -> list[Hit]:
         """The best `k` passages; none for a query of stop words.
 
@@ -71,7 +75,7 @@ class LuceneIndex:
         try:
             found = self._searcher.search(query, k)
         except jnius.JavaException as error:
-            raise RetrievalError(f"lucene cannot search for {query!r}: {jvm.told(error)}") from error
+            raise RetrievalError(f"lucene cannot search for {query[:80]!r}: {jvm.told(error)}") from error
         return [Hit(_passage(hit.docid, hit.lucene_document.get("raw")), float(hit.score)) for hit in found]
 
 
@@ -99,11 +103,12 @@ def _settings(folder: Path, found: dict[str, Any]) -> LuceneSettings:  # Any: JS
     return settings
 
 
-def lucene_searcher(where: Path, settings: LuceneSettings) -> Any:  # Any: pyserini has no types
-    """Pyserini's LuceneSearcher of a folder of Lucene's.
+@jvm.alone
+def lucene_searcher(where: Path, settings: LuceneSettings, passages: int | None = None) -> Any:  # Any: no types
+    """Pyserini's LuceneSearcher of a folder of Lucene's, which is to hold so many passages.
 
     Raises:
-        CorpusError: it holds no index that can be read.
+        CorpusError: it holds no index that can be read, or another number.
         UsageError: no pyserini, no Java, or one that is too old.
     """
     with jvm.pyserini():
@@ -113,7 +118,10 @@ def lucene_searcher(where: Path, settings: LuceneSettings) -> Any:  # Any: pyser
         try:
             searcher = LuceneSearcher(str(where))
         except jnius.JavaException as error:
-            raise CorpusError(f"Lucene index {str(where)!r} cannot be read: {jvm.told(error)}") from error
+            raise CorpusError(f"Lucene index {str(where)!r} cannot be read: {jvm.told(error)}; {AGAIN}") from error
+        jnius.autoclass("org.apache.lucene.search.IndexSearcher").setMaxClauseCount(MOST_TERMS)
+    if passages not in (None, searcher.num_docs):
+        raise CorpusError(f"Lucene index {str(where)!r} has {searcher.num_docs} passages, not {passages}; {AGAIN}")
     searcher.set_bm25(settings.k1, settings.b)
     return searcher
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
-from sottovoce.errors import CorpusError
+from sottovoce.errors import CorpusError, UsageError
 from sottovoce.retrievers import jvm
 from sottovoce.retrievers.lucene import FOLDER, NAME, LuceneSettings
 from sottovoce.retrievers.passage import Passage
@@ -48,12 +48,16 @@ class LuceneMaker:
 
         Raises:
             CorpusError: the indexer failed.
+            UsageError: Java cannot be started.
         """
         shutil.rmtree(work / FOLDER, ignore_errors=True)  # of an interrupted call
         command = [str(self._java), f"-Xmx{HEAP}", "-cp", str(self._jar), *jvm.LOGGING]
         command += [INDEXER, "-collection", "JsonCollection", "-generator", "DefaultLuceneDocumentGenerator"]
         command += ["-input", str(shards), "-index", str(work / FOLDER), "-threads", "1", "-storeRaw"]
-        done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        try:
+            done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+        except OSError as error:
+            raise UsageError(f"Java cannot be started: {error}; {jvm.REMEDY}") from error
         if done.returncode:
             last = (done.stderr or done.stdout).strip().splitlines()[-1:]
             raise CorpusError(f"Lucene's indexer ended with {done.returncode}: {' '.join(last) or 'it said nothing'}")

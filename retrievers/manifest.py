@@ -50,7 +50,7 @@ def read_manifest(folder: Path, retriever: str) -> Manifest:
     """
     try:
         found = json.loads((folder / FILE).read_bytes())
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise CorpusError(f"there is no index in {str(folder)!r}: it has no {FILE}; {AGAIN}") from None
     except (OSError, ValueError) as error:
         raise CorpusError(f"{FILE} of index {str(folder)!r} cannot be read: {error}; {AGAIN}") from error

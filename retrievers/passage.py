@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
+MOST = 6
+"""Passages, where nobody says how many."""
+
 
 @dataclass(frozen=True)
 class Passage:

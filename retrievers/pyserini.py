@@ -12,11 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.errors import CorpusError, RetrievalError, UsageError, nearest
 from sottovoce.retrievers import jvm
-from sottovoce.retrievers.dense import ByDocid
+from sottovoce.retrievers.dense import ByDocid, check_length
 from sottovoce.retrievers.encoders import DPRQuestions
 from sottovoce.retrievers.lucene import LuceneIndex, LuceneSettings, lucene_searcher
 from sottovoce.retrievers.passage import Hit
 from sottovoce.retrievers.store import PassageStore
+from sottovoce.retrievers.vectors import mapped
 
 if TYPE_CHECKING:
     import numpy as np
@@ -34,23 +35,30 @@ class PyseriniDense:
         """The index is loaded into memory.
 
         Raises:
-            CorpusError: there is no such index.
+            CorpusError: there is no such index, or its vectors are not as long as the encoder's.
+            ModelError: the encoder is not there.
             UsageError: no pyserini, no Java, or one that is too old.
         """
         if not (folder / "index").is_file() or not (folder / "docid").is_file():
             raise CorpusError(
                 f"there is no FAISS index of pyserini's in {str(folder)!r}: expected files index and docid"
             )
-        with jvm.pyserini():
-            from pyserini.search.faiss import FaissSearcher
-
-            self._searcher = FaissSearcher(str(folder), _Encode(encoder))
+        check_length(folder, mapped(folder).d, encoder)
+        self._searcher = _faiss_searcher(folder, encoder)
         self._texts, self.source = ByDocid(self._searcher.docids, passages), source
 
     def search(self, query: str, k: int) -> list[Hit]:
         """The `k` passages with the largest inner products."""
         found = self._searcher.search(query, min(k, self._searcher.num_docs))
         return [Hit(self._texts.find(each.docid), float(each.score)) for each in found]
+
+
+@jvm.alone
+def _faiss_searcher(folder: Path, encoder: DPRQuestions) -> Any:  # Any: pyserini has no types
+    with jvm.pyserini():
+        from pyserini.search.faiss import FaissSearcher
+
+        return FaissSearcher(str(folder), _Encode(encoder))
 
 
 class _Encode:
@@ -96,13 +104,11 @@ def prebuilt_folder(name: str) -> Path | None:
         UsageError: pyserini has none of that name, or cannot be run.
     """
     info = _prebuilt(name)
-    with jvm.pyserini():
-        from pyserini.util import get_cache_home
     names = {
         str(info.get("filename") or "").split(".tar")[0],
         *(url.split("/")[-1].split(".tar")[0] for url in info["urls"]),
     }
-    folders = (Path(get_cache_home()) / "indexes" / f"{each}.{info['md5']}" for each in sorted(names) if each)
+    folders = (_cache() / "indexes" / f"{each}.{info['md5']}" for each in sorted(names) if each)
     return next((folder for folder in folders if folder.is_dir()), None)
 
 
@@ -114,15 +120,28 @@ def download(name: str) -> Path:
         RetrievalError: it cannot be fetched.
     """
     _prebuilt(name)
+    try:
+        return _fetched(name)
+    except (OSError, ValueError, AssertionError) as error:
+        raise RetrievalError(f"pyserini's index {name!r} cannot be fetched: {error}") from error
+
+
+@jvm.alone
+def _fetched(name: str) -> Path:
     with jvm.pyserini():
         from pyserini.util import download_prebuilt_index
 
-        try:
-            return Path(download_prebuilt_index(name, verbose=False))
-        except (OSError, ValueError, AssertionError) as error:
-            raise RetrievalError(f"pyserini's index {name!r} cannot be fetched: {error}") from error
+        return Path(download_prebuilt_index(name, verbose=False))
 
 
+@jvm.alone
+def _cache() -> Path:
+    with jvm.pyserini():
+        from pyserini.util import get_cache_home
+    return Path(get_cache_home())
+
+
+@jvm.alone
 def _prebuilt(name: str) -> dict[str, Any]:  # Any: pyserini's table
     with jvm.pyserini():
         from pyserini.prebuilt_index_info import TF_INDEX_INFO

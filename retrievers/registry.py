@@ -1,16 +1,19 @@
 """The retrievers by name; `RETRIEVERS.register` adds one, and so does an entry point of "sottovoce.retrievers".
 
 What is registered takes what stands behind the colon of `bm25:path/to/index` (empty where nothing
-does) and returns a `Searcher`.
+does) and returns a `Searcher`. Importing this loads no LangChain: the command line lists the names.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, NamedTuple
 
 from sottovoce.registry import Registry
-from sottovoce.retrievers.passage import Searcher
-from sottovoce.retrievers.retriever import MOST, PassageRetriever
+from sottovoce.retrievers.passage import MOST, Searcher
+
+if TYPE_CHECKING:
+    from sottovoce.retrievers.retriever import PassageRetriever
 
 RETRIEVERS: Registry[Callable[[str], Searcher]] = Registry(
     "retriever",
@@ -32,12 +35,51 @@ register_retriever = RETRIEVERS.register
 """Make a way to open a searcher usable by name."""
 
 
+class About(NamedTuple):
+    """What is told of a retriever."""
+
+    spec: str
+    """How it is opened."""
+    searches: str
+    needs: str = ""
+    """An extra, or a variable of the environment."""
+
+
+DENSE, PYSERINI, CONTACT = "extra dense", "extra pyserini", "SOTTOVOCE_CONTACT, your mail or page"
+ABOUT: Mapping[str, About] = {
+    each.spec.partition(":")[0]: each
+    for each in (
+        About("encyclopedia", "the encyclopedia that ships, by shared words; of another seed as encyclopedia:SEED"),
+        About("bm25:FOLDER", "an index of shared words, mapped from disk, in this process"),
+        About(
+            "dense:FOLDER", "an index of meanings: vectors of a sentence encoder (`models pull minilm`), FAISS", DENSE
+        ),
+        About("lucene:FOLDER", "an index of Lucene's, ours or Anserini's: for corpora larger than memory", PYSERINI),
+        About("pyserini:NAME", "a prebuilt Lucene index, which `index --prebuilt NAME` downloads", PYSERINI),
+        About("dpr:INDEX,ENCODER,PASSAGES", "pyserini's vectors by a DPR encoder; texts are an index's of ours", DENSE),
+        About(
+            "wikipedia", "MediaWiki's search: the beginnings of articles; wikipedia:de is another language's", CONTACT
+        ),
+        About("google", "Google through SerpAPI: snippets; google:FOLDER keeps what was found", "SERPAPI_API_KEY"),
+        About("hybrid:A,B", "several of them, joined by reciprocal ranks"),
+    )
+}
+"""Ours by name; `python cli.py index` makes the folders."""
+
+
+def described() -> list[About]:
+    """All retrievers, those of other packages by their names alone."""
+    return [*ABOUT.values(), *(About(name, "") for name in RETRIEVERS if name not in ABOUT)]
+
+
 def open_retriever(spec: str, k: int = MOST) -> PassageRetriever:
     """The retriever that `NAME` or `NAME:WHERE` says: `bm25:indexes/wiki`, `google`.
 
     Raises:
         UsageError: no retriever has that name, its extra is not installed, or there is no such index.
     """
+    from sottovoce.retrievers.retriever import PassageRetriever  # late: it imports LangChain
+
     return PassageRetriever(searcher=open_searcher(spec), k=k)
 
 

@@ -12,10 +12,7 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_va
 
 from sottovoce.checked import first_wrong
 from sottovoce.errors import UsageError
-from sottovoce.retrievers.passage import Hit, Searcher
-
-MOST = 6
-"""Passages, where nobody says how many."""
+from sottovoce.retrievers.passage import MOST, Hit, Searcher
 
 
 class PassageRetriever(BaseRetriever):
@@ -53,6 +50,7 @@ class PassageRetriever(BaseRetriever):
     def _found(self, query: str, k: int) -> list[Document]:
         if k < 1:
             raise UsageError(f"k is {k!r}: expected at least 1 passage")
+        query = query.encode("utf-8", "replace").decode()  # half of a surrogate pair: no library takes it
         searcher: Searcher = self.searcher
         hits = searcher.search(query, k) if query.strip() else []
         about: dict[str, object] = {"source": searcher.source, "query": query, "k": k, "index": searcher.fingerprint}

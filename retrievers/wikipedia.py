@@ -24,6 +24,8 @@ MOST = 20
 MAXLAG = 5
 """Seconds by which its databases may lag before it may refuse, as it asks of programs."""
 BUSY = ("maxlag", "ratelimited", "readonly")
+NO_ARTICLE = ("missing", "invalid", "pageprops")
+"""What a page has that is none; of its properties only that of a disambiguation is asked for."""
 LANGUAGE = re.compile(r"[a-z][a-z-]*")
 
 
@@ -54,19 +56,21 @@ class Wikipedia:
             RetrievalError: the service did not answer, refused, or answered what cannot be read.
         """
         wanted = {"generator": "search", "gsrsearch": query, "gsrlimit": min(k, MOST), "exlimit": MOST, "exintro": 1}
-        pages = sorted(self._pages(wanted), key=lambda page: int(page.get("index", 0)))
+        pages = sorted(self._pages(wanted), key=_place)
         found = [_passage(page) for page in pages[:k]]
         return [Hit(each, 1 / place) for place, each in enumerate(found, 1) if each.text]
 
     def page(self, title: str) -> Passage | None:
-        """A whole article, redirects followed; None where there is none of that title.
+        """A whole article, redirects followed; None where there is none, or one that tells what its name may mean.
 
         Raises:
             RetrievalError: as `search`.
         """
-        pages = self._pages({"titles": title, "redirects": 1})
-        there = [_passage(page) for page in pages if not (page.get("missing") or page.get("invalid"))]
-        return there[0] if there else None
+        if "|" in title:  # it parts titles, and stands in none
+            return None
+        asked = {"prop": "extracts|info|pageprops", "ppprop": "disambiguation", "titles": title, "redirects": 1}
+        there = [page for page in self._pages(asked) if not any(page.get(each) for each in NO_ARTICLE)]
+        return _passage(there[0]) if there else None
 
     def similar(self, query: str, n: int) -> list[str]:
         """Titles that are near to what was looked for.
@@ -121,6 +125,11 @@ def _listed(found: JSON, name: str) -> list[JSON]:
     if not (isinstance(listed, list) and all(isinstance(each, dict) and "title" in each for each in listed)):
         raise RetrievalError(f"wikipedia answered {name} that are no list of pages: {words(listed)!r}")
     return listed
+
+
+def _place(page: JSON) -> int:
+    place = page.get("index")
+    return place if isinstance(place, int) else 0
 
 
 def _passage(page: JSON) -> Passage:

@@ -50,6 +50,7 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.options import command
 from sottovoce.prompts.kinds import KINDS
 from sottovoce.retrievers.makers import IndexOptions
+from sottovoce.retrievers.registry import described
 
 REPEAT = "Options with ... may be given several times, e.g. one --temperature for each agent."
 FAILED = 1
@@ -148,12 +149,15 @@ app.command("index", help="Make an index of passages that agents can look up; re
 
 @app.command("list")
 def list_() -> None:
-    """List schemes, protocols and forms of answer, also those that other packages bring."""
+    """List schemes, protocols, forms of answer and retrievers, also those that other packages bring."""
     for scheme in schemes():
         typer.echo(f"{scheme.command:18}{scheme.summary}")
     carried, asked = Settings.model_fields["protocol"].description, QuestionOptions.model_fields["kind"].description
     typer.echo(f"\n{'--protocol':18}{', '.join(PROTOCOLS.names())}: {carried}")
     typer.echo(f"{'--kind':18}{', '.join(KINDS.names())}: {asked}")
+    typer.echo(f"{'--library':18}documents (the question's own), or a retriever, as `open_retriever` in code takes it:")
+    for each in described():
+        typer.echo(f"  {each.spec:28}{each.searches}{each.needs and f'; needs {each.needs}'}".rstrip())
 
 
 @models.command("pull")

@@ -32,6 +32,8 @@ class Form:
     after: str = ""
     """The reply is free until a line begins with this, or until it would end: then this is written, a space, and the
     form. So a model reasons as it likes, and its answer's own line is guided."""
+    one_line: bool = False
+    """What is free ends with its first line."""
     unknown: bool = True
     """Whether "unknown" is offered too: in the reply's place, or in that of a field that is no free text."""
     optional: bool = False
@@ -50,6 +52,8 @@ class Form:
             raise UsageError("a form has an empty choice; expected at least one character in each")
         if self.after != self.after.strip() or "\n" in self.after:
             raise UsageError(f'a form comes after {self.after!r}; expected words of one line, like "Answer:"')
+        if self.one_line and not self.after:
+            raise UsageError('a form has one_line without after; expected what it comes after, like "Answer:"')
         object.__setattr__(self, "choices", tuple(self.choices))  # a list where it came as JSON
 
     @classmethod

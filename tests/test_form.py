@@ -30,6 +30,7 @@ def test_a_form_is_a_schema_or_choices_or_a_pattern(given: dict[str, Any]) -> No
         ({"choices": ("a", "")}, "a form has an empty choice; expected at least one character in each"),
         ({"choices": ("a",), "after": "Answer: "}, "a form comes after 'Answer: '; expected words of one line"),
         ({"choices": ("a",), "after": "So\nthen"}, 'expected words of one line, like "Answer:"'),
+        ({"choices": ("a",), "one_line": True}, "a form has one_line without after; expected what it comes after"),
     ],
 )
 def test_none_and_several_are_refused(given: dict[str, Any], complaint: str) -> None:
@@ -73,7 +74,7 @@ def test_fields_of_an_object_are_texts_or_in_forms_of_their_own() -> None:
 
 
 def test_a_form_survives_json() -> None:
-    form = Form(choices=("a", "b"), after="So:")
+    form = Form(choices=("a", "b"), after="So:", one_line=True)
 
     assert Form(**json.loads(json.dumps(asdict(form)))) == form
 

@@ -42,7 +42,13 @@ class Article:
     """Names under which it is found too."""
     options: tuple[str, ...] = ()
     """Titles that an ambiguous name may mean; such a page has no facts."""
+    vague: frozenset[str] = frozenset()
+    """Relations that it speaks of without telling an object: that there is none, or that it is disputed."""
     contradicts: tuple[Claim, ...] = ()
+
+    def silent(self, relation: str) -> bool:
+        """Whether it says nothing of a relation."""
+        return relation not in self.facts and relation not in self.vague
 
     @property
     def text(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from sottovoce.environments.encyclopedia.articles import Article
@@ -64,11 +64,6 @@ def look_up(article: Article, relation: str) -> tuple[str, ...] | None:
         return None
     times, cue = min(ways)
     return (f"Lookup[{cue}]",) * times
-
-
-def within(steps: Iterable[str]) -> bool:
-    """Whether there is time left to answer."""
-    return len(tuple(steps)) < MOST_STEPS
 
 
 def _opened(world: Encyclopedia, name: str, title: str) -> tuple[str, ...]:

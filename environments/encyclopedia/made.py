@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 
 from sottovoce.environments.encyclopedia import names
 from sottovoce.environments.encyclopedia.articles import Article, Fact
-from sottovoce.environments.encyclopedia.relations import ASIDES, KINDS, OF, RELATIONS, Kind
+from sottovoce.environments.encyclopedia.asides import ASIDES
+from sottovoce.environments.encyclopedia.relations import KINDS, OF, RELATIONS, Kind
 
 HOW_MANY: dict[Kind, int] = {"person": 120, "town": 60, "country": 10, "river": 20, "book": 120, "firm": 70}
 UNTOLD = 0.12

@@ -18,13 +18,14 @@ from itertools import pairwise
 from typing import Literal
 
 from sottovoce.environments.encyclopedia.articles import Article
-from sottovoce.environments.encyclopedia.finding import Gold, Trail, absent, trail, within
+from sottovoce.environments.encyclopedia.finding import MOST_STEPS, Gold, Trail, absent, trail
 from sottovoce.environments.encyclopedia.library import Encyclopedia, encyclopedia
-from sottovoce.environments.encyclopedia.relations import OF, RELATIONS, Kind
-from sottovoce.environments.encyclopedia.wordings import BRIDGES, COMPARED
+from sottovoce.environments.encyclopedia.relations import RELATIONS, Kind
+from sottovoce.environments.encyclopedia.wordings import BRIDGES, COMPARED, FACTS
 
-Type = Literal["bridge", "comparison", "strategy", "claim"]
+Type = Literal["bridge", "comparison", "strategy", "claim", "fact"]
 TYPES: tuple[Type, ...] = ("bridge", "comparison", "strategy", "claim")
+"""Those that take more than to find an article and read it; a fact takes just that."""
 SUPPORTS, REFUTES, NOT_ENOUGH = LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 EACH = 60
 """Questions of a wording, at most."""
@@ -48,7 +49,7 @@ class Asked:
 
 @cache
 def questions(type: Type, seed: int = 0) -> tuple[Asked, ...]:
-    """All of a type on the encyclopedia of a seed, in an order without meaning; each text once."""
+    """All of a type on the encyclopedia of a seed, in no order; each text once, and none that takes too many steps."""
     world = encyclopedia(seed)
     rng = random.Random(f"questions/{type}/{seed}")
     makers: dict[Type, Callable[[Encyclopedia, random.Random], Iterator[Asked]]] = {
@@ -56,8 +57,9 @@ def questions(type: Type, seed: int = 0) -> tuple[Asked, ...]:
         "comparison": _comparisons,
         "strategy": _strategies,
         "claim": _claims,
+        "fact": _facts,
     }
-    found = list({asked.text: asked for asked in makers[type](world, rng)}.values())
+    found = list({asked.text: asked for asked in makers[type](world, rng) if len(asked.steps) <= MOST_STEPS}.values())
     rng.shuffle(found)
     return tuple(found)
 
@@ -67,7 +69,7 @@ def _bridges(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
     for relations, wordings in BRIDGES.items():
         for subject in _some(world, RELATIONS[relations[0]].of, rng):
             found, text = trail(world, subject.title, relations), rng.choice(wordings).format(s=subject.title)
-            if found and within(found.steps) and _apart(world, text, found):
+            if found and _apart(world, text, found):
                 yield _asked("bridge", text, found.end, len(relations), found)
 
 
@@ -118,8 +120,7 @@ def _same_river(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
         stranger = rng.choice(people[rng.choice([each for each in rivers if each != river])])
         for first, second, answer in ((one, other, "yes"), (third, stranger, "no")):
             found = [trail(world, each.title, ["born_in", "river"]) for each in (first, second)]
-            steps = [step for each in found if each for step in each.steps]
-            if all(found) and within(steps):
+            if all(found):
                 text = f"Do the towns in which {first.title} and {second.title} were born lie on the same river?"
                 yield _asked("strategy", text, answer, 2, *(each for each in found if each))
 
@@ -137,11 +138,17 @@ def _claims(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
             other = rng.choice([each for each in objects if each != truth])
             said, label = (truth, SUPPORTS) if i % 2 else (other, REFUTES)
             yield _asked("claim", relation.claim.format(s=article.title, o=said), label, 1, found)
-        for article in [each for each in some if name in OF.get(_kind(each), ()) and name not in each.facts][:12]:
+        for article in [each for each in some if each.silent(name)][:12]:
             said = rng.choice(objects)
             found = absent(world, article.title, name)
-            if within(found.steps):
-                yield _asked("claim", relation.claim.format(s=article.title, o=said), NOT_ENOUGH, 1, found)
+            yield _asked("claim", relation.claim.format(s=article.title, o=said), NOT_ENOUGH, 1, found)
+
+
+def _facts(world: Encyclopedia, rng: random.Random) -> Iterator[Asked]:
+    for relation, wordings in FACTS.items():
+        for subject in _some(world, RELATIONS[relation].of, rng):
+            if found := trail(world, subject.title, [relation]):
+                yield _asked("fact", rng.choice(wordings).format(s=subject.title), found.end, 1, found)
 
 
 def _asked(type: Type, text: str, answer: str, hops: int, *trails: Trail) -> Asked:
@@ -161,7 +168,3 @@ def _apart(world: Encyclopedia, text: str, found: Trail) -> bool:
     named = [page for page in world.articles if any(name in text for name in (page.title, *page.aliases))]
     pages = [*named, *(world.by_title[title] for title, _ in found.gold[:-1])]
     return not any(found.end.casefold() in f"{page.title} {page.text}".casefold() for page in pages)
-
-
-def _kind(article: Article) -> Kind:
-    return article.kind  # type: ignore[return-value]  # ambiguous names and things have no relations

@@ -89,6 +89,19 @@ BRIDGES: dict[tuple[str, ...], tuple[str, ...]] = {
     ),
 }
 """By the relations that lead from the subject to the answer."""
+FACTS: dict[str, tuple[str, ...]] = {
+    "born_in": ("In which town was {s} born?", "What is the birthplace of {s}?"),
+    "profession": ("What did {s} do for a living?", "By which trade did {s} live?"),
+    "studied_under": ("Whose pupil was {s}?", "Who taught {s}?"),
+    "author": ("Who wrote {s}?", "Who is the author of {s}?"),
+    "publisher": ("Which house brought out {s}?", "Who published {s}?"),
+    "founder": ("Who founded {s}?", "By whom was {s} set up?"),
+    "river": ("On which river does {s} lie?", "Which river runs through {s}?"),
+    "mouth": ("Into which water does {s} flow?", "Where does {s} end?"),
+    "currency": ("With which currency does one pay in {s}?", "What money is used in {s}?"),
+    "capital": ("Which town is the capital of {s}?", "What is the capital of {s}?"),
+}
+"""By the relation that is asked for."""
 COMPARED: dict[str, Compared] = {
     "born": Compared(True, ("Who was born earlier, {a} or {b}?", "Of {a} and {b}, who was born first?")),
     "founded": Compared(True, ("Which town is older, {a} or {b}?", "Which was founded first, {a} or {b}?")),

@@ -6,6 +6,7 @@ A file holds articles one after another:
     ~ another name; one more                     (found under these too)
     * a title                                    (of an ambiguous name: what it may mean)
     ! subject | relation | object                (what the article says against that subject's own)
+    - relation; one more                         (what it speaks of without telling it: no question is about that)
     Prose, in which a fact is marked {relation: as it is shown} or {relation: Object = as it is shown}.
 """
 
@@ -35,8 +36,8 @@ def read(text: str) -> Iterator[Article]:
 
 def _article(lines: list[str]) -> Article:
     title, kind = lines[0].split(" | ")
-    signed = {sign: [line[2:] for line in lines[1:] if line.startswith(f"{sign} ")] for sign in "~*!"}
-    prose = " ".join(line for line in lines[1:] if line[:2] not in ("~ ", "* ", "! "))
+    signed = {sign: [line[2:] for line in lines[1:] if line.startswith(f"{sign} ")] for sign in "~*!-"}
+    prose = " ".join(line for line in lines[1:] if line[:2] not in ("~ ", "* ", "! ", "- "))
     marked = sentences(prose)
     return Article(
         title,
@@ -49,6 +50,7 @@ def _article(lines: list[str]) -> Article:
         },
         aliases=tuple(name for line in signed["~"] for name in line.split("; ")),
         options=tuple(signed["*"]),
+        vague=frozenset(name for line in signed["-"] for name in line.split("; ")),
         contradicts=tuple(Claim(*line.split(" | ")) for line in signed["!"]),
     )
 

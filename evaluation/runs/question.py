@@ -62,7 +62,7 @@ class QuestionOptions(Checked):
     hints: list[str] = _many("what a secretary is to mind (cmd)", "hint")
     sample: str | None = _one(
         "instead of a question: arithmetic, split or facts (private documents), world (an encyclopedia), world/bridge, "
-        "world/comparison, world/strategy or world/claim; or with a seed: split/3"
+        "world/comparison, world/strategy, world/claim or world/fact; or with a seed: split/3"
     )
     questions: Path | None = _one("instead of a question: a file of them, .jsonl or .csv, whose columns are its fields")
     where: list[str] = _many(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from typing import get_args
 
-from sottovoce.environments.encyclopedia.questions import TYPES, Type
+from sottovoce.environments.encyclopedia.questions import Type
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.arithmetic import questions, split_knowledge
 from sottovoce.evaluation.facts import two_facts
@@ -16,17 +17,18 @@ SAMPLES = {
     "arithmetic": "arithmetic, for the bundled model",
     "split": "the same with the values dealt to the agents",
     "facts": "a question that two facts answer, dealt to the agents: for real language models",
-    "world": "questions of the four types below in turn, about the invented encyclopedia, with six passages of it",
+    "world": "questions of the next four types in turn, about the invented encyclopedia, with six passages of it",
     "world/bridge": "what one article tells, and another one must be read first to know which",
     "world/comparison": "which of two came first, or is longer",
     "world/strategy": "yes or no, of years and places that no article compares",
     "world/claim": "claims that the encyclopedia supports, refutes, or says nothing about",
+    "world/fact": "what one article tells: the article has but to be found and read",
 }
 """By the name that --sample takes: what is made, all of it from a seed."""
 MOST = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
-MOST |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500}
+MOST |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
 """How many different ones a seed makes at most; of arithmetic there is no end."""
-OF_WORLD: dict[str, Type] = {f"world/{type}": type for type in TYPES}
+OF_WORLD: dict[str, Type] = {f"world/{type}": type for type in get_args(Type)}
 DECOYS = 3  # solutions of other samples, for dummy debaters
 
 

@@ -10,6 +10,9 @@ from sottovoce.errors import PayloadError
 from sottovoce.evaluation.views.printable import counted, one_line, shortened
 from sottovoce.models.engine.memory import amount
 
+DOES = {"summarise": "sums up", "select": "chooses evidence", "retrieve": "finds"}
+"""Acts beside which an agent does others, told apart by these words."""
+
 
 def shades(message: Message) -> Iterator[tuple[str, float | None]]:
     """A message's text in pieces, one a token, each with the entropy (nats) of the distribution it was drawn from.
@@ -33,7 +36,7 @@ def shades(message: Message) -> Iterator[tuple[str, float | None]]:
 def speaker(message: Message) -> str:
     """Who says it: agent, act where it is a summary, and source where it is no local model."""
     agent = one_line(message.agent)
-    name = f"{agent} sums up" if message.act == "summarise" else agent
+    name = f"{agent} {DOES[message.act]}" if message.act in DOES else agent
     source = "hosted model" if message.source == "hosted" else message.source
     return name if source == "model" else f"{name} ({source})"
 

@@ -106,9 +106,10 @@ class Free(Guide):
     decode: Callable[[Sequence[int]], str]
 
     def next(self, chosen: Chosen) -> Written:
-        """The choice; where the reply would end, the marker."""
-        if chosen.stops or chosen.left <= self.room:
-            return self._write(self.grammar.marker(self.decode(chosen.ids)), chosen, short=not chosen.stops)
+        """The choice; where the reply would end, or its one line, the marker."""
+        over = chosen.stops or self._breaks(chosen)
+        if over or chosen.left <= self.room:
+            return self._write(self.grammar.marker(self.decode(chosen.ids)), chosen, short=not over)
         freely = Written(self, chosen.freely, as_token=False)
         if not self._may_close(chosen.freely):
             return freely
@@ -122,6 +123,12 @@ class Free(Guide):
         if begun is None:  # the token goes on in a way that the form does not
             return self._write(vocabulary.ids(text[len(before) : found.end()]), chosen, short=False)
         return replace(freely, then=begun)
+
+    def _breaks(self, chosen: Chosen) -> bool:
+        """Whether this choice ends the line that the reply is free for; lines before the first word do not count."""
+        if not self.grammar.form.one_line or "\n" not in self.decode([chosen.freely]):
+            return False
+        return bool(self.decode(chosen.ids).strip())
 
     def _write(self, marker: tuple[int, ...], chosen: Chosen, *, short: bool) -> Written:
         return Marker(self.grammar, short, queue=marker).next(chosen)

@@ -4,7 +4,7 @@ Nothing here imports torch or langgraph: the command line reads it to print its 
 """
 
 from sottovoce.nodes.settings.base import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING, AnySettings, Settings
-from sottovoce.nodes.settings.looking import IA, ReAct
+from sottovoce.nodes.settings.looking import IA, MADRA, Pooled, ReAct
 from sottovoce.nodes.settings.schemes import (
     CMD,
     MAD,
@@ -23,6 +23,7 @@ __all__ = [
     "COMPONENTS",
     "IA",
     "MAD",
+    "MADRA",
     "OF_LOADING",
     "OF_PROTOCOL",
     "OF_SAMPLING",
@@ -31,6 +32,7 @@ __all__ = [
     "Debate",
     "MesSync",
     "Order",
+    "Pooled",
     "ReAct",
     "ReConcile",
     "SelfConsistency",

@@ -22,6 +22,7 @@ COMPONENTS = ("question_description", "answer_description", "demonstrations", "c
 
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Control = Literal["none", "own", "empty", "decoy"]
 Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
 Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: a `Document`, which stands beside
 """For all agents, or by agent: see `Question`."""
@@ -205,6 +206,20 @@ class Settings(CipherOptions, StateOptions):
             if owner and owner not in self.names():
                 raise UsageError(choose("agent among the options:", owner, self.names()))
         return self
+
+
+class Controlled(Settings):
+    """What schemes can be told whose agents read one another's messages, and may read something else as a control."""
+
+    control: Control = Field(
+        default="none",
+        description="what agents hear in the place of one another's messages, to see what these do: "
+        "their own of that round, an empty one, or a decoy of the question (a solution of another one)",
+    )
+
+    def needs(self) -> dict[str, str]:
+        """Decoys, where they are heard."""
+        return {"decoys": "the control is 'decoy'"} if self.control == "decoy" else {}
 
 
 AnySettings = TypeVar("AnySettings", bound=Settings)

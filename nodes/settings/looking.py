@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar, Literal
 
-from pydantic import Field
+from pydantic import Field, model_validator
 
-from sottovoce.nodes.settings.base import Documents, Settings
+from sottovoce.errors import UsageError
+from sottovoce.nodes.settings.base import Controlled, Documents, Settings
 
 ENCYCLOPEDIA, DOCUMENTS = "encyclopedia", "documents"
 
@@ -37,7 +38,68 @@ class ReAct(Settings):
         return []
 
 
-class IA(Settings):
+class Pooled(Settings):
+    """What evidence is found for a question before it is answered (MADRA, section 3.2)."""
+
+    source: Literal["wiki", "google", "all", "none"] = Field(
+        default="all", description="where evidence is looked for: wiki, google, all that there are, or none"
+    )
+    wiki: str = Field(
+        default=ENCYCLOPEDIA,
+        description="the retriever that is `wiki`: encyclopedia (the one that ships), documents (the question's own), "
+        "wikipedia, dpr:..., bm25:FOLDER, ...",
+    )
+    google: str = Field(
+        default="",
+        description="the retriever that is `google`, if any: google, google:FOLDER (keeps what it found), ...",
+    )
+    n_wiki: int = Field(default=10, ge=1, description="passages of wiki")
+    n_google: int = Field(default=5, ge=1, description="snippets of google")
+    pool: Literal["faithful", "fused"] = Field(
+        default="faithful",
+        description="order of evidence: wiki's, then google's (MADRA), or by fused ranks with near duplicates folded",
+    )
+
+    def sources(self) -> list[tuple[str, int]]:
+        """The retrievers that are asked, each for how much."""
+        known = {"wiki": (self.wiki, self.n_wiki), "google": (self.google, self.n_google)}
+        return [found for name, found in known.items() if self.source in (name, "all") and found[0]]
+
+    @model_validator(mode="after")
+    def _has_sources(self) -> Pooled:
+        if self.source != "none" and not self.sources():
+            raise UsageError(
+                f"source is {self.source!r}, but no retriever is that; add --google google or --source wiki"
+            )
+        return self
+
+
+class MADRA(Pooled):
+    """Debaters choose from a pool of evidence before each talk, until a judge finds them agreed (MADRA, 2312.04854)."""
+
+    default_temperature: ClassVar[float | None] = 0.5
+
+    agents: int = Field(default=2, ge=2, description="how many debaters; judge and summarizer come on top")
+    rounds: int = Field(default=3, ge=1, description="rounds, at most: the first side by side, later ones in turn")
+    self_selection: bool = Field(
+        default=True, description="debaters choose their evidence before they talk; else they read all of it"
+    )
+    most: int = Field(default=3, ge=1, description="pieces of evidence that a debater chooses, at most")
+    select_tokens: int = Field(default=128, ge=1, description="longest reply in which evidence is chosen, in tokens")
+    search_again: bool = Field(
+        default=False, description="search before each later round too, with what the debaters said"
+    )
+
+    def others(self) -> list[str]:
+        """The judge, who tells whether they agree, and the summarizer."""
+        return ["judge", "summarizer"]
+
+    def dealt(self, documents: Documents) -> Documents:
+        """None are shown: they are searched at most."""
+        return []
+
+
+class IA(Controlled):
     """Agents who each know some of the passages ask one another until one of them answers (SDE)."""
 
     default_temperature: ClassVar[float | None] = 0.0

@@ -9,18 +9,18 @@ from typing import ClassVar, Literal
 from pydantic import Field, model_validator
 
 from sottovoce.errors import UsageError
-from sottovoce.nodes.settings.base import Documents, Settings
+from sottovoce.nodes.settings.base import Controlled, Documents, Settings
+from sottovoce.nodes.settings.looking import Pooled
 
 Order = Literal["others_first", "own_first"]
 FinalRule = Literal["majority", "lowest_temperature", "average"]
 Role = Literal["debater", "expert", "dummy"]
-Control = Literal["none", "own", "empty", "decoy"]
 SIDES = ("affirmative", "negative")
 LARGEST = 3
 SECRETARY = "secretary"
 
 
-class Debate(Settings):
+class Debate(Controlled):
     """Several agents answer, read one another's answers, and answer again (Du et al. 2023)."""
 
     agents: int = Field(default=2, ge=1, description="how many agents")
@@ -41,11 +41,6 @@ class Debate(Settings):
     last_round: Literal["all", "deciding"] = Field(
         default="all", description="who speaks last: all, or only the deciding agent"
     )
-    control: Control = Field(
-        default="none",
-        description="what agents hear in the place of one another's messages, to see what these do: "
-        "their own of that round, an empty one, or a decoy of the question (a solution of another one)",
-    )
 
     def topology(self) -> tuple[str, ...]:
         """A node for each agent, and one for a shared summary."""
@@ -59,8 +54,7 @@ class Debate(Settings):
         """An expert says the solution, a dummy a decoy (CIPHER's bounds); a control may put decoys in all places."""
         said = {"expert": ("solution", "is an expert"), "dummy": ("decoys", "is a dummy")}
         wanted = {name: said[part] for name, part in self.roles().items() if part in said}
-        needed = {field: f"agent {name!r} {what}" for name, (field, what) in wanted.items()}
-        return needed if self.control != "decoy" else {"decoys": "the control is 'decoy'", **needed}
+        return super().needs() | {field: f"agent {name!r} {what}" for name, (field, what) in wanted.items()}
 
     @model_validator(mode="after")
     def _fits(self) -> Debate:
@@ -198,10 +192,15 @@ class MesSync(Settings):
         return *super().topology(), f"{'a' if self.secretary else 'no'} secretary"
 
 
-class Alone(Settings):
+class Alone(Pooled):
     """What agents can be told that hear nobody."""
 
     discusses: ClassVar[bool] = False
+
+    source: Literal["wiki", "google", "all", "none"] = Field(
+        default="none",
+        description="where evidence is looked for in the place of documents, as in `madra`",
+    )
 
     closed_book: bool = Field(
         default=False, description="answer without the documents: the baseline of agents that look things up"
@@ -210,6 +209,12 @@ class Alone(Settings):
     def dealt(self, documents: Documents) -> Documents:
         """Those of all, or none."""
         return [] if self.closed_book else documents
+
+    @model_validator(mode="after")
+    def _opens_books(self) -> Alone:
+        if self.closed_book and self.source != "none":
+            raise UsageError(f"closed_book is on, but source is {self.source!r}; leave one of them out")
+        return self
 
 
 class Single(Alone):

@@ -18,6 +18,7 @@ from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.shelf import kept
 from sottovoce.nodes.settings import Debate, Single
+from sottovoce.retrievers.registry import ABOUT, RETRIEVERS
 from tests.cli.conftest import Call, Models
 
 FAST = ("--max-tokens", "6")
@@ -26,17 +27,31 @@ FAST = ("--max-tokens", "6")
 def test_the_schemes_are_listed(call: Call) -> None:
     out = call("list").out
 
-    assert [line.split()[0] for line in out.splitlines()[:8]] == [
+    assert [line.split()[0] for line in out.splitlines()[:9]] == [
         "debate",
         "mad",
         "reconcile",
         "cmd",
+        "madra",
         "react",
         "ia",
         "single",
         "self-consistency",
     ]
     assert "--protocol        nl, cipher, sde, hidden: what a message carries" in out
+
+
+def test_the_retrievers_are_listed_with_what_they_search_and_need(call: Call) -> None:
+    lines = call("list").out.splitlines()
+
+    told = [line.split()[0] for line in lines if line.startswith("  ")]
+    assert told[: len(ABOUT)] == [each.spec for each in ABOUT.values()]
+    [lucene] = [line for line in lines if "lucene:FOLDER" in line]
+    assert lucene.endswith("for corpora larger than memory; needs extra pyserini")
+
+
+def test_every_retriever_of_ours_is_described() -> None:
+    assert {*ABOUT} == {*RETRIEVERS._paths}
 
 
 def test_without_a_command_help_is_shown(call: Call) -> None:

@@ -19,6 +19,7 @@ from sottovoce.graphs import NAMES, scheme
 from sottovoce.nodes.settings import Debate
 from sottovoce.options import build, command
 from sottovoce.prompts.kinds import KINDS
+from sottovoce.retrievers.registry import RETRIEVERS
 from tests.cli.conftest import Call
 
 
@@ -98,11 +99,13 @@ def test_options_of_a_protocol_are_names_with_values_on_both(tmp_path: Path) -> 
 def test_what_other_packages_bring_is_listed_and_told_in_help(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(PROTOCOLS._known, "whisper", None)
     monkeypatch.setitem(KINDS._known, "roman", None)
+    monkeypatch.setitem(RETRIEVERS._known, "attic", None)
 
     out = call("list").out
 
     assert "--protocol        nl, cipher, sde, hidden, whisper: what a message carries" in out
     assert "--kind            number, option, yes_no, label, text, roman: form of the answer" in out
+    assert out.splitlines()[-1] == "  attic"
     made = inspect.signature(command(print, Debate)).parameters["protocol"].annotation
     assert made.__metadata__[0].metavar == "nl|cipher|sde|hidden|whisper"  # help is made when the program starts
 

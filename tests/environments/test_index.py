@@ -2,13 +2,32 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sottovoce.environments.encyclopedia import encyclopedia
 from sottovoce.environments.encyclopedia.index import open_encyclopedia
 from sottovoce.environments.encyclopedia.questions import questions
 from sottovoce.errors import UsageError
-from sottovoce.retrievers import open_retriever
+from sottovoce.retrievers import PassageRetriever, open_retriever
+
+
+class TestStandard(RetrieversIntegrationTests):
+    """langchain-tests' suite."""
+
+    @property
+    def retriever_constructor(self) -> type[PassageRetriever]:
+        return PassageRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"searcher": open_encyclopedia()}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return "Which physician found the cause of marsh fever?"
 
 
 def share(type: str, k: int = 6) -> float:

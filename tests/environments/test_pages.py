@@ -35,6 +35,8 @@ def test_passages_are_one_page_by_the_name_that_was_searched() -> None:
         ("Dr. J. Orme came. He left at 3 p.m. on foot.", ["Dr. J. Orme came.", "He left at 3 p.m. on foot."]),
         ("He said “Never.” Then St. Orla slept!\nSo it was", ["He said “Never.”", "Then St. Orla slept!", "So it was"]),
         ("No. 4 burnt. Œuvre.", ["No. 4 burnt.", "Œuvre."]),
+        ("Он спал. Река течёт, см. карту. Élan.", ["Он спал.", "Река течёт, см. карту.", "Élan."]),
+        ("See e.g. Orla. Prof. Ash left.", ["See e.g. Orla.", "Prof. Ash left."]),
         ("", []),
     ],
 )

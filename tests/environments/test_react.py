@@ -66,6 +66,7 @@ def test_actions_are_read_as_models_write_them(text: str, action: str) -> None:
         ("", "no action; expected Search[a title], Lookup[a word] or Finish[an answer]"),
         ("Research[x]", "no action"),
         ("Search Aldmoor", "no action"),
+        ("Think[of Aldmoor]", "no action"),
         ("Search[", "'Search[' has no end; expected a ]"),
         ("Search[Aldmoor\n]", "'Search[' has no end"),
         ("Finish[yes", "'Finish[' has no end; expected a ] behind what is answered, as in Finish[an answer]"),
@@ -111,6 +112,10 @@ def test_what_is_not_found_or_ambiguous_leaves_the_page_open_and_tells_titles() 
     assert seen[1] == "Could not find Aldmor. Similar: ['Aldmoor', 'Empty', 'Moor']."
     assert seen[2] == "Could not find Moor. Similar: ['Aldmoor', 'Moor Street']."
     assert seen[3] == "(Result 1 / 1) Its river is deep." and world["title"] == "Aldmoor"
+
+
+def test_where_no_title_is_similar_none_is_told() -> None:
+    assert step(Shelf(), opening(), Action("search", "Orla"))[0] == "Could not find Orla."
 
 
 def test_without_a_page_or_sentences_there_is_nothing_to_look_up() -> None:

@@ -14,7 +14,7 @@ from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Observer
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import CMD, IA, MAD, ReAct, ReConcile, Settings
+from sottovoce.nodes.settings import CMD, IA, MAD, MADRA, ReAct, ReConcile, Settings
 from sottovoce.nodes.watch import Intervention, Watch
 from tests.evaluation.support import QUESTION
 
@@ -89,6 +89,15 @@ LOOKED_UP: tuple[Settings, Replies] = (
     {
         "agent_1": [" Who wrote it?\nAction 1: Search[The Salt Ledger]", " It says where.\nAction 3: Finish[Greyholt]"],
         "agent_2": [" Orla Vance did.", " Search[Orla Vance]"],
+    },
+)
+CHOSEN: tuple[Settings, Replies] = (
+    MADRA(n_wiki=2),
+    {
+        "agent_1": ["It is in [1].\nEvidence: [1]", "[Brévanne]", "[No Found]", "[Greyholt]"],
+        "agent_2": ["[0]", "[Greyholt]"] * 2,
+        "judge": ["[No]", "[Yes]"],
+        "summarizer": ["They say [Greyholt]."],
     },
 )
 DEALT: tuple[Settings, Replies] = (

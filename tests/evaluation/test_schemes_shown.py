@@ -11,7 +11,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CMD
 from sottovoce.nodes.state import Vote
 from tests.evaluation import schemes
-from tests.evaluation.schemes import ASKED, DEALT, JUDGED, LOOKED_UP, SENT, WEIGHED, says
+from tests.evaluation.schemes import ASKED, CHOSEN, DEALT, JUDGED, LOOKED_UP, SENT, WEIGHED, says
 from tests.evaluation.screen import printed
 
 
@@ -109,6 +109,25 @@ def test_a_relay_tells_step_by_step_who_looked_up_what_and_what_it_showed(tmp_pa
         )  # fmt: skip
         assert "Shown to nobody" not in shown and "4 calls" in shown
     assert "## Step 2" in markdown(run)
+
+
+def test_evidence_stands_before_the_talk_and_choices_tell_what_was_chosen(tmp_path: Path) -> None:
+    question: Question = {
+        "question": "In which town was the author of The Salt Ledger born?",
+        "kind": "text",
+        "target": "Greyholt",
+    }
+    run = schemes.held(*CHOSEN, tmp_path, question=question)
+
+    for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
+        assert follows(
+            shown, "2 debaters, at most 3 rounds · evidence: 2 of encyclopedia, at most 3 chosen",
+            "Evidence", "─ library", "[0] The Salt Ledger (encyclopedia:The Salt Ledger, rank 1)",
+            "Round 1", "─ agent_1 chooses evidence", "chose [1]", "─ agent_2 chooses evidence", "chose [0] The Salt",
+            "The judge after round 1", "Round 2", "chose no evidence",
+            "The judge after round 2", "The summarizer after round 2",
+            "Greyholt  by summarizer: they agreed in round 2",
+        )  # fmt: skip
 
 
 def test_passages_stand_under_whom_they_were_dealt_to_and_a_shared_score_under_the_answer(tmp_path: Path) -> None:

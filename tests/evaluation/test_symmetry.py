@@ -148,6 +148,8 @@ ORDERS: list[Case] = [
     ("CMD of one group", of("cmd", agents=3), 6, ()),
     ("MADRA, simultaneous talk", by(InTurn(1, at_once=True), 4), 24, ()),
     ("MADRA, orderly talk", by(InTurn(5, at_once=True), 4), 1, ("graph",)),
+    ("MADRA of 3, as it is", of("madra", agents=3), 1, ("graph",)),
+    ("MADRA of 4 in one round", of("madra", agents=4, rounds=1), 24, ()),
     ("ReAct relay", by(InTurn(5), 5), 1, ("graph",)),
     ("WhoDunit round robin", by(InTurn(9), 3), 1, ("graph",)),
     ("a rule where all are told who spoke", by(AllAtOnce(3, at_once=True), 3), 6, ()),

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import get_args
 
 import pytest
 
 from sottovoce.environments.encyclopedia import encyclopedia
-from sottovoce.environments.encyclopedia.questions import LABELS, TYPES, Asked, Type, questions
+from sottovoce.environments.encyclopedia.questions import LABELS, Asked, Type, questions
 from sottovoce.evaluation.runs.samples import MOST, samples
 from sottovoce.evaluation.world import PASSAGES, about_the_world, passages
 from sottovoce.nodes.question import Question, check_question, passages_of
 from sottovoce.nodes.settings import Single
 from sottovoce.prompts import kinds
 
-GOLD: dict[str, Asked] = {asked.text: asked for type in TYPES for asked in questions(type)}
+GOLD: dict[str, Asked] = {asked.text: asked for type in get_args(Type) for asked in questions(type)}
 
 
-@pytest.mark.parametrize("type", [None, *TYPES])
+@pytest.mark.parametrize("type", [None, *get_args(Type)])
 def test_every_question_can_be_asked_and_its_target_is_read_as_right(type: Type | None) -> None:
     asked = about_the_world(type, 10_000)
     assert len(asked) > MOST["world" if type is None else f"world/{type}"]

@@ -32,15 +32,21 @@ SHOWN = {
 ALL_OFF = dict.fromkeys(COMPONENTS, False)
 ASKED = f"Question: {QUESTION['question']}"
 SPEECH = '{"reasoning": "So.", "answer": 22, "confidence_level": 1, "debate_answer": 22}'
-OTHERS = ("moderator", "judge", "secretary")
+OTHERS = ("moderator", "judge", "secretary", "summarizer")
+WITHOUT_FORM = ("list_candidates", "select", "agree")
+
+
+def shown_by(name: str) -> dict[str, str]:
+    """What stands in a scheme's prompts for each component; information asymmetry asks for its own first steps."""
+    return SHOWN | ({"chain_of_thought": "First tell what you know"} if name == "ia" else {})
 
 
 def first_prompts(name: str, question: dict[str, Any] | None = None, **settings: Any) -> dict[str, str]:
-    """What each agent of a scheme is asked first, system prompts apart."""
+    """What each agent of a scheme is asked for an answer first, system prompts apart."""
     model = ScriptedChatModel([SPEECH] * 60)
     held(built(name, model, **settings), **(question or {}))
     firsts: dict[str, Asked] = {}
-    for asked in model.asked:
+    for asked in (asked for asked in model.asked if asked.act != "select"):
         firsts.setdefault(asked.agent, asked)
     return {
         agent: "\n".join(turn.text for turn in asked.turns if turn.role == "user")
@@ -52,14 +58,14 @@ def first_prompts(name: str, question: dict[str, Any] | None = None, **settings:
 @pytest.mark.parametrize("name", NAMES)
 def test_every_component_of_the_task_is_in_every_first_prompt(name: str) -> None:
     for prompt in first_prompts(name, TASK).values():
-        assert all(text in prompt for text in SHOWN.values())
+        assert all(text in prompt for text in shown_by(name).values())
         assert prompt.index(SHOWN["question_description"]) < prompt.index("An example") < prompt.index("14 + 3 * 5 - 7")
 
 
 @pytest.mark.parametrize(("name", "component"), pairs(NAMES, COMPONENTS, 2))
 def test_each_is_switched_off_by_itself(name: str, component: str) -> None:
     for prompt in first_prompts(name, TASK, **{component: False}).values():
-        assert {each for each in COMPONENTS if SHOWN[each] in prompt} == set(COMPONENTS) - {component}
+        assert {each for each, text in shown_by(name).items() if text in prompt} == set(COMPONENTS) - {component}
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name not in ("mad", "reconcile", "react")])
@@ -69,7 +75,7 @@ def test_with_all_off_only_the_question_goes_in(name: str) -> None:
 
 def test_with_all_off_a_relay_shows_the_steps_so_far() -> None:
     prompts = first_prompts("react", TASK, **ALL_OFF)
-    assert prompts["agent_1"] == ASKED and prompts["agent_2"].startswith(f"{ASKED}\n\nThought 1:")
+    assert prompts["agent_1"] == ASKED and prompts["agent_2"].startswith(f"{ASKED}\nThought 1:")
 
 
 def test_with_all_off_reconcile_still_asks_for_its_confidence_and_mad_shows_the_other_side() -> None:
@@ -95,12 +101,12 @@ def test_a_task_s_own_form_stands_in_the_json_too() -> None:
     assert "\"answer\" (a 'whole' number without unit)" in prompt
 
 
-def test_in_a_relay_the_steps_so_far_stand_behind_the_question_and_the_form() -> None:
+def test_in_a_relay_the_form_stands_before_the_question_and_the_steps_so_far_behind_it() -> None:
     model = ScriptedChatModel([" Hm.", " Search[Orla]"] * 7)
     held(built("react", model), **TASK)
     for asked in model.asked:
-        before, _, after = asked.turns[-1].text.rpartition(f"{ASKED}\n")
-        form, _, trajectory = after.partition("\n")
+        before, _, trajectory = asked.turns[-1].text.rpartition(ASKED)
+        form = before.rstrip().rpartition("\n")[2]
         assert before.endswith("\n\n") and "Close with N alone." in form and bool(trajectory) == (asked.round > 0)
 
 
@@ -134,7 +140,7 @@ def test_who_does_not_discuss_is_told_of_the_task_and_knows_shared_documents_and
 ) -> None:
     known = {agent: ["Everybody knows."] for agent in scheme(name).settings().names()}
     known[others[0]] = [*known[others[0]], "Only I know."]
-    model = ScriptedChatModel({"": [f"Hm. The answer is {n}." for n in range(60)], "judge": ["22.", SPEECH]})
+    model = ScriptedChatModel({"": [f"Hm. The answer is {n}." for n in range(60)], "judge": ["22.", SPEECH, ""]})
     held(built(name, model), **TASK, documents=known)
     for asked in (asked for asked in model.asked if asked.agent in others and asked.act != "list_candidates"):
         assert TASK["description"] in asked.text and "<facts>\n- Everybody knows.\n" in asked.text
@@ -178,9 +184,9 @@ def test_the_question_and_the_form_come_last_in_whatever_asks_for_an_answer(
     name: str, settings: dict[str, Any]
 ) -> None:
     replies = [f'{{"reasoning": "So.", "answer": {n}, "confidence_level": 1, "debate_answer": ""}}' for n in range(90)]
-    model = ScriptedChatModel({"": replies, "judge": ["22.", SPEECH]})
+    model = ScriptedChatModel({"": replies, "judge": ["22.", SPEECH, ""]})
     held(built(name, model, **settings), **TASK, documents=["Mia has 3."])
-    answering = [asked for asked in model.asked if asked.act != "list_candidates"]
+    answering = [asked for asked in model.asked if asked.act not in WITHOUT_FORM]
     assert (len({asked.round for asked in answering}) > 1) == scheme(name).settings.discusses
     for text in (asked.turns[-1].text for asked in answering):
         before, _, form = text.rpartition(f"{ASKED}\n")

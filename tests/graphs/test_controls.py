@@ -1,4 +1,4 @@
-"""Controls of a debate: something else is heard in the place of one another's messages, under every protocol."""
+"""Controls: something else is heard in the place of one another's messages, under every protocol."""
 
 from __future__ import annotations
 
@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Heard
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings import Debate
-from tests.graphs.support import board, calls, debating, held, lonely, marked
+from tests.graphs.support import board, built, calls, debating, held, lonely, marked
 
 CONTROLS = ("own", "empty", "decoy")
 DECOYS = ["It is 7.", "It is 8."]
@@ -40,6 +41,18 @@ def test_a_control_stands_in_the_place_of_every_message_of_every_round(control: 
 
 def test_each_speaker_has_a_decoy_of_its_own() -> None:
     assert heard_by("agent_1", control="decoy")[-1] == ["It is 8.", "It is 7."]
+
+
+@pytest.mark.parametrize(
+    ("control", "expected"), [("none", "2 in"), ("own", "1 in"), ("empty", ""), ("decoy", DECOYS[1])]
+)
+def test_where_each_knows_a_part_a_control_stands_in_the_place_of_what_the_others_say(
+    control: str, expected: str
+) -> None:
+    model = ScriptedChatModel({f"agent_{i}": [f"{i} in", "So."] for i in (1, 2)})
+    held(built("ia", model, rounds=2, control=control), decoys=DECOYS)
+    turns = calls(model, "agent_1")[-1].turns
+    assert [part.text for turn in turns for part in turn.parts if isinstance(part, Heard)] == ["1 in", expected]
 
 
 def test_a_fresh_prompt_and_a_summary_of_each_hear_the_control_too() -> None:
@@ -72,8 +85,9 @@ def test_what_is_on_the_board_is_what_was_said() -> None:
 
 def test_decoys_are_asked_for_before_anybody_speaks() -> None:
     model = marked(2, 2)
-    with pytest.raises(UsageError, match="the control is 'decoy', but the question has no 'decoys'"):
-        held(debating(model, control="decoy"))
+    for graph in (debating(model, control="decoy"), built("ia", model, control="decoy")):
+        with pytest.raises(UsageError, match="the control is 'decoy', but the question has no 'decoys'"):
+            held(graph)
     assert not model.asked
 
 

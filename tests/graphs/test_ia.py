@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -19,6 +20,9 @@ from tests.graphs.support import Recording, calls, heard, lonely_loaded
 KEYS = ["board", "decision", "round", "documents"]
 ASKED: Any = {"question": "Where was Bern Holt born?", "id": "q1", "kind": "text", "target": "Aldmoor"}
 RANKED = [f"Passage {rank}." for rank in range(1, 7)]
+ASKS_FIRST = 2
+"""A seed under which random weights do not answer in the first round."""
+A, Q, BOXED = r"#A: \S[^\n]*", r"#Q: \S[^\n]*", r"\\boxed\{(yes|no|unknown)\}"
 SURE = r"#A: He was. \boxed{Aldmoor}"
 
 
@@ -101,6 +105,26 @@ def test_after_five_rounds_without_an_answer_there_is_none() -> None:
     assert state["decision"]["why"].startswith("no answer in its form after round 5; 10 questions asked")
 
 
+@pytest.mark.parametrize("protocol", ["nl", "cipher"])
+def test_where_a_run_asks_for_it_messages_have_their_form_and_the_last_one_answers(
+    protocol: str, store: PayloadStore
+) -> None:
+    model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=40)
+    yes_no: Any = {**ASKED, "kind": "yes_no", "target": "yes", "documents": RANKED}
+    graph = create_ia(IA(rounds=2, guide="on", temperature=[1.0], seed=ASKS_FIRST), models=model).compile()
+    state: Any = graph.invoke(yes_no, output_keys=KEYS)
+    said = [message.text for message in state["board"]]
+    assert len(said) == 4 and all(re.fullmatch(rf"{A}\n({Q}|{BOXED})", text) for text in said[:2]), said
+    assert all(re.fullmatch(rf"{A}\n{BOXED}", text) for text in said[2:]), said
+    assert all(vote["counts"] for vote in state["decision"]["votes"])
+
+
+def test_by_itself_it_does_not_since_who_has_no_answer_should_score_none(store: PayloadStore) -> None:
+    model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=6)
+    create_ia(IA(rounds=1), models=model).compile().invoke({**ASKED, "documents": RANKED})
+    assert [each.form for each in model.requests] == [None, None]
+
+
 # What counts
 
 
@@ -134,6 +158,8 @@ def test_without_any_the_score_is_zero_or_that_of_what_can_be_read(rule: str, sc
         (r"\boxed{\frac{1}{2}}", r"\frac{1}{2}"),
         ("\\boxed{Aldmoor\nand so on", "Aldmoor"),
         (r"\boxed{}", ""),
+        (r"\boxed{...}", None),
+        (r"\boxed{Aldmoor}, or \boxed{...}", "Aldmoor"),
         ("context{x}", None),
         ("Aldmoor", None),
     ],

@@ -28,13 +28,14 @@ SMALL: dict[str, dict[str, Any]] = {
     "mad": {"rounds": 2, "guide": "off"},  # the tiny models have few tokens
     "reconcile": {"agents": 2, "rounds": 1, "guide": "off"},
     "cmd": {"agents": 4, "rounds": 2},
+    "madra": {"rounds": 2, "n_wiki": 2, "select_tokens": 4, "guide": "off"},
     "react": {"agents": 2, "steps": 2, "guide": "off"},
     "ia": {"rounds": 2},
     "single": {},
     "self_consistency": {"samples": 2},
 }
 DISCUSSING = [name for name in SMALL if scheme(name).settings.discusses]
-OTHERS = {"moderator", "judge", "secretary"}
+OTHERS = {"moderator", "judge", "secretary", "summarizer"}
 SPOKEN = ("answer", "revise", "moderate")
 
 
@@ -57,7 +58,8 @@ def check(state: State, protocol: str, scheme_name: str) -> None:
     assert decision["answer"] is not None or "could not be read" in decision["why"] or "no answer" in decision["why"]
     assert decision["score"] in (0.0, 1.0)
     for message in (message for message in board(state) if message.source == "model"):
-        in_words = message.agent in OTHERS or scheme_name == "self_consistency" or message.asked == "answer"
+        unheard = message.agent in OTHERS or message.act == "select" or message.asked == "answer"
+        in_words = unheard or scheme_name == "self_consistency"
         spoken = "nl" if in_words else protocol
         assert message.payload is not None and message.payload.protocol == spoken
 

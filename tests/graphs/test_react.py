@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ from tests.graphs.support import Recording, lonely_loaded
 from tests.tables import some
 
 LONG: Any = {"recursion_limit": 100}
-NEVER_FINISHES = 1
+NEVER_FINISHES = 5
 """A seed under which random weights look things up three times."""
 KEYS = ["board", "decision", "world", "epochs", "notes"]
 DOCUMENTS = [
@@ -103,7 +104,8 @@ def test_agents_step_in_turn_each_after_all_that_was_done_and_seen() -> None:
     assert first.options["begun"] == "Thought 1:" and first.options["stop"] == ["\nObservation"]
     assert (first.options["max_tokens"], first.options["temperature"]) == (100, 0.0)
     assert second.text.endswith(
-        "\n\nThought 1: Hm.\nAction 1: Search[Bern Holt]\nObservation 1: Bern Holt was born in Aldmoor."
+        f"\n\nQuestion: {ASKED['question']}\n"
+        "Thought 1: Hm.\nAction 1: Search[Bern Holt]\nObservation 1: Bern Holt was born in Aldmoor."
     )
     assert state["decision"] | {"votes": []} == {
         "answer": "Aldmoor", "rule": "finish", "why": "agent_2 finished in step 2", "votes": [], "score": 1.0,
@@ -148,7 +150,7 @@ def test_a_step_without_an_action_takes_a_second_call_for_the_action_alone() -> 
     assert second.options["stop"] == ["\n"] and second.options["form"]["after"] == ""
     assert second.turns == model.asked[0].turns
     assert model.asked[2].text.endswith(
-        "\n\nThought 1: I wonder.\nAction 1: Search[Bern Holt]\nObservation 1: Bern Holt was born in Aldmoor."
+        "\nThought 1: I wonder.\nAction 1: Search[Bern Holt]\nObservation 1: Bern Holt was born in Aldmoor."
     )
     assert counted(state) == (2, 3, 1, 0)
     assert state["decision"]["why"] == "agent_2 finished in step 2; 1 of them took a second call"
@@ -172,7 +174,10 @@ def test_a_hosted_model_may_repeat_the_beginning_and_write_actions_its_own_way()
     model = ScriptedChatModel(replies, hooked=False)
     state = run(model, {**ASKED, "documents": DOCUMENTS})
     assert (state["decision"]["answer"], counted(state).second_calls) == ("Aldmoor", 0)
-    assert model.asked[0].text.endswith("\n\nThought 1:") and "form" not in model.asked[0].options
+    assert (
+        model.asked[0].text.endswith(f"\n\nQuestion: {ASKED['question']}\n\nThought 1:")
+        and "form" not in model.asked[0].options
+    )
 
 
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
@@ -181,6 +186,8 @@ def test_local_models_are_kept_to_actions_under_every_protocol(protocol: str, st
     state = run(model, {**ASKED, "documents": DOCUMENTS}, agents=2, steps=3, step_tokens=40)
     steps = [said for said, _ in steps_of(state)]
     assert steps and not [said for said in steps if said.action or isinstance(said.does, Malformed)]
+    for number, said in enumerate(steps, 1):  # a thought of one line, and nothing behind the action
+        assert re.fullmatch(rf"[^\n]+\nAction {number}: \w+\[[^\n]*\]", said.step.text), said.step.text
 
 
 def test_an_answer_is_kept_to_its_kind() -> None:
@@ -190,7 +197,7 @@ def test_an_answer_is_kept_to_its_kind() -> None:
     assert run(model, false, library="encyclopedia")["decision"]["score"] == 1.0
     first = model.asked[0]
     assert first.options["form"]["pattern"].endswith(rf"|Finish\[(?:{'|'.join(LABELS)}|unknown)\]")
-    assert f"\nClaim: {false['question']}\n" in first.text and "Action 3: Finish[NOT ENOUGH INFO]" in first.text
+    assert f"\nClaim: {false['question']}" in first.text and "Action 3: Finish[NOT ENOUGH INFO]" in first.text
     assert "one of SUPPORTS, REFUTES, NOT ENOUGH INFO." in first.text
     assert not [passage for passage in passages_of(false, None) if passage["text"] in first.text]
 
@@ -202,7 +209,7 @@ def test_an_answer_is_kept_to_its_kind() -> None:
 def test_the_latest_step_goes_by_the_protocol_or_all_do(carry: Any, carried: list[bool], store: PayloadStore) -> None:
     asked: Any = {**ASKED, "documents": DOCUMENTS}
     model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0)
-    steps = steps_of(run(model, asked, steps=3, step_tokens=40, seed=NEVER_FINISHES))
+    steps = steps_of(run(model, asked, steps=3, step_tokens=40, seed=NEVER_FINISHES, temperature=[1.0]))
     turns = step_turns(View(Prompts(), asked, None), ReAct(carry=carry), steps)
     parts = [part for part in turns[-1].parts if isinstance(part, Heard) and part.message.act == "step"]
     assert [part.message.latent is not None for part in parts] == carried

@@ -23,6 +23,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "mad": {"rounds": 2, "guide": "off"},  # the tiny models have few tokens
     "reconcile": {"agents": 2, "rounds": 1, "guide": "off"},
     "cmd": {"agents": 4, "rounds": 2},
+    "madra": {"rounds": 2, "n_wiki": 2, "select_tokens": 4, "guide": "off"},
     "react": {"agents": 2, "steps": 3, "guide": "off"},
     "ia": {"rounds": 2},
 }

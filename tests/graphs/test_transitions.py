@@ -30,6 +30,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "reconcile": ("reconcile", {"rounds": 1}),
     "cmd": ("cmd", {"agents": 4, "rounds": 2}),
     "cmd_levels": ("cmd", {"agents": 4, "rounds": 1, "secretary": False}),
+    "madra": ("madra", {"rounds": 2, "n_wiki": 2}),
     "react": ("react", {"agents": 2, "steps": 3}),
     "ia": ("ia", {"rounds": 3}),
     "single": ("single", {}),
@@ -47,6 +48,11 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
     "reconcile": {f"agent_{i}": [SURE.format(20 + i % 2, i / 4)] * 2 for i in range(1, 4)},
     "cmd": {**SPLIT, "secretary": [SAYS.format(22)]},
     "cmd_levels": SPLIT,
+    "madra": {
+        **{f"agent_{i}": ["It is [0].", SAYS.format(20 + i)] * 2 for i in (1, 2)},
+        "judge": ["[NO]", "They do: [Yes]"],
+        "summarizer": ["They say [22]."],
+    },
     "react": {
         "agent_1": [" Hm.\nAction 1: Search[Sève]", " It is 22.\nAction 3: Finish[22]"],
         "agent_2": [" I wonder.", " Lookup[long]"],

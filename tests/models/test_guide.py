@@ -152,6 +152,17 @@ def test_no_second_line_break_is_written_behind_one_and_none_at_the_beginning() 
     assert said(broken).startswith("b\nAnswer: ") and said(empty).startswith("Answer: ")
 
 
+@pytest.mark.parametrize("feed", [Feed(), MEAN])
+def test_of_one_line_the_marker_is_written_where_it_breaks(feed: Feed) -> None:
+    loaded, one_line = reciting_loaded("ab\nc"), replace(AFTER, one_line=True)
+
+    broken = loaded.engine.run(request("a", stop=Stop(30), form=one_line, feed=feed))
+    blank = loaded.engine.run(request("b", stop=Stop(30), form=one_line, feed=feed))
+
+    assert re.fullmatch(r"b\nAnswer: [\w ]+", said(broken)) and broken.finish == "stop"
+    assert re.fullmatch(r"\ncab\nAnswer: [\w ]+", said(blank))  # nothing was said before its first line
+
+
 def test_until_then_the_reply_is_as_without_a_form() -> None:
     for feed in (Feed(), MEAN):
         free = ask(None, 40, feed=feed, sampling=Sampling(0.7, seed=3), record=RECORD)

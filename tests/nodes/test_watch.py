@@ -27,6 +27,7 @@ SCRIPTS: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "mad": ({"rounds": 2}, {"": ["The answer is 22."], "moderator": [OPEN], "judge": ["22.", JUDGED, JUDGED]}),
     "reconcile": ({"rounds": 1, "agents": 2}, {"agent_1": [SPEECH.format(21)], "agent_2": [SPEECH.format(22)]}),
     "cmd": ({"rounds": 2, "agents": 2}, {"agent_1": ["21"], "agent_2": ["22"], "secretary": ["22"]}),
+    "madra": ({"rounds": 2, "source": "none"}, {"": ["The answer is 22."], "judge": ["[No]"]}),
     "single": ({}, {"": ["The answer is 22."]}),
     "self_consistency": ({"samples": 2}, {"": ["The answer is 22."]}),
 }
@@ -91,7 +92,7 @@ def test_a_watch_sees_all_attempts_of_an_act_before_they_reach_the_board() -> No
     assert seen == [([0, 1], 0)]
 
 
-@pytest.mark.parametrize("name", ["debate", "mad", "reconcile", "cmd"])
+@pytest.mark.parametrize("name", ["debate", "mad", "reconcile", "cmd", "madra"])
 def test_what_is_done_again_is_the_next_attempt_and_the_discussion_goes_on_as_if_it_had_been_the_first(
     name: str,
 ) -> None:
@@ -110,7 +111,8 @@ def test_what_is_done_again_is_the_next_attempt_and_the_discussion_goes_on_as_if
     ("name", "agent", "round"),
     [(name, "agent_1", round) for name in ("debate", "reconcile", "cmd") for round in (0, 1)]
     + [("mad", agent, round) for agent in ("affirmative", "negative", "moderator") for round in (0, 1)]
-    + [("mad", "judge", 1), ("cmd", "secretary", 1)],
+    + [("mad", "judge", 1), ("cmd", "secretary", 1)]
+    + [("madra", agent, round) for agent in ("agent_1", "agent_2", "judge") for round in (0, 1)],
 )
 def test_who_does_it_again_reads_what_it_read_before_and_nothing_that_was_withdrawn(
     name: str, agent: str, round: int

@@ -28,6 +28,8 @@ class Reply:
     """Seconds before it is sent."""
     hang_up: bool = False
     """Close the connection instead."""
+    drip: float = 0.0
+    """Seconds between one byte and the next."""
 
 
 @dataclass
@@ -60,7 +62,10 @@ def serving(*replies: Reply) -> Iterator[Service]:
             for name, value in reply.headers.items():
                 self.send_header(name, value)
             self.end_headers()
-            self.wfile.write((reply.body if isinstance(reply.body, str) else json.dumps(reply.body)).encode())
+            body = (reply.body if isinstance(reply.body, str) else json.dumps(reply.body)).encode()
+            for piece in (bytes([each]) for each in body) if reply.drip else [body]:
+                self.wfile.write(piece)
+                service.over.wait(reply.drip)
 
         def log_message(self, format: str, *args: object) -> None:
             pass

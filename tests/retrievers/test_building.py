@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import gzip
 import json
+import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -90,6 +92,21 @@ def test_what_is_half_made_of_something_else_is_not_gone_on_with(tmp_path: Path,
 
     with pytest.raises(CorpusError, match=r"\.index\.partial' holds an index half-made of another corpus or otherwise"):
         build_index(maker, other, tmp_path / "index", shard=3 if change == "shard" else 2)
+
+
+@pytest.mark.parametrize(
+    "full", [OSError(errno.ENOSPC, "No space left on device"), sqlite3.OperationalError("database or disk is full")]
+)
+def test_a_full_disk_is_told_and_the_same_command_goes_on(tmp_path: Path, full: Exception) -> None:
+    class Full(BM25Maker):
+        def finish(self, shards: Path, n: int, work: Path) -> None:
+            raise full
+
+    corpus = written(tmp_path)
+    with pytest.raises(CorpusError, match=r"^index '.*index' cannot be written: .*; the same command goes on when"):
+        build_index(Full(), corpus, tmp_path / "index")
+    again = Counting()
+    assert build_index(again, corpus, tmp_path / "index").passages == 5 and again.added == []
 
 
 def test_two_processes_do_not_make_one_index(tmp_path: Path) -> None:
@@ -185,6 +202,17 @@ def test_an_index_that_lacks_a_file_is_refused(index: Path, damage: str, complai
         BM25Index.open(index)
 
 
+@pytest.mark.parametrize("damage", [b"", b"{}", b"[1]", b"\x93NUMPY"])
+def test_an_index_with_a_damaged_file_is_refused_in_one_line(index: Path, damage: bytes) -> None:
+    """An empty array and a list of terms ended in a traceback, and without its terms an index found nothing."""
+    for file in sorted((index / "bm25").iterdir()):
+        whole = file.read_bytes()
+        file.write_bytes(damage)
+        with pytest.raises(CorpusError, match=r"^index '.*index' (cannot be read|has k1|counts .* names 0 of them)"):
+            BM25Index.open(index)
+        file.write_bytes(whole)
+
+
 def test_no_folder_and_no_index_are_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"^bm25 searches an index: say which, e\.g\. bm25:indexes/wiki$"):
         open_retriever("bm25")
@@ -223,6 +251,11 @@ def test_json_lines_are_read_with_the_names_of_pyserini_and_beir(tmp_path: Path,
     assert passages(tmp_path, f"x.jsonl{ending}", "\n".join(lines)) == [Passage("7", "a"), Passage("b", "c", "d")]
 
 
+def test_a_mark_of_byte_order_is_no_part_of_the_file(tmp_path: Path) -> None:
+    assert passages(tmp_path, "x.jsonl", '\ufeff{"id": "1", "text": "a"}') == [Passage("1", "a")]
+    assert passages(tmp_path, "x.tsv", "\ufeffid\ttext\ttitle\n1\ta\tb\n") == [Passage("1", "a", "b")]
+
+
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
@@ -232,6 +265,12 @@ def test_json_lines_are_read_with_the_names_of_pyserini_and_beir(tmp_path: Path,
         ("x.jsonl", '{"id": "1", "text": " "}', "passage 1: its text is empty$"),
         ("x.jsonl", '{"id": "", "text": "a"}', "passage 1: its docid is empty$"),
         ("x.jsonl", '{"id": "a\\nb", "text": "a"}', r"passage 1: its docid 'a\\nb' holds a line break$"),
+        ("x.jsonl", '{"id": null, "text": "a"}', r"passage 1: its docid is None: expected a text or a number$"),
+        (
+            "x.jsonl",
+            '{"id": "1", "text": "\\ud800 a"}',
+            r"passage 1: its text holds half a character, which no file .*$",
+        ),
         ("x.jsonl", "[1]", r"passage 1: expected an object, found '\[1\]'$"),
         ("x.jsonl", "{", "passage 1: Expecting property name .*$"),
         ("x.tsv", "1\ta\tb\n", r"passage 1: the heading is \['1', 'a', 'b'\]: expected \['id', 'text', 'title'\]$"),

@@ -91,6 +91,20 @@ def test_an_index_that_lacks_a_file_is_refused_in_one_line(index: Path, damage: 
     assert "\n" not in str(told.value)
 
 
+@pytest.mark.parametrize(
+    ("file", "content", "complaint"),
+    [
+        ("probe.json", "no JSON", r"^'.*probe\.json' cannot be read: Expecting value"),
+        ("probe.json", '["a"]', r"^the vectors of index .* were made by another encoder"),
+        ("index", "IxFI", r"^'.*/index' cannot be read: 'ret == .* failed: read error in .*; build it again"),
+    ],
+)
+def test_a_file_that_holds_something_else_is_told(index: Path, file: str, content: str, complaint: str) -> None:
+    (index / file).write_text(content)
+    with pytest.raises(CorpusError, match=complaint):
+        DenseIndex.open(index, Words())
+
+
 class Broken(Embeddings):
     """Gives what it is told to."""
 
@@ -108,6 +122,8 @@ class Broken(Embeddings):
 def test_vectors_that_are_none_are_refused(vectors: list[list[float]]) -> None:
     with pytest.raises(CorpusError, match=r"^the encoder made \(\d, 1\) numbers of 2 passages, or some that are none$"):
         DenseIndex.build(MILL[:2], Broken(vectors), "broken")
+    with pytest.raises(CorpusError, match=r"^the encoder made vectors of several lengths, or some that are none: "):
+        DenseIndex.build(MILL[:2], Broken([[1.0], [1.0, 2.0]]), "ragged")
 
 
 def test_no_encoder_and_no_folder_are_told(tmp_path: Path, index: Path) -> None:

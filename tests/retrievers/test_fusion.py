@@ -2,13 +2,35 @@
 
 from __future__ import annotations
 
-import pytest
+from pathlib import Path
+from typing import Any
 
-from sottovoce.errors import UsageError
-from sottovoce.retrievers import Hit, Passage, open_retriever
+import pytest
+from langchain_tests.integration_tests import RetrieversIntegrationTests
+
+from sottovoce.errors import RetrievalError, UsageError
+from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever
 from sottovoce.retrievers.bm25 import BM25Index
-from sottovoce.retrievers.fusion import Hybrid, share
-from tests.retrievers.support import MILL, QUESTION, Canned, docids
+from sottovoce.retrievers.bm25_maker import BM25Maker
+from sottovoce.retrievers.building import build_index
+from sottovoce.retrievers.fusion import Hybrid, share, specs
+from tests.retrievers.support import MILL, QUESTION, Canned, docids, written
+
+
+class TestStandard(RetrieversIntegrationTests):
+    """langchain-tests' suite."""
+
+    @property
+    def retriever_constructor(self) -> type[PassageRetriever]:
+        return PassageRetriever
+
+    @property
+    def retriever_constructor_params(self) -> dict[str, Any]:
+        return {"searcher": Hybrid([BM25Index.build(MILL), canned("a", "b")])}
+
+    @property
+    def retriever_query_example(self) -> str:
+        return QUESTION
 
 
 def canned(*docids: str, prefix: str = "") -> Canned:
@@ -41,3 +63,39 @@ def test_the_fingerprint_is_known_where_all_are() -> None:
 def test_fewer_than_two_are_refused() -> None:
     with pytest.raises(UsageError, match=r"^hybrid joins at least two retrievers: name them"):
         open_retriever("hybrid:")
+
+
+def test_where_one_fails_the_search_fails_and_says_which() -> None:
+    class Down(Canned):
+        def search(self, query: str, k: int) -> list[Hit]:
+            raise RetrievalError("google answered 502")
+
+    with pytest.raises(RetrievalError, match=r"^google answered 502$"):
+        Hybrid([canned("a"), Down([])]).search("q", 1)
+
+
+NAMES = ["bm25", "dpr", "google", "encyclopedia", "wikipedia"]
+
+
+@pytest.mark.parametrize(
+    ("where", "found"),
+    [
+        ("bm25:a,google", ["bm25:a", "google"]),
+        (" google , bm25:my, folder ", ["google", "bm25:my, folder"]),
+        ("dpr:i,e,p,bm25:x", ["dpr:i,e,p", "bm25:x"]),
+        ("wikipedia:https://x.test/api.php,bm25:google/a,b", ["wikipedia:https://x.test/api.php", "bm25:google/a,b"]),
+        ("bm25:a,bm26:b", ["bm25:a", "bm26:b"]),
+        ("bm25:a,", ["bm25:a"]),
+        ("", []),
+    ],
+)
+def test_commas_within_a_retriever_s_own_words_part_nothing(where: str, found: list[str]) -> None:
+    assert specs(where, NAMES) == found
+
+
+def test_a_folder_with_a_comma_is_joined_with_the_encyclopedia(tmp_path: Path) -> None:
+    build_index(BM25Maker(), written(tmp_path), tmp_path / "mills, old")
+    found = open_retriever(f"hybrid:bm25:{tmp_path}/mills, old,encyclopedia", k=4).invoke("Who built the mill?")
+    assert {each.metadata["source"] for each in found} == {"hybrid"} and found[0].metadata["docid"] in {"1", "2"}
+    with pytest.raises(UsageError, match=r"^unknown retriever 'bm26'"):
+        open_retriever("hybrid:encyclopedia,bm26:x")

@@ -94,12 +94,25 @@ TROUBLES = {
     "bad": (BAD, r"google answered 400: Missing query `q` parameter\.", 1),
     "broken": (BROKEN, r"google answered 502, an error of its own \(asked 3 times\)", 3),
     "html": (HTML, r"google answered 200 with no JSON, but text/html: '<html> <body>Bad gateway</body></html>'", 1),
-    "nothing": (Reply(), r"google answered 200 with no JSON, but no type: ''", 1),
+    "nothing": (Reply(), r"google answered 200 with nothing", 1),
+    "typeless": (Reply("No."), r"google answered 200 with no JSON, but words of no type: 'No\.'", 1),
     "list": (Reply([1]), r"google answered 200 with JSON that is no object: '\[1\]'", 1),
     "results": (Reply({"organic_results": "x"}), r"google answered results that are no list of objects: 'x'", 1),
     "error": (Reply({"error": "Unsupported."}), r"google answered 200: Unsupported\.", 1),
+    "echo": (Reply({"organic_results": f"?api_key={KEY}&k={KEY}"}), r".*: '\?api_key=\*\*\*&k=\*\*\*'", 1),
+    "named": (
+        Reply(KEY, headers={"content-type": KEY}),
+        r"google answered 200 with no JSON, but \*\*\*: '\*\*\*'",
+        1,
+    ),
     "gone": (GONE, r"google cannot be reached \(ConnectionError\) \(asked 3 times\)", 3),
 }
+
+
+def shown(error: BaseException) -> str:
+    """Its traceback with what each function holds, as pytest, rich and others show it; without the test's own."""
+    behind = error.__traceback__.tb_next if error.__traceback__ else None
+    return "".join(traceback.TracebackException(type(error), error, behind, capture_locals=True).format())
 
 
 @pytest.mark.parametrize(("reply", "told", "times"), TROUBLES.values(), ids=TROUBLES)
@@ -112,7 +125,7 @@ def test_what_goes_wrong_is_one_clear_line_without_the_key(
 
     assert len(service.asked) == times
     assert failed.value.__context__ is None  # requests' own words quote the address
-    assert KEY not in "".join(traceback.format_exception(failed.value)) and KEY not in caplog.text
+    assert KEY not in shown(failed.value) and KEY not in caplog.text
 
 
 def test_a_service_that_never_answers_is_left_after_the_time_that_is_set() -> None:
@@ -122,6 +135,31 @@ def test_a_service_that_never_answers_is_left_after_the_time_that_is_set() -> No
         pytest.raises(RetrievalError, match=r"^google did not answer within 0\.1 s$"),
     ):
         google(service, patience=hurried).search("mill", 3)
+
+
+def test_a_service_that_drips_is_left_after_the_time_for_the_whole_and_not_asked_again() -> None:
+    """Each piece came in time, so that a search took as long as there were pieces."""
+    hurried = replace(AT_ONCE, whole=0.3)
+    with (
+        serving(replace(FOUND, drip=0.05)) as service,
+        pytest.raises(RetrievalError, match=r"^google did not answer whole within 0\.3 s$"),
+    ):
+        google(service, patience=hurried).search("mill", 3)
+    assert len(service.asked) == 1
+
+
+def test_a_warning_about_bad_headers_shows_no_key(caplog: pytest.LogCaptureFixture) -> None:
+    """urllib3 says it with the whole address, through another logger than that of its connections."""
+    with serving(replace(FOUND, headers={"no colon\r\nX-Other": "x"})) as service:
+        google(service).search("mill", 3)
+    assert "Failed to parse headers" in caplog.text and KEY not in caplog.text
+
+
+def test_nothing_that_a_service_says_of_the_key_is_kept(tmp_path: Path) -> None:
+    echoing = Reply({"organic_results": [{"link": f"https://x.test/?api_key={KEY}", "title": KEY, "snippet": KEY}]})
+    with serving(echoing) as service:
+        found = google(service, kept=tmp_path).search("mill", 3)
+    assert KEY not in f"{found} {next(tmp_path.iterdir()).read_text()}"
 
 
 def test_nobody_listening_is_one_clear_line() -> None:
@@ -154,7 +192,16 @@ def test_threads_ask_side_by_side() -> None:
 def test_without_a_key_it_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(VARIABLE, raising=False)
     with pytest.raises(UsageError, match=r"^google needs a key of serpapi\.com: set SERPAPI_API_KEY$"):
-        open_retriever("google").invoke("mill")
+        open_retriever("google")
+    monkeypatch.setenv(VARIABLE, KEY)
+    assert open_retriever("google").searcher.source == "google"
+
+
+def test_a_folder_in_which_nothing_can_be_kept_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, KEY)
+    (tmp_path / "file").touch()
+    with pytest.raises(UsageError, match=r"^google's results cannot be kept in '.*file/kept': Not a directory$"):
+        open_retriever(f"google:{tmp_path}/file/kept")
 
 
 def test_a_folder_keeps_what_was_found_and_needs_no_key_to_find_it_again(

@@ -47,10 +47,10 @@ def test_the_one_that_is_chosen_is_used_before_that_of_the_path(
 def test_one_that_is_too_old_is_refused_before_it_is_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     old = java(tmp_path, "17.0.15")
     monkeypatch.setenv("PATH", str(old / "bin"))
-    with pytest.raises(UsageError, match=r"^'.*/java' is Java 17: Lucene needs 21 or newer, as pip install"):
+    with pytest.raises(UsageError, match=r"^'.*/java' is Java 17: Lucene needs 21 or newer; pip install"):
         jvm.java_home()
     monkeypatch.setenv("JAVA_HOME", str(old))
-    with pytest.raises(UsageError, match=r"^JAVA_HOME '.*' is Java 17: Lucene needs 21 or newer, as pip install"):
+    with pytest.raises(UsageError, match=r"^JAVA_HOME '.*' is Java 17: Lucene needs 21 or newer; pip install"):
         jvm.java_home()
 
 
@@ -69,7 +69,7 @@ def test_without_pyserini_it_says_what_brings_it(name: str, tmp_path: Path, monk
 
 
 def test_without_faiss_it_says_what_brings_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sottovoce.retrievers.dense import mapped
+    from sottovoce.retrievers.vectors import mapped
 
     monkeypatch.setitem(sys.modules, "faiss", None)
     with pytest.raises(UsageError, match=r"^dense retrieval needs FAISS: pip install 'sottovoce\[dense\]'$"):

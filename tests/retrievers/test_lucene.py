@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import json
 import random
+import shutil
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +15,12 @@ import pytest
 from langchain_tests.integration_tests import RetrieversIntegrationTests
 
 from sottovoce.errors import CorpusError, UsageError
-from sottovoce.retrievers import Passage, PassageRetriever, open_retriever
+from sottovoce.retrievers import Passage, PassageRetriever, jvm, open_retriever
 from sottovoce.retrievers.bm25 import BM25Index
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.lucene import LuceneIndex, LuceneSettings
+from sottovoce.retrievers.lucene_maker import LuceneMaker
 from tests.retrievers.support import MILL, QUESTION, docids, written
-
-pytest.importorskip("pyserini", reason="needs the extra pyserini")
-from sottovoce.retrievers.lucene_maker import LuceneMaker  # it looks for pyserini
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +82,41 @@ def test_signs_of_lucene_s_query_language_are_text(index: Path) -> None:
     assert docids(LuceneIndex.open(index).search("(honey] AND ~~ title:bees^2", 1)) == ["5"]
 
 
+def test_a_query_may_have_more_words_than_lucene_takes_by_itself(index: Path) -> None:
+    """Lucene refuses more than 1,024; a query may be an agent's whole reply."""
+    assert docids(LuceneIndex.open(index).search(" ".join(f"w{n}" for n in range(3000)) + " honey", 2)) == ["5"]
+
+
+def test_half_a_surrogate_pair_in_a_query_is_no_reason_to_fail(index: Path) -> None:
+    assert open_retriever(f"lucene:{index}").invoke("honey \ud83d")[0].metadata["docid"] == "5"
+
+
+def test_threads_that_search_at_once_get_what_each_asked_for(index: Path) -> None:
+    """Four of 3,000 searches got the passages of another thread's, when threads called Java by themselves."""
+    lucene, queries = LuceneIndex.open(index), [*QUESTION.split(), "honey bees", "engineer", "market on Mondays"]
+    expected, before = [lucene.search(query, 3) for query in queries], sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        with ThreadPoolExecutor(4) as threads:
+            found = [*threads.map(lambda query: lucene.search(query, 3), 60 * queries)]
+    finally:
+        sys.setswitchinterval(before)
+    assert found == 60 * expected
+
+
+def test_java_keeps_nothing_of_threads_that_are_over(index: Path) -> None:
+    lucene = LuceneIndex.open(index)
+    import jnius  # Java runs now
+
+    count = jvm.alone(lambda: int(jnius.autoclass("java.lang.Thread").activeCount()))
+    before = count()
+    for _ in range(20):
+        thread = threading.Thread(target=lucene.search, args=("honey", 1))
+        thread.start()
+        thread.join()
+    assert count() == before
+
+
 def test_k1_and_b_of_the_manifest_are_applied(tmp_path: Path) -> None:
     build_index(LuceneMaker(LuceneSettings(k1=0, b=0)), written(tmp_path), tmp_path / "index")
     one, *rest = LuceneIndex.open(tmp_path / "index").search("tamsin", 5)
@@ -98,6 +135,12 @@ def test_what_cannot_be_opened_is_told_in_one_line(index: Path, tmp_path: Path) 
         CorpusError, match=r"^there is no Lucene index in '.*'; build it again with `.*` --retriever lucene$"
     ):
         open_retriever(f"lucene:{tmp_path}")
+    shutil.copytree(index, tmp_path / "other")
+    build_index(LuceneMaker(), written(tmp_path, MILL[:2]), tmp_path / "two")
+    shutil.rmtree(tmp_path / "other" / "lucene")
+    (tmp_path / "two" / "lucene").rename(tmp_path / "other" / "lucene")
+    with pytest.raises(CorpusError, match=r"^Lucene index '.*' has 2 passages, not 5; build it again"):
+        open_retriever(f"lucene:{tmp_path / 'other'}")
     (tmp_path / "segments_1").write_bytes(b"no segments")
     with pytest.raises(CorpusError, match=r"^Lucene index '.*' cannot be read: .+") as told:
         open_retriever(f"lucene:{tmp_path}")

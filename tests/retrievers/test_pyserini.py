@@ -19,10 +19,10 @@ from sottovoce.retrievers import jvm, open_retriever
 from sottovoce.retrievers.bm25_maker import BM25Maker
 from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.encoders import DPRQuestions
+from sottovoce.retrievers.lucene_maker import LuceneMaker
+from sottovoce.retrievers.pyserini import download
 from tests.retrievers.support import MILL, QUESTION, written
 from tests.retrievers.vectors import tiny_dpr
-
-pytest.importorskip("pyserini", reason="needs the extra pyserini")
 
 
 def test_pyserini_s_searcher_and_ours_find_the_same(tmp_path: Path) -> None:
@@ -71,12 +71,21 @@ def test_starting_java_leaves_no_key_and_no_home_in_the_environment() -> None:
     assert dict(os.environ) == before
 
 
-def ran(code: str, folder: Path) -> subprocess.CompletedProcess[str]:
+def test_an_encoder_of_another_length_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "encoder").mkdir()
+    faiss.write_index(faiss.IndexFlatIP(3), str(tmp_path / "index"))
+    (tmp_path / "docid").write_text("")
+    build_index(BM25Maker(), written(tmp_path), tmp_path / "texts")
+    with pytest.raises(CorpusError, match=r"^index '.*' has vectors of 3 numbers, and its encoder makes 64$"):
+        open_retriever(f"pyserini:{tmp_path},{tiny_dpr(tmp_path / 'encoder', ['mill'])},{tmp_path / 'texts'}")
+
+
+def ran(code: str, folder: Path, **variables: str) -> subprocess.CompletedProcess[str]:
     """A process of its own, whose PATH has no Java."""
     clean = {name: value for name, value in os.environ.items() if name not in ("JAVA_HOME", "OPENAI_API_KEY")}
     return subprocess.run(
         [sys.executable, "-c", code, str(folder)],
-        env={**clean, "PATH": ""},
+        env={**clean, "PATH": "", **variables},
         capture_output=True,
         text=True,
         check=False,
@@ -102,16 +111,28 @@ def test_a_process_with_java_says_nothing_of_its_own_and_heeds_ctrl_c(
     assert (done.returncode, done.stdout, done.stderr) == (0, "index:5\ninterrupted\n", "")
 
 
-def test_an_indexer_that_fails_is_told(tmp_path: Path) -> None:
-    from sottovoce.retrievers.lucene_maker import LuceneMaker
+def test_a_java_that_cannot_be_started_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "release").write_text('JAVA_VERSION="21.0.8"\n')
+    (tmp_path / "segments_1").write_bytes(b"")
+    done = ran(
+        f"import sottovoce.errors\ntry: {SEARCH}\nexcept sottovoce.errors.UsageError as error: print(error)",
+        tmp_path,
+        JAVA_HOME=str(tmp_path),
+    )
+    assert re.match(
+        r"the Java in '.*' cannot be started: Unable to find libjvm.*; pip install '.*' brings one", done.stdout
+    )
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path))
+    with pytest.raises(UsageError, match=r"^Java cannot be started: .*No such file.*; pip install '.*' brings one"):
+        LuceneMaker().finish(tmp_path / "nowhere", 1, tmp_path)
 
+
+def test_an_indexer_that_fails_is_told(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"^Lucene's indexer ended with \d+: .+"):
         LuceneMaker().finish(tmp_path / "nowhere", 1, tmp_path)
 
 
 def test_what_cannot_be_fetched_is_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sottovoce.retrievers.pyserini import download
-
     monkeypatch.setenv("PYSERINI_CACHE", str(tmp_path))
     for proxy in ("http_proxy", "https_proxy"):
         monkeypatch.setenv(proxy, "http://127.0.0.1:9")  # nobody listens there

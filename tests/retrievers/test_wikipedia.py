@@ -98,6 +98,24 @@ def test_a_page_is_given_whole_or_not_at_all() -> None:
     assert service.asked[0]["redirects"] == "1" and "exintro" not in service.asked[0]
 
 
+def test_a_page_that_tells_what_its_name_may_mean_is_none() -> None:
+    """It was opened as an article: "Mill may refer to:"."""
+    with serving(pages(page(1, pageprops={"disambiguation": ""}))) as service:
+        assert wikipedia(service).page("Mill") is None
+    assert (service.asked[0]["prop"], service.asked[0]["ppprop"]) == ("extracts|info|pageprops", "disambiguation")
+
+
+def test_a_name_that_holds_what_parts_titles_is_not_asked_for() -> None:
+    with serving(FOUND) as service:
+        assert wikipedia(service).page("Mill 1|Mill 2") is None
+    assert service.asked == []
+
+
+def test_places_that_are_no_numbers_are_passed_over() -> None:
+    with serving(pages(page(2, index="x"), page(1))) as service:
+        assert docids(wikipedia(service).search("mill", 3)) == ["2", "1"]
+
+
 def test_similar_titles_are_named() -> None:
     with serving(Reply({"query": {"search": [{"title": "Mill"}, {"title": "Miller"}]}})) as service:
         assert wikipedia(service).similar("mil", 5) == ["Mill", "Miller"]

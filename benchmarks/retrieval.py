@@ -1,0 +1,186 @@
+"""`python -m benchmarks.retrieval`: BM25, Lucene and dense indexes of 100,000 passages; `--world`: what they find.
+
+Passages and queries are `benchmarks/invented.py`'s. Each index is built, and then asked, in a process of its own;
+repeats go through the retrievers in turn. A dense index gets vectors drawn at random, for MiniLM would take hours on
+a CPU: its speed is measured on some hundred passages of 100 words, cut from the encyclopedia that ships, for invented
+words have several times as many tokens as English ones. Lucene works in one thread, and Java's own beside it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import fmean, median
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import psutil
+
+from benchmarks.invented import write_corpus
+from benchmarks.measuring import CLOCKS, Clock, Table, Times, percent, times
+from sottovoce.environments.encyclopedia import encyclopedia
+from sottovoce.environments.encyclopedia.questions import questions
+from sottovoce.models.sources import is_pulled
+
+ROOT = Path(__file__).resolve().parents[1]
+RETRIEVERS = ("bm25", "lucene", "dense")
+ENCODER = "minilm"
+ENCODED, CUT = 128, 100
+"""Passages, and their words, from which the speed of the encoder is taken."""
+EVERY = 0.02
+"""Seconds between two looks at a process's memory."""
+
+
+@dataclass
+class Found:
+    """What the processes of one retriever told, repeat by repeat."""
+
+    builds: list[dict[str, Any]] = field(default_factory=list)  # Any: as `build` tells it
+    asks: list[dict[str, Any]] = field(default_factory=list)  # Any: as `ask` tells it
+
+
+def alone(task: str, name: str, first: Path, second: Path) -> dict[str, Any]:  # Any: as the task tells it
+    """What a task told, and the `peak` of its process and of those that it started, looked at 50 times a second."""
+    report = second.with_name(f"{task}-{name}.json")
+    arguments = [task, name, str(first), str(second), str(report)]
+    process = psutil.Popen([sys.executable, "-m", "benchmarks.searching", *arguments], cwd=ROOT, env=_one_thread())
+    peak = 0
+    while process.poll() is None:
+        peak = max(peak, _resident(process))
+        time.sleep(EVERY)
+    if process.returncode:
+        raise subprocess.CalledProcessError(process.returncode, arguments)
+    return {**json.loads(report.read_text()), "peak": peak}
+
+
+def _one_thread() -> dict[str, str]:
+    return {**os.environ, "OMP_NUM_THREADS": "1"}
+
+
+def _resident(process: psutil.Process) -> int:
+    """Bytes in memory; nothing once it is over."""
+    try:
+        return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
+    except psutil.NoSuchProcess:
+        return 0
+
+
+def measured(work: Path, corpus: Path, queries: Path, repeats: int) -> dict[str, Found]:
+    """All retrievers in turn, every other time in reverse."""
+    found = {name: Found() for name in RETRIEVERS}
+    for repeat in range(repeats):
+        for name in RETRIEVERS if repeat % 2 == 0 else reversed(RETRIEVERS):
+            folder = work / f"{name}-{repeat}"
+            found[name].builds.append(alone("build", name, corpus, folder))
+            found[name].asks.append(alone("ask", name, folder, queries))
+    return found
+
+
+def speed(found: Mapping[str, Found], passages: int, clock: Clock) -> Table:
+    """Times, memory and disk, as middles of the repeats and as multiples of BM25's."""
+    builds = Times({name: [each["seconds"][clock] for each in one.builds] for name, one in found.items()})
+    asks = Times({name: [late(each["seconds"], clock, 0.5) for each in one.asks] for name, one in found.items()})
+    told = "build | of BM25's | a query | of BM25's | 95th percentile | memory: build | search"
+    table = Table()
+    table.add(f"{passages:,} passages, {clock} time", *told.split(" | "), "on disk")
+    for name, one in found.items():
+        build, ask = (times(each.speed("bm25", name)) for each in (builds, asks))
+        last = median(late(each["seconds"], clock, 0.95) for each in one.asks)
+        memory = [megabytes(median(each["peak"] for each in told)) for told in (one.builds, one.asks)]
+        row = [f"{builds.median(name):.1f} s", build, milliseconds(asks.median(name)), ask, milliseconds(last)]
+        table.add(name, *row, *memory, megabytes(one.builds[0]["bytes"]))
+    return table
+
+
+def late(seconds: Sequence[Mapping[str, float]], clock: Clock, share: float) -> float:
+    """The seconds within which that share of queries was answered."""
+    return sorted(each[clock] for each in seconds)[int(share * len(seconds))]
+
+
+def encoding(work: Path, passages: int, clock: Clock) -> Table:
+    """The encoder that a dense index needs besides."""
+    words = " ".join(article.text for article in encyclopedia().articles).split()
+    cut = [" ".join(words[at : at + CUT]) for at in range(0, ENCODED * CUT, CUT)]
+    (corpus := work / "cut.jsonl").write_text("".join(json.dumps({"docid": text, "text": text}) + "\n" for text in cut))
+    (asked := work / "asked.json").write_text(json.dumps([each.text for each in questions("bridge")[:ENCODED]]))
+    told, table = alone("encode", ENCODER, corpus, asked), Table()
+    passage, query = told["passage"][clock], late(told["seconds"], clock, 0.5)
+    table.add(f"encoder, one thread, {clock} time", "a passage", f"{passages:,} would take", "a query", "memory")
+    cells = [milliseconds(passage), f"{passage * passages / 3600:.1f} h", milliseconds(query), megabytes(told["peak"])]
+    table.add(ENCODER, *cells)
+    return table
+
+
+def agreement(one: Sequence[Sequence[str]], other: Sequence[Sequence[str]]) -> dict[str, float]:
+    """Of queries that both find something for: how often the best is the same, and the shares of 6 and 10 that are."""
+    pairs = [(first, second) for first, second in zip(one, other, strict=True) if first and second]
+    shares = {k: fmean(len({*a[:k]} & {*b[:k]}) / max(len(a[:k]), len(b[:k])) for a, b in pairs) for k in (6, 10)}
+    return {
+        "the best is the same": fmean(a[0] == b[0] for a, b in pairs),
+        **{f"shared among {k}": value for k, value in shares.items()},
+        "the same ten in the same order": fmean(a == b for a, b in pairs),
+    }
+
+
+def agreeing(found: Mapping[str, Found]) -> Table:
+    """BM25 against Lucene."""
+    bm25, lucene = (found[name].asks[0]["found"] for name in ("bm25", "lucene"))
+    told, table = agreement(bm25, lucene), Table()
+    table.add(f"bm25 and lucene, {len(bm25)} queries", *told)
+    table.add("share", *map(percent, told.values()))
+    return table
+
+
+def tables(passages: int, queries: int, repeats: int, clock: Clock) -> Iterator[Table]:
+    """All that is measured at a size."""
+    with TemporaryDirectory() as name:
+        work = Path(name)
+        corpus, asked = work / "corpus.jsonl", work / "queries.json"
+        asked.write_text(json.dumps(write_corpus(corpus, passages, queries)))
+        found = measured(work, corpus, asked, repeats)
+        yield speed(found, passages, clock)
+        yield agreeing(found)
+        if is_pulled(ENCODER):
+            yield encoding(work, passages, clock)
+
+
+def megabytes(n: float) -> str:
+    """Bytes, as a table shows them."""
+    return f"{n / 1e6:,.0f} MB"
+
+
+def milliseconds(seconds: float) -> str:
+    """Short times, as a table shows them."""
+    return f"{1000 * seconds:.1f} ms"
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser("python -m benchmarks.retrieval", description=__doc__)
+    parser.add_argument("--passages", type=int, default=100_000, help="how many (100,000)")
+    parser.add_argument("--queries", type=int, default=200, help="how many (200)")
+    parser.add_argument("--repeats", type=int, default=2, help="of each retriever (2)")
+    parser.add_argument(
+        "--clock", choices=CLOCKS, default="wall", help="cpu counts the processes' own time: for a busy machine"
+    )
+    parser.add_argument("--world", action="store_true", help="recall on the questions of the encyclopedia that ships")
+    asked = parser.parse_args(arguments)
+    if asked.world:
+        from benchmarks import recall
+
+        made = recall.tables()
+    else:
+        made = tables(asked.passages, asked.queries, asked.repeats, asked.clock)
+    for table in made:
+        print(f"{table}\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()

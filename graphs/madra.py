@@ -1,0 +1,74 @@
+"""MADRA, debate with retrieved evidence (Wang et al., arXiv 2312.04854).
+
+Evidence is pooled once. In each round every debater chooses from the pool and then talks: in the first round side by
+side, later one after another, each hearing what was said last. After every round a judge tells whether they agree;
+then, or after the last round, a summarizer states the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Unpack
+
+from sottovoce.graphs.scheme import Given, Graph, Scheme, State
+from sottovoce.nodes.settings import MADRA
+
+
+def who_begins(debaters: list[str]) -> Callable[[State], list[str]]:
+    """All of them in the first round, the first one later."""
+    return lambda state: debaters if state["round"] == 0 else debaters[:1]
+
+
+def who_follows(following: str) -> Callable[[State], str]:
+    """Nobody waits for another one in the first round; later the next debater speaks."""
+    return lambda state: "close_round" if state["round"] == 0 else following
+
+
+def after_judge(state: Any) -> Literal["next_round", "summarise"]:
+    """Until they agree, or no round is left."""
+    from sottovoce.nodes.madra import agreed
+
+    over = agreed(state) or state["round"] + 1 == state["settings"]["rounds"]
+    return "summarise" if over else "next_round"
+
+
+def create_madra(settings: MADRA | None = None, **given: Unpack[Given]) -> Graph:
+    """The graph of MADRA, uncompiled. `models` by name: the debaters', "judge", "summarizer"; else see `Given`."""
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.nodes import madra as acts
+    from sottovoce.nodes.opening import close_round
+
+    settings = settings or MADRA()
+    debaters = settings.speakers()
+    frame = Frame(SCHEME, settings, **given, rule=acts.by_summarizer, begin=acts.begin, state=acts.Madra)
+    frame.graph.add_edge("next_round", "retrieve")
+    frame.join("retrieve", acts.retrieve(frame.contexts), to=who_begins(debaters), ends=debaters)
+    for debater, following in zip(debaters, [*debaters[1:], "close_round"], strict=True):
+        ends = dict.fromkeys([following, "close_round"])
+        frame.act(debater, acts.talk, role="debater", to=who_follows(following), ends=[*ends])
+    frame.join("close_round", close_round, to="judge")
+    frame.act("judge", acts.judge, role="judge", to=after_judge)
+    frame.act("summarise", acts.summarise, agent="summarizer", role="summarizer", to="decide")
+    return frame.graph
+
+
+def manner(settings: MADRA) -> str:
+    """How the debate is held."""
+    found = " and ".join(f"{most} of {spec}" for spec, most in settings.sources()) or "none"
+    chosen = f"at most {settings.most} chosen" if settings.self_selection else "all read"
+    held = f"{settings.agents} debaters, at most {settings.rounds} round{'s' * (settings.rounds > 1)}"
+    return f"{held} · evidence: {found}, {chosen}"
+
+
+SCHEME = Scheme(
+    "madra",
+    MADRA,
+    create_madra,
+    headings={
+        "retrieve": "Evidence",
+        "agree": "The judge after round {round}",
+        "summarise": "The summarizer after round {round}",
+    },
+    manner=manner,
+)
+make_graph = SCHEME.make_graph

@@ -1,0 +1,147 @@
+"""What the sources of a run find for a question: pooled, numbered, and told on the board."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.channels.message import Message
+from sottovoce.errors import RetrievalError
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.libraries import index_of
+from sottovoce.nodes.question import Passage, Question
+from sottovoce.nodes.settings.looking import DOCUMENTS, Pooled
+from sottovoce.nodes.state import Discussion, Update, moment
+from sottovoce.retrievers.pool import Evidence, Pool
+
+if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
+    from sottovoce.retrievers import PassageRetriever
+
+LIBRARY, RETRIEVE = "library", "retrieve"
+WIDTH = 60
+"""Characters by which a piece without a title is named."""
+
+
+@dataclass(frozen=True)
+class Search:
+    """What is searched for, and for whom; nobody in particular where no agent is named."""
+
+    query: str
+    agent: str = ""
+
+
+@dataclass(frozen=True)
+class Found:
+    """What came of searches."""
+
+    pool: Pool
+    order: list[str] = field(default_factory=list)
+    """Keys as they were found: search by search, source by source, by rank; the first time counts."""
+    failed: list[str] = field(default_factory=list)
+    """What went wrong, in a line each; the other sources' results stand."""
+
+
+def search(run: RunContext[Any], question: Question, searches: Iterable[Search], round: int = 0) -> Found:
+    """Ask every source for each query.
+
+    Raises:
+        UsageError: a source cannot be opened.
+        RetrievalError: all of them failed.
+    """
+    from sottovoce.retrievers.pool import merged, pool_of
+
+    asked = [(wanted, spec, most) for wanted in searches for spec, most in run.settings.sources()]
+    answered = [(wanted, _documents(run, question, wanted.query, spec, most)) for wanted, spec, most in asked]
+    failed = [result for _, result in answered if isinstance(result, RetrievalError)]
+    if asked and len(failed) == len(asked):
+        raise failed[0]
+    found = [(wanted, result) for wanted, result in answered if not isinstance(result, RetrievalError)]
+    pools = [pool_of([document], wanted.agent, round) for wanted, documents in found for document in documents]
+    order = dict.fromkeys(key for pool in pools for key in pool)
+    return Found(reduce(merged, pools, {}), [*order], [str(error) for error in failed])
+
+
+def numbers(settings: Pooled, found: Found, pool: Mapping[str, Evidence], before: Sequence[str] = ()) -> list[str]:
+    """Keys by their numbers: in the order in which they were found, or by fused ranks; earlier ones keep theirs."""
+    from sottovoce.retrievers.listing import Listed, fused, numbered
+
+    if settings.pool == "faithful":
+        return numbered(map(Listed, found.order), before)
+    most = sum(most for _, most in settings.sources())
+    return numbered(fused(pool)[:most], before)
+
+
+def passages(pool: Mapping[str, Evidence], keys: Sequence[str]) -> list[Passage]:
+    """The pieces with these numbers, as agents are shown them."""
+    return [_passage(pool[key]) for key in keys]
+
+
+def told(state: Discussion, pool: Mapping[str, Evidence], keys: Sequence[str], found: Found, first: int = 0) -> Message:
+    """A message that says which pieces there are and how each was found; numbers below `first` are known."""
+    lines = [f"[{number}] {_named(pool[key])}" for number, key in enumerate(keys) if number >= first]
+    epoch, round, turn = moment(state)
+    return Message(
+        LIBRARY,
+        round,
+        RETRIEVE,
+        "\n".join(lines) or "Nothing was found.",
+        epoch=epoch,
+        turn=turn,
+        order=-1,  # before whoever speaks
+        source="rule",
+        notes=tuple(f"a source failed: {error}" for error in found.failed),
+    )
+
+
+def with_evidence(run: RunContext[Any], state: Discussion) -> Update:
+    """How an agent that discusses with nobody begins: what is found stands in the place of the question's documents."""
+    if not run.settings.sources():
+        return {}
+    found = search(run, state, [Search(state["question"])])
+    keys = numbers(run.settings, found, found.pool)
+    return {"documents": passages(found.pool, keys), "board": [told(state, found.pool, keys, found).to_dict()]}
+
+
+def _documents(
+    run: RunContext[Any], question: Question, query: str, spec: str, most: int
+) -> list[Document] | RetrievalError:
+    try:
+        return retriever_of(run, question, spec).invoke(query, k=most)
+    except RetrievalError as error:  # of one source: the others may do
+        return error
+
+
+def retriever_of(run: RunContext[Any], question: Question, spec: str) -> PassageRetriever:
+    """A retriever by name, opened once a run; "documents" searches the question's own.
+
+    Raises:
+        UsageError: it cannot be opened.
+    """
+    from sottovoce.retrievers import PassageRetriever, open_retriever  # late: it may bring index libraries
+
+    if spec == DOCUMENTS:
+        return PassageRetriever(searcher=index_of(question))
+    name = f"retriever {spec}"  # a relay keeps libraries by the same words
+    if name not in run.memo:
+        run.memo[name] = open_retriever(spec)
+    found: PassageRetriever = run.memo[name]
+    return found
+
+
+def _passage(piece: Evidence) -> Passage:
+    origin = piece["origins"][0]
+    return Passage(
+        id=f"{origin['source']}:{origin['docid']}", title=piece["title"], text=piece["text"], source=origin["source"]
+    )
+
+
+def _named(piece: Evidence) -> str:
+    places = [
+        f"{each['source']}:{each['docid']}, rank {each['rank']}" + (f" for {each['agent']}" if each["agent"] else "")
+        for each in piece["origins"]
+    ]
+    return f"{piece['title'] or piece['text'][:WIDTH]} ({'; '.join(places)})"

@@ -1,0 +1,293 @@
+"""The acts of MADRA (Wang et al., arXiv 2312.04854).
+
+Evidence is pooled, debaters choose from it and talk, a judge tells whether they agree, and a summarizer answers.
+
+What debaters say reaches others by the protocol. What nobody hears is said in words: choices of evidence, the judge's
+and the summarizer's replies. No code of the paper was published, and its prompts are pictures: these are our own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Annotated
+
+from langchain_core.runnables import RunnableLambda
+
+from sottovoce.agents.ask import Ask
+from sottovoce.agents.hooked import WORDS
+from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.form import Form
+from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.decide import decided, majority, voted
+from sottovoce.nodes.evidence import Search, numbers, passages, search, told
+from sottovoce.nodes.question import Passage, Question, shown
+from sottovoce.nodes.say import BEGUN, form_of, say
+from sottovoce.nodes.settings import MADRA
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
+from sottovoce.nodes.views import View, blocks
+from sottovoce.prompts import kinds
+from sottovoce.prompts.kinds.marks import bracketed
+from sottovoce.retrievers.pool import Pool, merged
+
+SELECT, AGREE, SUMMARISE = "select", "agree", "summarise"
+JUDGE, SUMMARIZER = "judge", "summarizer"
+CHOSEN = "Evidence:"
+NOTHING = "[No Found]"
+ENDS = re.compile(r"\[([^\[\]\n]{1,60})\]\W*\Z")
+"""Brackets at the end of a reply: where a number is asked for, they are its answer and no passage's."""
+AGREED = Form(choices=("[Yes]", "[No]"), unknown=False)
+
+
+class Madra(Discussion):
+    """The state of MADRA."""
+
+    evidence: Annotated[Pool, merged]
+    """All that was found, with where it comes from."""
+    numbers: Annotated[list[str], RESTORED]
+    """The keys of the pieces that debaters are shown, by their numbers; once given, a number stays."""
+
+
+# What they do
+
+
+def begin(run: RunContext[MADRA], state: Discussion) -> Update:
+    """The pool is empty."""
+    return {"evidence": {}, "numbers": []}
+
+
+def retrieve(contexts: Contexts[MADRA]) -> RunnableLambda[Madra, Update]:
+    """The node in which evidence is looked for: once, or with `search_again` before every round."""
+
+    def retrieve(state: Madra) -> Update:
+        run, before = contexts.of(state), state["numbers"]
+        searches = _searches(run.settings, state)
+        if not searches:
+            return {}
+        found = search(run, state, searches, state["round"])
+        pool = merged(state["evidence"], found.pool)
+        keys = numbers(run.settings, found, pool, before)
+        message = told(state, pool, keys, found, first=len(before))
+        return {"evidence": found.pool, "numbers": keys, "board": [message.to_dict()]}
+
+    return RunnableLambda(retrieve, name="retrieve")
+
+
+async def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
+    """One debater's turn: it chooses its evidence, and then it talks; only what it talks is heard."""
+    chosen, view = passages(state["evidence"], state["numbers"]), _view(run, state, agent)
+    messages = list[Message]()
+    if run.settings.self_selection and chosen:
+        picked = (await say(run, state, _selection(run.settings, view, chosen)))[-1]
+        places = selected(picked.whole, len(chosen), run.settings.most)
+        messages.append(replace(picked, notes=(*picked.notes, _chose(chosen, places))))
+        chosen = [chosen[place] for place in places]
+        numbered = list(zip(places, chosen, strict=True))
+    else:
+        numbered = list(enumerate(chosen))
+    own, others = _latest(state, run.settings.speakers(), agent)
+    ask = Ask(agent, "revise" if state["round"] else "answer", talk_turns(view, numbered, own, others))
+    messages += await _say_answer(run, state, ask)
+    simultaneous = state["round"] == 0
+    return {"board": messages} if simultaneous else {"board": messages, "turn": state["turn"] + 1}
+
+
+async def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
+    """Whether the debaters' answers of this round agree."""
+    turns = judge_turns(_view(run, state, agent), _spoken(run.settings, state))
+    return {"board": await say(run, state, Ask(agent, AGREE, turns, AGREED, protocol=WORDS))}
+
+
+async def summarise(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
+    """The answer that the debate comes to."""
+    turns = summary_turns(_view(run, state, agent), _spoken(run.settings, state))
+    return {"board": await _say_answer(run, state, Ask(agent, SUMMARISE, turns, protocol=WORDS))}
+
+
+async def _say_answer(run: RunContext[MADRA], state: Madra, ask: Ask) -> list[Message]:
+    """As `say.say_answer`, but that brackets are read too."""
+
+    def complain(text: str) -> str:
+        readable = stated(text, state) is not None or kinds.declines(text)
+        return "" if readable else f"it holds no {kinds.named(state.get('kind', 'number'))}"
+
+    form = form_of(state)
+    guided = replace(ask, form=form and replace(form, after=BEGUN, optional=True))
+    return await say(run, state, guided, complain=complain, repairs=0, lacks=lambda text: True)
+
+
+def _searches(settings: MADRA, state: Madra) -> list[Search]:
+    if not settings.sources():
+        return []
+    if state["round"] == 0:
+        return [Search(state["question"])]
+    if not settings.search_again:
+        return []
+    spoken = rounds_of(state, ("answer", "revise"))[-2]
+    return [Search(spoken[name].whole, name) for name in settings.speakers() if spoken[name].whole.strip()]
+
+
+def _view(run: RunContext[MADRA], state: Madra, agent: str) -> View:
+    """Without the question's documents: they are searched at most."""
+    known = state.copy()
+    known["documents"] = []
+    return run.view(known, agent)
+
+
+def _selection(settings: MADRA, view: View, offered: Sequence[Passage]) -> Ask:
+    turns, form = select_turns(view, offered, settings.most), selection_form(len(offered), settings.most)
+    if view.steps:
+        return Ask(view.agent, SELECT, turns, form, max_tokens=settings.select_tokens, protocol=WORDS)
+    at_once = replace(form, after="", spaced=True)
+    return Ask(view.agent, SELECT, turns, at_once, CHOSEN, ("\n",), settings.select_tokens, protocol=WORDS)
+
+
+# What they hear
+
+
+def select_turns(view: View, offered: Sequence[Passage], most: int) -> tuple[Turn, ...]:
+    """All passages by their numbers, the question, and the request to choose.
+
+    Their titles are repeated there: a small model chooses what stands near, and "[No Found]" where that alone does.
+    """
+    titles = [_titled(number, passage) for number, passage in enumerate(offered)]
+    request = view.prompts.render("madra/select", titles=titles, most=most, steps=view.steps)
+    asked = blocks(_passages("passages", view, enumerate(offered)), view.question_of(""), request)
+    return (*_debater(view), Turn("user", asked))
+
+
+def talk_turns(
+    view: View, evidence: Iterable[tuple[int, Passage]], own: Message | None, others: Sequence[Message]
+) -> tuple[Turn, ...]:
+    """The evidence by its numbers, what was said last by the others and by itself, the question, and the usual form.
+
+    The paper asks for brackets, which small models echo ("the answer is in square brackets"): they are read, where
+    they come, and not asked for.
+    """
+    heard = [Heard(message) for message in others]
+    said = view.prompts.render("madra/talk", others=heard, own=Heard(own, own=True) if own else "") if others else ()
+    asked = blocks(view.known([]), _passages("evidence", view, evidence), said, view.question_of())
+    return (*_debater(view), Turn("user", asked))
+
+
+def judge_turns(view: View, answers: Sequence[Message]) -> tuple[Turn, ...]:
+    """The question and the answers."""
+    request = view.prompts.render("madra/agree", others=[Heard(message) for message in answers])
+    system = view.system_turn(*view.prompts.render("madra/judge"))
+    return (*system, Turn("user", blocks(view.question_of(""), request)))
+
+
+def summary_turns(view: View, answers: Sequence[Message]) -> tuple[Turn, ...]:
+    """The answers, the question and the form."""
+    request = view.prompts.render("madra/summarise", others=[Heard(message) for message in answers])
+    system = view.system_turn(*view.prompts.render("madra/summarizer"))
+    return (*system, Turn("user", blocks(request, view.question_of())))
+
+
+def _debater(view: View) -> list[Turn]:
+    return view.system_turn(*view.prompts.render("madra/debater"))
+
+
+def _passages(prompt: str, view: View, evidence: Iterable[tuple[int, Passage]]) -> Sequence[Part]:
+    found = [shown(passage, number) for number, passage in evidence]
+    return view.prompts.render(f"madra/{prompt}", passages=found) if found else ()
+
+
+def _latest(state: Madra, order: Sequence[str], agent: str) -> tuple[Message | None, list[Message]]:
+    """The last answers: an agent's own, and the others' in order, of this round from those who spoke in it already."""
+    rounds = rounds_of(state, ("answer", "revise"))
+    if state["round"] == 0:  # side by side: nobody hears anybody, whoever happens to come first
+        return None, []
+    last = {**rounds[-2], **rounds[-1]}
+    return last[agent], [last[name] for name in order if name != agent]
+
+
+def _spoken(settings: MADRA, state: Madra) -> list[Message]:
+    spoken = rounds_of(state, ("answer", "revise"))[-1]
+    return [spoken[name] for name in settings.speakers()]
+
+
+# How it is read, and how it ends
+
+
+def selection_form(offered: int, most: int) -> Form:
+    """Free words, and then a line that can only name pieces that there are, or none."""
+    number = "|".join(map(str, range(offered)))
+    more = rf"(?: \[(?:{number})\]){{0,{most - 1}}}" if most > 1 else ""
+    return Form(pattern=rf"\[(?:{number})\]{more}|\[No Found\]", after=CHOSEN, unknown=False)
+
+
+def selected(text: str, offered: int, most: int) -> list[int]:
+    """The numbers in brackets that there are, in the order in which they first stand, the first `most` of them.
+
+    What stands behind the last "Evidence:" counts, if that is there. Where nothing valid stands, none is chosen.
+
+    >>> selected("[2] tells his town, [9] nothing. Evidence: [2] [1] [2]", offered=3, most=3)
+    [2, 1]
+    """
+    told = text.rpartition(CHOSEN)[2]
+    found = dict.fromkeys(int(number) for number in re.findall(r"\[\s*(\d{1,6})\s*\]", told))
+    return [number for number in found if number < offered][:most]
+
+
+def agree(text: str) -> bool:
+    """Whether a judge says so: the last bracketed yes or no, else the first word; whatever cannot be read is a no.
+
+    >>> agree("They both say Aldmoor: [YES]"), agree("No, [yes] is not what I say. [NO]"), agree("Hm.")
+    (True, False, False)
+    """
+    marked = re.findall(r"\[\s*(yes|no)\b[^\[\]]{0,20}\]", text, re.IGNORECASE)
+    first = re.match(r"\W*(yes|no)\b", text, re.IGNORECASE)
+    return (marked[-1] if marked else first[1] if first else "no").lower() == "yes"
+
+
+def agreed(state: Discussion) -> bool:
+    """Whether the judge found the debaters agreed in the current round."""
+    message = said(state, JUDGE, state["round"], (AGREE,))
+    return message is not None and agree(message.whole)
+
+
+def stated(text: str, question: Question) -> str | None:
+    """The answer of a reply: what the last brackets hold that are no number of a passage, else as every reply is read.
+
+    A closing line "Answer: X" counts more than brackets before it.
+    """
+    closing = text.rpartition(BEGUN)[2]
+    number = ENDS.search(closing) if question.get("kind", "number") == "number" else None
+    inside = number[1] if number else bracketed(closing)
+    answer = kinds.read_field(inside, question) if inside else None
+    return answer if answer is not None else kinds.read_reply(text, question)
+
+
+def ballot(message: Message, question: Question) -> Vote:
+    """What a message was read as."""
+    answer = stated(message.whole, question)
+    return {"agent": message.agent, "answer": answer, "counts": answer is not None}
+
+
+def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
+    """The summarizer's answer; where that cannot be read, the one that most debaters gave last."""
+    votes = [voted(message, state, ballot) for message in _spoken(run.settings, state)]
+    message, round, agrees = said(state, SUMMARIZER, state["round"], (SUMMARISE,)), state["round"] + 1, agreed(state)
+    assert message is not None, "the summarizer has the last word"
+    answer = voted(message, state, ballot)["answer"]
+    how = f"they agreed in round {round}" if agrees else f"they never agreed in {round} round{'s' * (round > 1)}"
+    if answer is None:
+        decision = majority(votes, state)
+        return {
+            **decision,
+            "why": f"{how}; the summarizer's answer could not be read: {decision['why']}",
+            "agreed": agrees,
+        }
+    shown: list[Vote] = [{**vote, "counts": False} for vote in votes]
+    return {**decided(SUMMARIZER, how, [], shown, state, (answer,)), "by": SUMMARIZER, "agreed": agrees}
+
+
+def _chose(offered: Sequence[Passage], places: Sequence[int]) -> str:
+    named = [_titled(place, offered[place]) for place in places]
+    return f"chose {', '.join(named)}" if named else "chose no evidence"
+
+
+def _titled(number: int, passage: Passage) -> str:
+    return f"[{number}] {passage.get('title') or passage['text'][:60]}"

@@ -1,0 +1,80 @@
+"""Discussions over a search service: its key is kept out of all that is kept, and its failure ends none of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.errors import RetrievalError
+from sottovoce.graphs.ia import create_ia
+from sottovoce.graphs.react import create_react
+from sottovoce.nodes.settings import IA, ReAct
+from sottovoce.registry import Registry
+from sottovoce.retrievers.registry import RETRIEVERS
+from tests.retrievers.services import Reply, Service, serving
+from tests.retrievers.test_google import BROKEN, FOUND, GONE, KEY, REFUSED, SPENT, google
+
+ASKED: Any = {"question": "Who built the mill?", "id": "q1", "kind": "text", "target": "Ana Brook"}
+STEPS = [" Hm.\nAction 1: Search[the mill]", " Hm.\nAction 2: Lookup[3]", " Hm.\nAction 3: Finish[Ana Brook]"]
+CONFIG: Any = {"configurable": {"thread_id": "1"}, "recursion_limit": 100}
+
+
+@pytest.fixture
+def service(monkeypatch: pytest.MonkeyPatch) -> Iterator[Service]:
+    """What `--library service` searches: Google, through the real client."""
+    with serving(FOUND) as service:
+        known: Registry[Any] = Registry("retriever", "sottovoce.none")
+        known.register("service", lambda where: google(service))
+        for name in ("_paths", "_known"):
+            monkeypatch.setattr(RETRIEVERS, name, getattr(known, name))
+        monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+        yield service
+
+
+def relay(saver: InMemorySaver | None = None) -> list[str]:
+    """What a relay of three steps is shown."""
+    settings = ReAct(library="service", search="passages")
+    graph = create_react(settings, models=ScriptedChatModel(STEPS)).compile(checkpointer=saver)
+    state: Any = graph.invoke(ASKED, CONFIG, output_keys=["board", "decision"])
+    assert state["decision"]["score"] == 1.0
+    return [message.text for message in state["board"] if message.act == "observe"]
+
+
+def test_a_relay_over_google_leaves_its_key_in_no_checkpoint_and_no_log(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    saver = InMemorySaver()
+    assert relay(saver) == ["Snippet 1. Snippet 2. Snippet 3.", "(Result 1 / 1) Snippet 3."]
+    kept = f"{saver.storage}{saver.writes}{saver.blobs}{[*saver.list(CONFIG)]}"
+    assert "Snippet 1." in kept and service.asked[0]["api_key"] == KEY and "api_key=***" in caplog.text
+    assert KEY not in kept + caplog.text
+
+
+@pytest.mark.parametrize(
+    ("reply", "said"),
+    [
+        (REFUSED, "google refused the key (401): Invalid API key ***."),
+        (SPENT, "google allows no more searches now (429): Your account has run out of searches"),
+        (BROKEN, "google answered 502, an error of its own (asked 3 times)"),
+        (GONE, "google cannot be reached (ConnectionError) (asked 3 times)"),
+        (Reply(), "google answered 200 with nothing"),
+    ],
+)
+def test_a_relay_is_told_why_a_search_failed_and_goes_on(service: Service, reply: Reply, said: str) -> None:
+    service.replies = [reply]
+    failed, then = relay()
+    assert failed.startswith(f"The search failed: {said}") and "\n" not in failed
+    assert then == "No page is open: search for one first."
+
+
+def test_what_must_be_looked_up_before_anybody_speaks_ends_a_discussion_in_one_line(service: Service) -> None:
+    service.replies, model = [SPENT], ScriptedChatModel([])
+    with pytest.raises(RetrievalError, match=r"^google allows no more searches now \(429\)"):
+        create_ia(IA(library="service"), models=model).compile().invoke(ASKED)
+    assert model.asked == []
