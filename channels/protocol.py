@@ -32,7 +32,7 @@ from sottovoce.models import (
     base_temperature,
 )
 
-TOP = 5  # most probable tokens kept per position
+TOP = 10  # most probable tokens kept per position
 Load = Callable[[PayloadRef], Payload]
 
 

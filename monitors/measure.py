@@ -1,0 +1,41 @@
+"""From a reply to the features of one turn."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sottovoce.errors import UsageError
+from sottovoce.monitors.features import Features, combined, independent, joint, statistics
+from sottovoce.monitors.positions import POSITIONS, Spot
+from sottovoce.monitors.settings import Measure
+from sottovoce.monitors.tokens import Tokens
+
+
+def features_of(tokens: Tokens, measure: Measure) -> Features | None:
+    """The highest of each statistic over the selected positions; None where the reply has none of them.
+
+    Of whole distributions: entropy, varentropy, kurtosis; of the most probable tokens kurtosis_logprob_excess too.
+
+    Raises:
+        UsageError: the model did not return what is to be measured.
+    """
+    spots = POSITIONS[measure.positions](tokens)
+    return combined(_at(tokens, spot, measure) for spot in spots) if spots else None
+
+
+def _at(tokens: Tokens, spot: Spot, measure: Measure) -> Features:
+    if measure.distribution == "top":
+        tops = [_top(tokens.top[at], measure.top) for at in spot]
+        return statistics(joint(tops), renormalise=measure.renormalise)
+    if not tokens.whole:
+        raise UsageError("the model returned its most probable tokens alone; measure with distribution=top")
+    first, *others = ({name: values[at] for name, values in tokens.whole.items()} for at in spot)
+    for other in others:
+        first = independent(first, other)
+    return first
+
+
+def _top(found: Sequence[float], k: int) -> Sequence[float]:
+    if len(found) < k:
+        raise UsageError(f"{len(found)} most probable tokens are known of a position; expected top={k}")
+    return found[:k]

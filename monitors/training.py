@@ -1,0 +1,189 @@
+"""Monitors of all feature sets and degrees, fitted on some games and compared on others (arXiv 2502.05986).
+
+Ridge regression of 0 and 1 (the game failed) on polynomials of the features. Needs the extra `monitors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sottovoce.errors import UsageError
+from sottovoce.monitors.chance import best_chance
+from sottovoce.monitors.features import logged
+from sottovoce.monitors.monitor import Bounds, Fitted, Monitor, matrix
+from sottovoce.monitors.rows import Games, RowFile
+from sottovoce.monitors.settings import TURN, Rank, Training
+from sottovoce.monitors.threshold import Triggered, best_threshold, conformal_threshold
+
+ALPHA = 1.0
+"""Of the ridge."""
+TENTH = 10  # three games of so many choose
+FIXED_TURNS: Bounds = (0.0, 15.0)
+
+
+@dataclass(frozen=True)
+class Tried:
+    """A candidate, with the threshold of its largest gain on the games that chose."""
+
+    monitor: Monitor
+    triggered: Triggered
+
+
+@dataclass(frozen=True)
+class Split:
+    """The games of one role, by what they are for."""
+
+    fitted: Games
+    choosing: Games
+    """Of features, degree and threshold."""
+    calibrating: Games
+    """Of a threshold that holds false alarms; others than `choosing`, where there was something to choose."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """What came of a training."""
+
+    monitor: Monitor
+    tried: list[Tried]
+    """The largest gain first."""
+    split: Split
+
+
+def train(file: RowFile, role: str | None, training: Training) -> Trained:
+    """Fit all candidates to some games of a role, and choose by others; the same rows give the same monitor.
+
+    Raises:
+        UsageError: rows, role, features or number of games do not suffice, or the extra `monitors` is not installed.
+    """
+    games = file.games(role)
+    parts = split(games, training)
+    found = tried(parts, training)
+    places: dict[Rank, int] = {"best": 0, "second": 1, "worst": -1}
+    if training.rank != "best" and len(found) < 2:
+        raise UsageError(f"there is no {training.rank} of one candidate; leave features or degree to be chosen")
+    chosen = found[places[training.rank]]
+    monitor = chosen.monitor
+    if training.false_alarms is not None:
+        monitor = calibrated(monitor, parts.calibrating, training.false_alarms)
+    fitted = Fitted(
+        data=file.path.name,
+        sha256=file.digest,
+        games=len(games),
+        failed=int(games.failed.sum()),
+        turns=len(games.game),
+        validation=len(games) - len(parts.fitted),
+        seed=training.seed,
+        alpha=ALPHA,
+        candidates=len(found),
+        rank=training.rank,
+        gain=chosen.triggered.gain,
+        chosen_by="gain" if training.false_alarms is None else f"false alarms of {training.false_alarms}",
+        random_threshold=best_chance(parts.choosing.turns, parts.choosing.failed),
+        made_by={name: version(name) for name in ("sottovoce", "scikit-learn", "numpy")},
+    )
+    return Trained(monitor.model_copy(update={"fitted": fitted}), found, parts)
+
+
+def check_installed() -> None:
+    """Refuse to begin what could not be ended.
+
+    Raises:
+        UsageError: the extra `monitors` is not installed.
+    """
+    if find_spec("sklearn") is None:
+        raise UsageError("training needs the extra 'monitors', which is not installed: pip install scikit-learn")
+
+
+def split(games: Games, training: Training) -> Split:
+    """Shuffle the games; three in every full ten choose: of 300, 210 are fitted to, and 90 choose.
+
+    Raises:
+        UsageError: too few games, or games of one part that all failed or all succeeded.
+    """
+    order = np.random.RandomState(training.seed).permutation(len(games)).tolist()  # numpy's old generator, as the code
+    if not (held := len(games) // TENTH * 3):
+        raise UsageError(f"{len(games)} games of role {games.role!r} are too few; expected {TENTH} at least")
+    choosing = calibrating = order[:held]
+    if training.false_alarms is not None and len(training.candidates) > 1:
+        choosing, calibrating = choosing[::2], choosing[1::2]
+    for what, part in (("fitted to", order[held:]), ("chosen by", choosing)):
+        failed = games.failed[part]
+        if failed.all() or not failed.any():
+            how = "failed" if failed.all() else "succeeded"
+            raise UsageError(f"all {len(part)} games of role {games.role!r} that are {what} {how}; expected both kinds")
+    return Split(*(games.part(each) for each in (order[held:], choosing, calibrating)))
+
+
+def tried(parts: Split, training: Training) -> list[Tried]:
+    """All candidates, the largest gain first; ties go to the lower degree, fewer features, the larger threshold.
+
+    Raises:
+        UsageError: the rows lack a feature, or no turn has any, or the extra `monitors` is not installed.
+    """
+    check_installed()
+    if not len(parts.fitted.game):
+        raise UsageError(f"no turn of role {parts.fitted.role!r} has features; expected some")
+    found = []
+    for features, degree in training.candidates:
+        monitor = fit(parts.fitted, features, degree, training)
+        highest = parts.choosing.highest(monitor.scores(parts.choosing.columns))
+        threshold, triggered = best_threshold(highest, parts.choosing.failed)
+        found.append(Tried(monitor.model_copy(update={"threshold": threshold}), triggered))
+    return sorted(found, key=_order)
+
+
+def fit(games: Games, features: tuple[str, ...], degree: int, training: Training) -> Monitor:
+    """A monitor of these features and degree; its threshold is still to be chosen.
+
+    Raises:
+        UsageError: the rows lack a feature.
+    """
+    from sklearn.linear_model import Ridge  # late: it takes a second
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import PolynomialFeatures
+
+    columns = logged(games.columns) if training.log_features else games.columns
+    bounds = tuple(_bounds(columns, name, training) for name in features)
+    pipeline = make_pipeline(PolynomialFeatures(degree), Ridge(alpha=ALPHA))
+    pipeline.fit(matrix(columns, features, bounds), games.failed[games.game].astype(np.float64))
+    terms, ridge = pipeline[0], pipeline[-1]
+    return Monitor(
+        role=games.role,
+        features=features,
+        log_features=training.log_features,
+        bounds=bounds,
+        exponents=terms.powers_.tolist(),
+        coefficients=ridge.coef_.tolist(),
+        intercept=float(ridge.intercept_),
+        threshold=1.0,
+        measured=games.measured,
+    )
+
+
+def calibrated(monitor: Monitor, games: Games, false_alarms: float) -> Monitor:
+    """The monitor with a threshold that successful games like these exceed so rarely.
+
+    Raises:
+        UsageError: too few successful games.
+    """
+    highest = games.highest(monitor.scores(games.columns))[~games.failed]
+    return monitor.model_copy(update={"threshold": conformal_threshold(highest, false_alarms)})
+
+
+def _order(each: Tried) -> tuple[float, ...]:
+    monitor = each.monitor
+    return (-each.triggered.surplus, monitor.degree, len(monitor.features), -monitor.threshold)
+
+
+def _bounds(columns: Mapping[str, ArrayLike], name: str, training: Training) -> Bounds:
+    if name == TURN and training.turn_bounds == "fixed":
+        return FIXED_TURNS
+    values = np.asarray(columns.get(name, 0.0))  # `matrix` tells that it is missing
+    return float(values.min()), float(values.max())

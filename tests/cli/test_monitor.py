@@ -1,0 +1,148 @@
+"""The command `monitor`: a file of rows becomes a monitor, which is told and evaluated, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from sottovoce.evaluation.runs.reading import load_run
+from sottovoce.evaluation.runs.shelf import kept
+from sottovoce.monitors.rows import read_rows
+from sottovoce.monitors.settings import Measure
+from tests.cli.conftest import Call, Models
+from tests.monitors.synthetic import rows, written
+
+SMALL = ("--features", "entropy", "--degree", 1)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Rows to train on, and others."""
+    made = tmp_path_factory.mktemp("monitor")
+    written(made / "train.jsonl", rows(100, seed=0), measured={"positions": "id"})
+    written(made / "test.jsonl", rows(100, seed=1), measured={"positions": "id"})
+    written(made / "top.jsonl", rows(20, seed=1), measured={"positions": "id", "distribution": "top"})
+    written(made / "other.jsonl", rows(20, seed=1), role="other")
+    return made
+
+
+@pytest.fixture
+def monitor(call: Call, folder: Path) -> Path:
+    """A monitor of one candidate."""
+    assert call("monitor", "train", folder / "train.jsonl", "--to", folder / "m.json", *SMALL).code == 0
+    return folder / "m.json"
+
+
+def test_a_monitor_is_trained_and_told(call: Call, folder: Path) -> None:
+    answer = call("monitor", "train", folder / "train.jsonl", "--to", folder / "best.json", "--false-alarms", 0.2)
+
+    lines = answer.out.splitlines()
+    assert (answer.code, answer.err) == (0, "")
+    assert lines[0].startswith("role player: 70 games fitted to (") and lines[0].endswith(" failed), 35 candidates")
+    assert len([line for line in lines if line.endswith(" |")]) == 1 + 5  # headings, and the best of them
+    assert lines[-1] == f"written to {folder / 'best.json'}"
+    assert call("monitor", "show", folder / "best.json").out.splitlines() == lines[-7:-1]
+    assert "threshold by false alarms of 0.2" in lines[-3]
+
+
+def test_a_monitor_is_evaluated_beside_dice(call: Call, folder: Path, monitor: Path) -> None:
+    answer = call("monitor", "evaluate", monitor, folder / "test.jsonl")
+
+    table = [line.split(" | ") for line in answer.out.splitlines() if line.startswith("| ")]
+    assert (answer.code, answer.err) == (0, "")
+    assert [row[0] for row in table[1:]] == ["| monitor", "| random, as many resets", "| random, chosen by gain"]
+    assert table[1][2] == table[2][2]
+    assert "points more than by chance (95 % +" in answer.out and answer.out.endswith("; 100 games)\n")
+
+
+def test_who_evaluates_on_the_rows_of_the_training_is_warned(call: Call, folder: Path, monitor: Path) -> None:
+    answer = call("monitor", "evaluate", monitor, folder / "train.jsonl")
+
+    assert (answer.code, answer.err) == (0, "these are the rows that it was trained on: what follows is too good\n")
+
+
+def test_what_a_monitor_was_fitted_on_stands_in_its_file(monitor: Path) -> None:
+    found = json.loads(monitor.read_text())
+
+    assert found["measured"] == {"positions": "id", "distribution": "whole", "top": 10, "renormalise": False}
+    assert found["fitted"]["data"] == "train.jsonl" and len(found["fitted"]["sha256"]) == 64
+    assert (found["fitted"]["games"], found["fitted"]["validation"], found["fitted"]["seed"]) == (100, 30, 777)
+
+
+FEW = ("--max-tokens", 4, "--answer-turn", "off", "--rounds", 2, "--seeds", 0, "--seeds", 1)
+
+
+def test_rows_are_collected_from_kept_runs(call: Call, models: Models, tmp_path: Path) -> None:
+    call("debate", "2 + 2?", "--target", 4, "--model", models.tiny, *FEW)
+    call("debate", "3 + 2?", "--model", models.tiny, *FEW)
+    target, other = kept()
+
+    answer = call("monitor", "collect", target, other, target, "--to", tmp_path / "rows.jsonl")
+
+    found = read_rows(tmp_path / "rows.jsonl").rows
+    assert (answer.code, answer.err) == (0, "")
+    assert answer.out == (
+        "8 turns of 2 games, 2 failed: positions all, whole distributions; "
+        f"passed over: 2 discussions without a score; written to {tmp_path / 'rows.jsonl'}\n"
+    )
+    assert {(row.role, row.turn) for row in found} == {(f"agent_{n}", turn) for n in (1, 2) for turn in (0, 1)}
+    assert len({row.game for row in found}) == 2 and {row.measured for row in found} == {Measure()}
+    run = load_run(target)
+    message = next(iter(run.records.values())).messages[0]
+    assert message.payload is not None and found[0].features is not None
+    entropy = message.payload.load(run.store()).tensors["entropy"]
+    assert found[0].features["entropy"] == pytest.approx(float(entropy.max()))
+
+
+def test_a_run_of_which_nothing_can_be_learnt_is_refused(call: Call, models: Models, tmp_path: Path) -> None:
+    call("debate", "3 + 2?", "--model", models.tiny, *FEW)
+
+    assert call("monitor", "collect", "latest", "--to", tmp_path / "x").err == (
+        "sottovoce: no turn can be learnt from: found 2 discussions without a score; "
+        "expected local models' replies, and targets\n"
+    )
+
+
+TRAINED = "a monitor is trained on a file of rows: monitor train rows.jsonl --to monitor.json"
+EVALUATED = "a monitor is evaluated on rows of other games: monitor evaluate monitor.json rows.jsonl"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["collect"], "rows are collected from runs that are kept: monitor collect latest --to rows.jsonl"),
+        (
+            ["collect", "x", "--to", "x", "--positions", "there"],
+            "unknown positions 'there'; choose from: all, id",
+        ),
+        (["train"], TRAINED),
+        (["train", "{}/train.jsonl"], TRAINED),
+        (["train", "{}/none.jsonl", "--to", "x"], "file of rows '{}/none.jsonl' cannot be read: No such file"),
+        (["train", "{}/train.jsonl", "--to", "x", "--degree", "6"], "degree is '6': expected less than or equal to 5"),
+        (["train", "{}/train.jsonl", "--to", "x", "--role", "coder"], "unknown role 'coder'; choose from: player"),
+        (
+            ["train", "{}/train.jsonl", "--to", "x", "--features", "mood"],
+            "the monitor needs feature 'mood'; found entr",
+        ),
+        (
+            ["train", "{}/train.jsonl", "--to", "x", "--features", "entropy", "--degree", "1", "--rank", "worst"],
+            "there is no worst of one candidate; leave features or degree to be chosen",
+        ),
+        (["train", "{}/train.jsonl", "--to", "{}"], "monitor file '{}' cannot be written: "),
+        (["evaluate"], EVALUATED),
+        (["evaluate", "{}/m.json"], EVALUATED),
+        (["evaluate", "{}/m.json", "{}/other.jsonl"], "unknown role 'player'; choose from: other"),
+        (["evaluate", "{}/m.json", "{}/top.jsonl"], "the monitor serves features of positions id, whole distributions"),
+        (["show"], "no monitor was given; expected a file that `monitor train` wrote"),
+        (["show", "{}/train.jsonl"], "monitor file '{}/train.jsonl' is no JSON: Extra data"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_in_one_line(
+    call: Call, folder: Path, monitor: Path, arguments: list[str], told: str
+) -> None:
+    answer = call("monitor", *(each.format(folder) for each in arguments))
+
+    assert (answer.code, answer.out) == (2, "")
+    assert answer.err.startswith(f"sottovoce: {told.format(folder)}") and answer.err.count("\n") == 1

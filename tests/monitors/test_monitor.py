@@ -1,0 +1,300 @@
+"""Training a monitor, its file, and what it is worth on games that it has not seen."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from sklearn.linear_model import Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures
+
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.foretelling import foretell
+from sottovoce.evaluation.statistics import paired_bootstrap
+from sottovoce.monitors.chance import equal_resets
+from sottovoce.monitors.monitor import Monitor
+from sottovoce.monitors.rows import Row, games_of, read_rows
+from sottovoce.monitors.settings import Measure, Training
+from sottovoce.monitors.training import Trained, fit, split, train, tried
+from tests.monitors.synthetic import Player, games, rows, written
+
+LEAST = Training(features=["entropy"], degree=1)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Trained:
+    """The best of 35 on 200 games."""
+    path = written(tmp_path_factory.mktemp("rows") / "games.jsonl", rows(200, seed=0))
+    return train(read_rows(path), None, Training())
+
+
+def test_there_are_35_candidates_and_ties_prefer_the_simpler(trained: Trained) -> None:
+    ranking = [(-each.triggered.surplus, each.monitor) for each in trained.tried]
+    keys = [(lost, each.degree, len(each.features), -each.threshold) for lost, each in ranking]
+
+    assert len({(each.features, each.degree) for _, each in ranking}) == 35
+    assert all(each.features[-1] == "turn" for _, each in ranking)
+    assert keys == sorted(keys)
+
+
+def test_the_scores_are_those_of_scikit_learn_s_own_pipeline() -> None:
+    found = games(50, seed=1)
+    names = ("entropy", "varentropy", "kurtosis", "turn")
+    x = np.stack([found.columns[name] for name in names], axis=1)
+    pipeline = make_pipeline(MinMaxScaler((-1, 1)), PolynomialFeatures(5), Ridge(alpha=1.0))
+    expected = pipeline.fit(x, found.failed[found.game]).predict(x)
+
+    monitor = fit(found, names, 5, Training(turn_bounds="rows"))
+
+    assert monitor.scores(found.columns) == pytest.approx(expected, abs=1e-9)
+
+
+def test_the_same_rows_give_the_same_monitor(trained: Trained) -> None:
+    again = tried(split(games(200, seed=0), Training()), Training())
+
+    assert again[0].monitor.coefficients == trained.monitor.coefficients
+    assert [each.monitor.threshold for each in again] == [each.monitor.threshold for each in trained.tried]
+
+
+def test_a_file_gives_the_same_scores_to_the_bit(trained: Trained, tmp_path: Path) -> None:
+    columns = games(20, seed=2).columns
+    trained.monitor.save(tmp_path / "monitor.json")
+
+    read = Monitor.read(tmp_path / "monitor.json")
+
+    assert read == trained.monitor
+    assert read.scores(columns).tolist() == trained.monitor.scores(columns).tolist()
+
+
+def test_scoring_needs_no_scikit_learn(trained: Trained, tmp_path: Path) -> None:
+    trained.monitor.save(tmp_path / "monitor.json")
+    features = {"entropy": 0.5, "varentropy": 0.4, "kurtosis": 3.0}
+    code = (
+        "import sys; sys.modules['sklearn'] = sys.modules['scipy'] = sys.modules['torch'] = None\n"
+        "from pathlib import Path; from sottovoce.monitors.monitor import Monitor\n"
+        f"print(repr(Monitor.read(Path({str(tmp_path / 'monitor.json')!r})).score({features}, 3)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+
+    assert (done.stdout.strip(), done.stderr) == (repr(trained.monitor.score(features, 3)), "")
+
+
+def test_one_turn_is_scored_as_many_are_and_triggers_above_the_threshold() -> None:
+    found = games(30, seed=3)
+    monitor = fit(found, ("entropy", "turn"), 3, Training(log_features=True))
+    scores = monitor.scores(found.columns)
+
+    one = monitor.score({"entropy": found.columns["entropy"][4]}, int(found.columns["turn"][4]))
+
+    assert one == pytest.approx(scores[4], abs=1e-12)
+    assert not monitor.model_copy(update={"threshold": one}).triggers({"entropy": found.columns["entropy"][4]}, 4)
+    assert monitor.model_copy(update={"threshold": -99.0}).triggers({"entropy": 0.0}, 0)
+    assert monitor.score(None, 0) is None and not monitor.triggers(None, 0)
+
+
+def test_the_turn_has_bounds_of_its_own_and_nothing_is_cut() -> None:
+    found = games(30, seed=3)
+    fixed, by_rows = (fit(found, ("entropy", "turn"), 1, Training(turn_bounds=each)) for each in ("fixed", "rows"))
+
+    assert (fixed.bounds[1], by_rows.bounds[1]) == ((0, 15), (0, found.columns["turn"].max()))
+    first, second, third = (fixed.score({"entropy": 0.5}, turn) or 0 for turn in (10, 20, 30))
+    assert third - second == pytest.approx(second - first)
+
+
+def test_three_games_in_ten_choose_and_none_of_them_is_fitted_to() -> None:
+    parts = split(games(309, seed=0), Training())
+    both = split(games(309, seed=0), Training(false_alarms=0.2))
+
+    names = [{*part.names} for part in (parts.fitted, parts.choosing)]
+    assert (len(parts.choosing), len(parts.fitted), names[0] & names[1]) == (90, 219, set())
+    assert parts.choosing.names[:3] == [int(n) for n in np.random.RandomState(777).permutation(309)[:3]]
+    assert {*both.choosing.names}.isdisjoint(both.calibrating.names)
+    assert {*both.choosing.names, *both.calibrating.names} == names[1]
+
+
+def test_games_are_told_apart_by_their_highest_score() -> None:
+    found = games_of(
+        [
+            Row(game="a", turn=0, role="r", features={"entropy": 1}, failed=True),
+            Row(game="b", turn=0, role="r", features=None, failed=False),
+            Row(game="a", turn=1, role="r", features={"entropy": 3}, failed=True),
+        ]
+    )
+
+    assert found.highest(found.columns["entropy"]).tolist() == [3, -np.inf]
+    assert found.part([1, 0]).highest(found.columns["entropy"]).tolist() == [-np.inf, 3]
+    assert found.turns.tolist() == [2, 0]
+
+
+def test_second_and_worst_can_be_had_for_comparison(trained: Trained, tmp_path: Path) -> None:
+    file = read_rows(written(tmp_path / "games.jsonl", rows(200, seed=0)))
+
+    gains = [train(file, None, Training(rank=rank)).tried for rank in ("second", "worst")]
+    second, worst = (train(file, None, Training(rank=rank)).monitor for rank in ("second", "worst"))
+
+    assert gains[0] == trained.tried
+    assert second == trained.tried[1].monitor.model_copy(update={"fitted": second.fitted})
+    assert worst.fitted is not None and worst.fitted.gain == trained.tried[-1].triggered.gain
+
+
+def test_false_alarms_are_held_on_games_that_were_not_seen(tmp_path: Path) -> None:
+    file = read_rows(written(tmp_path / "games.jsonl", rows(300, seed=4)))
+    new = games(1000, seed=5)
+
+    monitor = train(file, None, LEAST.model_copy(update={"false_alarms": 0.2})).monitor
+
+    alarms = new.highest(monitor.scores(new.columns))[~new.failed] > monitor.threshold
+    assert alarms.mean() <= 0.2 + 0.1  # 54 games calibrate: a standard error of .055, about
+
+
+def test_uncertainty_that_foretells_failure_beats_chance_on_held_out_games(trained: Trained) -> None:
+    found = foretell(trained.monitor, games(200, seed=6))
+
+    monitor, chance, _ = found.triggers
+    assert found.games == 200 and chance.games == pytest.approx(monitor.games)
+    assert monitor.gain > 0.12 and abs(chance.gain) < 0.02
+    assert found.difference.value == pytest.approx(monitor.gain - chance.gain)
+    assert found.difference.low > 0.08
+
+
+def test_it_beats_chance_where_games_are_begun_again(trained: Trained) -> None:
+    """Played, not computed: the same number of resets by dice on players of the same seeds."""
+    monitor, n = trained.monitor, 1000
+    watched = [Player(seed).watched(monitor.triggers) for seed in range(n)]
+    resets = sum(reset for _, reset in watched)
+    dice, threshold = np.random.default_rng(7), equal_resets(games(n, seed=8).turns, resets)
+
+    thrown = [Player(seed).watched(lambda features, turn: dice.random() > threshold) for seed in range(n)]
+
+    won, by_chance = (np.array([float(success) for success, _ in each]) for each in (watched, thrown))
+    assert sum(reset for _, reset in thrown) == pytest.approx(resets, abs=0.05 * n)
+    assert paired_bootstrap((won - by_chance).tolist()).low > 0.08
+
+
+def test_what_tells_nothing_gains_nothing() -> None:
+    rng = np.random.default_rng(0)
+    noise = [
+        Row(game=game, turn=turn, role="r", features={"entropy": rng.random()}, failed=bool(game % 2))
+        for game in range(400)
+        for turn in range(5)
+    ]
+    half = 200 * 5
+    parts = split(games_of(noise[:half]), LEAST)
+
+    found = foretell(tried(parts, LEAST)[0].monitor, games_of(noise[half:]))
+
+    assert found.difference.low < 0 < found.difference.high
+
+
+def change(path: Path, **values: Any) -> Path:
+    """A monitor file with other values."""
+    path.write_text(json.dumps({**json.loads(path.read_text()), **values}))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"format": 2}, "has format 2; this version reads 1; train the monitor again"),
+        ({"coefficients": [1.0]}, "is no monitor: bounds, exponents and coefficients do not fit the features"),
+        ({"threshold": float("nan")}, "is no monitor: threshold is nan: expected a finite number"),
+        ({"exponents": []}, "is no monitor: exponents is"),
+        ({"surprise": 1}, "is no monitor: surprise is 1"),
+    ],
+)
+def test_a_file_that_is_no_monitor_of_this_version_is_refused(
+    trained: Trained, tmp_path: Path, values: dict[str, Any], told: str
+) -> None:
+    trained.monitor.save(tmp_path / "m.json")
+
+    with pytest.raises(UsageError, match=told):
+        Monitor.read(change(tmp_path / "m.json", **values))
+
+
+def test_a_monitor_of_another_feature_set_is_refused(trained: Trained, tmp_path: Path) -> None:
+    whole, top = Measure(positions="id"), Measure(positions="id", distribution="top")
+    trained.monitor.model_copy(update={"measured": whole}).save(tmp_path / "m.json")
+
+    assert Monitor.read(tmp_path / "m.json", whole).measured == whole
+    with pytest.raises(UsageError, match="positions id, whole distributions; found positions id, top 10, as they are"):
+        Monitor.read(tmp_path / "m.json", top)
+    with pytest.raises(UsageError, match="needs feature 'entropy'; found kurtosis, turn; it is one of another"):
+        fit(games(20, 0), ("entropy", "turn"), 1, Training()).score({"kurtosis": 1.0}, 0)
+    with pytest.raises(UsageError, match="a feature is no finite number"):
+        fit(games(20, 0), ("entropy", "turn"), 1, Training()).score({"entropy": float("nan")}, 0)
+
+
+@pytest.mark.parametrize(("text", "told"), [("{", "is no JSON"), ("[]", "has format None")])
+def test_a_file_of_something_else_is_refused(tmp_path: Path, text: str, told: str) -> None:
+    (tmp_path / "m.json").write_text(text)
+
+    with pytest.raises(UsageError, match=told):
+        Monitor.read(tmp_path / "m.json")
+    with pytest.raises(UsageError, match="cannot be read: No such file"):
+        Monitor.read(tmp_path / "other.json")
+
+
+LINE = {"game": 1, "turn": 0, "role": "r", "features": {"entropy": 1}, "failed": True}
+
+
+@pytest.mark.parametrize(
+    ("lines", "told"),
+    [
+        ([], "is empty; expected a line of JSON for each turn"),
+        (["{"], "line 1 of file of rows .* is no JSON"),
+        ([[]], "line 1 of file of rows .*: found list; expected one JSON object a line"),
+        ([LINE, {**LINE, "turn": -1}], "line 2 of file of rows .*: turn is -1"),
+        ([{**LINE, "features": {"entropy": float("inf")}}], "line 1 .*features.entropy is inf: expected a finite"),
+        ([LINE, {**LINE, "failed": False}], "game 1 failed in one row and not in another"),
+        ([LINE, {**LINE, "features": {}}], r"features is \(\) in one row and \('entropy',\) in another"),
+        (
+            [LINE, {**LINE, "measured": {"top": 3}}],
+            "measured is positions all, whole distributions in one",
+        ),
+        ([LINE, {**LINE, "role": "s"}], "has rows of 2 roles; choose one: r, s"),
+        ([LINE], "1 games of role 'r' are too few; expected 10 at least"),
+        ([{**LINE, "game": n} for n in range(10)], "all 7 games of role 'r' that are fitted to failed; expected both"),
+        (
+            [{**LINE, "game": n, "features": None, "failed": n % 2 == 0} for n in range(20)],
+            "no turn of role 'r' has features; expected some",
+        ),
+        (
+            [{**LINE, "game": n, "failed": n % 2 == 0} for n in range(20)],
+            "the monitor needs feature 'varentropy'; found",
+        ),
+    ],
+)
+def test_rows_that_cannot_be_trained_on_are_refused(tmp_path: Path, lines: list[Any], told: str) -> None:
+    path = tmp_path / "rows.jsonl"
+    path.write_text("\n".join(each if isinstance(each, str) else json.dumps(each) for each in lines))
+
+    with pytest.raises(UsageError, match=told):
+        train(read_rows(path), None, Training())
+
+
+def test_without_scikit_learn_training_is_refused_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn", None)
+
+    with pytest.raises(UsageError, match="training needs the extra 'monitors', which is not installed: pip install"):
+        tried(split(games(20, seed=0), Training()), Training())
+
+
+def test_games_of_one_kind_tell_nothing_of_a_monitor(trained: Trained) -> None:
+    found = games(50, seed=9)
+
+    with pytest.raises(UsageError, match="games succeeded; expected both"):
+        foretell(trained.monitor, found.part(np.flatnonzero(~found.failed).tolist()))
+
+
+def test_higher_scores_are_worse(trained: Trained) -> None:
+    features = ({"entropy": h, "varentropy": 0.5, "kurtosis": 4.0} for h in (0.05, 0.8, 1.5))
+    scores = [trained.monitor.score(each, 4) or 0 for each in features]
+
+    assert all(first < second for first, second in pairwise(scores))

@@ -1,0 +1,97 @@
+"""Thresholds: the gain, the search for its largest, false alarms held to a rate, and dice."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sottovoce.errors import UsageError
+from sottovoce.monitors.chance import best_chance, chances, equal_resets, worth
+from sottovoce.monitors.threshold import Triggered, best_threshold, conformal_threshold, triggered
+
+GAMES = st.lists(st.tuples(st.integers(-20, 130).map(lambda n: n / 100), st.booleans()), min_size=1, max_size=30)
+
+
+def test_the_gain_of_the_specification() -> None:
+    assert Triggered(failed=20, successful=6, of_failed=40, of_successful=60).gain == pytest.approx(0.096, abs=1e-15)
+
+
+@given(GAMES)
+def test_the_threshold_is_that_of_brute_force(found: list[tuple[float, bool]]) -> None:
+    """Over the definition of new success, in fractions, with ties to the larger threshold."""
+
+    def gain(step: int) -> Fraction:
+        n, lost = len(found), sum(failed for _, failed in found)
+        above = [failed for score, failed in found if score > step / 100]
+        tpr = Fraction(sum(above), lost) if lost else Fraction(0)
+        fpr = Fraction(len(above) - sum(above), n - lost) if n > lost else Fraction(0)
+        q = Fraction(n - lost, n)
+        return q * fpr * q + q * (1 - fpr) + (1 - q) * tpr * q - q
+
+    step = max(range(101), key=lambda step: (gain(step), step))
+
+    threshold, at = best_threshold(np.array([s for s, _ in found]), np.array([failed for _, failed in found]))
+
+    assert threshold == step / 100
+    assert Fraction(at.surplus, len(found) ** 2) == gain(step)
+
+
+def test_a_score_at_the_threshold_does_not_trigger() -> None:
+    assert triggered(np.array([0.5, 0.51]), np.array([True, True]), 0.5).failed == 1
+
+
+@pytest.mark.parametrize(("m", "alpha", "rank"), [(9, 0.1, 9), (19, 0.1, 18), (20, 0.1, 19), (99, 0.05, 95)])
+def test_the_conformal_threshold_is_the_score_of_its_rank(m: int, alpha: float, rank: int) -> None:
+    scores = np.random.default_rng(0).permutation(np.arange(1.0, m + 1))
+
+    assert conformal_threshold(scores, alpha) == rank
+
+
+def test_so_few_games_cannot_hold_false_alarms_so_low() -> None:
+    with pytest.raises(UsageError, match=r"8 successful games cannot hold false alarms to 0.1; expected 9 at least"):
+        conformal_threshold(np.zeros(8), 0.1)
+
+
+def test_false_alarms_stay_below_the_rate_on_average() -> None:
+    rng = np.random.default_rng(0)
+    rates = [float((rng.normal(size=500) > conformal_threshold(rng.normal(size=39), 0.2)).mean()) for _ in range(400)]
+
+    assert np.mean(rates) == pytest.approx(0.2, abs=0.01)  # 39 games: exactly 8 in 40; the mean strays by .003
+
+
+def test_games_of_which_nothing_is_foretold_never_trigger() -> None:
+    threshold = conformal_threshold(np.full(9, -np.inf), 0.5)
+
+    assert threshold == 0.0
+
+
+def test_dice_trigger_games_by_their_length() -> None:
+    thrown = np.random.default_rng(0).random((20_000, 3)).max(axis=1) > 0.8
+
+    assert chances(np.array([0, 1, 3]), 0.8) == pytest.approx([0.0, 0.2, 0.488])
+    assert thrown.mean() == pytest.approx(0.488, abs=0.01)
+
+
+def test_as_many_games_are_reset_by_chance_as_were_asked_for() -> None:
+    turns = np.array([0, 1, 5, 9])
+
+    assert chances(turns, equal_resets(turns, 1.5)).sum() == pytest.approx(1.5, abs=1e-9)
+    assert chances(turns, equal_resets(turns, 3)).sum() == pytest.approx(3)
+    assert chances(turns, equal_resets(turns, 0)).sum() == pytest.approx(0, abs=1e-9)
+
+
+def test_chance_gains_where_failed_games_are_longer() -> None:
+    failed = np.array([True, False])
+
+    assert best_chance(np.array([9, 1]), failed) == 0.76  # t - t^9 is highest at 9^(-1/8)
+    assert best_chance(np.array([1, 9]), failed) == 1.0
+
+
+def test_the_worth_of_games_adds_up_to_the_gain() -> None:
+    failed, above = np.array([True, True, False, False, False]), np.array([1.0, 0, 1, 0, 0])
+
+    assert worth(failed) @ above == pytest.approx(triggered(above, failed, 0.5).gain)
