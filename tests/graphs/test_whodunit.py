@@ -345,3 +345,19 @@ def test_it_resumes_after_any_step_as_if_unbroken() -> None:
         graph.invoke(None, THREAD, interrupt_after="*")
     found = graph.get_state(THREAD).values
     assert {key: found[key] for key in KEYS} == whole
+
+
+async def test_sync_and_async_agree() -> None:
+    replies = {"Beth": [ANYTHING, "Hm.", award(3)], "Alex": [LIST]}
+    whole, _ = run(replies)
+    graph = create_whodunit(models=ScriptedChatModel(replies)).compile()
+    assert await graph.ainvoke(asked_for(WhoDunit()), output_keys=KEYS) == whole
+
+
+def test_checkpoints_hold_plain_json() -> None:
+    replies = {"Beth": [ASK, award(3)], "Alex": [NO]}
+    graph = create_whodunit(models=ScriptedChatModel(replies)).compile(checkpointer=InMemorySaver())
+    graph.invoke(asked_for(WhoDunit()), THREAD)
+    for snapshot in graph.get_state_history(THREAD):
+        values = {**snapshot.values, "board": [message.to_dict() for message in snapshot.values.get("board", [])]}
+        assert json.loads(json.dumps(values)) == values
