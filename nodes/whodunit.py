@@ -36,6 +36,8 @@ ACTS: dict[Role, str] = {"accuser": "request", "intel": "reply", "peer": "act"}
 LONGEST_THOUGHT = 400  # characters of a reply that is kept to its form
 VALUES = re.compile(r'"action"\s*:[^{}]*(?=\})')
 """All of an action from its number to its end."""
+SIGNS = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
+"""What a pattern reads otherwise; `re.escape` escapes spaces too, which is Python's own."""
 KEYS: dict[str, tuple[str, ...]] = {
     "ask": ("person", "property", "value"),
     "ask_general": (),
@@ -149,7 +151,11 @@ def form(role: Role, game: Game, settings: WhoDunit, facts: int) -> Form:
 
 
 def _one_of(values: Iterable[object]) -> str:
-    return f"(?:{'|'.join(re.escape(str(value)) for value in values)})"
+    return f"(?:{'|'.join(SIGNS.sub(_escaped, str(value)) for value in values)})"
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    return rf"\{sign[0]}"
 
 
 # What they know and hear
@@ -198,8 +204,10 @@ def _channel(run: RunContext[WhoDunit], state: Mystery, view: View) -> tuple[Par
 
 
 def _values(state: Mystery, message: Message, person: str, *, latest: bool) -> Heard | str:
-    """The values under a published line, as far as the reply holds no others beside them."""
+    """The values under a published line, as far as they are published and the reply holds no others beside them."""
     done = state["world"]["done"][message.round]
+    if "mismatch" in done["blunders"]:  # "is unable to answer" tells no value
+        return ""
     span = values_in(message.text, {"action", *(person if key == "person" else key for key in KEYS[done["action"]])})
     return Heard(message, (span,), latest) if span else ""
 

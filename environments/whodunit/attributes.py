@@ -39,10 +39,11 @@ ALL: Attributes = {
     "occupation": ("professional", "student"),
 }
 """The set of 20; the first 12 are that of the asymmetric game (appendix B of arXiv 2502.05986)."""
-_Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=40, pattern=r'^[^"\\\n]+$')]
-_Name = Annotated[str, StringConstraints(min_length=1, max_length=40, pattern=r"^\w+$")]
+# No quotes and backslashes: names and values stand in JSON.
+Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=40, pattern=r'^[^"\\\n]+$')]
+Name = Annotated[str, StringConstraints(min_length=1, max_length=40, pattern=r"^\w+$")]
 _LIST: TypeAdapter[dict[str, tuple[str, ...]]] = TypeAdapter(
-    Annotated[dict[_Name, Annotated[tuple[_Text, ...], Field(min_length=2)]], Field(min_length=1)]
+    Annotated[dict[Name, Annotated[tuple[Text, ...], Field(min_length=2)]], Field(min_length=1)]
 )
 
 

@@ -15,10 +15,10 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from sottovoce.checked import Checked
-from sottovoce.environments.whodunit.attributes import ALL, Attributes, combinations
+from sottovoce.environments.whodunit.attributes import ALL, Attributes, Name, Text, combinations
 from sottovoce.errors import UsageError
 
-Person = dict[str, str]
+Person = dict[Name, Text]
 Fact = tuple[str, str]
 """Attribute and value."""
 DRAWS = 10_000

@@ -126,6 +126,8 @@ def test_files_of_the_authors_shape_are_read(tmp_path: Path) -> None:
         ({"suspects": [{"hat": "brown"}, {"cap": "brown"}]}, "a game's suspects have different attributes"),
         ({"agents": {"Alex": [["hat", "brown"]]}}, "the facts of a game's agents do not fit its culprit"),
         ({"version": 2}, "version is 2: expected 1"),
+        ({"suspects": [{"hat": "brown"}, {"hat": 'a "red" one'}]}, "suspects.1.hat is 'a \"red\" one'"),
+        ({"suspects": [{"hat-band": "brown"}, {"hat-band": "red"}]}, "hat-band"),
     ],
 )
 def test_a_file_that_is_no_game_is_refused_in_one_line(change: dict[str, Any], said: str, tmp_path: Path) -> None:

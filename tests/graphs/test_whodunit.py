@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -199,6 +200,11 @@ def test_others_hear_the_published_values_behind_the_line_where_that_is_wanted()
         assert not [each for asked in run(replies, values=values)[1].asked for each in heard_values(asked)]
 
 
+def test_a_value_that_was_not_published_is_not_heard() -> None:
+    _, model = run({"Beth": [ANYTHING, award(3)], "Alex": [NO]}, values="on")
+    assert "Alex is unable to answer.\n" in model.asked[2].text and not heard_values(model.asked[2])
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -231,6 +237,14 @@ def test_published_values_are_heard_under_their_words(protocol: str, store: Payl
     assert not first.edits and bool(second.edits) == (protocol == "sde")
     assert any(isinstance(piece, Rows) for piece in second.prompt) == (protocol == "cipher")
     assert state["board"][0].public is not None and state["board"][0].agent == "Beth"
+
+
+def test_values_of_any_signs_are_kept_to(tmp_path: Path, store: PayloadStore) -> None:
+    (tmp_path / "list.json").write_text('{"car": ["light blue (a-b)", "red.*", "x | y"], "town": ["St. Ann", "B+"]}')
+    model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=90)
+    settings = WhoDunit(attribute_list=str(tmp_path / "list.json"), suspects=4, turns=4)
+    state = create_whodunit(settings, models=model).compile().invoke(asked_for(settings), output_keys=KEYS)
+    assert not [message for message in state["board"] if message.attempt] and not state["world"]["cancelled"]
 
 
 # Replies that cannot be read
