@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from pydantic import ConfigDict, Field
 
 from sottovoce.checked import Checked
+from sottovoce.errors import UsageError
 from sottovoce.evaluation.views.printable import counted
 from sottovoce.graphs import scheme
 from sottovoce.nodes.settings import Settings
@@ -152,7 +153,13 @@ class Looked(Checked):
 
 
 def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:
-    """Print the symmetries of a scheme with these settings, edges labelled by what they carry and bare."""
+    """Print the symmetries of a scheme with these settings, edges labelled by what they carry and bare.
+
+    Raises:
+        UsageError: its calls cannot be told before they are made.
+    """
+    if settings.unrolls:
+        raise UsageError(f"{name} has no symmetry to tell: {settings.unrolls}; draw {name} shows its graph")
     from sottovoce.evaluation.calls import unroll  # late: it imports langchain
 
     found, owners = scheme(name), settings.owners() if looked.private else None

@@ -39,6 +39,7 @@ class Frame:
         state: type[Any] = Discussion,
         question: type[Any] = Question,
         outcome: type[Any] = Outcome,
+        back_to: int = -1,
     ) -> None:
         """Begin a graph.
 
@@ -49,6 +50,7 @@ class Frame:
             rule: How it is decided.
             begin: The first values of the scheme's own keys.
             state: `Discussion`, or what the scheme derives from it; likewise `question` and `outcome`.
+            back_to: The mark that a reset goes back to: the last round's beginning, or 0, that of the first.
         """
         self.watch = MONITORS[watch] if isinstance(watch, str) else watch
         self.contexts: Contexts[Any] = Contexts(
@@ -64,7 +66,7 @@ class Frame:
         self.graph.add_edge("opening", "next_round")
         self.graph.add_edge("decide", END)
         if watch is not None:
-            self.graph.add_node(RESET, go_back)
+            self.graph.add_node(RESET, go_back(back_to))
             self.graph.add_edge(RESET, "next_round")
 
     def act(

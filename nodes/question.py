@@ -57,6 +57,8 @@ class Question(TypedDict):
     """The question in other words, by the agent that reads it so."""
     starting_views: NotRequired[dict[str, str]]
     """The view that an agent is told to start from, by agent."""
+    game: NotRequired[dict[str, Any]]
+    """What is played, as the file of a game has it, where the scheme is a world; agents are told their part of it."""
     hints: NotRequired[list[str]]
     """What a secretary is to mind (CMD)."""
 

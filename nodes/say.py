@@ -17,6 +17,7 @@ from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Discussion, attempt_of, moment
+from sottovoce.nodes.views import blocks
 from sottovoce.prompts import kinds
 
 BEGUN = "Answer:"
@@ -37,12 +38,14 @@ async def say(
     repairs: int = 1,
     lacks: Callable[[str], bool] = lambda text: False,
     at_last: Callable[[Message], Message] = lambda message: message,
+    afresh: bool = False,
 ) -> list[Message]:
     """Ask, and as long as there is something to complain of and repairs are left, ask to say it again in the `form`.
 
     Returns the attempts; the raw text of all stays on the board. Where the last one still cannot be read and
     `lacks` the answer to the question, the answer turn follows; `at_last` makes of any other what is published in
-    its place, e.g. a cancelled turn. As it is, it abstains.
+    its place, e.g. a cancelled turn. As it is, it abstains. `afresh`: what could not be read is not shown again; the
+    complaint alone stands behind the prompt, and behind nothing of earlier ones.
     """
     attempts, turns = list[Message](), ask.turns
     while True:
@@ -54,6 +57,9 @@ async def say(
         if last and not (run.settings.answer_turn and lacks(message.whole)):
             return [*attempts, at_last(_noted(message, f"cannot be read: {complaint}"))]
         attempts.append(_noted(message, f"asked {'for the answer' if last else 'again'}: {complaint}"))
+        if afresh:
+            turns = (*ask.turns[:-1], Turn("user", blocks(ask.turns[-1].parts, [complaint])))
+            continue
         turns = (*turns, Turn("assistant", (Heard(attempts[-1], own=True),)))
         if last:
             return [*attempts, await _answer_turn(run, state, replace(ask, turns=turns), len(attempts))]

@@ -80,6 +80,10 @@ def next_of(name: str) -> Callable[[Discussion], Next]:
     return what_next
 
 
-def go_back(state: Discussion) -> Update:
-    """Take the discussion back to the last mark."""
-    return {**reset(state), "pending": dict.fromkeys(state.get("pending", {}))}
+def go_back(to: int = -1) -> RunnableLambda[Discussion, Update]:
+    """The node that takes the discussion back to a mark: the last one, or 0 for the first."""
+
+    def reset_to(state: Discussion) -> Update:
+        return {**reset(state, to), "pending": dict.fromkeys(state.get("pending", {}))}
+
+    return RunnableLambda(reset_to, name="reset")

@@ -18,13 +18,14 @@ from sottovoce.evaluation.runs.by_agent import dealt_documents, texts_by_agent
 from sottovoce.evaluation.runs.questions import read_file
 from sottovoce.evaluation.runs.rows import Values
 from sottovoce.evaluation.runs.samples import origin, read_name, samples
+from sottovoce.evaluation.whodunit import stored
 from sottovoce.nodes.question import Question, check_question
-from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.settings import Settings, WhoDunit
 from sottovoce.prompts.kinds import KindName
 
 COMMON = {"kind", "description", "answer_description", "demonstrations", "hints"}
 """What can be said of all rows of a file: it tells of the task, and holds for rows without their own."""
-CHOOSING = {"question", "sample", "questions", "where", "limit", "seeds"}
+CHOOSING = {"question", "sample", "games", "questions", "where", "limit", "seeds"}
 """What chooses questions; all other options are fields of a question."""
 
 
@@ -62,8 +63,9 @@ class QuestionOptions(Checked):
     hints: list[str] = _many("what a secretary is to mind (cmd)", "hint")
     sample: str | None = _one(
         "instead of a question: arithmetic, split or facts (private documents), world (an encyclopedia), world/bridge, "
-        "world/comparison, world/strategy, world/claim or world/fact; or with a seed: split/3"
+        "world/comparison, world/strategy, world/claim or world/fact; whodunit for that scheme; or with a seed: split/3"
     )
+    games: list[Path] = _many("instead of a question: a stored game of whodunit", "game")
     questions: Path | None = _one("instead of a question: a file of them, .jsonl or .csv, whose columns are its fields")
     where: list[str] = _many(
         "FIELD=VALUE: only rows of --questions that have it; also != and, for numbers, < <= > >=", "where"
@@ -100,8 +102,10 @@ def questions_of(options: QuestionOptions, settings: Settings) -> tuple[list[Que
         return _of_file(options.questions, options, settings)
     if options.question is not None:
         asked, source = [_given(options, settings)], Origin()
+    elif options.games:
+        asked, source = _stored(options.games, settings), Origin(f"stored game{'s' * (len(options.games) > 1)}")
     else:
-        (name, seed), n = read_name(options.sample or "arithmetic"), options.limit or 1
+        (name, seed), n = read_name(options.sample or settings.sample), options.limit or 1
         asked, source = samples(name, n, settings, seed), Origin(origin(name, n, seed))
     for each in asked:
         check_question(each, settings.owners(), settings.needs(), settings.names())
@@ -115,11 +119,18 @@ def _of_file(path: Path, options: QuestionOptions, settings: Settings) -> tuple[
     return file.questions, Origin(file.taken, file.digest, file.metadata)
 
 
+def _stored(paths: list[Path], settings: Settings) -> list[Question]:
+    if not isinstance(settings, WhoDunit):
+        raise UsageError("--game is for whodunit, and this is another scheme; drop it")
+    return [stored(path, settings) for path in paths]
+
+
 def _check_options(options: QuestionOptions, settings: Settings) -> None:
     """Refuse what contradicts itself or would be ignored: a sample brings its own documents, kind and target."""
     if options.hints and not settings.others():
         raise UsageError("--hint is for a secretary, and there is none; drop it, or use cmd with its secretary")
-    of = {"a question": options.question, "--sample": options.sample, "--questions": options.questions}
+    one, many = {"a question": options.question, "--sample": options.sample}, {"--questions": options.questions}
+    of: dict[str, object] = {**one, **many, "--game": options.games or None}
     sources = [name for name, given in of.items() if given is not None]
     if len(sources) > 1:
         raise UsageError(f"{sources[0]} and {sources[1]} were given; give one of them")

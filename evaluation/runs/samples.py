@@ -9,9 +9,10 @@ from sottovoce.environments.encyclopedia.questions import Type
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.arithmetic import questions, split_knowledge
 from sottovoce.evaluation.facts import two_facts
+from sottovoce.evaluation.whodunit import games
 from sottovoce.evaluation.world import about_the_world
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.settings import Settings, WhoDunit
 
 SAMPLES = {
     "arithmetic": "arithmetic, for the bundled model",
@@ -23,6 +24,7 @@ SAMPLES = {
     "world/strategy": "yes or no, of years and places that no article compares",
     "world/claim": "claims that the encyclopedia supports, refutes, or says nothing about",
     "world/fact": "what one article tells: the article has but to be found and read",
+    "whodunit": "games of the size that its settings say; for the scheme of that name",
 }
 """By the name that --sample takes: what is made, all of it from a seed."""
 MOST = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
@@ -38,11 +40,11 @@ def samples(name: str, n: int, settings: Settings, seed: int) -> list[Question]:
     Ids are "split/3/0" and so on: name, seed, and the place from 0. Documents are dealt to the agents of `settings`.
 
     Raises:
-        UsageError: a seed does not make so many.
+        UsageError: a seed does not make so many, or the scheme is for others.
     """
     if n > (most := MOST.get(name, n)):
         raise UsageError(f"--limit is {n:,}; --sample {name} makes at most {most:,} different ones of a seed")
-    made = _made(name, n + DECOYS, seed, settings.speakers())
+    made = _made(name, n + DECOYS, seed, settings)
     return [{**each, "decoys": _decoys(made, i)} for i, each in enumerate(made[:n])]
 
 
@@ -72,7 +74,12 @@ def _decoys(made: list[Question], at: int) -> list[str]:
     return [made[(at + 1 + k) % len(made)]["solution"] for k in range(DECOYS)]
 
 
-def _made(name: str, n: int, seed: int, agents: list[str]) -> list[Question]:
+def _made(name: str, n: int, seed: int, settings: Settings) -> list[Question]:
+    agents = settings.speakers()
+    if isinstance(settings, WhoDunit) != (name == "whodunit"):
+        raise UsageError(f"--sample {name} cannot be asked here; `whodunit` plays --sample whodunit, and it alone does")
+    if isinstance(settings, WhoDunit):
+        return games(n, settings, seed)
     if name == "arithmetic":
         return questions(n, seed)
     if name.startswith("world"):

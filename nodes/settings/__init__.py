@@ -17,6 +17,7 @@ from sottovoce.nodes.settings.schemes import (
     Single,
     grouped,
 )
+from sottovoce.nodes.settings.whodunit import WhoDunit
 
 __all__ = [
     "CMD",
@@ -38,5 +39,6 @@ __all__ = [
     "SelfConsistency",
     "Settings",
     "Single",
+    "WhoDunit",
     "grouped",
 ]

@@ -110,6 +110,10 @@ class Settings(CipherOptions, StateOptions):
 
     discusses: ClassVar[bool] = True
     """Whether its agents hear one another."""
+    sample: ClassVar[str] = "arithmetic"
+    """The samples that are asked where nothing else is."""
+    unrolls: ClassVar[str] = ""
+    """Why its calls cannot be told before they are made; empty where they can."""
     default_temperature: ClassVar[float | None] = None
     """The scheme's own where none was set; None leaves it to the models."""
 

@@ -27,7 +27,7 @@ FAST = ("--max-tokens", "6")
 def test_the_schemes_are_listed(call: Call) -> None:
     out = call("list").out
 
-    assert [line.split()[0] for line in out.splitlines()[:9]] == [
+    assert [line.split()[0] for line in out.splitlines()[:10]] == [
         "debate",
         "mad",
         "reconcile",
@@ -37,6 +37,7 @@ def test_the_schemes_are_listed(call: Call) -> None:
         "ia",
         "single",
         "self-consistency",
+        "whodunit",
     ]
     assert "--protocol        nl, cipher, sde, hidden: what a message carries" in out
 

@@ -14,7 +14,7 @@ from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Observer
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import CMD, IA, MAD, MADRA, ReAct, ReConcile, Settings
+from sottovoce.nodes.settings import CMD, IA, MAD, MADRA, ReAct, ReConcile, Settings, WhoDunit
 from sottovoce.nodes.watch import Intervention, Watch
 from tests.evaluation.support import QUESTION
 
@@ -103,6 +103,16 @@ CHOSEN: tuple[Settings, Replies] = (
 DEALT: tuple[Settings, Replies] = (
     IA(),
     {"agent_1": ["#Q: Who?", r"\boxed{Aldmoor}"], "agent_2": ["#Q: Where?", r"\boxed{Bern}"]},
+)
+PLAYED: tuple[Settings, Replies] = (
+    WhoDunit(suspects=3, attributes=3),
+    {
+        "Beth": [
+            '{"thoughts": "Hm.", "action": 1, "character": 1, "property": "hat", "value": "brown"}',
+            '{"thoughts": "So it is 2.", "action": 3, "character": 2}',
+        ],
+        "Alex": ["No.", '{"thoughts": "I look.", "action": 1, "value": "no"}'],
+    },
 )
 ALL = (JUDGED, WEIGHED, ASKED, SENT)
 WATCHED = {"agent_1": [says(21), says(20), says(22)], "agent_2": [says(22)] * 3}

@@ -7,11 +7,12 @@ from pathlib import Path
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.views.markdown import markdown
 from sottovoce.evaluation.views.votes import count
+from sottovoce.evaluation.whodunit import games
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import CMD
+from sottovoce.nodes.settings import CMD, WhoDunit
 from sottovoce.nodes.state import Vote
 from tests.evaluation import schemes
-from tests.evaluation.schemes import ASKED, CHOSEN, DEALT, JUDGED, LOOKED_UP, SENT, WEIGHED, says
+from tests.evaluation.schemes import ASKED, CHOSEN, DEALT, JUDGED, LOOKED_UP, PLAYED, SENT, WEIGHED, says
 from tests.evaluation.screen import printed
 
 
@@ -127,6 +128,20 @@ def test_evidence_stands_before_the_talk_and_choices_tell_what_was_chosen(tmp_pa
             "The judge after round 1", "Round 2", "chose no evidence",
             "The judge after round 2", "The summarizer after round 2",
             "Greyholt  by summarizer: they agreed in round 2",
+        )  # fmt: skip
+
+
+def test_a_game_is_told_turn_by_turn_with_what_was_published_and_who_remains(tmp_path: Path) -> None:
+    settings = PLAYED[0]
+    assert isinstance(settings, WhoDunit)
+    run = schemes.held(*PLAYED, tmp_path, question=games(1, settings)[0])
+
+    for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
+        assert follows(
+            shown, "Accuser and Intel in turn, at most 31 turns", "Which character is the winner?",
+            "Turn 1", "─ Beth", "published: Beth asks: does character 1 wear a brown hat?", "3 of 3 remain",
+            "Turn 2", "─ Alex", "first attempt: asked again: There was no JSON object",
+            "Turn 3", "published: Beth awards character 2.", "2  by award: Beth chose character 2 in turn 3",
         )  # fmt: skip
 
 

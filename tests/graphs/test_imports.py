@@ -60,6 +60,9 @@ def test_a_scheme_is_made_for_an_assistant_s_settings_without_its_model(name: st
     module = import_module(f"sottovoce.graphs.{name}")
     field = {"single": None, "self_consistency": "samples"}.get(name, "agents")
     given = {"model": ["no/such/model/anywhere"], "thread_id": "of the server", **({field: 4} if field else {})}
+    given |= {"variant": "sym"} if name == "whodunit" else {}
     nodes = module.make_graph({"configurable": given}).get_graph().nodes.values()
     roles = [(node.metadata or {}).get("role", "").rstrip(" 12") for node in nodes]
-    assert sum(role in ("agent", "debater", "group", "sample", "single") for role in roles) == (4 if field else 1)
+    assert sum(role in ("agent", "debater", "group", "peer", "sample", "single") for role in roles) == (
+        4 if field else 1
+    )

@@ -33,6 +33,7 @@ SMALL: dict[str, dict[str, Any]] = {
     "ia": {"rounds": 2},
     "single": {},
     "self_consistency": {"samples": 2},
+    "whodunit": {"suspects": 3, "attributes": 4, "guide": "off"},
 }
 DISCUSSING = [name for name in SMALL if scheme(name).settings.discusses]
 OTHERS = {"moderator", "judge", "secretary", "summarizer"}

@@ -35,10 +35,13 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "ia": ("ia", {"rounds": 3}),
     "single": ("single", {}),
     "self_consistency": ("self_consistency", {"samples": 3}),
+    "whodunit": ("whodunit", {"suspects": 3, "attributes": 3}),
+    "whodunit_sym": ("whodunit", {"variant": "sym", "agents": 3, "suspects": 3, "attributes": 3, "facts": 1}),
 }
 OPEN = '{"Whether there is a preference": "No", "Supported Side": "", "Reason": "They differ.", "debate_answer": ""}'
 SETTLED = '{"Whether there is a preference": "Yes", "Supported Side": "Affirmative", "debate_answer": "22"}'
 SAYS, SURE = "The answer is {}.", '{{"reasoning": "So.", "answer": {}, "confidence_level": {}}}'
+ACT = '{{"thoughts": "So.", "action": {}}}'
 SIDES = {"affirmative": [SAYS.format(22)] * 2, "negative": [SAYS.format(21)] * 2, "debater_3": [SAYS.format(20)]}
 JUDGE = ["22, 21.", '{"Reason": "It is.", "debate_answer": "22"}']
 SPLIT = {f"agent_{i}": [SAYS.format(22 if i % 2 else 21)] * 2 for i in range(1, 5)}
@@ -57,6 +60,11 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
         "agent_1": [" Hm.\nAction 1: Search[Sève]", " It is 22.\nAction 3: Finish[22]"],
         "agent_2": [" I wonder.", " Lookup[long]"],
     },
+    "whodunit": {
+        "Beth": [ACT.format("2"), "Hm.", ACT.format('3, "character": 2')],
+        "Alex": [ACT.format('1, "value": "no"')],
+    },
+    "whodunit_sym": {"": [ACT.format('1, "fact": 1'), ACT.format("3"), ACT.format('2, "character": 1')]},
     "ia": {"agent_1": ["#Q: How many?", r"\boxed{22}"], "agent_2": ["#Q: Of what?", "#A: 22."]},
 }
 """What is said where not everybody says 22: each scheme goes through all of its nodes."""

@@ -21,6 +21,7 @@ THREAD: Any = {"configurable": {"thread_id": "1"}}
 Look = Callable[[Any, Any, Sequence[Message]], Intervention | None]
 SPEECH = '{{"reasoning": "So.", "answer": "{}", "confidence_level": "0.9"}}'
 OPEN = '{"Whether there is a preference": "No", "Supported Side": "", "Reason": "", "debate_answer": ""}'
+ACTED = '{"thoughts": "So.", "action": 2, "value": "hat-brown", "character": [1]}'
 JUDGED = '{"Reason": "", "debate_answer": "22"}'
 SCRIPTS: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "debate": ({"rounds": 2, "agents": 3}, {"": ["The answer is 22."]}),
@@ -28,6 +29,7 @@ SCRIPTS: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "reconcile": ({"rounds": 1, "agents": 2}, {"agent_1": [SPEECH.format(21)], "agent_2": [SPEECH.format(22)]}),
     "cmd": ({"rounds": 2, "agents": 2}, {"agent_1": ["21"], "agent_2": ["22"], "secretary": ["22"]}),
     "madra": ({"rounds": 2, "source": "none"}, {"": ["The answer is 22."], "judge": ["[No]"]}),
+    "whodunit": ({"suspects": 3, "attributes": 2, "turns": 4}, {"": [ACTED]}),
     "single": ({}, {"": ["The answer is 22."]}),
     "self_consistency": ({"samples": 2}, {"": ["The answer is 22."]}),
 }

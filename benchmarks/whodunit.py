@@ -1,0 +1,45 @@
+"""How many games of WhoDunit a second the rules play without a model: `python -m benchmarks.whodunit [GAMES]`.
+
+Perfect players write their replies as a model would, and they are read as those of a model: drawing a game, reading,
+rules and tracking count, and the players too, which is told apart.
+"""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+
+from sottovoce.environments.whodunit import players
+from sottovoce.environments.whodunit.actions import Malformed, read
+from sottovoce.environments.whodunit.games import Game
+from sottovoce.environments.whodunit.rules import is_over, opening, step
+from sottovoce.nodes.settings import WhoDunit
+
+
+def played(settings: WhoDunit, game: Game) -> tuple[bool, int, float]:
+    """Whether a game was won, in how many turns, and the seconds that its players thought."""
+    world, speakers, thought = opening(game), settings.speakers(), 0.0
+    while not is_over(world, settings.most_turns):
+        agent = speakers[world["turn"] % len(speakers)]
+        role, began = settings.role(agent), perf_counter()
+        text = getattr(players, role)(game, world, agent, settings.words)
+        thought += perf_counter() - began
+        action = read(text, role, game, settings.words, settings.facts)
+        assert not isinstance(action, Malformed), action
+        _, world = step(game, world, agent, action, settings.words)
+    return world["awarded"] == game.winner, world["turn"], thought
+
+
+def main(games: int) -> None:
+    """Print a line for each variant."""
+    for settings in (WhoDunit(), WhoDunit(variant="sym")):
+        began = perf_counter()
+        ended = [played(settings, settings.game(str(seed))) for seed in range(games)]
+        took, thought = perf_counter() - began, sum(each[2] for each in ended)
+        won, turns = sum(each[0] for each in ended), sum(each[1] for each in ended) / games
+        rates = f"{games / took:,.0f} games/s, {games / (took - thought):,.0f} without the time of the players"
+        print(f"{settings.variant}: {won} of {games} won in {turns:.1f} turns on average; {rates}")
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 300)

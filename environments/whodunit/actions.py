@@ -1,0 +1,178 @@
+"""What agents of WhoDunit can do, and how it is read from the fields of their JSON; nothing is ever evaluated."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+from sottovoce.environments.whodunit.games import Game
+from sottovoce.environments.whodunit.wording import Wording
+from sottovoce.prompts.structured import Structured, read_json
+
+Role = Literal["accuser", "intel", "peer"]
+Verb = Literal["ask", "ask_general", "award", "answer", "broad", "share", "skip"]
+VERBS: dict[Role, tuple[Verb, ...]] = {
+    "accuser": ("ask", "ask_general", "award"),
+    "intel": ("answer", "broad"),
+    "peer": ("share", "award", "skip"),
+}
+"""By the number of the action, from 1."""
+YES, NO = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
+LONGEST = 60  # characters of a value, which is published
+Kind = Literal["json", "thoughts", "action", "person", "property", "value", "yes_no", "dash", "list", "fact"]
+"""What is wrong."""
+
+
+@dataclass(frozen=True)
+class Action:
+    """What somebody does; what an action does not need stays empty."""
+
+    verb: Verb
+    person: int = 0
+    attribute: str = ""
+    value: str = ""
+    truth: bool = True
+    """Of an answer: yes or no."""
+    people: tuple[int, ...] = ()
+    """Of a broad answer: as they were named, also those that there are not."""
+    fact: int = 0
+
+
+@dataclass(frozen=True)
+class Malformed:
+    """A text in which there is no action."""
+
+    kind: Kind
+    hint: str
+    """One line: what was found, and what is expected."""
+
+
+def fields(role: Role, wording: Wording) -> tuple[str, ...]:
+    """The keys that a role is asked for, in their order."""
+    person = wording.person
+    return {
+        "accuser": ("thoughts", "action", person, "property", "value"),
+        "intel": ("thoughts", "action", "value", person),
+        "peer": ("thoughts", "action", "fact", person),
+    }[role]
+
+
+def read(text: str, role: Role, game: Game, wording: Wording, facts: int = 0) -> Action | Malformed:
+    """The action in a reply, whatever stands around its JSON; `facts` is how many a peer has."""
+    said = read_json(text, fields(role, wording))
+    if not said.found:
+        return Malformed("json", "There was no JSON object; reply with one, and nothing else.")
+    try:
+        return _Reader(said, game, wording, facts).action(VERBS[role])
+    except _Wrong as wrong:
+        return Malformed(wrong.kind, wrong.hint)
+
+
+class _Wrong(Exception):
+    """A field that the action needs cannot be used."""
+
+    def __init__(self, kind: Kind, hint: str) -> None:
+        super().__init__(hint)
+        self.kind, self.hint = kind, hint
+
+
+@dataclass(frozen=True)
+class _Reader:
+    """The fields of a reply, read as far as its action needs them."""
+
+    said: Structured
+    game: Game
+    wording: Wording
+    facts: int
+
+    def action(self, verbs: tuple[Verb, ...]) -> Action:
+        self._given("thoughts", "thoughts")
+        verb = verbs[self._number("action", "action", len(verbs)) - 1]
+        key, most = self.wording.person, self.game.suspect_count
+        match verb:
+            case "ask":
+                person = self._number(key, "person", most)
+                attribute = self._attribute(self._given("property", "property"))
+                # Whether the attribute can have that value is not checked, as in the authors' code.
+                return Action(verb, person, attribute, _one_line(self._given("value", "value")))
+            case "award":
+                return Action(verb, self._number(key, "person", most))
+            case "answer":
+                return Action(verb, truth=self._truth())
+            case "broad":
+                attribute, value = self._pair()
+                return Action(verb, attribute=attribute, value=value, people=self._people())
+            case "share":
+                return Action(verb, fact=self._number("fact", "fact", self.facts))
+        return Action(verb)
+
+    def _truth(self) -> bool:
+        given = self._given("value", "value")
+        plain = given.strip().strip(".!").casefold()
+        if plain not in (*YES, *NO):
+            raise _Wrong("yes_no", f'"value" was {_shown(given)}; with action 1 it must be "yes" or "no".')
+        return plain in YES
+
+    def _pair(self) -> tuple[str, str]:
+        """Attribute and value, with the first "-" between them: the value of shirt-button-up is button-up."""
+        given = self._given("value", "value")
+        name, _, value = given.partition("-")
+        if not _one_line(value):
+            raise _Wrong("dash", f'"value" was {_shown(given)}; with action 2 it must be property-value, as hat-red.')
+        return self._attribute(name), _one_line(value)
+
+    def _people(self) -> tuple[int, ...]:
+        given = self._given(self.wording.person, "list")
+        found = [_whole(each) for each in re.split(r"[\s,;]+", given.strip(" []()"))]
+        numbers = tuple(dict.fromkeys(number for number in found if number is not None))
+        if not numbers or None in found:
+            key = self.wording.person
+            raise _Wrong("list", f'"{key}" was {_shown(given)}; with action 2 it must be a list, as [1, 2].')
+        return numbers
+
+    def _attribute(self, name: str) -> str:
+        found = next((each for each in self.game.names if _plain(each) == _plain(name)), None)
+        if found is None:
+            known = ", ".join(self.game.names)
+            raise _Wrong("property", f"There is no property {_shown(name)}; choose from: {known}.")
+        return found
+
+    def _number(self, key: str, kind: Kind, most: int) -> int:
+        given = self._given(key, kind)
+        number = _whole(given)
+        if number is None or not 1 <= number <= most:
+            raise _Wrong(kind, f'"{key}" was {_shown(given)}; it must be a number from 1 to {most}.')
+        return number
+
+    def _given(self, key: str, kind: Kind) -> str:
+        if key in self.said.missing:
+            raise _Wrong(kind, f'"{key}" {self.said.missing[key]}, and this action needs it.')
+        return self.said.found[key]
+
+
+def is_of_intel(value: str, names: Collection[str]) -> bool:
+    """Whether a value is what Intel writes, and no value of an attribute: "yes", or property-value."""
+    plain = value.strip().casefold()
+    return plain in (*YES, *NO) or plain.partition("-")[0] in names
+
+
+def _whole(text: str) -> int | None:
+    """A whole number from 0: "3", "3.0", "#3"."""
+    found = re.fullmatch(r"[^\d-]{0,12}(\d{1,6})(?:\.0*)?", text.strip())
+    return int(found[1]) if found else None
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[\W_]+", "", name.casefold())
+
+
+def _one_line(text: str) -> str:
+    """As it is published; private-use characters mark messages in prompts, and are nobody's words."""
+    plain = "".join(sign for sign in text if not "\ue000" <= sign <= "\uf8ff")
+    return " ".join(plain.split())[:LONGEST].strip()
+
+
+def _shown(text: str) -> str:
+    return f'"{_one_line(text)}"'

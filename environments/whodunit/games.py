@@ -1,0 +1,141 @@
+"""Games of WhoDunit: drawn from a seed, and kept as files of JSON with the fields of the authors' `env_info`.
+
+{"suspect_count": 2, "suspects": [{"hat": "brown"}, {"hat": "black"}], "culprit": 1, ...}: who is sought is counted
+from 0, and `agents` holds the facts of each one in the symmetric game. The authors drew without a seed.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field, model_validator
+
+from sottovoce.checked import Checked
+from sottovoce.environments.whodunit.attributes import ALL, Attributes, Name, Text, combinations
+from sottovoce.errors import UsageError
+
+Person = dict[Name, Text]
+Fact = tuple[str, str]
+"""Attribute and value."""
+DRAWS = 10_000
+"""How often facts are drawn at most, until they fit one alone."""
+
+
+class Game(Checked):
+    """Who there is, who is sought, and in the symmetric game who knows what."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True)  # the authors' files may hold more
+
+    format: Literal["sottovoce.whodunit"] = "sottovoce.whodunit"
+    version: Literal[1] = 1
+    suspect_count: int = Field(ge=2)
+    suspects: list[Person]
+    culprit: int = Field(ge=0)
+    """From 0; agents count from 1."""
+    task_info: Any = None  # Any: the authors' own
+    previous_turns: list[Any] = Field(default=[])  # Any: as above
+    agents: dict[str, list[Fact]] | None = None
+    """Facts by agent; None in the asymmetric game."""
+
+    @model_validator(mode="after")
+    def _can_be_played(self) -> Game:
+        found, names = len(self.suspects), set(self.suspects[0]) if self.suspects else set()
+        if found != self.suspect_count:
+            raise UsageError(f"a game has {found} suspects, but suspect_count is {self.suspect_count}")
+        if self.culprit >= found:
+            raise UsageError(f"a game's culprit is {self.culprit}; expected 0 to {found - 1}")
+        if not names or any(set(each) != names for each in self.suspects):
+            raise UsageError("a game's suspects have different attributes, or none; expected the same for all")
+        if len({tuple(sorted(each.items())) for each in self.suspects}) < found:
+            raise UsageError("a game has two equal suspects; expected each to differ from all others")
+        facts = [fact for own in (self.agents or {}).values() for fact in own]
+        if self.agents is not None and fitting(self, facts) != [self.culprit + 1]:
+            raise UsageError("the facts of a game's agents do not fit its culprit, and nobody else; expected that")
+        return self
+
+    @property
+    def winner(self) -> int:
+        """The number of who is sought, from 1."""
+        return self.culprit + 1
+
+    @property
+    def names(self) -> list[str]:
+        """The attributes, in their order."""
+        return list(self.suspects[0])
+
+    def person(self, number: int) -> Person:
+        """One of them, by number from 1."""
+        return self.suspects[number - 1]
+
+    def has(self, number: int, attribute: str, value: str) -> bool:
+        """Whether that is so."""
+        return self.person(number)[attribute].casefold() == value.casefold()
+
+    def values(self, attribute: str) -> list[str]:
+        """What an attribute may be: as it is published, and as it is found here."""
+        return [*dict.fromkeys([*ALL.get(attribute, ()), *(each[attribute] for each in self.suspects)])]
+
+    def to_json(self) -> str:
+        """The file's text."""
+        return self.model_dump_json(indent=1) + "\n"
+
+
+def fitting(game: Game, facts: Sequence[Fact]) -> list[int]:
+    """The numbers of those whom all facts fit."""
+    numbers = range(1, game.suspect_count + 1)
+    return [number for number in numbers if all(game.person(number).get(name) == value for name, value in facts)]
+
+
+def drawn(seed: str, of: Attributes, suspects: int, agents: Sequence[str] = (), facts: int = 3) -> Game:
+    """A game from a seed; with `agents` the symmetric one, in which each of them knows so many facts.
+
+    Raises:
+        UsageError: there are fewer combinations than suspects, or no facts were found that fit one alone.
+    """
+    if suspects > combinations(of):
+        found, most = len(of), combinations(of)
+        raise UsageError(f"suspects is {suspects}, but {found} attributes make {most} different ones; give fewer")
+    rng, people = random.Random(f"whodunit/{seed}"), list[Person]()
+    while len(people) < suspects:
+        person = {name: rng.choice(values) for name, values in of.items()}
+        people += [] if person in people else [person]
+    game = Game(suspect_count=suspects, suspects=people, culprit=rng.randrange(suspects))
+    return _with_facts(game, rng, agents, facts) if agents else game
+
+
+def _with_facts(game: Game, rng: random.Random, agents: Sequence[str], n: int) -> Game:
+    """Each agent's facts are of different attributes; those of several may be the same."""
+    person = game.person(game.winner)
+    if n > len(person):
+        raise UsageError(f"facts is {n}, but there are {len(person)} attributes; give fewer facts, or more attributes")
+    for _ in range(DRAWS):
+        told = {agent: [(name, person[name]) for name in rng.sample(game.names, n)] for agent in agents}
+        if len(fitting(game, [fact for own in told.values() for fact in own])) == 1:
+            return game.model_copy(update={"agents": told})
+    raise UsageError(
+        f"{len(agents)} agents with {n} facts each never fit one of {game.suspect_count} suspects alone "
+        f"in {DRAWS:,} draws; give more facts or agents, or fewer suspects"
+    )
+
+
+def read_game(path: Path | str) -> Game:
+    """A game from its file; the authors' shape is read too, also where it stands under "env_info".
+
+    Raises:
+        UsageError: it cannot be read, is no JSON, or no game: says what is missing or wrong.
+    """
+    name = f"game file {str(path)!r}"
+    try:
+        found = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"{name} is no JSON: {error}") from error
+    try:
+        return Game.model_validate(found["env_info"] if isinstance(found, dict) and "env_info" in found else found)
+    except UsageError as error:
+        raise UsageError(f"{name}: {error}") from error

@@ -1,0 +1,59 @@
+"""Players of WhoDunit by rule, who know only what their role knows: an upper bound, and "golden" Intel.
+
+They write what a model would write. Their Accuser takes a list of Intel for whole, which theirs always is.
+"""
+
+from __future__ import annotations
+
+import json
+
+from sottovoce.environments.whodunit.games import Game, fitting
+from sottovoce.environments.whodunit.rules import World
+from sottovoce.environments.whodunit.wording import Wording
+
+
+def accuser(game: Game, world: World, agent: str, wording: Wording) -> str:
+    """Asks for anything, until one character alone fits the winner's description."""
+    sought, left = game.person(game.winner), list(range(1, game.suspect_count + 1))
+    for claim in world["claims"]:
+        fits = (sought[claim["attribute"]] == claim["value"]) == claim["truth"]
+        said = claim["people"]
+        left = [each for each in left if (each in said) == fits] if claim["broad"] or not fits else left
+    if len(left) == 1:
+        return json.dumps({"thoughts": "One is left.", "action": 3, wording.person: left[0]})
+    return json.dumps({"thoughts": "Several are left.", "action": 2})
+
+
+def intel(game: Game, world: World, agent: str, wording: Wording) -> str:
+    """Replies with the value that splits best those whom no list told apart so far."""
+    spoken = {(claim["attribute"], claim["value"]) for claim in world["claims"] if claim["broad"]}
+    best = min(
+        ((name, value) for name in game.names for value in game.values(name) if (name, value) not in spoken),
+        key=lambda each: _together(game, [*spoken, each]),
+        default=next(iter(spoken), ("", "")),
+    )
+    people = [number for number in range(1, game.suspect_count + 1) if game.has(number, *best)]
+    reply = {"thoughts": "This tells most.", "action": 2, "value": "-".join(best), wording.person: people or [0]}
+    return json.dumps(reply)
+
+
+def peer(game: Game, world: World, agent: str, wording: Wording) -> str:
+    """Awards who alone fits all that it knows; else shares a fact of its own that rules out most, if any is new."""
+    own, heard = (game.agents or {})[agent], [(name, value) for name, value in world["shared"]]
+    left = fitting(game, [*own, *heard])
+    if len(left) == 1:
+        return json.dumps({"thoughts": "One is left.", "action": 2, wording.person: left[0]})
+    new = [number for number, fact in enumerate(own, 1) if fact not in heard]
+    if not new:
+        return json.dumps({"thoughts": "I know nothing new.", "action": 3})
+    telling = min(new, key=lambda number: len(fitting(game, [*heard, own[number - 1]])))
+    return json.dumps({"thoughts": "This is new.", "action": 1, "fact": telling})
+
+
+def _together(game: Game, known: list[tuple[str, str]]) -> int:
+    """Pairs of characters that these values do not tell apart."""
+    signs: dict[tuple[bool, ...], int] = {}
+    for number in range(1, game.suspect_count + 1):
+        sign = tuple(game.has(number, *each) for each in known)
+        signs[sign] = signs.get(sign, 0) + 1
+    return sum(n * (n - 1) for n in signs.values())

@@ -1,0 +1,250 @@
+"""The rules of WhoDunit (arXiv 2502.05986, section 4 and appendix B): who acts, what is published, how it ends.
+
+Asymmetric: the Accuser knows what the winner is like and Intel knows everybody; they speak by turns, and what Intel
+says is published as it is claimed. Symmetric: all know everybody and some facts each, and act in turn. The state is
+plain JSON, and a turn gives a new one. What agents could know by the truth, and their blunders, are kept beside.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from typing_extensions import TypedDict
+
+from sottovoce.environments.whodunit.actions import Action, is_of_intel
+from sottovoce.environments.whodunit.games import Game, fitting
+from sottovoce.environments.whodunit.wording import Wording, clause, fact, listed, question
+
+RETRIES = 20
+"""How often an agent is asked again for what can be read, each time with one line that says what was wrong."""
+
+
+class Request(TypedDict):
+    """What the Accuser asked about; the last three are empty where it asked for anything."""
+
+    general: bool
+    person: int
+    attribute: str
+    value: str
+
+
+class Claim(TypedDict):
+    """What Intel said, true or not."""
+
+    attribute: str
+    value: str
+    people: list[int]
+    truth: bool
+    """Whether it is said to be so."""
+    broad: bool
+
+
+class Done(TypedDict):
+    """What is to be known of a turn, by the truth."""
+
+    turn: int
+    """From 1."""
+    agent: str
+    action: str
+    blunders: list[str]
+    """Of BLUNDERS."""
+    impact: int
+    """How many characters it ruled out."""
+    best: int
+    """How many could have been ruled out by what that agent may say."""
+
+
+class World(TypedDict):
+    """Where the game stands. All of it goes back with a reset."""
+
+    turn: int
+    """Turns that were taken."""
+    request: Request | None
+    """What Intel is to reply to."""
+    claims: list[Claim]
+    shared: list[list[str]]
+    """Facts that were shared: attribute and value."""
+    remaining: list[int]
+    """Who is not ruled out by what was revealed, going by the truth and not by what was claimed."""
+    revealed: list[list[str | int]]
+    """Attribute and character of all that Intel spoke about."""
+    done: list[Done]
+    awarded: int | None
+    cancelled: str
+    """Why the game was cancelled; empty where it was not."""
+
+
+BLUNDERS = {
+    "known": "it was said already",
+    "eliminated": "it is about a character who is ruled out",
+    "wrong_award": "the award is wrong",
+    "wrong_info": "it is not true",
+    "mismatch": "a yes or no, where anything was asked for",
+    "out_of_range": "it names characters that there are not",
+    "other_role": "it is what the other role says",
+}
+CLASSES = {
+    "wrong_info": "hallucination",
+    "out_of_range": "hallucination",
+    "known": "collapse",
+    "other_role": "role loss",
+    "mismatch": "role loss",
+    "eliminated": "recall failure",
+    "wrong_award": "recall failure",
+}
+"""What a turn is classed as by its blunder, of several the first that stands here: a monitor's triggers are too."""
+
+
+def opening(game: Game) -> World:
+    """Before the first turn."""
+    everybody = list(range(1, game.suspect_count + 1))
+    return World(
+        turn=0,
+        request=None,
+        claims=[],
+        shared=[],
+        remaining=everybody,
+        revealed=[],
+        done=[],
+        awarded=None,
+        cancelled="",
+    )
+
+
+def is_over(world: World, turns: int) -> bool:
+    """After an award, a turn that nobody could read, or the last one."""
+    return world["awarded"] is not None or bool(world["cancelled"]) or world["turn"] >= turns
+
+
+def cancelled(world: World, agent: str, why: str) -> World:
+    """The game after a turn that could not be read, with all retries."""
+    return {**world, "turn": world["turn"] + 1, "cancelled": f"{agent} could not be understood: {why}"}
+
+
+def step(game: Game, world: World, agent: str, action: Action, wording: Wording) -> tuple[str, World]:
+    """What is published of an action (nothing is the empty text), and the game after it."""
+    assert world["awarded"] is None and not world["cancelled"], "nothing happens after the end"
+    published, changed = _published(game, world, agent, action, wording)
+    after: World = {**world, "turn": world["turn"] + 1, **changed}  # type: ignore[typeddict-item]  # keys of World
+    impact = len(world["remaining"]) - len(after["remaining"])
+    done = Done(
+        turn=after["turn"],
+        agent=agent,
+        action=action.verb,
+        blunders=_blunders(game, world, agent, action),
+        impact=impact,
+        best=max(_best(game, world, agent, action), impact),
+    )
+    return published, {**after, "done": [*world["done"], done]}
+
+
+def trigger_class(blunders: Sequence[str]) -> str:
+    """What is wrong with a turn, by the truth: "none" where nothing is."""
+    return next((CLASSES[each] for each in CLASSES if each in blunders), "none")
+
+
+def _published(game: Game, world: World, agent: str, action: Action, wording: Wording) -> tuple[str, dict[str, object]]:
+    who = f"{wording.person} {action.person}"
+    match action.verb:
+        case "ask":
+            asked = Request(general=False, person=action.person, attribute=action.attribute, value=action.value)
+            return f"{agent} asks: {question(action.attribute, action.value, who)}", {"request": asked}
+        case "ask_general":
+            asked = Request(general=True, person=0, attribute="", value="")
+            return f"{agent} asks for anything that helps.", {"request": asked}
+        case "award":
+            return f"{agent} {wording.awards} {who}.", {"awarded": action.person}
+        case "answer" | "broad":
+            return _told(game, world, agent, action, wording)
+        case "share":
+            name, value = _fact(game, agent, action)
+            shared = [*world["shared"], [name, value]]
+            remaining = fitting(game, [(a, b) for a, b in shared])
+            return f"{agent}: {fact(name, value, wording)}", {"shared": shared, "remaining": remaining}
+    return "", {}
+
+
+def _told(game: Game, world: World, agent: str, action: Action, wording: Wording) -> tuple[str, dict[str, object]]:
+    """What Intel says is published as it is claimed; a yes or no to nothing in particular says nothing."""
+    claim = _claim(world, action)
+    if claim is None:
+        return f"{agent} is unable to answer.", {"request": None}
+    there = [number for number in claim["people"] if 1 <= number <= game.suspect_count]
+    cells: list[list[str | int]] = [[claim["attribute"], number] for number in there]
+    changed: dict[str, object] = {
+        "request": None,
+        "claims": [*world["claims"], claim],
+        "revealed": [*world["revealed"], *(cell for cell in cells if cell not in world["revealed"])],
+        "remaining": _left(game, world["remaining"], claim["attribute"], claim["value"], there),
+    }
+    name, value, people = claim["attribute"], claim["value"], claim["people"]
+    many = claim["broad"] and len(people) > 1
+    who = f"{wording.person}{'s' * many} {listed(people)}"
+    return f"{agent}: {who} {clause(name, value, truth=claim['truth'], many=many)}.", changed
+
+
+def _claim(world: World, action: Action) -> Claim | None:
+    if action.verb == "broad":
+        people = list(action.people)
+        return Claim(attribute=action.attribute, value=action.value, people=people, truth=True, broad=True)
+    asked = world["request"]
+    if asked is None or asked["general"]:
+        return None
+    name, value, people = asked["attribute"], asked["value"], [asked["person"]]
+    return Claim(attribute=name, value=value, people=people, truth=action.truth, broad=False)
+
+
+def _left(game: Game, remaining: Sequence[int], name: str, value: str, people: Sequence[int]) -> list[int]:
+    """Who remains once it is known whether these have that value."""
+    sought = game.has(game.winner, name, value)
+    return [each for each in remaining if each not in people or game.has(each, name, value) == sought]
+
+
+def _fact(game: Game, agent: str, action: Action) -> tuple[str, str]:
+    return (game.agents or {})[agent][action.fact - 1]
+
+
+def _blunders(game: Game, world: World, agent: str, action: Action) -> list[str]:
+    found: dict[str, bool] = {}
+    match action.verb:
+        case "ask":
+            found["known"] = [action.attribute, action.person] in world["revealed"]
+            found["eliminated"] = action.person not in world["remaining"]
+            found["other_role"] = is_of_intel(action.value, game.names)
+        case "award":
+            found["wrong_award"] = action.person != game.winner
+            found["eliminated"] = action.person not in world["remaining"]
+        case "share":
+            found["known"] = [*_fact(game, agent, action)] in world["shared"]
+        case "answer" | "broad":
+            claim = _claim(world, action)
+            found["mismatch"] = claim is None
+            found |= _untrue(game, world, claim) if claim else {}
+    return [name for name, is_so in found.items() if is_so]
+
+
+def _untrue(game: Game, world: World, claim: Claim) -> dict[str, bool]:
+    there = [each for each in claim["people"] if 1 <= each <= game.suspect_count]
+    name, value = claim["attribute"], claim["value"]
+    return {
+        "wrong_info": any(game.has(each, name, value) != claim["truth"] for each in there),
+        "out_of_range": len(there) < len(claim["people"]),
+        "known": claim["broad"] and bool(there) and all([name, each] in world["revealed"] for each in there),
+    }
+
+
+def _best(game: Game, world: World, agent: str, action: Action) -> int:
+    """How many the best true words of that agent would rule out now."""
+    if action.verb in ("answer", "broad"):
+        return max(len(world["remaining"]) - len(left) for left in _after_any_list(game, world["remaining"]))
+    if action.verb in ("share", "skip"):
+        facts, own = [(name, value) for name, value in world["shared"]], (game.agents or {})[agent]
+        return max(len(world["remaining"]) - len(fitting(game, [*facts, each])) for each in own)
+    return 0
+
+
+def _after_any_list(game: Game, remaining: Sequence[int]) -> Iterator[list[int]]:
+    """Who would remain after each list of all who have one value."""
+    for name in game.names:
+        for value in {game.person(each)[name] for each in remaining}:
+            yield _left(game, remaining, name, value, [each for each in remaining if game.has(each, name, value)])

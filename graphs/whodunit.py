@@ -1,0 +1,56 @@
+"""WhoDunit (Barbi et al., arXiv 2502.05986): a world in which agents find the one character who fits.
+
+Asymmetric: the Accuser asks, Intel replies and hands back, until the Accuser awards somebody. Symmetric: all act in
+turn, and whoever awards somebody ends it. A turn is a round; a turn that cannot be read with all retries, or the turn
+limit, ends the game without an answer. A reset takes the whole game back, as nothing is irreversible but its end.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, Unpack
+
+from sottovoce.graphs.scheme import Given, Graph, Scheme, State
+from sottovoce.nodes.settings import WhoDunit
+
+
+def whose_turn(state: State) -> str:
+    """All in their order, again and again."""
+    order: list[str] = WhoDunit.model_construct(**state["settings"]).speakers()
+    return order[int(state["round"]) % len(order)]
+
+
+def next_turn(state: Any) -> Literal["next_round", "decide"]:
+    """Until the game is over."""
+    from sottovoce.nodes.whodunit import game_over
+
+    return "decide" if game_over(state) else "next_round"
+
+
+def create_whodunit(settings: WhoDunit | None = None, **given: Unpack[Given]) -> Graph:
+    """The graph of a game, uncompiled. Models by agent name: "Beth" (Accuser) and "Alex" (Intel), or the peers."""
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.nodes import whodunit as acts
+
+    settings = settings or WhoDunit()
+    frame = Frame(SCHEME, settings, **given, rule=acts.by_award, begin=acts.begin, state=acts.Mystery, back_to=0)
+    frame.graph.add_conditional_edges("next_round", whose_turn, settings.speakers())
+    for agent in settings.speakers():
+        frame.act(agent, acts.take_turn, role=settings.role(agent), to=next_turn)
+    return frame.graph
+
+
+def manner(settings: WhoDunit) -> str:
+    """How the game is played."""
+    who = "Accuser and Intel" if settings.variant == "asym" else f"{settings.agents} peers"
+    return f"{who}{', by rule,' if settings.golden else ''} in turn, at most {settings.most_turns} turns"
+
+
+SCHEME = Scheme(
+    "whodunit",
+    WhoDunit,
+    create_whodunit,
+    answers=(),
+    headings=dict.fromkeys(("request", "reply", "act"), "Turn {round}"),
+    manner=manner,
+)
+make_graph = SCHEME.make_graph

@@ -1,0 +1,98 @@
+"""The settings of WhoDunit."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field, model_validator
+
+from sottovoce.environments.whodunit.actions import Role
+from sottovoce.environments.whodunit.attributes import ALL, attributes, read_attributes
+from sottovoce.environments.whodunit.games import Game, drawn
+from sottovoce.environments.whodunit.wording import WORDINGS, Worded, Wording
+from sottovoce.errors import UsageError
+from sottovoce.nodes.settings.base import Documents, Settings
+
+PEERS = ("Alex", "Beth", "Charlie", "David", "Elizabeth", "Fred", "Grace", "Henry", "Iris", "James")
+PUBLISHED = {
+    "asym": {"suspects": 10, "attributes": 12, "turns": 31},
+    "sym": {"suspects": 20, "attributes": 20, "turns": 20},
+}
+
+
+class WhoDunit(Settings):
+    """Agents who know different things find the one character whom all of it fits (WhoDunit, arXiv 2502.05986)."""
+
+    default_temperature: ClassVar[float | None] = 0.0
+    sample: ClassVar[str] = "whodunit"
+    unrolls: ClassVar[str] = "in a world, who acts and what is heard depends on what was done before"
+
+    variant: Literal["asym", "sym"] = Field(
+        default="asym",
+        description="asym: an Accuser knows the winner, Intel everybody; sym: all know everybody, each some facts",
+    )
+    agents: int = Field(default=6, ge=2, le=len(PEERS), description="how many agents of sym; asym has two")
+    suspects: int | None = Field(default=None, ge=2, description="how many characters; else 10 (asym) or 20 (sym)")
+    attributes: int | None = Field(
+        default=None, ge=1, description="what they are told apart by, the first so many of the list; else 12 or 20"
+    )
+    attribute_list: str | None = Field(
+        default=None, description='a file of attributes in the place of ours: {"car": ["red", "blue"], ...}'
+    )
+    facts: int = Field(default=3, ge=1, description="facts that each agent of sym knows")
+    turns: int | None = Field(default=None, ge=1, description="turns of all together, at most; else 31 or 20")
+    vocabulary: Worded = Field(default="positive", description="award a winning character, or accuse a suspect")
+    golden: bool = Field(default=False, description="Intel (asym) is played by rule: a true and most telling reply")
+    values: Literal["auto", "on", "off"] = Field(
+        default="auto",
+        description="hear, behind a published line, the part of the reply with its values: auto where the protocol "
+        "carries more than words",
+    )
+    max_tokens: int = Field(default=256, ge=1, description="longest reply, in tokens")
+
+    def speakers(self) -> list[str]:
+        """The Accuser and Intel, or the peers, in the order of their turns."""
+        return ["Beth", "Alex"] if self.variant == "asym" else [*PEERS[: self.agents]]
+
+    def role(self, agent: str) -> Role:
+        """What an agent is."""
+        return "peer" if self.variant == "sym" else "accuser" if agent == "Beth" else "intel"
+
+    def topology(self) -> tuple[str, ...]:
+        """Who there is depends on the variant."""
+        return (f"{len(self.speakers())} agents of {self.variant}",)
+
+    def dealt(self, documents: Documents) -> Documents:
+        """None are shown: the rules say what each agent knows."""
+        return []
+
+    @property
+    def words(self) -> Wording:
+        """What people are called."""
+        return WORDINGS[self.vocabulary]
+
+    @property
+    def most_turns(self) -> int:
+        """The turn limit."""
+        return self.turns or PUBLISHED[self.variant]["turns"]
+
+    def game(self, seed: str) -> Game:
+        """A game of this kind, drawn from a seed.
+
+        Raises:
+            UsageError: there are no such games.
+        """
+        usual = PUBLISHED[self.variant]
+        if self.attribute_list is None:
+            known = attributes(self.attributes or usual["attributes"], ALL)
+        else:
+            own = read_attributes(self.attribute_list)
+            known = attributes(self.attributes or len(own), own)
+        agents = self.speakers() if self.variant == "sym" else []
+        return drawn(f"{self.variant}/{seed}", known, self.suspects or usual["suspects"], agents, self.facts)
+
+    @model_validator(mode="after")
+    def _fits(self) -> WhoDunit:
+        if self.variant == "sym" and self.golden:
+            raise UsageError("golden is Intel's, and sym has no Intel; use it with --variant asym")
+        return self

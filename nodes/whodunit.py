@@ -1,0 +1,263 @@
+"""The acts of WhoDunit: one agent's turn, what it knows and hears, and how a game ends.
+
+An agent's reply is an action in JSON. The rules publish a line of it, which others hear; its thoughts are its own,
+and nobody's later, not even its own. Where the protocol carries more than words, the part of the reply that holds the
+published values is heard behind that line.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable
+from dataclasses import replace
+from typing import Annotated
+
+from sottovoce.agents.ask import Ask
+from sottovoce.agents.hooked import WORDS
+from sottovoce.channels.message import Heard, Message, Part, Turn, words
+from sottovoce.channels.payload import Span
+from sottovoce.environments.whodunit import players
+from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
+from sottovoce.environments.whodunit.games import Game
+from sottovoce.environments.whodunit.metrics import Ended
+from sottovoce.environments.whodunit.rules import BLUNDERS, RETRIES, World, cancelled, is_over, opening, step
+from sottovoce.environments.whodunit.wording import described, fact, people
+from sottovoce.errors import UsageError
+from sottovoce.form import Form
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.decide import decided
+from sottovoce.nodes.question import question_id
+from sottovoce.nodes.say import say
+from sottovoce.nodes.settings import WhoDunit
+from sottovoce.nodes.state import JSON, RESTORED, Decision, Discussion, Update, Vote, attempt_of, heard, moment
+from sottovoce.nodes.views import View, blocks
+
+ACTS: dict[Role, str] = {"accuser": "request", "intel": "reply", "peer": "act"}
+LONGEST_THOUGHT = 400  # characters of a reply that is kept to its form
+VALUES = re.compile(r'"action"\s*:[^{}]*(?=\})')
+"""All of an action from its number to its end."""
+SIGNS = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
+"""What a pattern reads otherwise; `re.escape` escapes spaces too, which is Python's own."""
+KEYS: dict[str, tuple[str, ...]] = {
+    "ask": ("person", "property", "value"),
+    "ask_general": (),
+    "award": ("person",),
+    "answer": ("value",),
+    "broad": ("value", "person"),
+    "share": ("fact",),
+}
+"""What is published of an action, by its keys."""
+
+
+class Mystery(Discussion):
+    """The state of a game."""
+
+    world: Annotated[World, RESTORED]
+    """What was asked, claimed and shared, and what follows from it by the truth."""
+
+
+# What they do
+
+
+def begin(run: RunContext[WhoDunit], state: Discussion) -> Update:
+    """The game that the question brings; without one, a game that is drawn from the run's seed and the question's id.
+
+    Raises:
+        UsageError: it is none, or another variant's.
+    """
+    given, settings = state.get("game"), run.settings
+    game = settings.game(f"{settings.seed}/{question_id(state)}") if given is None else _seated(given, settings)
+    return {"game": game.model_dump(mode="json"), "world": opening(game)}
+
+
+async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
+    """One action; asked again, with what was wrong, until it can be read, or the game is cancelled."""
+    settings, game = run.settings, game_of(state)
+    role, world, wording = settings.role(agent), state["world"], settings.words
+    facts = len((game.agents or {}).get(agent, ()))
+
+    def action(text: str) -> Action | Malformed:
+        return read(text, role, game, wording, facts)
+
+    def complain(text: str) -> str:
+        found = action(text)
+        return found.hint if isinstance(found, Malformed) else ""
+
+    if settings.golden and role == "intel":
+        messages = [_by_rule(run, state, agent, players.intel(game, world, agent, wording))]
+    else:
+        ask = Ask(agent, ACTS[role], turn_of(run, state, agent), form(role, game, settings, facts))
+        messages = await say(run, state, ask, complain=complain, repairs=RETRIES, afresh=True)
+    done = action(messages[-1].whole)
+    if isinstance(done, Malformed):
+        return {"board": messages, "world": cancelled(world, agent, done.hint)}
+    line, after = step(game, world, agent, done, wording)
+    said = replace(messages[-1], public=line, notes=(*messages[-1].notes, *_notes(line, after, game)))
+    return {"board": [*messages[:-1], said], "world": after}
+
+
+def game_of(state: Discussion) -> Game:
+    """The game that is played."""
+    return Game.model_validate(state["game"])
+
+
+def _seated(given: JSON, settings: WhoDunit) -> Game:
+    """A game whose facts belong to the agents of the run, in their order."""
+    game, speakers = Game.model_validate(given), settings.speakers()
+    if settings.variant == "asym":
+        return game
+    if game.agents is None:
+        raise UsageError("the game has no facts of agents, and sym needs them; play it with --variant asym")
+    if len(game.agents) != len(speakers):
+        found, n = len(game.agents), len(speakers)
+        raise UsageError(f"the game has facts of {found} agents, but there are {n}; give --agents {found}")
+    return game.model_copy(update={"agents": dict(zip(speakers, game.agents.values(), strict=True))})
+
+
+def _by_rule(run: RunContext[WhoDunit], state: Mystery, agent: str, text: str) -> Message:
+    epoch, round, turn = moment(state)
+    act = ACTS[run.settings.role(agent)]
+    attempt = attempt_of(state, agent, act)
+    return Message(agent, round, act, text, attempt, epoch=epoch, turn=turn, order=run.order(agent), source="rule")
+
+
+def _notes(line: str, world: World, game: Game) -> list[str]:
+    """For a reader: what others hear, what was wrong with it, and who remains."""
+    blunders = [f"blunder: {BLUNDERS[each]}" for each in world["done"][-1]["blunders"]]
+    remain = f"{len(world['remaining'])} of {game.suspect_count} remain"
+    return [f"published: {line}" if line else "published: nothing", *blunders, remain]
+
+
+# The form of an action
+
+
+def form(role: Role, game: Game, settings: WhoDunit, facts: int) -> Form:
+    """What a reply is kept to, so that it can always be read: each action with the keys that it needs.
+
+    A pattern, as OpenAI takes no schema of several objects: hosted models write freely, and are read as they write.
+    """
+    person, number = settings.words.person, _one_of(range(1, game.suspect_count + 1))
+    one = f'"{person}": {number}'
+    listed = rf'"{person}": \[{number}(?:, {number}){{0,{game.suspect_count - 1}}}\]'
+    asked = "|".join(f'"property": "{name}", "value": "{_one_of(game.values(name))}"' for name in game.names)
+    claimed = "|".join(rf"{name}\-{_one_of(game.values(name))}" for name in game.names)
+    actions = {
+        "accuser": (f"{one}, (?:{asked})", "", one),
+        "intel": (r'"value": "(?:yes|no)"', f'"value": "(?:{claimed})", {listed}'),
+        "peer": (f'"fact": {_one_of(range(1, facts + 1))}', one, ""),
+    }[role]
+    keys = "|".join(f"{action}{', ' if needs else ''}{needs}" for action, needs in enumerate(actions, 1))
+    return Form(pattern=rf'\{{"thoughts": "[^"\\\n]{{0,{LONGEST_THOUGHT}}}", "action": (?:{keys})\}}', unknown=False)
+
+
+def _one_of(values: Iterable[object]) -> str:
+    return f"(?:{'|'.join(SIGNS.sub(_escaped, str(value)) for value in values)})"
+
+
+def _escaped(sign: re.Match[str]) -> str:
+    return rf"\{sign[0]}"
+
+
+# What they know and hear
+
+
+def turn_of(run: RunContext[WhoDunit], state: Mystery, agent: str) -> tuple[Turn, ...]:
+    """The rules and what the agent knows, what was published so far, and the request for an action."""
+    settings, view, game = run.settings, run.view(state, agent), game_of(state)
+    known = view.prompts.render(f"whodunit/{settings.role(agent)}", **_rules(settings, game, agent))
+    asked = blocks(view.known([]), _facts(view, settings, game), _channel(run, state, view), _question(view, settings))
+    return (*view.system_turn(*known), Turn("user", asked))
+
+
+def _rules(settings: WhoDunit, game: Game, agent: str) -> dict[str, object]:
+    """What a role is told; nobody is told more than it may know."""
+    slots: dict[str, object] = {
+        "me": agent,
+        "others": [name for name in settings.speakers() if name != agent],
+        "w": settings.words,
+        "count": game.suspect_count,
+        "properties": game.names,
+        "turns": settings.most_turns,
+    }
+    if settings.role(agent) == "accuser":
+        return {**slots, "description": described(game.person(game.winner))}
+    return {**slots, "people": people(game.suspects, settings.words)}
+
+
+def _facts(view: View, settings: WhoDunit, game: Game) -> tuple[Part, ...]:
+    own = (game.agents or {}).get(view.agent, ()) if settings.variant == "sym" else ()
+    facts = [fact(name, value, settings.words) for name, value in own]
+    return view.prompts.render("whodunit/facts", facts=facts, w=settings.words) if facts else ()
+
+
+def _channel(run: RunContext[WhoDunit], state: Mystery, view: View) -> tuple[Part, ...]:
+    """What was published; behind the lines of others, where that is wanted, the values that they published."""
+    spoken, settings, shown = [message for message in heard(state) if message.public], run.settings, list[object]()
+    wanted = settings.protocol != WORDS if settings.values == "auto" else settings.values == "on"
+    for message in spoken:
+        under = wanted and message.agent != view.agent
+        latest = message is spoken[-1]
+        values = _values(state, message, settings.words.person, latest=latest) if under else ""
+        shown.append([message.public, values])
+    turn, most = state["world"]["turn"] + 1, settings.most_turns
+    return view.prompts.render("whodunit/channel", trajectory=shown, turn=turn, turns=most)
+
+
+def _values(state: Mystery, message: Message, person: str, *, latest: bool) -> Heard | str:
+    """The values under a published line, as far as they are published and the reply holds no others beside them."""
+    done = state["world"]["done"][message.round]
+    if "mismatch" in done["blunders"]:  # "is unable to answer" tells no value
+        return ""
+    span = values_in(message.text, {"action", *(person if key == "person" else key for key in KEYS[done["action"]])})
+    return Heard(message, (span,), latest) if span else ""
+
+
+def values_in(text: str, keys: Collection[str]) -> Span | None:
+    """Where an action's values stand in a reply; None where its thoughts or other keys stand among them.
+
+    >>> text = '{"thoughts": "Hm.", "action": 3, "character": 2}'
+    >>> text[slice(*values_in(text, ["action", "character"]))]
+    '"action": 3, "character": 2'
+    """
+    found = VALUES.search(text)
+    if found is None or not set(re.findall(r'"(\w+)"\s*:', found[0])) <= {*keys}:
+        return None
+    return found.start(), found.start() + len(found[0].rstrip())
+
+
+def _question(view: View, settings: WhoDunit) -> tuple[Part, ...]:
+    role = settings.role(view.agent)
+    return view.question_of(words(view.prompts.render(f"whodunit/{role}_form", w=settings.words)))
+
+
+# How it ends
+
+
+def game_over(state: Mystery) -> bool:
+    """Whether nobody acts any more."""
+    settings = WhoDunit.model_construct(**state["settings"])
+    return is_over(state["world"], settings.most_turns)
+
+
+def ended(state: Mystery) -> Ended:
+    """How the game went, with the turns before resets."""
+    game, world = game_of(state), state["world"]
+    turns = len({(message.epoch, message.round) for message in state["board"]})
+    return Ended(world["awarded"] == game.winner, world["awarded"] is not None, turns, bool(world["cancelled"]))
+
+
+def by_award(run: RunContext[WhoDunit], state: Mystery) -> Decision:
+    """The character who was awarded; without an award there is no answer, and the game is lost."""
+    game, world, one = game_of(state), state["world"], run.settings.words.person
+    took, turn = ended(state).turns, world["turn"]
+    all_turns = f" ({took} turns with those before a reset)" if took > turn else ""
+    if world["awarded"] is None:
+        why = f"the game was cancelled in turn {turn}: {world['cancelled']}" if world["cancelled"] else (
+            f"nobody was awarded within {turn} turns"
+        )  # fmt: skip
+        return {**decided("award", f"{why}; no answer{all_turns}", [], [], state, (None,)), "score": 0.0}
+    by, number, right = world["done"][-1]["agent"], world["awarded"], world["awarded"] == game.winner
+    vote: Vote = {"agent": by, "answer": str(number), "counts": True}
+    verdict = "who fits" if right else f"but {one} {game.winner} fits"
+    why = f"{by} chose {one} {number} in turn {turn}, {verdict}{all_turns}"
+    return {**decided("award", why, [], [vote], state, (str(number),)), "by": by, "score": float(right)}

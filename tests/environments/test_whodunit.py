@@ -1,0 +1,346 @@
+"""WhoDunit's rules: games, actions, what is published, what is tracked, and how it ends."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.environments.whodunit import players
+from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
+from sottovoce.environments.whodunit.attributes import ALL, attributes, combinations, read_attributes
+from sottovoce.environments.whodunit.games import Game, drawn, fitting, read_game
+from sottovoce.environments.whodunit.metrics import Ended, metrics
+from sottovoce.environments.whodunit.rules import World, cancelled, is_over, opening, step, trigger_class
+from sottovoce.environments.whodunit.wording import CLAUSES, WORDINGS, clause, described, question
+from sottovoce.errors import UsageError
+
+PEERS = ("Alex", "Beth", "Charlie", "David", "Elizabeth", "Fred")
+WORDS = WORDINGS["positive"]
+SMALL = Game(
+    suspect_count=3,
+    suspects=[
+        {"hat": "brown", "shirt": "tee", "eye_color": "blue"},
+        {"hat": "black", "shirt": "button-up", "eye_color": "green"},
+        {"hat": "brown", "shirt": "button-up", "eye_color": "brown"},
+    ],
+    culprit=2,
+    agents={"Alex": [("hat", "brown"), ("shirt", "button-up")], "Beth": [("hat", "brown"), ("eye_color", "brown")]},
+)
+
+
+def asym(seed: object) -> Game:
+    return drawn(f"asym/{seed}", attributes(12), 10)
+
+
+def sym(seed: object) -> Game:
+    return drawn(f"sym/{seed}", ALL, 20, PEERS)
+
+
+def played(game: Game, seats: list[tuple[str, Role, Any]], turns: int) -> World:
+    """A game by players of these seats, in turn, whose replies are read as those of a model."""
+    world, at = opening(game), 0
+    while not is_over(world, turns):
+        agent, role, player = seats[at % len(seats)]
+        action = read(player(game, world, agent, WORDS), role, game, WORDS, facts=3)
+        assert isinstance(action, Action)
+        _, world = step(game, world, agent, action, WORDS)
+        at += 1
+    return world
+
+
+def taken(*actions: tuple[str, Action], game: Game = SMALL) -> tuple[list[str], World]:
+    """What is published of actions one after another, and the game after them."""
+    world, lines = opening(game), []
+    for agent, action in actions:
+        line, world = step(game, world, agent, action, WORDS)
+        lines.append(line)
+    return lines, world
+
+
+# Games
+
+
+def test_the_published_sets_make_as_many_characters_as_they_say() -> None:
+    assert (combinations(attributes(12)), combinations(ALL)) == (6144, 3 * 2**19)
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_characters_of_a_game_differ_pairwise_and_the_facts_of_all_fit_one(seed: int) -> None:
+    for game in (asym(seed), sym(seed)):
+        assert len({tuple(each.items()) for each in game.suspects}) == game.suspect_count
+    facts = [fact for own in (game.agents or {}).values() for fact in own]
+    assert fitting(game, facts) == [game.winner] and len(facts) == 18
+    assert all(len({name for name, _ in own}) == 3 for own in (game.agents or {}).values())
+
+
+def test_culprits_and_values_are_drawn_evenly() -> None:
+    games = [drawn(str(seed), attributes(2), 4) for seed in range(400)]
+    found = [sum(game.culprit == place for game in games) for place in range(4)]
+    assert min(found) > 70 and max(found) < 130  # 100 each; 8.7 is the standard deviation
+
+
+def test_a_seed_makes_the_same_game_everywhere_and_another_another() -> None:
+    assert asym(1) == asym(1) != asym(2)
+    assert (asym(1).culprit, asym(1).person(1)["hat"]) == (4, "brown")
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        (lambda: drawn("0", attributes(2), 5), "suspects is 5, but 2 attributes make 4 different ones"),
+        (lambda: drawn("0", attributes(2), 3, ["a"], facts=3), "facts is 3, but there are 2 attributes"),
+        (lambda: drawn("0", attributes(3), 8, ["a"], facts=1), "1 agents with 1 facts each never fit one of 8"),
+        (lambda: attributes(21), "attributes is 21, but the list has 20"),
+    ],
+)
+def test_games_that_cannot_be_drawn_are_refused(made: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        made()
+
+
+def test_a_game_survives_its_file(tmp_path: Path) -> None:
+    for game in (asym(0), sym(0)):
+        (tmp_path / "game.json").write_text(game.to_json())
+        assert read_game(tmp_path / "game.json") == game
+
+
+def test_files_of_the_authors_shape_are_read(tmp_path: Path) -> None:
+    fields = {"suspect_count": 2, "suspects": [{"hat": "brown"}, {"hat": "black"}], "culprit": 1}
+    more = {**fields, "task_info": {"name": "x"}, "previous_turns": [], "accuser": "Beth"}
+    (tmp_path / "game.json").write_text(json.dumps({"env_info": more}))
+    game = read_game(tmp_path / "game.json")
+    assert (game.winner, game.agents, game.version) == (2, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"culprit": None}, "Game has no 'culprit'"),
+        ({"culprit": 2}, "a game's culprit is 2; expected 0 to 1"),
+        ({"culprit": -1}, "culprit is -1"),
+        ({"suspect_count": 3}, "a game has 2 suspects, but suspect_count is 3"),
+        ({"suspects": [{"hat": "brown"}, {"hat": "brown"}]}, "a game has two equal suspects"),
+        ({"suspects": [{"hat": "brown"}, {"cap": "brown"}]}, "a game's suspects have different attributes"),
+        ({"agents": {"Alex": [["hat", "brown"]]}}, "the facts of a game's agents do not fit its culprit"),
+        ({"version": 2}, "version is 2: expected 1"),
+        ({"suspects": [{"hat": "brown"}, {"hat": 'a "red" one'}]}, "suspects.1.hat is 'a \"red\" one'"),
+        ({"suspects": [{"hat-band": "brown"}, {"hat-band": "red"}]}, "hat-band"),
+    ],
+)
+def test_a_file_that_is_no_game_is_refused_in_one_line(change: dict[str, Any], said: str, tmp_path: Path) -> None:
+    fields = {"suspect_count": 2, "suspects": [{"hat": "brown"}, {"hat": "black"}], "culprit": 1, **change}
+    given = {name: value for name, value in fields.items() if value is not None}
+    (tmp_path / "game.json").write_text(json.dumps(given))
+    with pytest.raises(UsageError, match=said) as error:
+        read_game(tmp_path / "game.json")
+    assert str(error.value).startswith(f"game file '{tmp_path}/game.json': ") and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("text", "said"), [("{", "is no JSON"), ("[]", "valid dictionary"), (None, "cannot be read")])
+def test_what_is_no_file_of_json_is_refused(text: str | None, said: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "game.json").write_text(text)
+    with pytest.raises(UsageError, match=said):
+        read_game(tmp_path / "game.json")
+
+
+def test_own_attributes_are_read_and_worded(tmp_path: Path) -> None:
+    (tmp_path / "list.json").write_text('{"car": ["red", "blue"], "home_town": ["Aldmoor", "Bern"]}')
+    found = read_attributes(tmp_path / "list.json")
+    assert described(drawn("0", found, 4).person(1)).startswith("has ")
+    assert clause("home_town", "Bern", truth=False) == "does not have Bern as home town"
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{"car": ["red"]}', "car is .*at least 2 items"),
+        ('{"car-colour": ["a", "b"]}', "car-colour"),
+        ('{"car": ["a", "a"]}', "'car' has a value twice"),
+        ("{}", "at least 1 item"),
+        ("no", "is no JSON"),
+    ],
+)
+def test_a_list_that_cannot_be_played_with_is_refused(text: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "list.json").write_text(text)
+    with pytest.raises(UsageError, match=said):
+        read_attributes(tmp_path / "list.json")
+
+
+# Words
+
+
+def test_every_attribute_is_worded_as_description_fact_question_and_answer() -> None:
+    assert set(CLAUSES) == set(ALL)
+    assert clause("hat", "brown") == "wears a brown hat" and clause("mood", "sad", truth=False) == "is not sad"
+    assert question("eye_color", "blue", "character 3") == "does character 3 have blue eyes?"
+    assert question("age", "old", "character 3") == "is character 3 old?"
+
+
+def test_a_description_is_in_alphabetical_order_with_pants_and_shirt_last() -> None:
+    person = {name: values[0] for name, values in ALL.items()}
+    assert described(person) == (
+        "is young, has a medium build, has blue eyes, wears circular glasses, has long hair, wears a brown hat, "
+        "is short, enjoys basketball, is interested in sports, wears a yellow jacket, is happy, is a professional, "
+        "is introverted, wears red shoes, wears dotted socks, wears a bronze watch, "
+        "wears long brown pants and a pink button-up shirt"
+    )
+
+
+# Actions
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "expected"),
+    [
+        ("accuser", '{"thoughts": "a", "action": 1, "character": 2, "property": "hat", "value": "brown"}',
+         Action("ask", 2, "hat", "brown")),
+        ("accuser", "```json\n{'thoughts': 'x', 'action': '2', // any\n}\n``` Done.", Action("ask_general")),
+        ("accuser", '{"thoughts": "a", "action": 3, "character": "#3"}', Action("award", 3)),
+        ("accuser", '{"thoughts": "a", "action": 1, "character": 1, "property": "Eye color", "value": "a\\nb"}',
+         Action("ask", 1, "eye_color", "a b")),
+        ("intel", '{"thoughts": "a", "action": 1, "value": True}', Action("answer")),
+        ("intel", '{"thoughts": "a", "action": 1, "value": "OFF"}', Action("answer", truth=False)),
+        ("intel", '{"thoughts": "a", "action": 2, "value": "shirt-button-up", "character": [2, 3]}',
+         Action("broad", attribute="shirt", value="button-up", people=(2, 3))),
+        ("intel", '{"thoughts": "a", "action": 2, "value": "hat-black", "character": "2, 9"}',
+         Action("broad", attribute="hat", value="black", people=(2, 9))),
+        ("peer", '{"thoughts": "a", "action": 1, "fact": 2}', Action("share", fact=2)),
+        ("peer", '{"thoughts": "a", "action": 2, "character": 1}', Action("award", 1)),
+        ("peer", '{"thoughts": "a", "action": 3}', Action("skip")),
+    ],
+)  # fmt: skip
+def test_actions_are_read_however_they_are_written(role: Role, text: str, expected: Action) -> None:
+    assert read(text, role, SMALL, WORDS, facts=2) == expected
+
+
+@pytest.mark.parametrize(
+    ("role", "text", "kind", "hint"),
+    [
+        ("accuser", "I ask.", "json", "There was no JSON object; reply with one, and nothing else."),
+        ("accuser", '{"action": 2}', "thoughts", '"thoughts" is missing'),
+        ("accuser", '{"thoughts": "a"}', "action", '"action" is missing'),
+        ("accuser", '{"thoughts": "a", "action": 4}', "action", '"action" was "4"; it must be a number from 1 to 3.'),
+        ("accuser", '{"thoughts": "a", "action": 3}', "person", '"character" is missing'),
+        ("accuser", '{"thoughts": "a", "action": 3, "character": 4}', "person", "it must be a number from 1 to 3."),
+        ("accuser", '{"thoughts": "a", "action": 3, "character": -1}', "person", '"character" was "-1"'),
+        ("accuser", '{"thoughts": "a", "action": 1, "character": 1, "property": "car", "value": "x"}', "property",
+         'There is no property "car"; choose from: hat, shirt, eye_color.'),
+        ("accuser", '{"thoughts": "a", "action": 1, "character": 1, "property": "hat"}', "value", '"value" is missing'),
+        ("intel", '{"thoughts": "a", "action": 1}', "value", '"value" is missing'),
+        ("intel", '{"thoughts": "a", "action": 1, "value": "maybe"}', "yes_no", 'must be "yes" or "no".'),
+        ("intel", '{"thoughts": "a", "action": 2, "value": "hat", "character": [1]}', "dash", "property-value"),
+        ("intel", '{"thoughts": "a", "action": 2, "value": "car-red", "character": [1]}', "property", '"car"'),
+        ("intel", '{"thoughts": "a", "action": 2, "value": "hat-red", "character": "all"}', "list", "as [1, 2]."),
+        ("intel", '{"thoughts": "a", "action": 2, "value": "hat-red"}', "list", '"character" is missing'),
+        ("intel", '{"thoughts": "a", "action": 3, "value": "yes"}', "action", "a number from 1 to 2."),
+        ("peer", '{"thoughts": "a", "action": 1, "fact": 3}', "fact", "it must be a number from 1 to 2."),
+        ("peer", '{"thoughts": "a", "action": 1}', "fact", '"fact" is missing'),
+        ("peer", '{"thoughts": "a", "action": 2, "chara', "person", '"character" is missing'),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_read_gets_one_line_that_says_what_is_expected(
+    role: Role, text: str, kind: str, hint: str
+) -> None:
+    found = read(text, role, SMALL, WORDS, facts=2)
+    assert isinstance(found, Malformed) and found.kind == kind
+    assert hint in found.hint and "\n" not in found.hint
+
+
+def test_the_other_vocabulary_has_another_key_and_other_words() -> None:
+    negative = WORDINGS["negative"]
+    action = read('{"thoughts": "a", "action": 3, "suspect": 3}', "accuser", SMALL, negative)
+    assert action == Action("award", 3)
+    assert step(SMALL, opening(SMALL), "Beth", action, negative)[0] == "Beth accuses suspect 3."
+
+
+def test_no_private_use_sign_is_published() -> None:
+    text = '{"thoughts": "a", "action": 1, "character": 1, "property": "hat", "value": "\ue0000\ue001red"}'
+    assert read(text, "accuser", SMALL, WORDS) == Action("ask", 1, "hat", "0red")
+
+
+# What is published, and what is tracked
+
+
+def test_what_is_said_is_published_as_it_is_claimed() -> None:
+    lines, world = taken(
+        ("Beth", Action("ask", 1, "hat", "black")),
+        ("Alex", Action("answer", truth=True)),  # not so
+        ("Beth", Action("ask_general")),
+        ("Alex", Action("answer")),
+        ("Beth", Action("ask", 2, "hat", "black")),
+        ("Alex", Action("broad", attribute="shirt", value="button-up", people=(2, 3))),
+        ("Beth", Action("award", 3)),
+    )
+    assert lines == [
+        "Beth asks: does character 1 wear a black hat?", "Alex: character 1 wears a black hat.",
+        "Beth asks for anything that helps.", "Alex is unable to answer.",
+        "Beth asks: does character 2 wear a black hat?", "Alex: characters 2 and 3 wear a button-up shirt.",
+        "Beth awards character 3.",
+    ]  # fmt: skip
+    assert [done["blunders"] for done in world["done"]] == [[], ["wrong_info"], [], ["mismatch"], [], [], []]
+    assert world["revealed"] == [["hat", 1], ["shirt", 2], ["shirt", 3]] and world["awarded"] == 3
+
+
+def test_a_no_rules_out_by_the_truth() -> None:
+    ask, no = Action("ask", 2, "hat", "brown"), Action("answer", truth=False)
+    lines, world = taken(("Beth", ask), ("Alex", no), ("Beth", ask))
+    assert lines[1] == "Alex: character 2 does not wear a brown hat." and world["remaining"] == [1, 3]
+    assert [(done["impact"], done["best"]) for done in world["done"]] == [(0, 0), (1, 1), (0, 0)]
+    assert world["done"][2]["blunders"] == ["known", "eliminated"]
+    assert trigger_class(world["done"][2]["blunders"]) == "collapse" and trigger_class([]) == "none"
+
+
+@pytest.mark.parametrize(
+    ("agent", "before", "action", "blunder", "of"),
+    [
+        ("Beth", [], Action("award", 1), "wrong_award", "recall failure"),
+        ("Beth", [], Action("ask", 1, "hat", "yes"), "other_role", "role loss"),
+        ("Beth", [], Action("ask", 1, "hat", "hat-brown"), "other_role", "role loss"),
+        ("Alex", [("Beth", Action("ask_general"))], Action("broad", attribute="hat", value="black", people=(2, 7)),
+         "out_of_range", "hallucination"),
+        ("Alex", [], Action("broad", attribute="hat", value="black", people=(1,)), "wrong_info", "hallucination"),
+        ("Beth", [("Alex", Action("share", fact=1))], Action("share", fact=1), "known", "collapse"),
+    ],
+)  # fmt: skip
+def test_blunders_are_classed_by_the_truth(agent: str, before: Any, action: Action, blunder: str, of: str) -> None:
+    done = taken(*before, (agent, action))[1]["done"][-1]
+    assert blunder in done["blunders"] and trigger_class(done["blunders"]) == of
+
+
+def test_facts_are_shared_and_a_skip_is_heard_by_nobody() -> None:
+    lines, world = taken(("Alex", Action("share", fact=2)), ("Beth", Action("skip")), ("Alex", Action("share", fact=2)))
+    assert lines == ["Alex: The winner wears a button-up shirt.", "", "Alex: The winner wears a button-up shirt."]
+    assert world["remaining"] == [2, 3] and world["turn"] == 3
+
+
+def test_it_ends_with_an_award_a_cancelled_turn_or_the_last_turn() -> None:
+    fresh = opening(SMALL)
+    assert not is_over(fresh, 1) and is_over({**fresh, "turn": 1}, 1)
+    assert is_over(taken(("Beth", Action("award", 1)))[1], 31)
+    stopped = cancelled(fresh, "Alex", '"value" is missing.')
+    assert is_over(stopped, 31) and stopped["cancelled"] == 'Alex could not be understood: "value" is missing.'
+    assert json.loads(json.dumps(stopped)) == stopped
+
+
+def test_metrics_count_a_cancelled_game_as_a_failure() -> None:
+    games = [Ended(True, True, 10), Ended(False, True, 20), Ended(False, False, 31), Ended(False, False, 3, True)]
+    assert metrics(games) == (4, 0.25, 0.5, 16.0, 1)
+    assert metrics(games[2:]).precision is None
+
+
+# Perfect players
+
+
+@pytest.mark.parametrize("part", range(4))
+def test_perfect_players_win_each_of_a_hundred_games_within_the_limit(part: int) -> None:
+    for seed in range(part, 100, 4):
+        game = asym(seed)
+        world = played(game, [("Beth", "accuser", players.accuser), ("Alex", "intel", players.intel)], 31)
+        assert world["awarded"] == game.winner and not [each for each in world["done"] if each["blunders"]]
+        game = sym(seed)
+        world = played(game, [(name, "peer", players.peer) for name in PEERS], 20)
+        assert world["awarded"] == game.winner and not [each for each in world["done"] if each["blunders"]]

@@ -1,0 +1,93 @@
+"""Games of WhoDunit as questions of a run: drawn, stored, kept with the run, and how they went."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
+from sottovoce.evaluation.runs.reading import load_run
+from sottovoce.evaluation.runs.samples import samples
+from sottovoce.evaluation.symmetry import Looked, show_symmetry
+from sottovoce.evaluation.whodunit import games, metrics_of
+from sottovoce.nodes.settings import Debate, Settings, WhoDunit
+from tests.evaluation import schemes
+from tests.evaluation.schemes import PLAYED
+
+SMALL = WhoDunit(suspects=3, attributes=3)
+
+
+def asked(settings: Settings = SMALL, **options: Any) -> Any:
+    return questions_of(QuestionOptions(**options), settings)
+
+
+def test_games_are_what_is_asked_where_nothing_else_is() -> None:
+    (question,), origin = asked()
+    assert question["question"] == "Which character is the winner?" and question["id"] == "whodunit/0/0"
+    assert question["target"] == str(question["game"]["culprit"] + 1)
+    assert origin.words == "sample whodunit/0 made from a seed"
+
+
+def test_a_set_of_games_begins_with_the_one_of_its_seed_and_is_as_large_as_asked_for() -> None:
+    many, _ = asked(WhoDunit(), sample="whodunit/3", limit=20)
+    (one,), _ = asked(WhoDunit(), sample="whodunit/3")
+    assert many[0]["game"] == one["game"] and len({str(each["game"]) for each in many}) == 20
+    assert [each["id"] for each in many[:2]] == ["whodunit/3/0", "whodunit/3/1"]
+
+
+def test_games_have_the_size_and_words_that_the_settings_say() -> None:
+    ((question,), _) = asked(WhoDunit(variant="sym", agents=4, suspects=5, vocabulary="negative"))
+    assert question["question"] == "Which suspect is the culprit?"
+    assert (question["game"]["suspect_count"], len(question["game"]["agents"])) == (5, 4)
+
+
+@pytest.mark.parametrize(
+    ("settings", "options", "said"),
+    [
+        (Debate(), {"sample": "whodunit"}, "--sample whodunit cannot be asked here"),
+        (SMALL, {"sample": "split"}, "--sample split cannot be asked here"),
+        (Debate(), {"game": ["a.json"]}, "--game is for whodunit, and this is another scheme"),
+        (SMALL, {"game": ["a.json"], "sample": "whodunit"}, "--sample and --game were given; give one of them"),
+        (SMALL, {"game": ["no/such.json"]}, r"game file 'no/such\.json' cannot be read: No such file"),
+    ],
+)
+def test_what_cannot_be_played_is_refused(settings: Settings, options: dict[str, Any], said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        asked(settings, **options)
+
+
+def test_stored_games_are_asked_by_their_files_names(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.json").write_text(SMALL.game(name).to_json())
+    found, origin = asked(game=[str(tmp_path / "one.json"), str(tmp_path / "two.json")])
+    assert [each["id"] for each in found] == ["one", "two"] and origin.words == "stored games"
+    assert found[1]["game"] == SMALL.game("two").model_dump(mode="json")
+
+
+def test_samples_of_other_schemes_stay_what_they_were() -> None:
+    assert samples("arithmetic", 1, Debate(), 0)[0].get("game") is None
+
+
+def test_a_run_keeps_its_game_and_tells_how_it_went(tmp_path: Path) -> None:
+    question = games(1, SMALL)[0]
+    run = schemes.held(*PLAYED, tmp_path, question=question)
+    read = load_run(tmp_path / "run").only
+    assert read.question.get("game") == question.get("game")
+    right = question["target"] == "2"
+    for each in (run, read):
+        assert metrics_of([each]) == (1, float(right), float(right), 3.0, 0)
+
+
+def test_a_cancelled_game_is_counted_as_one(tmp_path: Path) -> None:
+    run = schemes.held(SMALL, {"Beth": ["Hm."] * 21}, tmp_path, question=games(1, SMALL)[0])
+    assert metrics_of([run]) == (1, 0.0, None, 1.0, 1)
+    with pytest.raises(UsageError, match="no game of the run has ended"):
+        metrics_of([])
+
+
+def test_why_a_game_has_no_symmetry_is_told() -> None:
+    with pytest.raises(UsageError, match="whodunit has no symmetry to tell: in a world, who acts and what is heard"):
+        show_symmetry("whodunit", SMALL, Looked())

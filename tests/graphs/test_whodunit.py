@@ -1,0 +1,377 @@
+"""WhoDunit as a graph: who acts when, who is told what, what is heard, hints, cancelled games, resets, the end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.channels.message import Heard
+from sottovoce.channels.store import PayloadStore
+from sottovoce.environments.whodunit import players
+from sottovoce.environments.whodunit.actions import Malformed, read
+from sottovoce.environments.whodunit.games import Game
+from sottovoce.environments.whodunit.rules import RETRIES, opening, step
+from sottovoce.environments.whodunit.wording import described, fact
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.whodunit import games
+from sottovoce.graphs.whodunit import create_whodunit
+from sottovoce.models import Rows
+from sottovoce.nodes.settings import WhoDunit
+from sottovoce.nodes.watch import Intervention
+from sottovoce.nodes.whodunit import ended, values_in
+from tests.graphs.support import Recording, lonely_loaded
+
+KEYS = ["board", "decision", "world", "game", "settings", "epochs"]
+ASK = '{"thoughts": "I wonder about hats.", "action": 1, "character": 2, "property": "hat", "value": "brown"}'
+ANYTHING = '{"thoughts": "I wonder.", "action": 2}'
+NO = '{"thoughts": "I look.", "action": 1, "value": "no"}'
+LIST = '{"thoughts": "These.", "action": 2, "value": "shirt-button-up", "character": [1, 2]}'
+SHARE, SKIP = '{"thoughts": "New.", "action": 1, "fact": 1}', '{"thoughts": "Old.", "action": 3}'
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
+def award(number: int, action: int = 3) -> str:
+    return json.dumps({"thoughts": "I am sure.", "action": action, "character": number})
+
+
+def asked_for(settings: WhoDunit, seed: int = 0) -> Any:
+    """The first game of a seed, as a question."""
+    return games(1, settings, seed)[0]
+
+
+def run(replies: Any, watch: Any = None, seed: int = 0, **settings: Any) -> tuple[Any, ScriptedChatModel]:
+    """The state after a scripted game, and the model that played all agents."""
+    model, chosen = ScriptedChatModel(replies), WhoDunit(**settings)
+    graph = create_whodunit(chosen, models=model, watch=watch).compile()
+    return graph.invoke(asked_for(chosen, seed), output_keys=KEYS), model
+
+
+def published(state: Any) -> list[str | None]:
+    return [message.public for message in state["board"] if message.public is not None]
+
+
+class Perfect(ScriptedChatModel):
+    """Plays by rule, from what was published in the game that it is given."""
+
+    game: Game
+    settings: WhoDunit
+
+    def _next(self, agent: str) -> str:
+        role, world = self.settings.role(agent), opening(self.game)
+        for number, text in enumerate(self.replies.setdefault("said", [])):
+            who = self.settings.speakers()[number % len(self.settings.speakers())]
+            action = read(text, self.settings.role(who), self.game, self.settings.words, 3)
+            assert not isinstance(action, Malformed)
+            _, world = step(self.game, world, who, action, self.settings.words)
+        text = getattr(players, role)(self.game, world, agent, self.settings.words)
+        self.replies["said"].append(text)
+        return str(text)
+
+
+# Who acts when, and how it ends
+
+
+@pytest.mark.parametrize("variant", ["asym", "sym"])
+@pytest.mark.parametrize("seed", range(5))
+def test_perfect_players_win(variant: Any, seed: int) -> None:
+    settings = WhoDunit(variant=variant)
+    question = asked_for(settings, seed)
+    model = Perfect(game=Game.model_validate(question["game"]), settings=settings)
+    state: Any = create_whodunit(settings, models=model).compile().invoke(question, output_keys=KEYS)
+    assert state["decision"]["score"] == 1.0 and state["decision"]["answer"] == question["target"]
+    assert ended(state) == (True, True, len(model.asked), False)
+
+
+def test_the_accuser_begins_and_intel_hands_back() -> None:
+    state, model = run({"Beth": [ANYTHING, ASK, award(3)], "Alex": [LIST, NO]})
+    assert [(each.agent, each.act) for each in model.asked] == [("Beth", "request"), ("Alex", "reply")] * 2 + [
+        ("Beth", "request")
+    ]
+    winner = Game.model_validate(state["game"]).winner
+    verdict = "who fits" if winner == 3 else f"but character {winner} fits"
+    assert state["decision"]["why"] == f"Beth chose character 3 in turn 5, {verdict}"
+    assert (state["decision"]["answer"], state["decision"]["by"]) == ("3", "Beth")
+
+
+def test_peers_act_in_turn_and_a_skip_is_heard_by_nobody() -> None:
+    state, model = run([SHARE, SKIP, SHARE, award(7, action=2)], variant="sym", agents=3)
+    assert [each.agent for each in model.asked] == ["Alex", "Beth", "Charlie", "Alex"]
+    assert "Beth" not in model.asked[2].turns[-1].text and published(state)[1] == ""
+    assert state["decision"]["by"] == "Alex"
+
+
+@pytest.mark.parametrize(("variant", "reply", "turns"), [("asym", [ANYTHING, LIST], 31), ("sym", [SKIP, SKIP], 20)])
+def test_without_an_award_within_the_limit_there_is_no_answer(variant: Any, reply: list[str], turns: int) -> None:
+    state, model = run(reply * 20, variant=variant)
+    assert len(model.asked) == turns and ended(state) == (False, False, turns, False)
+    assert state["decision"]["why"] == f"nobody was awarded within {turns} turns; no answer"
+    assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
+
+
+def test_all_levers_are_settings() -> None:
+    settings = WhoDunit(suspects=4, attributes=3, turns=5)
+    state, model = run([ANYTHING, LIST.replace("shirt-button-up", "mood-sad")] * 3, suspects=4, attributes=3, turns=5)
+    game = Game.model_validate(state["game"])
+    assert (game.suspect_count, game.names) == (4, ["hat", "mood", "shirt_color"]) and len(model.asked) == 5
+    assert "1 to 4" in model.asked[0].text and "turn 1 of 5" in model.asked[0].text
+    assert settings.game("0/0") == game
+
+
+def test_a_question_without_a_game_is_played_on_one_of_its_own() -> None:
+    graph = create_whodunit(models=ScriptedChatModel([award(3)] * 3)).compile()
+    one, again, other = (graph.invoke({"question": text}, output_keys=KEYS)["game"] for text in ("a?", "a?", "b?"))
+    assert one == again != other
+
+
+# Who is told what
+
+
+def test_no_description_of_a_character_reaches_the_accuser_and_no_winner_intel() -> None:
+    state, model = run({"Beth": [ANYTHING, award(3)], "Alex": [NO]})
+    game = Game.model_validate(state["game"])
+    winner = f"The winner {described(game.person(game.winner))}."
+    for asked in model.asked:
+        shown = [
+            number for number in range(1, 11) if f"Character {number} {described(game.person(number))}" in asked.text
+        ]
+        assert shown == ([] if asked.agent == "Beth" else list(range(1, 11)))
+        assert (winner in asked.text) == (asked.agent == "Beth")
+
+
+def test_a_peer_knows_its_own_facts_alone_and_everybody_what_was_shared() -> None:
+    state, model = run([SHARE, SKIP, award(1, action=2)], variant="sym", agents=3)
+    game, words = Game.model_validate(state["game"]), WhoDunit().words
+    facts = {agent: {fact(*each, words) for each in own} for agent, own in (game.agents or {}).items()}
+    shared = fact(*(game.agents or {})["Alex"][0], words)
+    everything = {each for own in facts.values() for each in own}
+    for number, asked in enumerate(model.asked):
+        known = {each for each in everything if each in asked.turns[-1].text}
+        assert known == facts[asked.agent] | ({shared} if number else set())
+
+
+def test_thoughts_are_private_and_not_kept() -> None:
+    state, model = run({"Beth": [ASK, award(3)], "Alex": [NO]}, values="on")
+    assert not [asked for asked in model.asked if "I wonder about" in asked.text or "I look" in asked.text]
+    assert state["board"][0].text == ASK and state["board"][0].public == "Beth asks: does character 2 wear a brown hat?"
+
+
+def test_the_other_vocabulary_is_used_throughout() -> None:
+    replies = {
+        "Beth": [ASK.replace("character", "suspect"), '{"thoughts": "a", "action": 3, "suspect": 2}'],
+        "Alex": [NO],
+    }
+    _, model = run(replies, vocabulary="negative")
+    text = "".join(asked.text for asked in model.asked)
+    assert "culprit" in text and "accuse a suspect" in text
+    assert not [word for word in ("winner", "award", "character") if word in text]
+
+
+@pytest.mark.parametrize("role", ["accuser", "intel", "peer"])
+def test_the_prompts_tell_to_be_quick_and_sure_and_that_one_fits(role: str) -> None:
+    _, model = run(
+        [ANYTHING, LIST, award(1)] if role != "peer" else [award(1, 2)], variant="sym" if role == "peer" else "asym"
+    )
+    told = {asked.agent: asked.turns[0].text for asked in model.asked}
+    text = told["Beth" if role == "accuser" else "Alex"]
+    assert "exactly one character" in text and "turns" in text
+    assert role == "intel" or "only when you are sure" in text
+    assert role != "peer" or ("costs points" in text and "skip where none of yours does" in text)
+
+
+# What is heard
+
+
+def heard_values(asked: Asked) -> list[str]:
+    return [part.text for part in asked.turns[-1].parts if isinstance(part, Heard)]
+
+
+def test_others_hear_the_published_values_behind_the_line_where_that_is_wanted() -> None:
+    replies = {"Beth": [ASK, award(3)], "Alex": [NO]}
+    _, model = run(replies, values="on")
+    assert heard_values(model.asked[1]) == ['"action": 1, "character": 2, "property": "hat", "value": "brown"']
+    assert "brown hat? (" in model.asked[1].text
+    assert heard_values(model.asked[2]) == ['"action": 1, "value": "no"']
+    for values in ("auto", "off"):
+        assert not [each for asked in run(replies, values=values)[1].asked for each in heard_values(asked)]
+
+
+def test_a_value_that_was_not_published_is_not_heard() -> None:
+    _, model = run({"Beth": [ANYTHING, award(3)], "Alex": [NO]}, values="on")
+    assert "Alex is unable to answer.\n" in model.asked[2].text and not heard_values(model.asked[2])
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"action": 1, "thoughts": "So.", "value": "no"}',
+        "no",
+        '{"thoughts": "x", "action": 1, "value": "no", "fact": 2}',
+    ],
+)
+def test_where_values_stand_beside_other_words_the_line_alone_is_heard(text: str) -> None:
+    assert values_in(text, ["action", "value"]) is None
+
+
+@pytest.mark.parametrize("variant", ["asym", "sym"])
+@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
+def test_local_models_are_kept_to_actions_under_every_protocol(
+    protocol: str, variant: Any, store: PayloadStore
+) -> None:
+    model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=70)
+    settings = WhoDunit(variant=variant, agents=3, suspects=4, attributes=5, turns=3)
+    state = create_whodunit(settings, models=model).compile().invoke(asked_for(settings), output_keys=KEYS)
+    assert not [message for message in state["board"] if message.attempt] and not state["world"]["cancelled"]
+
+
+@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
+def test_published_values_are_heard_under_their_words(protocol: str, store: PayloadStore) -> None:
+    model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=70)
+    settings = WhoDunit(suspects=4, attributes=5, turns=2)
+    state = create_whodunit(settings, models=model).compile().invoke(asked_for(settings), output_keys=KEYS)
+    first, second = model.requests[0], model.requests[-1]
+    assert not first.edits and bool(second.edits) == (protocol == "sde")
+    assert any(isinstance(piece, Rows) for piece in second.prompt) == (protocol == "cipher")
+    assert state["board"][0].public is not None and state["board"][0].agent == "Beth"
+
+
+def test_values_of_any_signs_are_kept_to(tmp_path: Path, store: PayloadStore) -> None:
+    (tmp_path / "list.json").write_text('{"car": ["light blue (a-b)", "red.*", "x | y"], "town": ["St. Ann", "B+"]}')
+    model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=90)
+    settings = WhoDunit(attribute_list=str(tmp_path / "list.json"), suspects=4, turns=4)
+    state = create_whodunit(settings, models=model).compile().invoke(asked_for(settings), output_keys=KEYS)
+    assert not [message for message in state["board"] if message.attempt] and not state["world"]["cancelled"]
+
+
+# Replies that cannot be read
+
+
+def test_each_retry_is_the_prompt_with_one_hint_behind_it() -> None:
+    state, model = run({"Beth": ["Hm.", '{"thoughts": "a", "action": 9}', ANYTHING, award(3)], "Alex": [NO]})
+    first, second, third = (asked.turns for asked in model.asked[:3])
+    assert second[:-1] == first[:-1] and len(second) == len(first)
+    hints = [
+        "There was no JSON object; reply with one, and nothing else.",
+        '"action" was "9"; it must be a number from 1 to 3.',
+    ]
+    assert [turns[-1].text for turns in (second, third)] == [f"{first[-1].text}\n\n{hint}" for hint in hints]
+    assert [message.attempt for message in state["board"][:3]] == [0, 1, 2] and state["world"]["turn"] == 3
+    assert len({asked.options["seed"] for asked in model.asked[:3]}) == 3
+
+
+def test_after_twenty_retries_the_game_is_cancelled_and_lost() -> None:
+    state, model = run({"Beth": [ANYTHING], "Alex": ["Hm."] * 30})
+    assert len(model.asked) == 1 + 1 + RETRIES and ended(state) == (False, False, 2, True)
+    assert state["decision"]["why"] == (
+        "the game was cancelled in turn 2: Alex could not be understood: "
+        "There was no JSON object; reply with one, and nothing else.; no answer"
+    )
+    assert state["decision"]["score"] == 0.0
+
+
+def test_the_twentieth_retry_still_counts() -> None:
+    state, _ = run({"Beth": ["Hm."] * RETRIES + [award(3)]})
+    assert state["decision"]["answer"] == "3"
+
+
+# Golden Intel, stored games
+
+
+def test_golden_intel_is_played_by_rule_and_tells_the_truth() -> None:
+    state, model = run({"Beth": [ANYTHING, award(3)]}, golden=True)
+    assert {asked.agent for asked in model.asked} == {"Beth"}
+    said = next(message for message in state["board"] if message.agent == "Alex")
+    assert said.source == "rule" and not state["world"]["done"][1]["blunders"]
+
+
+def test_golden_is_refused_where_there_is_no_intel() -> None:
+    with pytest.raises(UsageError, match="golden is Intel's, and sym has no Intel"):
+        WhoDunit(variant="sym", golden=True)
+
+
+@pytest.mark.parametrize(
+    ("made", "played", "said"),
+    [
+        ({}, {"variant": "sym"}, "the game has no facts of agents, and sym needs them"),
+        ({"variant": "sym", "agents": 4}, {"variant": "sym"}, "the game has facts of 4 agents, but there are 6"),
+    ],
+)
+def test_a_game_of_another_kind_is_refused_before_anybody_acts(
+    made: dict[str, Any], played: dict[str, Any], said: str
+) -> None:
+    model = ScriptedChatModel([])
+    with pytest.raises(UsageError, match=said):
+        create_whodunit(WhoDunit(**played), models=model).compile().invoke(asked_for(WhoDunit(**made)))
+    assert model.asked == []
+
+
+def test_facts_go_to_the_agents_of_the_run_in_their_order() -> None:
+    settings = WhoDunit(variant="sym", agents=2, suspects=3)
+    question = asked_for(settings)
+    question["game"]["agents"] = dict(zip("xy", question["game"]["agents"].values(), strict=True))
+    graph = create_whodunit(settings, models=ScriptedChatModel([award(1, 2)])).compile()
+    assert list(graph.invoke(question, output_keys=KEYS)["game"]["agents"]) == ["Alex", "Beth"]
+
+
+# State
+
+
+class Once:
+    """Takes the game back at the first award."""
+
+    def __init__(self) -> None:
+        self.done = False
+
+    def __call__(self, run: Any, state: Any, messages: Any) -> Intervention | None:
+        if self.done or "I am sure" not in messages[-1].text:
+            return None
+        self.done = True
+        return Intervention("reset", "not sure enough")
+
+
+@pytest.mark.parametrize("variant", ["asym", "sym"])
+def test_a_reset_before_an_award_takes_the_whole_game_back_with_a_full_budget(variant: Any) -> None:
+    first, rest = ([ASK, NO, award(1)], [ANYTHING, LIST] * 15 + [ANYTHING]) if variant == "asym" else (
+        [SHARE, SHARE, award(1, 2)], [SKIP] * 20
+    )  # fmt: skip
+    state, model = run(first + rest, watch=Once(), variant=variant)
+    again = model.asked[3]
+    assert again.text == model.asked[0].text and again.agent == model.asked[0].agent
+    turns = WhoDunit(variant=variant).most_turns
+    assert state["world"]["turn"] == turns and state["epochs"] == [[0, 0]]
+    assert ended(state).turns == turns + 3
+    assert state["decision"]["why"].endswith(f"({turns + 3} turns with those before a reset)")
+    left = {"asym": ("revealed", [["shirt", 1], ["shirt", 2]]), "sym": ("shared", [])}
+    key, expected = left[variant]
+    assert state["world"][key] == expected
+
+
+def test_it_resumes_after_any_step_as_if_unbroken() -> None:
+    replies = {"Beth": [ANYTHING, "Hm.", ASK, award(3)], "Alex": [LIST, NO]}
+    whole, _ = run(replies)
+    graph = create_whodunit(models=ScriptedChatModel(replies)).compile(checkpointer=InMemorySaver())
+    graph.invoke(asked_for(WhoDunit()), THREAD, interrupt_after="*")
+    while graph.get_state(THREAD).next:
+        graph.invoke(None, THREAD, interrupt_after="*")
+    found = graph.get_state(THREAD).values
+    assert {key: found[key] for key in KEYS} == whole
+
+
+async def test_sync_and_async_agree() -> None:
+    replies = {"Beth": [ANYTHING, "Hm.", award(3)], "Alex": [LIST]}
+    whole, _ = run(replies)
+    graph = create_whodunit(models=ScriptedChatModel(replies)).compile()
+    assert await graph.ainvoke(asked_for(WhoDunit()), output_keys=KEYS) == whole
+
+
+def test_checkpoints_hold_plain_json() -> None:
+    replies = {"Beth": [ASK, award(3)], "Alex": [NO]}
+    graph = create_whodunit(models=ScriptedChatModel(replies)).compile(checkpointer=InMemorySaver())
+    graph.invoke(asked_for(WhoDunit()), THREAD)
+    for snapshot in graph.get_state_history(THREAD):
+        values = {**snapshot.values, "board": [message.to_dict() for message in snapshot.values.get("board", [])]}
+        assert json.loads(json.dumps(values)) == values
