@@ -79,6 +79,8 @@ def told_by(path: str) -> str | None:
 def missing(backend: str) -> str:
     """Why a backend cannot even be tried, in a few words; empty where it can."""
     if backend.partition(":")[0] == "docker":
+        if os.name != "posix":
+            return "we start docker on Linux and macOS only"
         return "" if shutil.which("docker") else "docker is not installed"
     if sys.platform != "linux":
         return f"it needs Linux, and this is {sys.platform}"

@@ -90,7 +90,8 @@ def seal(path: str, attributes: int, recursive: bool) -> None:
 def enter() -> None:
     """Go into namespaces of our own, as process 1 of them; what was started waits outside and ends with it."""
     user, group = os.getuid(), os.getgid()
-    called("unshare", NEW_ALL)
+    if LIBC.unshare(NEW_ALL) == -1:
+        raise Refusal(f"this machine gives no namespaces to users ({os.strerror(ctypes.get_errno())})")
     for name, text in [("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")]:
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
@@ -139,9 +140,10 @@ def show(path: str) -> None:
 
 def renounce() -> None:
     """Give up every privilege, those that the namespaces gave and those that a set-user-id file would give."""
-    with contextlib.suppress(OSError):  # no namespaces within: where there are none at all, or others refused them
-        with open("/proc/sys/user/max_user_namespaces", "w") as file:
-            file.write("0")
+    # No namespaces within, where these are ours; and if the machine runs out of memory, let it end the program first.
+    for path, text in [("/proc/sys/user/max_user_namespaces", "0"), ("/proc/self/oom_score_adj", "1000")]:
+        with contextlib.suppress(OSError), open(path, "w") as file:
+            file.write(text)
     capability = 0
     while LIBC.prctl(DROP_BOUNDING, capability, 0, 0, 0) == 0:
         capability += 1

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
@@ -120,6 +121,22 @@ def test_the_scratch_folder_can_be_written_and_is_gone_afterwards(backend: str) 
 
     assert read == "b\n"
     assert folder == "/tmp" if backend in ISOLATED else not Path(folder).exists()
+
+
+@pytest.mark.parametrize("backend", ANYWHERE[:2], indirect=True)
+def test_within_walls_nothing_but_scratch_can_be_written(backend: str) -> None:
+    text = """
+        for line in open("/proc/self/mountinfo"):
+            path, options = line.split()[4:6]
+            if "rw" in options.split(",") and not path.startswith(("/proc", "/dev/")):
+                print(path)
+    """
+
+    assert run(dedent(text), FAST, backend).stdout == "/tmp\n"
+
+
+def test_a_machine_without_memory_ends_the_program_first(backend: str) -> None:
+    assert run("print(open('/proc/self/oom_score_adj').read())", FAST, backend, unsafe=True).stdout == "1000\n\n"
 
 
 def test_a_program_is_neither_root_nor_has_our_packages(backend: str) -> None:
