@@ -1,0 +1,182 @@
+"""One program held by one keeper: the processes, the pipe between us, and what is cleared away afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+import psutil
+
+from sottovoce.environments.sandbox import machine
+from sottovoce.environments.sandbox.backends import Interpreter, command, settings
+from sottovoce.environments.sandbox.limits import Limits, Outcome, refused
+
+START = 60.0  # seconds of the clock until a keeper is ready; 0.1 are usual, a busy machine takes longer
+OVER = 1.9  # times the limit of seconds, after which we no longer wait for the keeper to end the program
+GENTLE = 2.0  # seconds of the clock that a keeper has to clear up when it is told to stop
+COUNTS_WITHIN = (5, 14)
+"""Linux, from this version on, counts a user's processes within a namespace of users alone."""
+Report = dict[str, Any]  # Any: JSON
+
+
+@dataclass(frozen=True)
+class Heard:
+    """What a keeper said, and when."""
+
+    report: Report | None
+    seconds: float | None
+    """Since it was ready; None where it never was."""
+
+
+def hold(program: str, limits: Limits, backend: str) -> Outcome:
+    """Run a program in a backend, whatever that isolates; may block for `Limits.seconds` twice, and any thread may."""
+    user, python = machine.new_user(), machine.interpreter() or Interpreter("python3", "/usr")
+    name = f"sottovoce-{secrets.token_hex(8)}"
+    as_whom = None if backend.startswith("docker") else user
+    try:
+        with folder(backend, as_whom) as scratch, tempfile.TemporaryFile() as job, tempfile.TemporaryFile() as said:
+            told = {**dict(settings(limits, backend, python)), "program": program, "folder": scratch, "user": as_whom}
+            job.write(json.dumps({**told, "others": others(backend, as_whom)}).encode())
+            job.seek(0)
+            line = command(backend, python, limits, user, name)
+            heard = listen(started(line, job, said, as_whom), limits, backend, as_whom, name)
+            said.seek(0)
+            return outcome(heard, limits, said.read(2000).decode("utf-8", "replace"))
+    except OSError as error:
+        return refused(f"{backend} cannot be started: {error}")
+
+
+def started(line: list[str], job: IO[bytes], said: IO[bytes], user: int | None) -> subprocess.Popen[bytes]:
+    """The keeper, with the job to read, in a session of its own."""
+    ours = {name: value for name in ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG") if (value := os.environ.get(name))}
+    process: subprocess.Popen[bytes] = subprocess.Popen(
+        line,
+        stdin=job,
+        stdout=subprocess.PIPE,
+        stderr=said,
+        cwd="/",
+        env=ours if line[0] == "docker" else {"PATH": os.environ.get("PATH", os.defpath)},
+        start_new_session=True,
+        **machine.as_user(user),  # type: ignore[call-overload]
+    )
+    return process
+
+
+def listen(process: subprocess.Popen[bytes], limits: Limits, backend: str, user: int | None, name: str) -> Heard:
+    """Wait for the report, or for the time after which there will be none; leave no process behind."""
+    assert process.stdout, "it is a pipe"
+    report = None
+    try:
+        with process.stdout:
+            lines, seconds = heard_from(process.stdout.fileno(), limits)
+        with suppress(ValueError, IndexError):
+            report = json.loads(lines.splitlines()[-1])
+        return Heard(report, seconds)
+    finally:
+        clear(process, backend, user, name, reported=report is not None)
+
+
+def heard_from(pipe: int, limits: Limits) -> tuple[bytes, float | None]:
+    """All that a keeper says, up to what a report can be long, and the seconds since it was ready."""
+    most, heard, ready = 8 * limits.output + 4096, b"", None  # JSON writes a byte as six at most
+    until = time.monotonic() + START
+    poll = select.poll()
+    poll.register(pipe, select.POLLIN)
+    while len(heard) < most and poll.poll(1000 * max(0.0, until - time.monotonic())):
+        if not (data := os.read(pipe, 65536)):
+            break
+        heard += data
+        if ready is None and heard.startswith(b"ready\n"):
+            ready = time.monotonic()
+            until = ready + OVER * limits.seconds
+    return heard, None if ready is None else time.monotonic() - ready
+
+
+def clear(process: subprocess.Popen[bytes], backend: str, user: int | None, name: str, reported: bool) -> None:
+    """End the keeper and what it kept; in namespaces all goes with it."""
+    if backend == "limits" and not reported:
+        process.terminate()  # it clears up; what kills it before can leave processes, unless their user is its own
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(GENTLE)
+        if user is not None:
+            sweep(user)
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    if backend.startswith("docker") and not reported:
+        subprocess.run(["docker", "rm", "--force", name], capture_output=True, check=False)
+
+
+def sweep(user: int) -> None:
+    """Kill all that belongs to a user whom we made up for one program."""
+    assert user >= machine.NOBODY[-1][0], "a user of the machine"
+    line = [sys.executable if (python := machine.interpreter()) is None else python.path, "-I", "-S", "-c"]
+    subprocess.run([*line, "import os; os.kill(-1, 9)"], check=False, cwd="/", env={}, **machine.as_user(user))  # type: ignore[call-overload]
+
+
+def outcome(heard: Heard, limits: Limits, said: str) -> Outcome:
+    """What a report means; and what it means that there is none."""
+    report, seconds = heard.report, heard.seconds or 0.0
+    if heard.seconds is None:
+        told = report.get("refused") if report else (said.strip().splitlines() or ["its keeper did not start"])[-1]
+        return refused(str(told))
+    if report is None:
+        if seconds >= limits.seconds:
+            return Outcome("timeout", seconds=seconds, reason=f"ran longer than {limits.seconds:g} s")
+        return Outcome("error", seconds=seconds, reason="its keeper ended before it")
+    return judged(report, limits, seconds)
+
+
+def judged(report: Report, limits: Limits, seconds: float) -> Outcome:
+    """A report as an outcome."""
+    kept = {"stdout": report["stdout"], "stderr": report["stderr"], "seconds": seconds}
+    code, why = report["code"], report["why"]
+    if why == "timeout" or code == -signal.SIGXCPU:
+        return Outcome("timeout", **kept, reason=f"ran longer than {limits.seconds:g} s")
+    if why == "output":
+        return Outcome("output", **kept, reason=f"wrote more than {limits.output} bytes")
+    last = (report["stderr"].strip().splitlines() or [""])[-1]
+    if why == "memory" or (code and last.startswith("MemoryError")):
+        return Outcome("memory", **kept, reason=f"took more than {limits.memory} bytes of memory")
+    if code < 0:
+        return Outcome("error", **kept, reason=f"ended by {signal.Signals(-code).name}")
+    return Outcome("error", **kept, reason=last or f"exit code {code}") if code else Outcome("ok", **kept)
+
+
+def others(backend: str, user: int | None) -> int:
+    """How many processes and threads the kernel counts with the program's: all of ours, where its user is us."""
+    version = tuple(int(part) for part in os.uname().release.split("-")[0].split(".")[:2])
+    if user is not None or (backend != "limits" and version >= COUNTS_WITHIN):
+        return 2  # the keeper, and what it waits in
+    found = 2
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            found += process.num_threads() if process.uids().real == os.getuid() else 0
+    return found
+
+
+@contextmanager
+def folder(backend: str, user: int | None) -> Iterator[str]:
+    """The scratch folder as the program knows it: on this machine's disk where nothing else holds it."""
+    if backend != "limits":
+        yield "/tmp"
+        return
+    made = tempfile.mkdtemp(prefix="sottovoce-")
+    try:
+        if user is not None:
+            os.chown(made, user, user)
+        yield made
+    finally:  # neither follows links nor minds how deep it goes
+        for line in (["chmod", "-R", "u+rwx", "--", made], ["rm", "-rf", "--", made]):
+            subprocess.run(line, capture_output=True, check=False)

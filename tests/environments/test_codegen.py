@@ -1,0 +1,194 @@
+"""CodeGen: replies read, solutions tested in a sandbox, and how they are counted."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sottovoce.environments.codegen import assertions, code, pass_at_k, ranks, scores
+from sottovoce.environments.sandbox import Limits, Outcome, run
+from sottovoce.environments.sandbox.running import why_not
+from sottovoce.environments.trying import Failed, Report, report, watched
+from sottovoce.errors import UsageError
+
+PROBLEM = 'def add(a, b):\n    """The sum."""\n'
+ADD = "def add(a, b):\n    return a + b"
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ("First:\n```python\ndef f(): 1\n```\nBetter:\n```python\ndef f(): 2\n```\nDone.", "def f(): 2"),
+        ("```Python3\ndef f(): 1\n", "def f(): 1"),
+        ("```\nx\n```\n[func impl]:\ndef f(): 1", "def f(): 1"),
+        ("def f(): 1", "def f(): 1"),
+        ("    return a + b\n", f"{PROBLEM.rstrip()}\n    return a + b"),
+        ("```python\n    return a + b\n```", f"{PROBLEM.rstrip()}\n    return a + b"),
+        ("", f"{PROBLEM.rstrip()}\n"),
+    ],
+)
+def test_a_solution_is_found_in_a_reply(reply: str, found: str) -> None:
+    assert code(reply, PROBLEM) == found
+
+
+def test_tests_are_lines_that_assert_and_are_python() -> None:
+    reply = """Here are my tests:
+    1. `assert add(1, 2) == 3`
+    assert add(1, 2) == 3
+    assert add(1, 2 == 3
+    assert
+    assert add(0, 0) == 0, "zero"
+    I assert that it works.
+    assert x; import os
+    """
+
+    assert assertions(reply) == ["assert add(1, 2) == 3", 'assert add(0, 0) == 0, "zero"']
+
+
+def test_there_are_ten_tests_at_most_and_none_too_long_to_read() -> None:
+    lines = [f"assert f({n}) == {n}" for n in range(20)]
+
+    assert assertions("\n".join(lines)) == lines[:10]
+    assert assertions(f"assert {'(' * 1500}1{')' * 1500}\nassert f() == {'1' * 5000}") == []
+
+
+@given(st.text(alphabet="asert (){}[]=\\\0\ud800'\n\u00e9:"))
+def test_any_text_can_be_searched_for_tests(text: str) -> None:
+    assert len(assertions(text)) <= 10
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ("Scores: [[5, 1,3]]", [5, 1, 3]),
+        ("[[1, 1, 1]] no, [[2, 2, 2]]", [2, 2, 2]),
+        ("[[5, 1]]", None),
+        ("[[5, 1, 6]]", None),
+        ("[[5, 1, 0]]", None),
+        ("[[5, 1, x]]", None),
+        ("[5, 1, 3]", None),
+        ("[[]]", None),
+    ],
+)
+def test_scores_of_judges_are_read_or_are_none(reply: str, found: list[int] | None) -> None:
+    assert scores(reply, 3) == found
+
+
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ("The best are [2, 4].", (1, 3)),
+        ("[1,2] or rather [4, 1]", (3, 0)),
+        ("[2, 2]", None),
+        ("[0, 1]", None),
+        ("[1, 5]", None),
+        ("[1, 2, 3]", None),
+        ("[[1, 2]]", None),
+        ("neither", None),
+    ],
+)
+def test_the_best_two_are_read_or_are_none(reply: str, found: tuple[int, int] | None) -> None:
+    assert ranks(reply, 4) == found
+
+
+# Counting
+
+
+def test_pass_at_one_is_the_share_of_solutions_that_pass() -> None:
+    assert pass_at_k([[True], [False], [True], [True]]) == 0.75
+    assert pass_at_k([[True, False, False, False]]) == 0.25
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=7), st.data())
+def test_pass_at_k_is_the_share_of_choices_that_hold_one_that_passes(row: list[bool], data: st.DataObject) -> None:
+    k = data.draw(st.integers(1, len(row)))
+    choices = list(itertools.combinations(row, k))
+
+    assert math.isclose(pass_at_k([row], k), sum(map(any, choices)) / len(choices), abs_tol=1e-12)
+
+
+@pytest.mark.parametrize(("results", "k"), [([], 1), ([[True]], 2), ([[True, True], [True]], 2), ([[True]], 0)])
+def test_pass_at_k_of_too_few_solutions_is_refused(results: list[list[bool]], k: int) -> None:
+    with pytest.raises(UsageError, match=f"pass@{k} of"):
+        pass_at_k(results, k)
+
+
+# Tests on solutions
+
+
+def test_a_test_keeps_what_it_looks_at() -> None:
+    assert watched("assert f(1) == 2, 'no'") == "__seen__['value'] = f(1)\nassert __seen__['value'] == 2, 'no'\n"
+    assert watched("assert not f(1)") == "__seen__['value'] = not f(1)\nassert __seen__['value']\n"
+    assert watched("assert 1 < f(1) < 3") == "__seen__['value'] = 1 < f(1) < 3\nassert __seen__['value']\n"
+
+
+def test_a_refusal_is_not_a_wrong_solution() -> None:
+    with pytest.raises(UsageError, match="the sandbox is off"):
+        report(ADD, ["assert add(1, 2) == 3"], run)
+
+
+def test_what_a_program_only_prints_is_no_verdict() -> None:
+    said = Outcome("ok", stdout='[true, ""]\n')
+
+    assert report(ADD, ["assert 1"], lambda _: said) == Report(
+        (), (Failed("assert 1", "it ended before the test did"),)
+    )
+
+
+def actual(solution: str, test: str) -> str | None:
+    """What a solution gave instead, in the best sandbox that is there; None where it passed."""
+    if why := why_not("limits"):
+        pytest.skip(f"no program can be run here: {why}")
+    runner = partial(run, limits=Limits(seconds=10.0), backend="isolated", unsafe=True)
+    failed = report(solution, [test], runner).failed
+    return failed[0].actual if failed else None
+
+
+@pytest.mark.parametrize(
+    ("solution", "test", "found"),
+    [
+        (ADD, "assert add(1, 2) == 3", None),
+        (ADD, "assert add(1, 2) == 4", "3"),
+        (ADD, "assert add(1, 2) == 4, 'wrong'", "3"),
+        (ADD, "assert add('a', 'b') == 'c'", "'ab'"),
+        (ADD, "assert not add(1, 2)", "False"),
+        (ADD, "assert add(1) == 1", "TypeError: add() missing 1 required positional argument: 'b'"),
+        (ADD, "assert missing(1) == 1", "NameError: name 'missing' is not defined"),
+        ("from __future__ import annotations\n" + ADD, "assert add(1, 2) == 3", None),
+        (f"{ADD}\nif __name__ == '__main__':\n    input()", "assert add(1, 2) == 3", None),
+        ("def add(a, b) return a", "assert add(1, 2) == 3", "SyntaxError: expected ':' (solution.py, line 1)"),
+        ("import nowhere\n" + ADD, "assert add(1, 2) == 3", "ModuleNotFoundError: No module named 'nowhere'"),
+        ("import sys\nsys.exit(0)", "assert add(1, 2) == 3", "SystemExit: 0"),
+        ("import os\nos._exit(0)", "assert add(1, 2) == 3", "it ended before the test did"),
+        ("print('[true, \"\"]')\nimport os\nos._exit(0)", "assert add(1, 2) == 3", "it ended before the test did"),
+        ("def add(a, b):\n    print('loud', end='')\n    return 3", "assert add(1, 2) == 3", None),
+        ("import sys\nsys.stdout = None\n" + ADD, "assert add(1, 2) == 3", None),
+        (
+            "class add:\n    def __init__(*_): 0\n    def __repr__(_): 1/0",
+            "assert add(1, 2) == 3",
+            "ZeroDivisionError: di",
+        ),
+        ("import atexit\natexit.register(print, 'end')\n" + ADD, "assert add(1, 2) == 3", None),
+    ],
+)
+def test_a_solution_is_tested_in_a_sandbox(solution: str, test: str, found: str | None) -> None:
+    got = actual(solution, test)
+
+    assert got is None if found is None else (got or "").startswith(found)
+
+
+def test_a_test_that_never_ends_costs_the_others_nothing() -> None:
+    if why := why_not("limits"):
+        pytest.skip(f"no program can be run here: {why}")
+    runner = partial(run, limits=Limits(seconds=1.0), backend="isolated", unsafe=True)
+    tests = ["assert f(1) == 1", "assert f(2) == 1", "assert f(1) == 1, 'again'"]
+
+    got = report("def f(n):\n    while n > 1: pass\n    return n", tests, runner)
+
+    assert got.passed == (tests[0], tests[2])
+    assert got.failed == (Failed(tests[1], "ran longer than 1 s"),)

@@ -1,0 +1,291 @@
+"""Programs of strangers: what is contained, what is refused, and what is told about them."""
+
+from __future__ import annotations
+
+import ast
+import os
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from sottovoce.environments.sandbox import Limits, described, run
+from sottovoce.environments.sandbox.backends import BACKENDS, ISOLATED, Interpreter, bubblewrap, command, keeper
+from sottovoce.environments.sandbox.holding import Heard, outcome
+from sottovoce.environments.sandbox.limits import Outcome
+from sottovoce.environments.sandbox.running import why_not
+from sottovoce.errors import UsageError
+from tests.environments.hostile import Bait, Hostile, bait, corpus, tried
+
+FAST = Limits(seconds=10.0, memory=256 << 20)
+"""Where only what a program says matters: a busy machine changes nothing."""
+ANYWHERE = [pytest.param("bwrap", marks=pytest.mark.slow), "namespaces", "limits"]
+PYTHON = Interpreter("/usr/bin/python3", "/usr")
+SANDBOX = Path(__file__).resolve().parents[2] / "environments" / "sandbox"
+
+
+def needed(backend: str) -> str:
+    """A backend, or a skipped test where the machine does not have it."""
+    if why := why_not(backend):
+        pytest.skip(f"{backend} is not to be had here: {why}")
+    return backend
+
+
+@pytest.fixture(params=ANYWHERE)
+def backend(request: pytest.FixtureRequest) -> str:
+    return needed(request.param)
+
+
+@pytest.fixture(scope="module", params=ANYWHERE)
+def attacked(request: pytest.FixtureRequest) -> Iterator[tuple[str, dict[str, Outcome], Bait]]:
+    """What came of the whole corpus in a backend, and the bait that it was set upon."""
+    name = needed(request.param)
+    with bait() as found:
+        yield name, tried(corpus(), name, found), found
+
+
+# The corpus
+
+
+def test_the_corpus_holds_enough_programs_of_both_sorts() -> None:
+    programs = corpus()
+    by = [each.contained_by for each in programs]
+
+    assert len({each.name for each in programs}) == len(programs) >= 40
+    assert min(by.count("limits"), by.count("isolation")) >= 15
+
+
+@pytest.mark.parametrize("program", corpus(), ids=lambda each: each.name)
+def test_a_hostile_program_is_contained_or_refused(
+    program: Hostile, attacked: tuple[str, dict[str, Outcome], Bait]
+) -> None:
+    name, outcomes, _ = attacked
+    got = outcomes[program.name]
+
+    if name == "limits" and program.contained_by == "isolation":
+        assert got.status == "refused"
+        return
+    assert got.status in program.ends, got
+    assert got.seconds < 2 * program.limits.seconds
+    assert "ESCAPED" not in got.stdout and len(got.stdout) + len(got.stderr) <= 2 * program.limits.output
+
+
+def test_nothing_of_ours_was_harmed_by_any_of_them(attacked: tuple[str, dict[str, Outcome], Bait]) -> None:
+    _, _, found = attacked
+
+    assert found.harm() == []
+
+
+def test_harm_is_seen() -> None:
+    with bait() as found:
+        (found.folder / "new").touch()
+        found.victim.kill()
+        found.victim.wait()
+
+        assert len(found.harm()) == 2
+
+
+def test_every_hostile_program_is_on_the_page_about_the_sandbox() -> None:
+    page = (SANDBOX.parents[1] / "docs/howto/sandbox.md").read_text(encoding="utf-8")
+
+    assert [each.name for each in corpus() if f"| {each.name} | {each.tries} | {each.contained_by} |" not in page] == []
+
+
+# What comes of a program
+
+
+def test_a_program_runs_and_says_what_it_prints(backend: str) -> None:
+    got = run("import sys\nprint('one é')\nprint('two', file=sys.stderr)", FAST, backend, unsafe=True)
+
+    assert (got.status, got.stdout, got.stderr, got.reason) == ("ok", "one é\n", "two\n", "")
+    assert 0 < got.seconds < FAST.seconds
+
+
+def test_an_error_comes_with_its_traceback(backend: str) -> None:
+    got = run("def f():\n    raise KeyError('x')\nf()", FAST, backend, unsafe=True)
+
+    assert (got.status, got.reason) == ("error", "KeyError: 'x'")
+    assert got.stderr.startswith("Traceback") and 'program.py", line 2, in f' in got.stderr
+
+
+def test_text_that_is_no_unicode_is_an_error_of_the_program(backend: str) -> None:
+    assert run("print('\ud800')", FAST, backend, unsafe=True).status == "error"
+
+
+def test_the_scratch_folder_can_be_written_and_is_gone_afterwards(backend: str) -> None:
+    text = "import os\nopen('a', 'w').write('b')\nos.mkdir('c')\nprint(os.getcwd(), open('a').read())"
+    folder, _, read = run(text, FAST, backend, unsafe=True).stdout.partition(" ")
+
+    assert read == "b\n"
+    assert folder == "/tmp" if backend in ISOLATED else not Path(folder).exists()
+
+
+@pytest.mark.parametrize("backend", ANYWHERE[:2], indirect=True)
+def test_within_walls_nothing_but_scratch_can_be_written(backend: str) -> None:
+    text = """
+        for line in open("/proc/self/mountinfo"):
+            path, options = line.split()[4:6]
+            if "rw" in options.split(",") and not path.startswith(("/proc", "/dev/")):
+                print(path)
+    """
+
+    assert run(dedent(text), FAST, backend).stdout == "/tmp\n"
+
+
+def test_a_machine_without_memory_ends_the_program_first(backend: str) -> None:
+    assert run("print(open('/proc/self/oom_score_adj').read())", FAST, backend, unsafe=True).stdout == "1000\n\n"
+
+
+def test_a_program_is_neither_root_nor_has_our_packages(backend: str) -> None:
+    got = run("import os\nprint(os.getuid() != 0)\nimport torch", FAST, backend, unsafe=True)
+
+    assert got.stdout == "True\n" and "ModuleNotFoundError" in got.reason
+
+
+def test_programs_that_run_at_once_keep_apart(backend: str) -> None:
+    texts = [f"import time\nopen('a', 'w').write('{n}')\ntime.sleep(0.2)\nprint(open('a').read())" for n in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        got = list(pool.map(lambda text: run(text, FAST, backend, unsafe=True).stdout, texts))
+
+    assert got == ["0\n", "1\n", "2\n", "3\n"]
+
+
+def test_no_process_and_no_open_file_of_ours_is_left(backend: str) -> None:
+    run("print(1)", FAST, backend, unsafe=True)
+    before = sorted(os.listdir("/proc/self/fd"))
+    run("print(1)", FAST, backend, unsafe=True)
+
+    assert sorted(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize(
+    ("report", "status", "reason"),
+    [
+        ({"code": 0, "why": "", "stderr": "MemoryError"}, "ok", ""),
+        ({"code": 1, "why": "", "stderr": "Traceback\nMemoryError\n"}, "memory", "took more than 67108864 bytes of"),
+        ({"code": 7, "why": "", "stderr": ""}, "error", "exit code 7"),
+        ({"code": -11, "why": "", "stderr": "x"}, "error", "ended by SIGSEGV"),
+        ({"code": -24, "why": "", "stderr": ""}, "timeout", "ran longer than 2 s"),
+        ({"code": -9, "why": "timeout", "stderr": ""}, "timeout", "ran longer than 2 s"),
+        ({"code": -9, "why": "output", "stderr": ""}, "output", "wrote more than 65536 bytes"),
+        ({"code": 0, "why": "memory", "stderr": ""}, "memory", "took more than 67108864 bytes of"),
+    ],
+)
+def test_a_report_is_read(report: dict[str, object], status: str, reason: str) -> None:
+    got = outcome(Heard({"stdout": "", **report}, 0.5), Limits(seconds=2, memory=64 << 20), "")
+
+    assert got.status == status and got.reason.startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("heard", "said", "status", "reason"),
+    [
+        (Heard(None, None), "bwrap: no\nbwrap: no namespaces\n", "refused", "bwrap: no namespaces"),
+        (Heard(None, None), "", "refused", "its keeper did not start"),
+        (Heard({"refused": "unshare: no"}, None), "", "refused", "unshare: no"),
+        (Heard(None, 0.5), "", "error", "its keeper ended before it"),
+        (Heard(None, 2.5), "", "timeout", "ran longer than 2 s"),
+    ],
+)
+def test_what_it_means_that_there_is_no_report(heard: Heard, said: str, status: str, reason: str) -> None:
+    got = outcome(heard, Limits(seconds=2), said)
+
+    assert (got.status, got.reason) == (status, reason)
+
+
+# What is asked for
+
+
+def test_nothing_runs_unless_a_backend_is_named() -> None:
+    got = run("print(1)")
+
+    assert got.status == "refused" and "the sandbox is off" in got.reason
+
+
+def test_limits_alone_run_only_what_somebody_calls_unsafe_and_say_why() -> None:
+    got = run("print(1)", backend="limits")
+
+    assert got.status == "refused" and "the network" in got.reason
+
+
+@pytest.mark.parametrize("name", ["", "chroot", "bwrap:x", "limits:", "docker:"])
+def test_an_unknown_backend_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="unknown backend"):
+        run("print(1)", backend=name)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [({"seconds": 0}, "seconds 0"), ({"processes": -1}, "processes -1"), ({"memory": 1 << 20}, "at least 67108864")],
+)
+def test_limits_in_which_nothing_runs_are_refused(wrong: dict[str, int], told: str) -> None:
+    with pytest.raises(UsageError, match=told):
+        Limits(**wrong)
+
+
+def test_isolated_is_the_best_that_is_there() -> None:
+    there = [name for name in ISOLATED if not why_not(name)]
+    got = run("print(open('/proc/1/cmdline', 'rb').read(4))", FAST, "isolated")
+
+    assert got.status == ("ok" if there else "refused")
+
+
+def test_every_backend_is_described() -> None:
+    told = dict(described())
+
+    assert list(told) == list(BACKENDS)
+    assert all(text.startswith("no: ") == bool(why_not(name)) for name, text in told.items())
+
+
+# The keeper and the command lines
+
+
+def test_the_keeper_is_one_text_that_imports_nothing_of_ours() -> None:
+    names = {
+        alias.name.partition(".")[0] if isinstance(node, ast.Import) else (node.module or "").partition(".")[0]
+        for node in ast.walk(ast.parse(keeper()))
+        if isinstance(node, ast.Import | ast.ImportFrom)
+        for alias in node.names
+    }
+
+    assert names <= sys.stdlib_module_names
+
+
+def test_bubblewrap_shows_nothing_but_the_system_and_leaves_nothing_writable_but_scratch() -> None:
+    line = bubblewrap(PYTHON, Limits(scratch=12345))
+    bound = [line[at + 1] for at, word in enumerate(line) if word in ("--ro-bind", "--bind", "--dev-bind")]
+
+    assert "--bind" not in line and "--dev-bind" not in line
+    assert (
+        {"/usr"} <= set(bound) <= {"/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc/ld.so.cache"}
+    )
+    assert line[line.index("/tmp") - 3 : line.index("/tmp") + 1] == ["--size", "12345", "--tmpfs", "/tmp"]
+    assert {"--unshare-all", "--unshare-user", "--disable-userns", "--as-pid-1", "--new-session"} <= set(line)
+
+
+def test_a_python_elsewhere_is_shown_besides() -> None:
+    line = bubblewrap(Interpreter("/opt/python/bin/python3", "/opt/python"), Limits())
+
+    assert line[line.index("/opt/python") - 1 : line.index("/opt/python") + 2] == ["--ro-bind", *["/opt/python"] * 2]
+
+
+def test_the_docker_command_line_is_closed_on_all_sides() -> None:
+    limits = Limits(memory=100 << 20, processes=5, scratch=4096)
+    line = " ".join(command("docker", PYTHON, limits, 2_000_000_001, "one")[:-1])
+
+    assert line == (
+        "docker run --rm --interactive --pull never --name one --network none --ipc private --read-only --cap-drop ALL "
+        "--security-opt no-new-privileges --user 2000000001:2000000001 --memory 104857600 --memory-swap 104857600 "
+        "--pids-limit 7 --cpus 1 --tmpfs /tmp:rw,nosuid,nodev,mode=1777,size=4096 --workdir /tmp "
+        "--entrypoint python3 python:3.11-slim -I -S -B -c"
+    )
+    assert command("docker", PYTHON, limits, None, "one")[-1] == keeper()
+
+
+def test_docker_runs_another_image_where_one_is_named() -> None:
+    line = command("docker:registry:5000/mine:1", PYTHON, Limits(), None, "one")
+
+    assert "registry:5000/mine:1" in line and "0:0" not in line
