@@ -32,7 +32,7 @@ class Limits:
     """Bytes of the longest file."""
     open_files: int = 64
     scratch: int = 32 * MIB
-    """Bytes of all files in the scratch folder, where that is held in memory (README of the backends)."""
+    """Bytes of all files in the scratch folder, where that is held in memory: in all backends but `limits`."""
     output: int = 64 << 10
     """Bytes of stdout and stderr together."""
 
