@@ -10,8 +10,8 @@ import griffe
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
-FOLDERS = ("graphs", "nodes", "agents", "environments", "prompts", "retrievers", "channels", "models", "evaluation")
-FOLDERS += ("sottovoce",)
+FOLDERS = ("graphs", "nodes", "agents", "environments", "monitors", "prompts", "retrievers", "channels")
+FOLDERS += ("models", "evaluation", "sottovoce")
 OUTSIDE = {"models/bundled/README.md": "card.md", "models/README.md": "families.md"}
 """Files of other folders that are pages too."""
 EXAMPLE = re.compile(r"^>>> .+?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
