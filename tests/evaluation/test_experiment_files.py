@@ -89,7 +89,7 @@ def test_relays_are_told_by_what_their_steps_did(tmp_path: Path) -> None:
 
     cells = looked_up_by("nl", "relay.yaml", replies, tmp_path)
 
-    assert (cells[0], cells[1], cells[3]) == ("`nl`", "100.0%", "1, 0, 0, 0")
+    assert (cells[0], cells[1], cells[3]) == ("`nl`", "100.0%", "1, 0, 0, 0, 0")
     assert cells[4:] == ["1", "5", "2, 1, 1", "1", "1", "1"]
 
 
@@ -98,4 +98,4 @@ def test_discussions_of_what_each_knows_are_told_by_how_they_ended(tmp_path: Pat
 
     cells = looked_up_by("nl", "ia.yaml", replies, tmp_path)
 
-    assert (cells[1], cells[3]) == ("50.0%", "0.5, 0, 0, 0") and cells[4:] == ["1", "2.0", "2", "1"]
+    assert (cells[1], cells[3]) == ("50.0%", "0.5, 0, 0, 0, 0") and cells[4:] == ["1", "2.0", "2", "1"]
