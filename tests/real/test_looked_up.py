@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -47,5 +47,5 @@ def test_every_step_of_a_relay_holds_an_action_and_takes_one_call(smollm2: Loade
 
     state: Any = graph.invoke(question, output_keys=["board", "round", "epochs"])
 
-    steps = [said for said, _ in steps_of({**question, **state})]
+    steps = [said for said, _ in steps_of(cast(Any, {**question, **state}))]
     assert steps and all(isinstance(each.does, Action) and each.action is None for each in steps)
