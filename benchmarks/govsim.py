@@ -1,0 +1,40 @@
+"""How many months of GovSim's fishery a second the rules play without a model: `python -m benchmarks.govsim [GAMES]`.
+
+Players by rule write their replies as a model would, and they are read as those of a model; their time counts too.
+"""
+
+from __future__ import annotations
+
+import sys
+from time import perf_counter
+
+from sottovoce.environments.govsim.games import Allocation, Game, starts
+from sottovoce.environments.govsim.metrics import ended, metrics
+from sottovoce.environments.govsim.players import Player, free_rider, greedy, play, sustainable
+
+ALLOCATIONS: tuple[Allocation, ...] = ("stochastic", "proportional")
+
+
+def line(player: Player, how: Allocation, games: int) -> str:
+    """What games over the start values of the test split come to, all agents alike, and how fast they are played."""
+    values = starts("test")
+    drawn = [Game(start=values[i % len(values)], seed=str(i), allocation=how) for i in range(games)]
+    began = perf_counter()
+    worlds = [play(game, dict.fromkeys(game.agents, player)) for game in drawn]
+    rate = sum(len(world["harvests"]) for world in worlds) / (perf_counter() - began)
+    found = metrics([ended(game, world) for game, world in zip(drawn, worlds, strict=True)])
+    return (
+        f"{player.__name__}, {how}: {found.survival_rate:.0%} of {games} survive, {found.survival_time:.1f} months, "
+        f"efficiency {found.efficiency:.2f}; {rate:,.0f} months/s"
+    )
+
+
+def main(games: int) -> None:
+    """Print a line for each kind of player and each way to share."""
+    for player in (sustainable, free_rider, greedy):
+        for how in ALLOCATIONS:
+            print(line(player, how, games))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]) if len(sys.argv) > 1 else 300)

@@ -1,0 +1,39 @@
+"""Players of GovSim's fishery by rule. They write what a model would write, and are read as models are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from sottovoce.environments.govsim.games import Game
+from sottovoce.environments.govsim.harvest import read_tons
+from sottovoce.environments.govsim.rules import World, harvest, is_over, next_month, opening, threshold
+
+Player = Callable[[Game, World, str], str]
+
+
+def sustainable(game: Game, world: World, agent: str) -> str:
+    """Its share of half the lake, so that the lake is full again the month after."""
+    tons = threshold(world["pool"], len(game.present(world["month"])))
+    return f"If all of us take no more than this, half of the fish stay, and they double.\nAnswer: {tons} tons"
+
+
+def greedy(game: Game, world: World, agent: str) -> str:
+    """All there is."""
+    return f"What I leave, others take.\nAnswer: {world['pool']} tons"
+
+
+def free_rider(game: Game, world: World, agent: str) -> str:
+    """Twice its share, in the hope that others hold back."""
+    tons = 2 * threshold(world["pool"], len(game.present(world["month"])))
+    return f"The others leave enough for a little more.\nAnswer: {tons} tons"
+
+
+def play(game: Game, players: Mapping[str, Player]) -> World:
+    """A whole game, a player by agent, without talk."""
+    world = opening(game)
+    while True:
+        there = game.present(world["month"])
+        world = harvest(game, world, {agent: read_tons(players[agent](game, world, agent)) for agent in there})
+        if is_over(game, world):
+            return world
+        world = next_month(game, world)

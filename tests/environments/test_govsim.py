@@ -1,0 +1,335 @@
+"""GovSim's rules: games and splits, wishes, who gets what, months and collapse, and what they come to."""
+
+from __future__ import annotations
+
+import doctest
+import json
+import random
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sottovoce.environments.govsim import harvest
+from sottovoce.environments.govsim.games import AGENTS, FITTED_ON, TESTED_ON, Allocation, Game, read_game, starts
+from sottovoce.environments.govsim.harvest import allocate, read_tons
+from sottovoce.environments.govsim.metrics import Ended, Metrics, ended, equality, metrics
+from sottovoce.environments.govsim.players import Player, free_rider, greedy, play, sustainable
+from sottovoce.environments.govsim.rules import (
+    World,
+    has_collapsed,
+    is_harvested,
+    is_over,
+    next_month,
+    opening,
+    own_catch,
+    report,
+    threshold,
+)
+from sottovoce.environments.govsim.rules import harvest as harvested
+from sottovoce.errors import UsageError
+
+ALLOCATIONS: tuple[Allocation, ...] = ("stochastic", "proportional")
+GAME = Game(start=100)
+WISHES = st.dictionaries(st.sampled_from("abcdefg"), st.integers(0, 80), min_size=1)
+
+
+def says(tons: int) -> Player:
+    """Who wants the same every month."""
+    return lambda game, world, agent: f"Answer: {tons} tons"
+
+
+def played(player: Player, game: Game = GAME) -> World:
+    return play(game, dict.fromkeys(game.agents, player))
+
+
+def first(wishes: list[int | None], game: Game = GAME) -> World:
+    """After the first harvest."""
+    return harvested(game, opening(game), dict(zip(game.agents, wishes, strict=True)))
+
+
+# Games
+
+
+def test_the_splits_share_no_start_value_and_have_26_14_and_20_games() -> None:
+    train, validation, test = starts("train"), starts("validation"), starts("test")
+    assert (len(train), len(validation), len(test), len({*test})) == (26, 14, 20, 20)
+    assert {*Counter(train).values(), *Counter(validation).values()} == {2}
+    assert {*train, *validation} == {*FITTED_ON} and not {*train} & {*validation}
+    assert not {*test} & {*FITTED_ON} and (min(TESTED_ON), max(TESTED_ON)) == (100, 300)
+
+
+def test_a_seed_settles_the_splits() -> None:
+    assert starts("validation") == starts("validation", seed=0) != starts("validation", seed=1)
+    assert starts("test", seed=1) == starts("test")
+
+
+def test_a_newcomer_joins_after_its_months() -> None:
+    game = Game(start=100, newcomer_after=3)
+    assert [len(game.present(month)) for month in (1, 3, 4, 12)] == [4, 4, 5, 5]
+    assert "Luke" not in game.present(3) and GAME.present(1) == [*AGENTS]
+
+
+def test_a_game_survives_its_file(tmp_path: Path) -> None:
+    game = Game(start=210, seed="test/1", language=False, newcomer_after=2, allocation="proportional")
+    (tmp_path / "game.json").write_text(game.to_json())
+    assert read_game(tmp_path / "game.json") == game
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({}, "Game has no 'start'"),
+        ({"start": 0}, "start is 0: expected"),
+        ({"start": 4}, "a game starts with 4 tons and collapses under 5; start with more"),
+        ({"start": 100, "agents": ["John"]}, "at least 2 items"),
+        ({"start": 100, "agents": ["John", "John"]}, "two agents of a game have one name: John, John"),
+        ({"start": 100, "newcomer_after": 12}, "the newcomer joins after month 12, but the game has 12"),
+        ({"start": 100, "allocation": "fair"}, "allocation is 'fair': expected 'stochastic' or 'proportional'"),
+        ({"start": 100, "fish": 3}, "fish is 3"),
+        ({"start": 100, "version": 2}, "version is 2: expected 1"),
+        ([], "valid dictionary"),
+    ],
+)
+def test_a_file_that_is_no_game_is_refused_in_one_line(fields: Any, said: str, tmp_path: Path) -> None:
+    (tmp_path / "game.json").write_text(json.dumps(fields))
+    with pytest.raises(UsageError, match=said) as error:
+        read_game(tmp_path / "game.json")
+    assert str(error.value).startswith(f"game file '{tmp_path}/game.json': ") and "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(("text", "said"), [("{", "is no JSON"), ("[" * 10**6, "is no JSON"), (None, "cannot be read")])
+def test_what_is_no_file_of_json_is_refused(text: str | None, said: str, tmp_path: Path) -> None:
+    if text is not None:
+        (tmp_path / "game.json").write_text(text)
+    with pytest.raises(UsageError, match=said):
+        read_game(tmp_path / "game.json")
+
+
+# Wishes
+
+
+@pytest.mark.parametrize(
+    ("text", "tons"),
+    [
+        ("There are 100 tons and 5 of us.\nAnswer: 10 tons", 10),
+        ("**Answer:** 10 tons", 10),
+        ("**Answer**: **10** tons", 10),
+        ("So, the answer is: 10.", 10),
+        ("the answer is 10 tons", 10),
+        ("ANSWER = 10t", 10),
+        ("Answer:\n\n10 tons", 10),
+        ("Answer: I would catch about 10 tons", 10),
+        ("Answer: $\\boxed{10}$", 10),
+        ("Answer: 10.5 tons", 10),
+        ("Answer: 10-12 tons", 10),
+        ("Answer: 1,000 tons", 1000),
+        ("Answer: -5 tons", 0),
+        ("Answer: 0", 0),
+        ("I put it as Answer: N tons.\nAnswer: 7 tons", 7),
+        ("Answer: 8 tons\nAnswer: 9 tons", 8),
+        ("Answer: " + "9" * 5000, 999_999_999),
+        ("Answer: N tons", None),
+        ("Answer: ten tons\nThere are 5 of us.", None),
+        ("I would catch 10 tons.", None),
+        ("Answers: 10", None),
+        ("Answer: \u0661\u0660 tons", None),
+        ("", None),
+    ],
+)
+def test_a_wish_is_the_first_whole_number_after_the_marker(text: str, tons: int | None) -> None:
+    assert read_tons(text) == tons
+
+
+@given(st.text(), st.integers(0, 10**6))
+def test_a_wish_is_read_behind_any_reasoning_without_the_word(reasoning: str, tons: int) -> None:
+    if "answer" not in reasoning.casefold():
+        assert read_tons(f"{reasoning}\nAnswer: {tons} tons") == tons
+
+
+# Who gets what
+
+
+@pytest.mark.parametrize("how", ALLOCATIONS)
+@given(pool=st.integers(0, 300), wanted=WISHES, seed=st.integers())
+def test_no_ton_is_made_or_lost_and_nobody_gets_more_than_it_wants(
+    how: Allocation, pool: int, wanted: dict[str, int], seed: int
+) -> None:
+    caught = allocate(pool, wanted, how, random.Random(seed))
+    assert sum(caught.values()) == min(pool, sum(wanted.values()))
+    assert list(caught) == list(wanted) and all(0 <= caught[agent] <= wanted[agent] for agent in wanted)
+
+
+@given(pool=st.integers(0, 300), wanted=WISHES, seed=st.integers())
+def test_proportional_shares_are_less_than_a_ton_away_from_the_proportion(
+    pool: int, wanted: dict[str, int], seed: int
+) -> None:
+    caught, total = allocate(pool, wanted, "proportional", random.Random(seed)), sum(wanted.values())
+    share = min(1.0, pool / total) if total else 1.0
+    assert all(abs(caught[agent] - share * wish) < 1 for agent, wish in wanted.items())
+
+
+@pytest.mark.parametrize(
+    ("how", "wanted", "expected"),
+    [
+        ("proportional", {"a": 6, "b": 3, "c": 1}, {"a": 4.2, "b": 2.1, "c": 0.7}),
+        # one by one the small wish is soon met: c gets its ton unless all 7 draws pass it by
+        ("stochastic", {"a": 50, "b": 50, "c": 50}, {"a": 7 / 3, "b": 7 / 3, "c": 7 / 3}),
+    ],
+)
+def test_scarce_fish_are_shared_as_expected_in_the_mean(
+    how: Allocation, wanted: dict[str, int], expected: dict[str, float]
+) -> None:
+    rng, got = random.Random(0), Counter[str]()
+    for _ in range(3000):
+        got.update(allocate(7, wanted, how, rng))
+    # the standard error of a mean is at most 0.024
+    assert all(got[agent] / 3000 == pytest.approx(mean, abs=0.1) for agent, mean in expected.items())
+
+
+# Months
+
+
+def test_a_month_takes_the_harvest_and_then_doubles_what_is_left() -> None:
+    world = first([10, 10, 10, 10, 15])
+    assert (world["pool"], world["harvests"][0]["left"], is_harvested(world)) == (45, 45, True)
+    later = next_month(GAME, world)
+    assert (later["month"], later["pool"], is_harvested(later)) == (2, 90, False)
+    assert later["harvests"] == world["harvests"] and json.loads(json.dumps(later)) == later
+
+
+def test_the_lake_holds_no_more_than_at_the_start() -> None:
+    assert next_month(GAME, first([0, 0, 0, 0, 10]))["pool"] == 100
+
+
+@pytest.mark.parametrize(("wanted", "left", "over"), [(19, 5, False), (20, 0, True)])
+def test_it_collapses_under_five_tons_before_the_fish_double(wanted: int, left: int, over: bool) -> None:
+    world = first([wanted] * 5)
+    assert (world["pool"], is_over(GAME, world), has_collapsed(GAME, world)) == (left, over, over)
+
+
+def test_exactly_five_tons_survive_and_four_do_not() -> None:
+    assert not has_collapsed(GAME, first([19, 19, 19, 19, 19])) and has_collapsed(GAME, first([20, 19, 19, 19, 19]))
+
+
+def test_nothing_is_over_before_the_harvest() -> None:
+    last = {**opening(GAME), "month": 13, "harvests": [first([10] * 5)["harvests"][0]] * 12}
+    assert not is_over(GAME, opening(GAME)) and not is_over(GAME, last)  # type: ignore[arg-type]  # a World by its keys
+
+
+def test_what_cannot_be_read_is_no_fish_and_more_than_there_is_is_all() -> None:
+    done = first([None, -3, 10**6, 0, 0])["harvests"][0]
+    assert done["wanted"] == {"John": 0, "Kate": 0, "Jack": 100, "Emma": 0, "Luke": 0}
+    assert done["caught"] == done["wanted"] and done["left"] == 0
+
+
+@pytest.mark.parametrize(("pool", "agents", "each"), [(100, 5, 10), (99, 5, 9), (105, 5, 10), (300, 5, 30), (9, 5, 0)])
+def test_the_threshold_is_half_the_lake_shared_and_rounded_down(pool: int, agents: int, each: int) -> None:
+    assert threshold(pool, agents) == each
+
+
+def test_scarce_fish_are_drawn_alike_when_a_month_is_played_again_and_else_with_another_seed() -> None:
+    draws = [first([40] * 5, Game(start=100, seed=seed))["harvests"][0]["caught"] for seed in "0001"]
+    assert draws[0] == draws[1] == draws[2] != draws[3]
+
+
+def test_a_newcomer_takes_part_from_its_month_on_and_narrows_the_threshold() -> None:
+    world = played(sustainable, Game(start=100, newcomer_after=3))
+    assert [len(month["caught"]) for month in world["harvests"]] == [4] * 3 + [5] * 9
+    assert [month["threshold"] for month in world["harvests"]][2:4] == [12, 10]
+
+
+@settings(max_examples=50)
+@given(
+    start=st.integers(5, 300),
+    how=st.sampled_from(ALLOCATIONS),
+    wishes=st.lists(st.integers(0, 60), min_size=60, max_size=60),
+)
+def test_any_game_keeps_to_its_rules(start: int, how: Allocation, wishes: list[int]) -> None:
+    game, told = Game(start=start, allocation=how), iter(wishes)
+    world = play(game, dict.fromkeys(AGENTS, lambda *_: f"Answer: {next(told)} tons"))
+    pool = start
+    for month in world["harvests"]:
+        assert month["pool"] == pool and month["left"] == pool - sum(month["caught"].values()) >= 0
+        pool = min(start, 2 * month["left"])
+    assert all(month["left"] >= 5 for month in world["harvests"][:-1])
+    assert len(world["harvests"]) == 12 or world["harvests"][-1]["left"] < 5
+    found = ended(game, world)
+    assert 0 <= found.efficiency <= 1 and 0.2 - 1e-9 <= found.equality <= 1 and 0 <= found.over_usage <= 1
+
+
+def test_the_report_tells_every_catch_and_an_agent_alone_its_wish() -> None:
+    done = first([10, 1, 0, 30, 5])["harvests"][0]
+    assert report(done) == (
+        "Month 1: John caught 10 tons, Kate caught 1 ton, Jack caught 0 tons, Emma caught 30 tons "
+        "and Luke caught 5 tons."
+    )
+    assert own_catch(done, "Kate") == "The lake held 100 tons. You wanted 1 ton and caught 1 ton."
+
+
+def test_one_agent_alone_before_a_newcomer_comes_is_reported_too() -> None:
+    game = Game(start=100, agents=["John", "Kate"], newcomer_after=1)
+    assert report(harvested(game, opening(game), {"John": 7})["harvests"][0]) == "Month 1: John caught 7 tons."
+
+
+# What it comes to
+
+
+def test_ten_tons_each_every_month_last_and_are_all_there_is_to_have() -> None:
+    found = ended(GAME, played(says(10)))
+    assert found == Ended(12, True, dict.fromkeys(AGENTS, 120), 1.0, 1.0, 0.0)
+
+
+def test_twenty_tons_each_end_it_in_the_first_month() -> None:
+    found = ended(GAME, played(says(20)))
+    assert found == Ended(1, False, dict.fromkeys(AGENTS, 20), found.efficiency, 1.0, 1.0)
+    assert found.efficiency == pytest.approx(100 / 600)
+
+
+def test_who_takes_nothing_survives_with_nothing() -> None:
+    assert ended(GAME, played(says(0))) == Ended(12, True, dict.fromkeys(AGENTS, 0), 0.0, 1.0, 0.0)
+
+
+@pytest.mark.parametrize(("gains", "expected"), [([1, 1], 1.0), ([4, 0, 0, 0], 0.25), ([3, 1], 0.75), ([0, 0], 1.0)])
+def test_equality_is_one_minus_ginis_coefficient(gains: list[int], expected: float) -> None:
+    assert equality(gains) == pytest.approx(expected)
+
+
+def test_a_catch_counts_as_over_usage_above_its_months_threshold_only() -> None:
+    found = ended(Game(start=100, months=1), first([10, 11, 10, 10, 9], Game(start=100, months=1)))
+    assert found.over_usage == pytest.approx(1 / 5)
+
+
+def test_one_free_rider_among_cooperators_is_paid_for_by_all() -> None:
+    players: dict[str, Player] = {**dict.fromkeys(AGENTS, sustainable), "Luke": free_rider}
+    fair, ridden = ended(GAME, played(sustainable)), ended(GAME, play(GAME, players))
+    assert ridden.gains["Luke"] > ridden.gains["John"] and ridden.equality < fair.equality
+    assert ridden.over_usage > 0 and sum(ridden.gains.values()) < sum(fair.gains.values())
+
+
+@pytest.mark.parametrize("start", starts("test"))
+@pytest.mark.parametrize("how", ALLOCATIONS)
+def test_sustainable_players_survive_and_greedy_ones_end_every_game_at_once(start: int, how: Allocation) -> None:
+    game = Game(start=start, allocation=how)
+    kept, lost = ended(game, played(sustainable, game)), ended(game, played(greedy, game))
+    assert kept.survived and kept.over_usage == 0 and kept.efficiency > 0.95  # rounding leaves under 5 tons a month
+    assert lost.months == 1 and lost.over_usage > 0 and sum(lost.gains.values()) == start
+
+
+def test_metrics_are_means_over_games() -> None:
+    found = metrics([ended(GAME, played(says(10))), ended(GAME, played(says(20)))])
+    assert found == Metrics(2, 0.5, 6.5, 70.0, found.efficiency, 1.0, 0.5)
+    assert found.efficiency == pytest.approx(7 / 12)
+
+
+def test_as_in_the_authors_code_a_collapse_in_the_last_month_counts_as_survived() -> None:
+    game = Game(start=100, months=2)
+    world = harvested(game, next_month(game, first([10] * 5, game)), dict.fromkeys(AGENTS, 20))
+    assert has_collapsed(game, world) and ended(game, world).survived
+
+
+def test_the_example_runs() -> None:
+    assert doctest.testmod(harvest) == (0, 1)
