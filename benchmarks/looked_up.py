@@ -86,10 +86,11 @@ def chosen(record: Record) -> Iterator[list[str]]:
 def right(records: Sequence[Record]) -> list[str]:
     """The mean score with its interval, and how many are right of each type of question."""
     scores = {record.question["question"]: record.decision["score"] or 0.0 for record in records if record.decision}
-    by_type = defaultdict[str, float](float)
+    by_type = defaultdict[str, list[float]](list)
     for text, score in scores.items():
-        by_type[type_of()[text]] += score
-    return [*share_cells(share([*scores.values()])), ", ".join(f"{by_type[type]:g}" for type in get_args(Type))]
+        by_type[type_of()[text]].append(score)
+    told = [f"{sum(by_type[type]):g} of {len(by_type[type])}" for type in get_args(Type) if by_type[type]]
+    return [*share_cells(share([*scores.values()])), ", ".join(told)]
 
 
 @cache
@@ -117,7 +118,9 @@ def tables(runs: Mapping[str, Run]) -> str:
         over = {name: [*run.records.values()] for name, run in runs.items() if _is_over(run, scheme)}
         lines = [[f"`{name}`", *right(records), *counts(records)] for name, records in over.items()]
         if lines:
-            found.append(table(" | ".join([scheme, "right", "95 %", ", ".join(get_args(Type)), *headings]), lines))
+            asked = {type_of()[record.question["question"]] for records in over.values() for record in records}
+            types = ", ".join(type for type in get_args(Type) if type in asked)
+            found.append(table(" | ".join([scheme, "right", "95 %", types, *headings]), lines))
     return "\n\n".join(found)
 
 

@@ -89,8 +89,21 @@ def test_relays_are_told_by_what_their_steps_did(tmp_path: Path) -> None:
 
     cells = looked_up_by("nl", "relay.yaml", replies, tmp_path)
 
-    assert (cells[0], cells[1], cells[3]) == ("`nl`", "100.0%", "1, 0, 0, 0, 0")
+    assert (cells[0], cells[1], cells[3]) == ("`nl`", "100.0%", "1 of 1")
     assert cells[4:] == ["1", "5", "2, 1, 1", "1", "1", "1"]
+
+
+def test_debates_with_evidence_are_told_by_what_was_chosen_and_whether_they_agreed(tmp_path: Path) -> None:
+    replies = {
+        "agent_1": ["[0]", "TARGET", "[No Found]", "TARGET"],
+        "agent_2": ["[4]", "Else."] * 2,
+        "judge": ["[No]", "[Yes]"],
+        "summarizer": ["TARGET"],
+    }
+
+    cells = looked_up_by("madra", "madra.yaml", replies, tmp_path)
+
+    assert (cells[1], cells[3]) == ("100.0%", "1 of 1") and cells[4:] == ["1", "2.0", "4", "1", "1"]
 
 
 def test_discussions_of_what_each_knows_are_told_by_how_they_ended(tmp_path: Path) -> None:
@@ -98,4 +111,4 @@ def test_discussions_of_what_each_knows_are_told_by_how_they_ended(tmp_path: Pat
 
     cells = looked_up_by("nl", "ia.yaml", replies, tmp_path)
 
-    assert (cells[1], cells[3]) == ("50.0%", "0.5, 0, 0, 0, 0") and cells[4:] == ["1", "2.0", "2", "1"]
+    assert (cells[1], cells[3]) == ("50.0%", "0.5 of 1") and cells[4:] == ["1", "2.0", "2", "1"]
