@@ -14,18 +14,8 @@ from sottovoce.evaluation.world import about_the_world
 from sottovoce.graphs.frame import Frame
 from sottovoce.graphs.madra import SCHEME, create_madra
 from sottovoce.graphs.single import create_single
-from sottovoce.nodes.madra import (
-    Madra,
-    agree,
-    begin,
-    by_summarizer,
-    judge,
-    selected,
-    selection_form,
-    stated,
-    summarise,
-    talk,
-)
+from sottovoce.nodes.in_brackets import agree, selected, selection_form, stated
+from sottovoce.nodes.madra import Madra, begin, by_summarizer, judge, summarise, talk
 from sottovoce.nodes.settings import MADRA, Single
 from sottovoce.retrievers import Hit, Passage
 from sottovoce.retrievers.registry import register_retriever
