@@ -71,6 +71,8 @@ def values(told: Schema) -> str:
     """What an option takes: its choices, or what it is where it was not given."""
     default = told.get("default")
     found = [each for part in [told, told.get("items", {}), *told.get("anyOf", [])] for each in part.get("enum", [])]
+    if default is False:
+        return "a switch"  # nothing stands behind it
     if isinstance(default, bool):
         default, found = "on" if default else "off", ["on", "off"]
     first = default[0] if isinstance(default, list) and default else default

@@ -13,7 +13,7 @@ from sottovoce.retrievers.dense import DOCIDS, NAME, PROBE, PROBED, DenseSetting
 from sottovoce.retrievers.encoders import SentenceEncoder
 from sottovoce.retrievers.manifest import write_whole
 from sottovoce.retrievers.passage import Passage
-from sottovoce.retrievers.vectors import INDEX, embedded, flat
+from sottovoce.retrievers.vectors import INDEX, embedded, faiss_module, flat
 
 
 class DenseMaker:
@@ -23,6 +23,7 @@ class DenseMaker:
 
     def __init__(self, settings: DenseSettings | None = None, encoder: Embeddings | None = None) -> None:
         """`encoder` is what the settings call so; without one, a sentence encoder of that name is loaded."""
+        faiss_module()  # missing, it is told now, and not when all vectors are computed
         self.settings = settings or DenseSettings()
         self._encoder = encoder or SentenceEncoder(self.settings.encoder)
 
@@ -39,10 +40,9 @@ class DenseMaker:
 
     def finish(self, shards: Path, n: int, work: Path) -> None:
         """One flat index of all vectors."""
-        import faiss
         import numpy as np
 
-        index = flat(np.load(_vectors(shards, number)) for number in range(n))
+        faiss, index = faiss_module(), flat(np.load(_vectors(shards, number)) for number in range(n))
         faiss.write_index(index, str(work / INDEX))
         with (work / DOCIDS).open("w", encoding="utf-8") as docids:
             for number in range(n):

@@ -49,7 +49,7 @@ def flat(blocks: Iterable[Vectors]) -> Any:  # Any: faiss has no types
         CorpusError: there are none.
         UsageError: FAISS is not installed.
     """
-    faiss, index = _faiss(), None
+    faiss, index = faiss_module(), None
     for block in blocks:
         index = faiss.IndexFlatIP(block.shape[1]) if index is None else index
         index.add(block)
@@ -65,7 +65,7 @@ def mapped(folder: Path) -> Any:  # Any: faiss has no types
         CorpusError: there is none that can be read.
         UsageError: FAISS is not installed.
     """
-    faiss = _faiss()
+    faiss = faiss_module()
     try:
         return faiss.read_index(str(folder / INDEX), faiss.IO_FLAG_MMAP_IFC | faiss.IO_FLAG_READ_ONLY)
     except RuntimeError as error:
@@ -77,7 +77,12 @@ def _reason(error: RuntimeError) -> str:
     return first_line(error).rpartition("Error: ")[2]
 
 
-def _faiss() -> Any:  # Any: faiss has no types
+def faiss_module() -> Any:  # Any: it has no types
+    """FAISS, which is an extra.
+
+    Raises:
+        UsageError: it is not installed.
+    """
     try:
         import faiss
     except ImportError as error:
