@@ -22,11 +22,10 @@ from sottovoce.nodes.decide import decided, majority, voted
 from sottovoce.nodes.evidence import Search, numbers, passages, search, told
 from sottovoce.nodes.in_brackets import AGREED, CHOSEN, agree, ballot, selected, selection_form, stated
 from sottovoce.nodes.question import Passage, shown
-from sottovoce.nodes.say import BEGUN, form_of, say
+from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.settings import MADRA
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.nodes.views import View, blocks
-from sottovoce.prompts import kinds
 from sottovoce.retrievers.pool import Pool, merged
 
 SELECT, AGREE, SUMMARISE = "select", "agree", "summarise"
@@ -69,19 +68,16 @@ def retrieve(contexts: Contexts[MADRA]) -> RunnableLambda[Madra, Update]:
 
 async def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     """One debater's turn: it chooses its evidence, and then it talks; only what it talks is heard."""
-    chosen, view = passages(state["evidence"], state["numbers"]), _view(run, state, agent)
-    messages = list[Message]()
-    if run.settings.self_selection and chosen:
-        picked = (await say(run, state, _selection(run.settings, view, chosen)))[-1]
-        places = selected(picked.whole, len(chosen), run.settings.most)
-        messages.append(replace(picked, notes=(*picked.notes, _chose(chosen, places))))
-        chosen = [chosen[place] for place in places]
-        numbered = list(zip(places, chosen, strict=True))
-    else:
-        numbered = list(enumerate(chosen))
+    offered, view = passages(state["evidence"], state["numbers"]), _view(run, state, agent)
+    messages, places = list[Message](), [*range(len(offered))]
+    if run.settings.self_selection and offered:
+        picked = (await say(run, state, _selection(run.settings, view, offered)))[-1]
+        places = selected(picked.whole, len(offered), run.settings.most)
+        messages.append(replace(picked, notes=(*picked.notes, _chose(offered, places))))
+    evidence = [(place, offered[place]) for place in places]
     own, others = _latest(state, run.settings.speakers(), agent)
-    ask = Ask(agent, "revise" if state["round"] else "answer", talk_turns(view, numbered, own, others))
-    messages += await _say_answer(run, state, ask)
+    ask = Ask(agent, "revise" if state["round"] else "answer", talk_turns(view, evidence, own, others))
+    messages += await say_answer(run, state, ask, stated)
     simultaneous = state["round"] == 0
     return {"board": messages} if simultaneous else {"board": messages, "turn": state["turn"] + 1}
 
@@ -95,19 +91,7 @@ async def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
 async def summarise(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
     """The answer that the debate comes to."""
     turns = summary_turns(_view(run, state, agent), _spoken(run.settings, state))
-    return {"board": await _say_answer(run, state, Ask(agent, SUMMARISE, turns, protocol=WORDS))}
-
-
-async def _say_answer(run: RunContext[MADRA], state: Madra, ask: Ask) -> list[Message]:
-    """As `say.say_answer`, but that brackets are read too."""
-
-    def complain(text: str) -> str:
-        readable = stated(text, state) is not None or kinds.declines(text)
-        return "" if readable else f"it holds no {kinds.named(state.get('kind', 'number'))}"
-
-    form = form_of(state)
-    guided = replace(ask, form=form and replace(form, after=BEGUN, optional=True))
-    return await say(run, state, guided, complain=complain, repairs=0, lacks=lambda text: True)
+    return {"board": await say_answer(run, state, Ask(agent, SUMMARISE, turns, protocol=WORDS), stated)}
 
 
 def _searches(settings: MADRA, state: Madra) -> list[Search]:

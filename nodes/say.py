@@ -24,6 +24,8 @@ BEGUN = "Answer:"
 """How the reply of an answer turn begins."""
 SHORT = 32
 """Its longest, in tokens."""
+Read = Callable[[str, Question], str | None]
+"""The answer that a reply holds, if any."""
 Complain = Callable[[str], str]
 """What is wrong with a reply, in a few words; empty where it can be read."""
 
@@ -66,7 +68,7 @@ async def say(
         turns = (*turns, Turn("user", run.prompts.render("shared/repair", complaint=complaint, form=form)))
 
 
-async def say_answer(run: RunContext[Any], state: Discussion, ask: Ask) -> list[Message]:
+async def say_answer(run: RunContext[Any], state: Discussion, ask: Ask, read: Read = kinds.read_reply) -> list[Message]:
     """A reply that is reasoned freely and states an answer of the question's kind; then the answer turn, if needed.
 
     Where such answers have a form, the answer turn is kept to it; with `--guide on` the reply's own last line too.
@@ -74,7 +76,7 @@ async def say_answer(run: RunContext[Any], state: Discussion, ask: Ask) -> list[
     """
     form = form_of(state)
     guided = replace(ask, form=form and replace(form, after=BEGUN, optional=True))
-    return await say(run, state, guided, complain=unreadable(state), repairs=0, lacks=lambda text: True)
+    return await say(run, state, guided, complain=unreadable(state, read), repairs=0, lacks=lambda text: True)
 
 
 def form_of(question: Question) -> Form | None:
@@ -148,11 +150,11 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
     )
 
 
-def unreadable(question: Question) -> Complain:
+def unreadable(question: Question, read: Read = kinds.read_reply) -> Complain:
     """The complaint of a text that holds no answer to the question, and does not say that it is unknown either."""
 
     def complain(text: str) -> str:
-        readable = kinds.read_reply(text, question) is not None or kinds.declines(text)
+        readable = read(text, question) is not None or kinds.declines(text)
         return "" if readable else f"it holds no {kinds.named(question.get('kind', 'number'))}"
 
     return complain
