@@ -19,7 +19,7 @@ from sottovoce.channels.payload import Span
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
 from sottovoce.environments.whodunit.games import Game
-from sottovoce.environments.whodunit.metrics import Ended
+from sottovoce.environments.whodunit.metrics import Ended, measures
 from sottovoce.environments.whodunit.rules import BLUNDERS, RETRIES, World, cancelled, is_over, opening, step
 from sottovoce.environments.whodunit.wording import described, fact, people
 from sottovoce.errors import UsageError
@@ -243,21 +243,25 @@ def ended(state: Mystery) -> Ended:
     """How the game went, with the turns before resets."""
     game, world = game_of(state), state["world"]
     turns = len({(message.epoch, message.round) for message in state["board"]})
-    return Ended(world["awarded"] == game.winner, world["awarded"] is not None, turns, bool(world["cancelled"]))
+    right, awarded = world["awarded"] == game.winner, world["awarded"] is not None
+    return Ended(right, awarded, turns, bool(world["cancelled"]), len(state["epochs"]))
 
 
 def by_award(run: RunContext[WhoDunit], state: Mystery) -> Decision:
     """The character who was awarded; without an award there is no answer, and the game is lost."""
     game, world, one = game_of(state), state["world"], run.settings.words.person
-    took, turn = ended(state).turns, world["turn"]
+    went, turn = ended(state), world["turn"]
+    told, took = measures(went), went.turns
     all_turns = f" ({took} turns with those before a reset)" if took > turn else ""
     if world["awarded"] is None:
         why = f"the game was cancelled in turn {turn}: {world['cancelled']}" if world["cancelled"] else (
             f"nobody was awarded within {turn} turns"
         )  # fmt: skip
-        return {**decided("award", f"{why}; no answer{all_turns}", [], [], state, (None,)), "score": 0.0}
+        lost = decided("award", f"{why}; no answer{all_turns}", [], [], state, (None,))
+        return {**lost, "score": 0.0, "measures": told}
     by, number, right = world["done"][-1]["agent"], world["awarded"], world["awarded"] == game.winner
     vote: Vote = {"agent": by, "answer": str(number), "counts": True}
     verdict = "who fits" if right else f"but {one} {game.winner} fits"
     why = f"{by} chose {one} {number} in turn {turn}, {verdict}{all_turns}"
-    return {**decided("award", why, [], [vote], state, (str(number),)), "by": by, "score": float(right)}
+    made = decided("award", why, [], [vote], state, (str(number),))
+    return {**made, "by": by, "score": float(right), "measures": told}

@@ -161,6 +161,7 @@ class Record(BaseModel):
             score=decision["score"] if decision else None,
             target=self.question.get("target"),
             failed=decision is None,
+            measures=decision.get("measures", {}) if decision else {},
             **self.cost.model_dump(),
             flops=self.flops,
             seconds=self.seconds,

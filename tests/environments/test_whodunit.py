@@ -12,7 +12,7 @@ from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
 from sottovoce.environments.whodunit.attributes import ALL, attributes, combinations, read_attributes
 from sottovoce.environments.whodunit.games import Game, drawn, fitting, read_game
-from sottovoce.environments.whodunit.metrics import Ended, metrics
+from sottovoce.environments.whodunit.metrics import Ended, measures
 from sottovoce.environments.whodunit.rules import World, cancelled, is_over, opening, step, trigger_class
 from sottovoce.environments.whodunit.wording import CLAUSES, WORDINGS, clause, described, question
 from sottovoce.errors import UsageError
@@ -326,10 +326,18 @@ def test_it_ends_with_an_award_a_cancelled_turn_or_the_last_turn() -> None:
     assert json.loads(json.dumps(stopped)) == stopped
 
 
-def test_metrics_count_a_cancelled_game_as_a_failure() -> None:
-    games = [Ended(True, True, 10), Ended(False, True, 20), Ended(False, False, 31), Ended(False, False, 3, True)]
-    assert metrics(games) == (4, 0.25, 0.5, 16.0, 1)
-    assert metrics(games[2:]).precision is None
+def test_precision_is_of_games_with_an_award_and_a_cancelled_game_is_lost() -> None:
+    games = [
+        Ended(True, True, 10),
+        Ended(False, True, 20, resets=1),
+        Ended(False, False, 31),
+        Ended(False, False, 3, True),
+    ]
+    told = [measures(game) for game in games]
+    assert [each["precision"] for each in told] == [1, 0, None, None]
+    assert [each["success"] for each in told] == [1, 0, 0, 0]
+    assert told[1] == {"success": 0, "precision": 0, "turns": 20, "cancelled": 0, "resets": 1}
+    assert told[3]["cancelled"] == 1
 
 
 # Perfect players
