@@ -88,7 +88,7 @@ CLASSES = {
     "out_of_range": "hallucination",
     "known": "collapse",
     "other_role": "role loss",
-    "mismatch": "role loss",
+    "mismatch": "recall failure",
     "eliminated": "recall failure",
     "wrong_award": "recall failure",
 }

@@ -302,6 +302,7 @@ def test_a_no_rules_out_by_the_truth() -> None:
         ("Beth", [], Action("ask", 1, "hat", "hat-brown"), "other_role", "role loss"),
         ("Alex", [("Beth", Action("ask_general"))], Action("broad", attribute="hat", value="black", people=(2, 7)),
          "out_of_range", "hallucination"),
+        ("Alex", [("Beth", Action("ask_general"))], Action("answer"), "mismatch", "recall failure"),
         ("Alex", [], Action("broad", attribute="hat", value="black", people=(1,)), "wrong_info", "hallucination"),
         ("Beth", [("Alex", Action("share", fact=1))], Action("share", fact=1), "known", "collapse"),
     ],
