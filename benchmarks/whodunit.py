@@ -21,7 +21,7 @@ def played(settings: WhoDunit, game: Game) -> tuple[bool, int, float]:
     world, speakers, thought = opening(game), settings.speakers(), 0.0
     while not is_over(world, settings.most_turns):
         agent = speakers[world["turn"] % len(speakers)]
-        role, began = settings.role(agent), perf_counter()
+        role, began = settings.role_of(agent), perf_counter()
         text = getattr(players, role)(game, world, agent, settings.words)
         thought += perf_counter() - began
         action = read(text, role, game, settings.words, settings.facts)

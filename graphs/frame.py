@@ -7,6 +7,7 @@ from typing import Any, get_args, get_type_hints
 
 from langgraph.graph import END, START, StateGraph
 
+from sottovoce.channels.message import Message
 from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.act import Act, node
 from sottovoce.nodes.context import Contexts, Models
@@ -15,7 +16,7 @@ from sottovoce.nodes.opening import Begin, next_round, nothing, opening
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import RESTORED, Discussion, Outcome
-from sottovoce.nodes.watch import MONITORS, Watch, go_back, held_back, next_of, watching
+from sottovoce.nodes.watch import MONITORS, Silent, Watch, go_back, held_back, next_of, watching, watching_all
 
 Router = Callable[[Any], str]
 Spread = Callable[[Any], str | Sequence[str]]
@@ -52,7 +53,8 @@ class Frame:
             state: `Discussion`, or what the scheme derives from it; likewise `question` and `outcome`.
             back_to: The mark that a reset goes back to: the last round's beginning, or 0, that of the first.
         """
-        self.watch = MONITORS[watch] if isinstance(watch, str) else watch
+        self._gates: dict[str, str] = {}
+        self.watch, self.back_to = MONITORS[watch] if isinstance(watch, str) else watch, back_to
         self.contexts: Contexts[Any] = Contexts(
             scheme.settings, settings, models, store, scheme.answers, restored(state)
         )
@@ -66,44 +68,86 @@ class Frame:
         self.graph.add_edge("opening", "next_round")
         self.graph.add_edge("decide", END)
         if watch is not None:
-            self.graph.add_node(RESET, go_back(back_to))
+            self.graph.add_node(RESET, go_back())
             self.graph.add_edge(RESET, "next_round")
 
     def act(
-        self, name: str, act: Act, *, to: str | Router, ends: Sequence[str] = (), role: str = "agent", agent: str = ""
+        self,
+        name: str,
+        act: Act,
+        *,
+        to: str | Router,
+        ends: Sequence[str] = (),
+        role: str = "agent",
+        agent: str = "",
+        watched: bool = True,
+        silent: Silent | None = None,
     ) -> None:
         """Add the node in which an agent (of the node's name unless given) does an act, and what follows it.
 
         `to` is a node, or a router that chooses among `ends`: those of its `Literal` return unless given. A
-        watched act is two nodes, and what follows comes after the second; who waits for several is a `join`.
+        watched act is two nodes, and what follows comes after the second; who waits for several is a `join`. One
+        that is not `watched` is never held back by itself. `silent` tells what becomes of the world where it is muted.
         """
-        spoken = act if self.watch is None else held_back(act, name)
+        watch = self.watch if watched else None
+        spoken = act if watch is None else held_back(act, name)
         self.graph.add_node(name, node(self.contexts, spoken, agent or name, name), metadata={"role": role})
-        if self.watch is None:
+        if watch is None:
             self._follow(name, to, ends)
-            return
-        self.graph.add_node(f"watch_{name}", watching(self.contexts, self.watch, name), metadata={"role": "monitor"})
-        self.graph.add_edge(name, f"watch_{name}")
-        what_next, onwards = next_of(name), to if callable(to) else lambda state: to
-
-        def after_watch(state: Any) -> str:  # Any: the state of every scheme
-            return {"again": name, "reset": RESET}.get(what_next(state)) or onwards(state)
-
-        targets = [*(ends or _ends(to)), name, RESET] if callable(to) else [to, name, RESET]
-        self.graph.add_conditional_edges(f"watch_{name}", after_watch, list(dict.fromkeys(targets)))
+        else:
+            self.graph.add_edge(name, f"watch_{name}")
+            self._watch(name, watching(self.contexts, watch, name, silent, self.back_to), to, ends)
 
     def join(
-        self, name: str, step: Any, *, to: str | Spread, ends: Sequence[str] = ()
-    ) -> None:  # Any: what LangGraph takes as a node
-        """Add a node in which no agent acts, after all that speak side by side before it, and what follows it."""
+        self,
+        name: str,
+        step: Any,  # Any: what LangGraph takes as a node
+        *,
+        to: str | Spread,
+        ends: Sequence[str] = (),
+        together: Callable[[Any], list[Message]] | None = None,
+    ) -> None:
+        """Add a node in which no agent acts, after all that speak side by side before it, and what follows it.
+
+        `together` tells what a watch looks at all at once before the step acts on it; such a node is added before
+        those that lead to it.
+        """
         self.graph.add_node(name, step, defer=self.watch is not None)
         self._follow(name, to, ends)
+        if self.watch is not None and together is not None:
+            watch = watching_all(self.contexts, self.watch, name, together, self.back_to)
+            self._watch(name, watch, name, (), defer=True)
+            self._gates[name] = f"watch_{name}"
+
+    def _watch(
+        self, name: str, watch: Any, to: str | Router, ends: Sequence[str], *, defer: bool = False
+    ) -> None:  # Any: what LangGraph takes as a node
+        """Add the node that looks before `name` or at what it made, and what follows it."""
+        self.graph.add_node(f"watch_{name}", watch, metadata={"role": "monitor"}, defer=defer)
+        what_next, (onwards, targets) = next_of(name), self._targets(to, ends)
+
+        def after_watch(state: Any) -> str | Sequence[str]:  # Any: the state of every scheme
+            return {"again": name, "reset": RESET}.get(what_next(state)) or onwards(state)
+
+        self.graph.add_conditional_edges(f"watch_{name}", after_watch, list(dict.fromkeys([*targets, name, RESET])))
 
     def _follow(self, name: str, to: str | Spread, ends: Sequence[str] = ()) -> None:
+        onwards, targets = self._targets(to, ends)
         if callable(to):
-            self.graph.add_conditional_edges(name, to, list(ends or _ends(to)))
+            self.graph.add_conditional_edges(name, onwards, targets)
         else:
-            self.graph.add_edge(name, to)
+            self.graph.add_edge(name, *targets)
+
+    def _targets(self, to: str | Spread, ends: Sequence[str]) -> tuple[Spread, list[str]]:
+        """What leads on, and where to: to the watch before a node that has one."""
+        gates = self._gates
+
+        def onwards(state: Any) -> str | Sequence[str]:  # Any: the state of every scheme
+            found = to(state) if callable(to) else to
+            return gates.get(found, found) if isinstance(found, str) else [gates.get(each, each) for each in found]
+
+        targets = list(ends or _ends(to)) if callable(to) else [to]
+        return onwards, [gates.get(each, each) for each in targets]
 
 
 def restored(state: type[Any]) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ A scheme derives its own state from `Discussion` and adds typed keys. One that i
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NotRequired
 
@@ -21,6 +22,10 @@ Update = dict[str, Any]  # Any: an update of the state, by key
 
 RESTORED: Final = "restored by a reset"
 """Marks a key: `fish: Annotated[int, RESTORED]`."""
+
+
+NOTE: Final = "note"
+"""The act of what a monitor tells everybody."""
 
 
 class Vote(TypedDict):
@@ -77,6 +82,24 @@ class Mark(TypedDict):
     """The values of the restored keys."""
 
 
+class Intervened(TypedDict):
+    """An intervention that took place: of whose words, when, and why."""
+
+    agent: str
+    """Of several who were looked at together: all names."""
+    role: str
+    """As the scheme's settings call the agent to monitors."""
+    act: str
+    epoch: int
+    round: int
+    turn: int
+    attempt: int
+    score: float | None
+    """A monitor's; None where a watch gave none."""
+    what: str
+    why: str
+
+
 def by_node(before: Mapping[str, Any], update: Mapping[str, Any]) -> JSON:
     """Entries by node; None takes one away."""
     return {name: value for name, value in {**before, **update}.items() if value is not None}
@@ -98,6 +121,10 @@ class Discussion(Question):
     board: Annotated[list[Message], Board]
     pending: Annotated[dict[str, JSON], by_node]
     """By node: the update of an act that is watched, until it is published."""
+    interventions: Annotated[list[Intervened], operator.add]
+    """All of them, in order of time; a reset takes none back, so that they can be counted."""
+    seats: Annotated[list[str], operator.add]
+    """Agents whose seat was handed to a person."""
     votes: list[Vote]
     """Of the last round that was counted."""
     notes: list[str]

@@ -1,7 +1,8 @@
-"""Acts that are watched: what was made is looked at before it is published or acted on.
+"""Acts that are watched: what was made is looked at before it is published or acted on (arXiv 2502.05986).
 
 A watched act is two nodes. In the first the agent speaks, and its whole update is left pending in state. In the
-second a `Watch` looks at the messages, and the update is published, or an intervention takes its place.
+second a `Watch` looks at the messages, and the update is published, or an intervention takes its place. What is said
+side by side, and acted on together, may be looked at together, in one node before that step.
 """
 
 from __future__ import annotations
@@ -15,34 +16,53 @@ from langchain_core.runnables import RunnableLambda
 from sottovoce.channels.message import Message
 from sottovoce.nodes.act import Act, plain
 from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.state import JSON, Discussion, Update, reset
+from sottovoce.nodes.state import JSON, NOTE, Discussion, Intervened, Update, attempt_of, moment, reset
 from sottovoce.registry import Registry
 
+What = Literal["again", "reset", "rollback", "augment", "mute", "human"]
 Next = Literal["publish", "again", "reset"]
+NEXT: dict[str, Next] = {"reset": "reset", "rollback": "reset", "mute": "publish"}
+"""What follows an intervention; all others are followed by the act, done again."""
+MONITOR = "monitor"
+"""Who says what a monitor adds to the channel."""
 
 
 @dataclass(frozen=True)
 class Intervention:
     """What is done in the place of publishing; what was said is kept on the board, and heard by nobody."""
 
-    what: Literal["again", "reset"]
-    """The agent speaks again, or the discussion goes back to the last mark, in a new epoch."""
+    what: What
+    """again: the agent is asked again. reset: the discussion goes back to the last action that cannot be undone, or
+    in a scheme without any to the beginning of the round, in a new epoch. rollback: so many rounds further back.
+    augment: everybody is told something, and the agent is asked again. mute: nothing is said in its place. human: the
+    agent's seat is a person's from now on, who is asked through LangGraph's `interrupt`."""
     why: str
     """For the record: it stands beside the message."""
     update: JSON = field(default_factory=dict)
     """Keys of the state besides, e.g. a counter."""
+    score: float | None = None
+    """What a monitor gave."""
+    rounds: int = 1
+    """That a rollback takes back besides the one under way; the last action that cannot be undone stays."""
+    note: str = ""
+    """What an augmentation tells everybody."""
 
 
 class Watch(Protocol):
     """Looks at what an agent is about to say."""
 
     def __call__(self, run: RunContext[Any], state: Any, messages: Sequence[Message]) -> Intervention | None:
-        """None publishes the messages: the attempts of one act, and an answer turn after the last, if there was one."""
+        """None publishes the messages: the attempts of one act, and an answer turn after the last, if there was one.
+
+        Of acts that are looked at together they are everybody's.
+        """
         ...
 
 
 MONITORS: Registry[Watch] = Registry("monitor", "sottovoce.monitors")
 """Watches by name."""
+Silent = Callable[[RunContext[Any], Any, str], Update]  # Any: the settings and the state of every scheme
+"""The run, the state and an agent that was muted -> what becomes of the world, where its act would have changed it."""
 
 
 def held_back(act: Act, name: str) -> Act:
@@ -54,18 +74,44 @@ def held_back(act: Act, name: str) -> Act:
     return speak
 
 
-def watching(contexts: Contexts[Any], watch: Watch, name: str) -> RunnableLambda[Discussion, Update]:
+def watching(
+    contexts: Contexts[Any], watch: Watch, name: str, silent: Silent | None = None, back_to: int = -1
+) -> RunnableLambda[Discussion, Update]:
     """The node that looks at what is pending under a node's name."""
 
     def look(state: Discussion) -> Update:
-        update = state["pending"][name]
+        run, update = contexts.of(state), state["pending"][name]
         messages = [Message.from_dict(message) for message in update.get("board", [])]
-        found = watch(contexts.of(state), state, messages) if messages else None
+        found = _looked(watch, run, state, messages)
         if found is None:
             return {**update, "pending": {name: None}}
-        note = f"withdrawn: {found.why}"
-        kept = [replace(message, withdrawn=True, notes=(*message.notes, note)) for message in messages]
-        return plain({**found.update, "board": kept, "pending": {name: {"next": found.what}}})
+        agent = messages[-1].agent
+        kept = [replace(each, withdrawn=True, notes=(*each.notes, f"withdrawn: {found.why}")) for each in messages]
+        done = _intervened(run, state, found, messages) | {"pending": {name: _onwards(state, found, back_to)}}
+        if found.what != "mute":
+            return plain({**done, "board": [*kept, *_note(run, state, found)]})
+        instead = update if silent is None else silent(run, state, agent)
+        return plain({**instead, **done, "board": [*kept, _nothing(messages[-1])]})
+
+    return RunnableLambda(look, name=f"watch_{name}")
+
+
+def watching_all(
+    contexts: Contexts[Any], watch: Watch, name: str, together: Callable[[Any], list[Message]], back_to: int = -1
+) -> RunnableLambda[Discussion, Update]:
+    """The node that looks at all that several agents are about to do, before the step `name` does it.
+
+    What they said is on the board already. It can only be let pass, or taken back with a reset or a rollback: any
+    other intervention becomes a reset.
+    """
+
+    def look(state: Discussion) -> Update:
+        run, messages = contexts.of(state), together(state)
+        found = _looked(watch, run, state, messages)
+        if found is None:
+            return {"pending": {name: None}}
+        back = found if NEXT.get(found.what) == "reset" else replace(found, what="reset")
+        return _intervened(run, state, back, messages) | {"pending": {name: _onwards(state, back, back_to)}}
 
     return RunnableLambda(look, name=f"watch_{name}")
 
@@ -80,10 +126,70 @@ def next_of(name: str) -> Callable[[Discussion], Next]:
     return what_next
 
 
-def go_back(to: int = -1) -> RunnableLambda[Discussion, Update]:
-    """The node that takes the discussion back to a mark: the last one, or 0 for the first."""
+def go_back() -> RunnableLambda[Discussion, Update]:
+    """The node that takes the discussion back, to the earliest mark that anybody's intervention asked for."""
 
     def reset_to(state: Discussion) -> Update:
-        return {**reset(state, to), "pending": dict.fromkeys(state.get("pending", {}))}
+        pending = state.get("pending", {})
+        to = min(found["to"] for found in pending.values() if found.get("next") == "reset")
+        return {**reset(state, to), "pending": dict.fromkeys(pending)}
 
     return RunnableLambda(reset_to, name="reset")
+
+
+def _looked(watch: Watch, run: RunContext[Any], state: Discussion, messages: Sequence[Message]) -> Intervention | None:
+    """A person's words are not judged."""
+    early = state["round"] < run.settings.watched_from
+    if not messages or early or all(message.source == "human" for message in messages):
+        return None
+    return watch(run, state, messages)
+
+
+def _onwards(state: Discussion, found: Intervention, back_to: int) -> JSON | None:
+    """What is left pending: where to go on, and of a reset the mark's place."""
+    what_next = NEXT.get(found.what, "again")
+    if what_next == "publish":
+        return None
+    if what_next == "again":
+        return {"next": what_next}
+    marks = len(state["marks"])
+    to = back_to % marks if found.what == "reset" else max(marks - 1 - found.rounds, 0)
+    return {"next": what_next, "to": to}
+
+
+def _intervened(run: RunContext[Any], state: Discussion, found: Intervention, messages: Sequence[Message]) -> Update:
+    """What state keeps of it, whatever is taken back later."""
+    last = messages[-1]
+    agents = list(dict.fromkeys(message.agent for message in messages))
+    epoch, round, turn = moment(state)
+    entry = Intervened(
+        agent=", ".join(agents),
+        role=run.settings.role_of(last.agent),
+        act=last.act,
+        epoch=epoch,
+        round=round,
+        turn=turn,
+        attempt=last.attempt,
+        score=found.score,
+        what=found.what,
+        why=found.why,
+    )
+    seats = {"seats": agents} if found.what == "human" else {}
+    return {**found.update, **seats, "interventions": [entry]}
+
+
+def _note(run: RunContext[Any], state: Discussion, found: Intervention) -> list[Message]:
+    if found.what != "augment":
+        return []
+    epoch, round, turn = moment(state)
+    at = attempt_of(state, MONITOR, NOTE)
+    return [
+        Message(MONITOR, round, NOTE, found.note, at, epoch=epoch, turn=turn, order=run.order(MONITOR), source="rule")
+    ]
+
+
+def _nothing(last: Message) -> Message:
+    """What stands on the board where somebody was muted: it is read as an abstention."""
+    place = {name: getattr(last, name) for name in ("agent", "round", "act", "epoch", "turn", "order")}
+    public = None if last.public is None else ""
+    return Message(**place, text="", attempt=last.attempt + 1, public=public, source="rule", notes=("muted",))

@@ -73,7 +73,7 @@ def begin(run: RunContext[WhoDunit], state: Discussion) -> Update:
 async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
     """One action; asked again, with what was wrong, until it can be read, or the game is cancelled."""
     settings, game = run.settings, game_of(state)
-    role, world, wording = settings.role(agent), state["world"], settings.words
+    role, world, wording = settings.role_of(agent), state["world"], settings.words
     facts = len((game.agents or {}).get(agent, ()))
 
     def action(text: str) -> Action | Malformed:
@@ -116,7 +116,7 @@ def _seated(given: JSON, settings: WhoDunit) -> Game:
 
 def _by_rule(run: RunContext[WhoDunit], state: Mystery, agent: str, text: str) -> Message:
     epoch, round, turn = moment(state)
-    act = ACTS[run.settings.role(agent)]
+    act = ACTS[run.settings.role_of(agent)]
     attempt = attempt_of(state, agent, act)
     return Message(agent, round, act, text, attempt, epoch=epoch, turn=turn, order=run.order(agent), source="rule")
 
@@ -164,7 +164,7 @@ def _escaped(sign: re.Match[str]) -> str:
 def turn_of(run: RunContext[WhoDunit], state: Mystery, agent: str) -> tuple[Turn, ...]:
     """The rules and what the agent knows, what was published so far, and the request for an action."""
     settings, view, game = run.settings, run.view(state, agent), game_of(state)
-    known = view.prompts.render(f"whodunit/{settings.role(agent)}", **_rules(settings, game, agent))
+    known = view.prompts.render(f"whodunit/{settings.role_of(agent)}", **_rules(settings, game, agent))
     asked = blocks(view.known([]), _facts(view, settings, game), _channel(run, state, view), _question(view, settings))
     return (*view.system_turn(*known), Turn("user", asked))
 
@@ -179,7 +179,7 @@ def _rules(settings: WhoDunit, game: Game, agent: str) -> dict[str, object]:
         "properties": game.names,
         "turns": settings.most_turns,
     }
-    if settings.role(agent) == "accuser":
+    if settings.role_of(agent) == "accuser":
         return {**slots, "description": described(game.person(game.winner))}
     return {**slots, "people": people(game.suspects, settings.words)}
 
@@ -226,7 +226,7 @@ def values_in(text: str, keys: Collection[str]) -> Span | None:
 
 
 def _question(view: View, settings: WhoDunit) -> tuple[Part, ...]:
-    role = settings.role(view.agent)
+    role = settings.role_of(view.agent)
     return view.question_of(words(view.prompts.render(f"whodunit/{role}_form", w=settings.words)))
 
 

@@ -112,6 +112,8 @@ class Settings(CipherOptions, StateOptions):
     """Whether its agents hear one another."""
     sample: ClassVar[str] = "arithmetic"
     """The samples that are asked where nothing else is."""
+    watched_from: ClassVar[int] = 0
+    """The round (0-based) from which on what agents say can be held back by a watch."""
     unrolls: ClassVar[str] = ""
     """Why its calls cannot be told before they are made; empty where they can."""
     default_temperature: ClassVar[float | None] = None
@@ -128,6 +130,10 @@ class Settings(CipherOptions, StateOptions):
     def names(self) -> list[str]:
         """Everybody with a model: the agents that discuss, then the others."""
         return [*self.speakers(), *self.others()]
+
+    def role_of(self, agent: str) -> str:
+        """What monitors know an agent as: whom one monitor serves."""
+        return agent
 
     def edges(self) -> list[tuple[str, str]]:
         """Who hears whose messages, as (speaker, hearer), over the whole discussion."""

@@ -54,7 +54,7 @@ class WhoDunit(Settings):
         """The Accuser and Intel, or the peers, in the order of their turns."""
         return ["Beth", "Alex"] if self.variant == "asym" else [*PEERS[: self.agents]]
 
-    def role(self, agent: str) -> Role:
+    def role_of(self, agent: str) -> Role:
         """What an agent is."""
         return "peer" if self.variant == "sym" else "accuser" if agent == "Beth" else "intel"
 

@@ -62,10 +62,10 @@ class Perfect(ScriptedChatModel):
     settings: WhoDunit
 
     def _next(self, agent: str) -> str:
-        role, world = self.settings.role(agent), opening(self.game)
+        role, world = self.settings.role_of(agent), opening(self.game)
         for number, text in enumerate(self.replies.setdefault("said", [])):
             who = self.settings.speakers()[number % len(self.settings.speakers())]
-            action = read(text, self.settings.role(who), self.game, self.settings.words, 3)
+            action = read(text, self.settings.role_of(who), self.game, self.settings.words, 3)
             assert not isinstance(action, Malformed)
             _, world = step(self.game, world, who, action, self.settings.words)
         text = getattr(players, role)(self.game, world, agent, self.settings.words)
