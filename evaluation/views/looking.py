@@ -10,6 +10,7 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
+from sottovoce.evaluation import triggers
 from sottovoce.evaluation.measures import by_name, means
 from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.record import Record
@@ -95,7 +96,8 @@ def summary(run: Run) -> list[str]:
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
     measured = [told] if (told := means(run.results())) else []
-    return [outcome(run.counts), *measured, took, *stopped, *map(one_line, run.notes), *where]
+    watched = triggers.told([*run.records.values()])
+    return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
 
 
 def _table(run: Run) -> Table:

@@ -11,9 +11,11 @@ import pytest
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
 from sottovoce.environments.whodunit.attributes import ALL, attributes, combinations, read_attributes
+from sottovoce.environments.whodunit.blunders import BLUNDERS, CLASSES, NOTES, class_noted, trigger_class
 from sottovoce.environments.whodunit.games import Game, drawn, fitting, read_game
+from sottovoce.environments.whodunit.knowledge import known, told
 from sottovoce.environments.whodunit.metrics import Ended, measures
-from sottovoce.environments.whodunit.rules import World, cancelled, is_over, opening, step, trigger_class
+from sottovoce.environments.whodunit.rules import World, cancelled, is_over, opening, step
 from sottovoce.environments.whodunit.wording import CLAUSES, WORDINGS, clause, described, question
 from sottovoce.errors import UsageError
 
@@ -310,6 +312,24 @@ def test_a_no_rules_out_by_the_truth() -> None:
 def test_blunders_are_classed_by_the_truth(agent: str, before: Any, action: Action, blunder: str, of: str) -> None:
     done = taken(*before, (agent, action))[1]["done"][-1]
     assert blunder in done["blunders"] and trigger_class(done["blunders"]) == of
+    assert class_noted(["published: it", *(NOTES[each] for each in done["blunders"])]) == of
+
+
+def test_every_blunder_has_a_class_and_a_note_of_its_own() -> None:
+    assert set(BLUNDERS) == set(CLASSES) and len({*NOTES.values()}) == len(BLUNDERS)
+    assert class_noted(["published: nothing", "it was said already"]) == "none"
+
+
+def test_who_knows_what_is_told_of_the_accuser_and_of_each_peer() -> None:
+    broad = Action("broad", attribute="shirt", value="tee", people=(1,))
+    _, world = taken(("Beth", Action("ask_general")), ("Alex", broad))
+    alone = SMALL.model_copy(update={"agents": None})
+    assert told(alone, world, "Beth") == "who knows what: Beth 1 clue, 2 of 3 remain (2 and 3)"
+
+    shared = taken(("Alex", Action("share", fact=2)))[1]
+    assert known(SMALL, shared, "Beth") == {"Alex": (2, [3]), "Beth": (3, [3])}
+    assert told(SMALL, shared, "Beth").endswith("Alex 2 clues, 1 of 3 remains (3); Beth 3 clues, 1 of 3 remains (3)")
+    assert told(asym(0), opening(asym(0)), "Beth") == "who knows what: Beth 0 clues, 10 of 10 remain"
 
 
 def test_facts_are_shared_and_a_skip_is_heard_by_nobody() -> None:
