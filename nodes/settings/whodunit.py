@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from sottovoce.environments.whodunit.actions import Role
 from sottovoce.environments.whodunit.attributes import ALL, attributes, read_attributes
-from sottovoce.environments.whodunit.games import Game, drawn
+from sottovoce.environments.whodunit.games import Game, Split, drawn
 from sottovoce.environments.whodunit.wording import WORDINGS, Worded, Wording
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Documents, Settings
@@ -76,8 +77,8 @@ class WhoDunit(Settings):
         """The turn limit."""
         return self.turns or PUBLISHED[self.variant]["turns"]
 
-    def game(self, seed: str) -> Game:
-        """A game of this kind, drawn from a seed.
+    def game(self, seed: str, split: Split | None = None) -> Game:
+        """A game of this kind, drawn from a seed, with characters of a split if one is named.
 
         Raises:
             UsageError: there are no such games.
@@ -89,7 +90,29 @@ class WhoDunit(Settings):
             own = read_attributes(self.attribute_list)
             known = attributes(self.attributes or len(own), own)
         agents = self.speakers() if self.variant == "sym" else []
-        return drawn(f"{self.variant}/{seed}", known, self.suspects or usual["suspects"], agents, self.facts)
+        return drawn(f"{self.variant}/{seed}", known, self.suspects or usual["suspects"], agents, self.facts, split)
+
+    def seated(self, given: dict[str, Any]) -> Game:  # Any: JSON as it comes
+        """A game as it is stored, its facts those of the agents here, in their order.
+
+        Raises:
+            UsageError: it is none, or another variant's.
+        """
+        game, speakers = Game.model_validate(given), self.speakers()
+        if self.variant == "asym":
+            return game
+        if game.agents is None:
+            raise UsageError("the game has no facts of agents, and sym needs them; play it with --variant asym")
+        if len(game.agents) != len(speakers):
+            found, n = len(game.agents), len(speakers)
+            raise UsageError(f"the game has facts of {found} agents, but there are {n}; give --agents {found}")
+        return game.model_copy(update={"agents": dict(zip(speakers, game.agents.values(), strict=True))})
+
+    def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
+        """It must be one of this variant, and the target its winner."""
+        winner, target = self.seated(question["game"]).winner, question.get("target")
+        if target not in (None, str(winner)):
+            raise UsageError(f"the target is {target!r}, but the game's winner is {winner}")
 
     @model_validator(mode="after")
     def _fits(self) -> WhoDunit:
