@@ -20,7 +20,7 @@ from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.metrics import Ended
-from sottovoce.environments.whodunit.rules import BLUNDERS, RETRIES, World, cancelled, is_over, opening, step
+from sottovoce.environments.whodunit.rules import BLUNDERS, RETRIES, World, cancelled, is_over, opening, passed, step
 from sottovoce.environments.whodunit.wording import described, fact, people
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
@@ -94,6 +94,11 @@ async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Up
     line, after = step(game, world, agent, done, wording)
     said = replace(messages[-1], public=line, notes=(*messages[-1].notes, *_notes(line, after, game)))
     return {"board": [*messages[:-1], said], "world": after}
+
+
+def stay_silent(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
+    """A turn of an agent that was muted."""
+    return {"world": passed(state["world"], agent)}
 
 
 def game_of(state: Discussion) -> Game:
