@@ -37,7 +37,7 @@ def create_whodunit(settings: WhoDunit | None = None, **given: Unpack[Given]) ->
     frame = Frame(SCHEME, settings, **given, rule=acts.by_award, begin=acts.begin, state=acts.Mystery, back_to=0)
     frame.graph.add_conditional_edges("next_round", whose_turn, settings.speakers())
     for agent in settings.speakers():
-        frame.act(agent, acts.take_turn, role=settings.role_of(agent), to=next_turn)
+        frame.act(agent, acts.take_turn, role=settings.role_of(agent), to=next_turn, silent=acts.stay_silent)
     return frame.graph
 
 

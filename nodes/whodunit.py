@@ -22,7 +22,7 @@ from sottovoce.environments.whodunit.blunders import NOTES
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.knowledge import told
 from sottovoce.environments.whodunit.metrics import Ended, measures
-from sottovoce.environments.whodunit.rules import RETRIES, World, cancelled, is_over, opening, step
+from sottovoce.environments.whodunit.rules import RETRIES, World, cancelled, is_over, opening, passed, step
 from sottovoce.environments.whodunit.wording import described, fact, people
 from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
@@ -96,6 +96,11 @@ async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Up
     notes = _notes(line, after, told(game, after, settings.speakers()[0]))
     said = replace(messages[-1], public=line, notes=(*messages[-1].notes, *notes))
     return {"board": [*messages[:-1], said], "world": after}
+
+
+def stay_silent(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
+    """A turn of an agent that was muted."""
+    return {"world": passed(state["world"], agent)}
 
 
 def game_of(state: Discussion) -> Game:

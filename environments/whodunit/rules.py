@@ -100,6 +100,13 @@ def cancelled(world: World, agent: str, why: str) -> World:
     return {**world, "turn": world["turn"] + 1, "cancelled": f"{agent} could not be understood: {why}"}
 
 
+def passed(world: World, agent: str) -> World:
+    """The game after a turn in which nothing was said; what was asked stays unanswered."""
+    turn = world["turn"] + 1
+    done = Done(turn=turn, agent=agent, action="nothing", blunders=[], impact=0, best=0)
+    return {**world, "turn": turn, "request": None, "done": [*world["done"], done]}
+
+
 def step(game: Game, world: World, agent: str, action: Action, wording: Wording) -> tuple[str, World]:
     """What is published of an action (nothing is the empty text), and the game after it."""
     assert world["awarded"] is None and not world["cancelled"], "nothing happens after the end"

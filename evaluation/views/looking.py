@@ -12,6 +12,7 @@ from rich.table import Table
 
 from sottovoce.evaluation import triggers
 from sottovoce.evaluation.measures import by_name, means
+from sottovoce.evaluation.runs.going import Person
 from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Counts, Observer, Run
@@ -21,23 +22,27 @@ from sottovoce.evaluation.views.live import LiveTranscript
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import counted, figure, one_line, shortened
 from sottovoce.evaluation.views.progress import RunProgress
+from sottovoce.evaluation.views.seat import person
 from sottovoce.graphs import scheme
 
 
 @contextmanager
-def shown_while(run: Run, console: Console, output: Output, models: str) -> Iterator[Observer | None]:
-    """What observes a run that goes on, as it is wanted."""
-    if output.as_json or output.quiet:
-        yield None
-    elif len(run.records) > 1:
+def shown_while(
+    run: Run, console: Console, output: Output, models: str
+) -> Iterator[tuple[Observer | None, Person | None]]:
+    """What observes a run that goes on, as it is wanted; and who answers for an agent whose seat is handed over."""
+    if len(run.records) > 1:
+        if output.as_json or output.quiet:
+            yield None, None
+            return
         with RunProgress(console, run) as progress:
-            yield progress.observe
-    elif console.is_terminal:
+            yield progress.observe, None
+    elif console.is_terminal and not (output.as_json or output.quiet):
         with LiveTranscript(console, f"loading {models}", prompts=output.show_prompts) as live:
             live.go_on(run.only)
-            yield live.observe
+            yield live.observe, person(live.paused)
     else:
-        yield None
+        yield None, person()
 
 
 def json_of(run: Run) -> str:
