@@ -248,7 +248,7 @@ def by_award(run: RunContext[WhoDunit], state: Mystery) -> Decision:
     all_turns = f" ({took} turns with those before a reset)" if took > turn else ""
     if world["awarded"] is None:
         why = f"the game was cancelled in turn {turn}: {world['cancelled']}" if world["cancelled"] else (
-            f"nobody was awarded within {turn} turns"
+            f"nobody was awarded within {turn} turn{'s' * (turn != 1)}"
         )  # fmt: skip
         lost = decided("award", f"{why}; no answer{all_turns}", [], [], state, (None,))
         return {**lost, "score": 0.0, "measures": figures}

@@ -17,8 +17,8 @@ from sottovoce.nodes.settings.watched import Per
 
 PEERS = ("Alex", "Beth", "Charlie", "David", "Elizabeth", "Fred", "Grace", "Henry", "Iris", "James")
 PUBLISHED = {
-    "asym": {"suspects": 10, "attributes": 12, "turns": 31},
-    "sym": {"suspects": 20, "attributes": 20, "turns": 20},
+    "asym": {"agents": 2, "suspects": 10, "attributes": 12, "turns": 31},
+    "sym": {"agents": 6, "suspects": 20, "attributes": 20, "turns": 20},
 }
 
 
@@ -33,7 +33,9 @@ class WhoDunit(Settings):
         default="asym",
         description="asym: an Accuser knows the winner, Intel everybody; sym: all know everybody, each some facts",
     )
-    agents: int = Field(default=6, ge=2, le=len(PEERS), description="how many agents of sym; asym has two")
+    agents: int | None = Field(
+        default=None, ge=2, le=len(PEERS), description="how many agents of sym, else 6; asym has two"
+    )
     suspects: int | None = Field(default=None, ge=2, description="how many characters; else 10 (asym) or 20 (sym)")
     attributes: int | None = Field(
         default=None, ge=1, description="what they are told apart by, the first so many of the list; else 12 or 20"
@@ -54,7 +56,9 @@ class WhoDunit(Settings):
 
     def speakers(self) -> list[str]:
         """The Accuser and Intel, or the peers, in the order of their turns."""
-        return ["Beth", "Alex"] if self.variant == "asym" else [*PEERS[: self.agents]]
+        if self.variant == "asym":
+            return ["Beth", "Alex"]
+        return [*PEERS[: self.agents or PUBLISHED["sym"]["agents"]]]
 
     def role_of(self, agent: str) -> Role:
         """What an agent is."""
@@ -124,4 +128,6 @@ class WhoDunit(Settings):
     def _fits(self) -> WhoDunit:
         if self.variant == "sym" and self.golden:
             raise UsageError("golden is Intel's, and sym has no Intel; use it with --variant asym")
+        if self.variant == "asym" and self.agents not in (None, 2):
+            raise UsageError(f"agents is {self.agents}, but asym has two, Accuser and Intel; use it with --variant sym")
         return self
