@@ -78,8 +78,16 @@ def hold(
     """
     head = head_of(task.scheme, task.settings, [task.question], origin=task.origin, models=task.models)
     run = Run.begin(head, [task.question], folder)
-    given = {"models": task.models, "watch": task.watch}
-    hold_all(run, task.settings, store, observe=observe, alone=True, person=person, **given)
+    hold_all(
+        run,
+        task.settings,
+        store,
+        models=task.models,
+        watch=task.watch,
+        observe=observe,
+        alone=True,
+        person=person,
+    )
     return run.only
 
 
