@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
@@ -15,6 +15,7 @@ from sottovoce.graphs import NAMES, scheme
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.guard import Guard
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import heard
 from tests.graphs.support import KEYS, QUESTION
@@ -145,8 +146,8 @@ def test_two_monitors_of_one_role_and_two_ways_to_watch_are_refused(tmp_path: Pa
 
 def test_a_run_does_not_go_on_with_another_monitor(tmp_path: Path) -> None:
     settings = Debate(watch=[saved(tmp_path, "agent_1")])
-    begun = head_of("debate", settings, [QUESTION], models=Unsure())
+    begun = head_of("debate", settings, [cast(Question, QUESTION)], models=Unsure())
     saved(tmp_path, "agent_1", threshold=2.0)
 
     with pytest.raises(RecordError, match="begun with other monitors"):
-        begun.check_same(head_of("debate", settings, [QUESTION], models=Unsure()), "run")
+        begun.check_same(head_of("debate", settings, [cast(Question, QUESTION)], models=Unsure()), "run")
