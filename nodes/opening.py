@@ -39,7 +39,8 @@ def opening(
         first |= {"epochs": [], "marks": [], "votes": []}
         opened: Any = {**state, **first}
         run = contexts.of(opened)
-        return {**first, "notes": check_edges(run), **begin(run, opened)}
+        begun = begin(run, opened)
+        return {**first, **begun, "notes": [*check_edges(run), *begun.get("notes", [])]}
 
     return RunnableLambda(opening, name="opening")
 
