@@ -63,6 +63,8 @@ class Message:
     """Who made the words: model, expert, dummy, human, hosted, rule."""
     notes: tuple[str, ...] = ()
     """What the reader of a transcript must know, e.g. an edge that was carried in words."""
+    measured: PayloadRef | None = None
+    """Of a hosted model that returned log-probabilities: where they lie; nobody hears anything of them."""
     stats: Mapping[str, float] = field(default_factory=dict)
     """Small summaries: tokens in (of them reused) and out, mean entropy (nats), temperature, signs of degeneration."""
 
@@ -88,18 +90,25 @@ class Message:
             return None
         return self.payload
 
+    @property
+    def uncertainty(self) -> PayloadRef | None:
+        """What holds the statistics of its tokens, if anything does."""
+        return self.latent or self.measured
+
     def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
         """Plain JSON, as checkpoints and saved runs hold it."""
-        payload = self.payload and self.payload.to_dict()
-        return {**asdict(self), "payload": payload, "notes": list(self.notes), "stats": dict(self.stats)}
+        refs = {"payload": self.payload and self.payload.to_dict()}
+        if self.measured is not None:
+            refs["measured"] = self.measured.to_dict()
+        plain = {name: value for name, value in asdict(self).items() if name != "measured"}
+        return {**plain, **refs, "notes": list(self.notes), "stats": dict(self.stats)}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Message:  # Any: JSON as it comes
         """Read what `to_dict` wrote; unknown keys are an error of the caller."""
-        payload = data.get("payload")
-        if payload is not None and not isinstance(payload, PayloadRef):
-            payload = PayloadRef.from_dict(payload)
-        return cls(**{**data, "payload": payload, "notes": tuple(data.get("notes", ()))})
+        found = {name: data.get(name) for name in ("payload", "measured")}
+        refs = {name: PayloadRef.from_dict(ref) if isinstance(ref, Mapping) else ref for name, ref in found.items()}
+        return cls(**{**data, **refs, "notes": tuple(data.get("notes", ()))})
 
 
 @dataclass(frozen=True)

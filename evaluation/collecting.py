@@ -1,7 +1,8 @@
 """Rows for monitors from runs that are kept: what each local agent's replies say of its uncertainty, and how it ended.
 
-In a discussion the game is a question under a seed, the role an agent, the turn a round; it failed where the decision's
-score is below 1. Answer turns and repairs are no turns of their own, and what was withdrawn counts as it was said.
+The game is a question under a seed, the role what the scheme calls an agent to monitors, the turn a round; it failed
+where the decision's score is below 1. Rows are of what a watch would look at: of several attempts at an act the one
+that was acted on, no answer turn, and what was withdrawn as it was said.
 """
 
 from __future__ import annotations
@@ -9,13 +10,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from sottovoce.channels.message import Message
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Run
-from sottovoce.monitors.measure import features_of
+from sottovoce.evaluation.runs.starting import settings_of
 from sottovoce.monitors.rows import Row
 from sottovoce.monitors.settings import Measure
-from sottovoce.monitors.tokens import of_payload
+from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.uncertainty import features_of_acts, finished
 
 
 def collected(runs: Sequence[Run], measure: Measure) -> tuple[list[Row], Counter[str]]:
@@ -35,19 +38,35 @@ def collected(runs: Sequence[Run], measure: Measure) -> tuple[list[Row], Counter
             game = f"{run.folder.name if run.folder else ''}/{question}/{seed}"
             rows += _rows(run, record, game, measure, passed)
     if not rows:
-        why = ", ".join(f"{n} {what}" for what, n in passed.items()) or "no discussion"
+        why = ", ".join(f"{n} {what}" for what, n in passed.items() if n) or "no discussion"
         raise UsageError(f"no turn can be learnt from: found {why}; expected local models' replies, and targets")
     return rows, passed
 
 
 def _rows(run: Run, record: Record, game: str, measure: Measure, passed: Counter[str]) -> Iterator[Row]:
-    store = run.store()
+    settings, store = settings_of(run), run.store()
     failed = record.decision is not None and (record.decision["score"] or 0) < 1
-    for message in record.messages:
-        if message.asked:
-            continue
-        if message.latent is None:
-            passed["messages without a payload"] += 1
-            continue
-        features = features_of(of_payload(message.latent.load(store)), measure)
-        yield Row(game=game, turn=message.round, role=message.agent, features=features, failed=failed, measured=measure)
+    told = [message for message in finished(record.messages) if message.uncertainty is not None]
+    passed["messages without a payload"] += len(finished(record.messages)) - len(told)
+    for messages in _judged(told, settings):
+        first = messages[0]
+        yield Row(
+            game=game,
+            turn=first.round,
+            role=settings.role_of(first.agent),
+            features=features_of_acts(messages, measure, store),
+            failed=failed,
+            measured=measure,
+        )
+
+
+def _judged(messages: Sequence[Message], settings: Settings) -> list[list[Message]]:
+    """What a watch would look at: each act, or those that the scheme has looked at together."""
+    late = [message for message in messages if message.round >= settings.watched_from]
+    if not settings.together:
+        return [[message] for message in late]
+    groups: dict[tuple[int, int], list[Message]] = {}
+    for message in late:
+        if message.act == settings.together:
+            groups.setdefault((message.epoch, message.round), []).append(message)
+    return list(groups.values())

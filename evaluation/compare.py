@@ -12,6 +12,7 @@ from itertools import combinations
 from statistics import fmean
 
 from sottovoce.errors import UsageError, choose
+from sottovoce.evaluation.measures import Measured, measured
 from sottovoce.evaluation.pairs import Matched, Pair, correct, match, paired, scores
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.statistics import Share, share
@@ -42,6 +43,8 @@ class Summary:
     flops: float | None
     """None also where a hosted model spoke."""
     seconds: float | None
+    measures: Mapping[str, Measured]
+    """What a world measures of its games, by name."""
 
 
 @dataclass(frozen=True)
@@ -107,6 +110,7 @@ def _summary(name: str, results: Sequence[Result]) -> Summary:
         tokens_out=_mean(each.tokens_out for each in ended),
         flops=_mean(each.flops for each in ended),
         seconds=_mean(each.seconds for each in ended),
+        measures=measured(ended),
     )
 
 

@@ -39,6 +39,15 @@ class Share:
 
 
 @dataclass(frozen=True)
+class Mean:
+    """A mean with its 95 % interval, which is None where the clusters say the same, or are one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+@dataclass(frozen=True)
 class Difference:
     """A mean of paired differences in [-1, 1], its 95 % interval, and the two-sided p of "there is none"."""
 
@@ -67,6 +76,27 @@ def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
     n = _effective_size(sums, sizes, sizes.sum() if whole else np.inf)
     value = float(sums.sum() / sizes.sum())
     return Share(value, *_wilson(value * n, n))
+
+
+def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
+    """The mean of `values` of any size, with Student's interval of the cluster-robust standard error.
+
+    Where all are in [0, 1] it is a share, with `share`'s interval.
+
+    Raises:
+        ValueError: no values.
+        UsageError: the extra `eval` is not installed.
+    """
+    sums, sizes = _by_cluster(values, clusters)
+    if all(0 <= value <= 1 for value in values):
+        found = share(values, clusters)
+        return Mean(found.value, found.low, found.high)
+    n, value = len(sums), float(sums.sum() / sizes.sum())
+    error = float(np.sqrt(np.sum((sums - value * sizes) ** 2) * n / max(n - 1, 1)) / sizes.sum())
+    if n == 1 or error < NOTHING * abs(value):
+        return Mean(value, None, None)
+    reach = float(_library("scipy.stats").t.ppf(1 - ALPHA / 2, n - 1)) * error
+    return Mean(value, value - reach, value + reach)
 
 
 def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:

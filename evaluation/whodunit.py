@@ -5,20 +5,11 @@ One sample: "Which character is the winner?", target "7", with the game's file i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sottovoce.environments.whodunit.games import Game, read_game
-from sottovoce.environments.whodunit.metrics import Ended, Metrics, metrics
-from sottovoce.errors import UsageError
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import WhoDunit
-
-if TYPE_CHECKING:  # command lines read this file to print their help
-    from sottovoce.channels.message import Message
-    from sottovoce.evaluation.runs.record import Record
-    from sottovoce.nodes.state import Decision
 
 
 def games(n: int, settings: WhoDunit, seed: int = 0) -> list[Question]:
@@ -46,21 +37,3 @@ def question(game: Game, id: str, settings: WhoDunit) -> Question:
         solution=f"All that is known fits {words.person} {game.winner} alone. The answer is {game.winner}.",
         game=game.model_dump(mode="json"),
     )
-
-
-def metrics_of(records: Iterable[Record]) -> Metrics:
-    """Success, precision and length over the games of a run that ended: `metrics_of(run.records.values())`.
-
-    Raises:
-        UsageError: none has.
-    """
-    games = [_went(record.decision, record.messages) for record in records if record.decision is not None]
-    if not games:
-        raise UsageError("no game of the run has ended; play some first")
-    return metrics(games)
-
-
-def _went(decision: Decision, messages: Sequence[Message]) -> Ended:
-    turns = {(message.epoch, message.round) for message in messages}
-    cancelled = messages[-1].public is None  # nothing could be published of it
-    return Ended(decision["score"] == 1, decision["answer"] is not None, len(turns), cancelled)

@@ -8,6 +8,7 @@ from typing import Any, get_args, get_type_hints
 from langgraph.graph import END, START, StateGraph
 
 from sottovoce.channels.message import Message
+from sottovoce.errors import UsageError
 from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.act import Act, node
 from sottovoce.nodes.context import Contexts, Models
@@ -54,20 +55,20 @@ class Frame:
             back_to: The mark that a reset goes back to: the last round's beginning, or 0, that of the first.
         """
         self._gates: dict[str, str] = {}
-        self.watch, self.back_to = MONITORS[watch] if isinstance(watch, str) else watch, back_to
+        self.watch, self.back_to = _watch_of(watch, settings), back_to
         self.contexts: Contexts[Any] = Contexts(
             scheme.settings, settings, models, store, scheme.answers, restored(state)
         )
         self.graph: Graph = StateGraph(
             state, context_schema=scheme.settings, input_schema=question, output_schema=outcome
         )
-        self.graph.add_node("opening", opening(self.contexts, begin, question))
-        self.graph.add_node("next_round", next_round(self.contexts, watched=watch is not None))
+        self.graph.add_node("opening", opening(self.contexts, begin, question, self.watch))
+        self.graph.add_node("next_round", next_round(self.contexts, watched=self.watch is not None))
         self.graph.add_node("decide", decide(self.contexts, rule))
         self.graph.add_edge(START, "opening")
         self.graph.add_edge("opening", "next_round")
         self.graph.add_edge("decide", END)
-        if watch is not None:
+        if self.watch is not None:
             self.graph.add_node(RESET, go_back())
             self.graph.add_edge(RESET, "next_round")
 
@@ -140,7 +141,7 @@ class Frame:
 
     def _targets(self, to: str | Spread, ends: Sequence[str]) -> tuple[Spread, list[str]]:
         """What leads on, and where to: to the watch before a node that has one."""
-        gates = self._gates
+        gates = dict(self._gates)  # as they are now: a watch must not lead to itself
 
         def onwards(state: Any) -> str | Sequence[str]:  # Any: the state of every scheme
             found = to(state) if callable(to) else to
@@ -148,6 +149,17 @@ class Frame:
 
         targets = list(ends or _ends(to)) if callable(to) else [to]
         return onwards, [gates.get(each, each) for each in targets]
+
+
+def _watch_of(watch: Watch | str | None, settings: Settings) -> Watch | None:
+    """The watch that was given, or the one that asks the monitors of the settings."""
+    if watch is not None and settings.watch:
+        raise UsageError("a watch was given, and the settings name monitors too; choose one of them")
+    if settings.watch:
+        from sottovoce.nodes.guard import Guard  # late: numpy
+
+        return Guard.of(settings)
+    return MONITORS[watch] if isinstance(watch, str) else watch
 
 
 def restored(state: type[Any]) -> tuple[str, ...]:

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from langgraph.graph import StateGraph
     from langgraph.graph.state import CompiledStateGraph
 
+    from sottovoce.channels.message import Message
     from sottovoce.nodes.context import Models
     from sottovoce.nodes.watch import Watch
 
@@ -55,6 +56,8 @@ class Scheme:
     """By act: what stands above what is said in it, with {round} from 1; other acts stand under "Round 1"."""
     manner: Callable[[Any], str] | None = None  # Any: its own settings
     """How it is held with given settings, in its paper's words; None where rounds and agents show it."""
+    truth: Callable[[Message], str] | None = None
+    """What is wrong with a message, by the truth that a world knows: a class of its own naming, or none."""
 
     @property
     def command(self) -> str:

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Literal, Unpack
 
+from sottovoce.channels.message import Message
+from sottovoce.environments.whodunit.blunders import class_noted
 from sottovoce.graphs.scheme import Given, Graph, Scheme, State
 from sottovoce.nodes.settings import WhoDunit
 
@@ -35,7 +37,7 @@ def create_whodunit(settings: WhoDunit | None = None, **given: Unpack[Given]) ->
     frame = Frame(SCHEME, settings, **given, rule=acts.by_award, begin=acts.begin, state=acts.Mystery, back_to=0)
     frame.graph.add_conditional_edges("next_round", whose_turn, settings.speakers())
     for agent in settings.speakers():
-        frame.act(agent, acts.take_turn, role=settings.role_of(agent), to=next_turn)
+        frame.act(agent, acts.take_turn, role=settings.role_of(agent), to=next_turn, silent=acts.stay_silent)
     return frame.graph
 
 
@@ -45,6 +47,11 @@ def manner(settings: WhoDunit) -> str:
     return f"{who}{', by rule,' if settings.golden else ''} in turn, at most {settings.most_turns} turns"
 
 
+def truth(message: Message) -> str:
+    """Hallucination, collapse, role loss, recall failure or none."""
+    return class_noted(message.notes)
+
+
 SCHEME = Scheme(
     "whodunit",
     WhoDunit,
@@ -52,5 +59,6 @@ SCHEME = Scheme(
     answers=(),
     headings=dict.fromkeys(("request", "reply", "act"), "Turn {round}"),
     manner=manner,
+    truth=truth,
 )
 make_graph = SCHEME.make_graph

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ from pydantic import Field, FiniteFloat
 
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, choose
-from sottovoce.monitors.settings import TURN, Measure
+from sottovoce.monitors.settings import ALL, TURN, Measure
 
 Floats = NDArray[np.float64]
 
@@ -90,14 +90,18 @@ class RowFile:
         return _called(self.path)
 
     def games(self, role: str | None = None) -> Games:
-        """The games of one role; None is the only one there is.
+        """The games of one role, or of `all` together; None is the only one there is.
 
         Raises:
             UsageError: rows have several roles and none was named, or not this one, or they contradict one another.
         """
         roles = list(dict.fromkeys(row.role for row in self.rows))
         if role is None and len(roles) > 1:
-            raise UsageError(f"{self.name} has rows of {len(roles)} roles; choose one: {', '.join(sorted(roles))}")
+            raise UsageError(
+                f"{self.name} has rows of {len(roles)} roles; choose one: {', '.join(sorted(roles))}, or {ALL}"
+            )
+        if role == ALL:
+            return replace(games_of(self.rows, self.name), role=ALL)
         role = roles[0] if role is None else role
         if role not in roles:
             raise UsageError(choose("role", role, roles))
@@ -125,7 +129,7 @@ def read_rows(path: Path) -> RowFile:
 
 
 def games_of(rows: Sequence[Row], name: str = "rows") -> Games:
-    """The games of rows of one role, in the order in which they first appear.
+    """The games of rows, in the order in which they first appear.
 
     Raises:
         UsageError: rows of a game disagree whether it failed, or rows have different features.

@@ -10,9 +10,14 @@ from pydantic import ConfigDict, Field, field_validator
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, choose
 from sottovoce.monitors.positions import POSITIONS
+from sottovoce.monitors.tokens import WHOLE
 
 TURN = "turn"
 """The feature that every monitor has: messages since the game began or was reset, 0-based."""
+ALL = "all"
+"""The role of a monitor that serves every role."""
+EXCESS = "kurtosis_logprob_excess"
+"""What the most probable tokens have besides the features of whole distributions."""
 DEGREES = (1, 2, 3, 4, 5)
 Rank = Literal["best", "second", "worst"]
 
@@ -67,7 +72,7 @@ class Training(Checked):
     @property
     def candidates(self) -> list[tuple[tuple[str, ...], int]]:
         """Feature sets with their turn, by degree: those that win a tie come first."""
-        names = ("entropy", "varentropy", self.kurtosis)
+        names = (*WHOLE[:2], self.kurtosis)
         sets = [each for n in (1, 2, 3) for each in combinations(names, n)]
         if self.features:
             sets = [tuple(dict.fromkeys(name for name in self.features if name != TURN))]

@@ -48,10 +48,10 @@ class Tokens:
 def of_payload(payload: Payload, decode: Callable[[int], str] | None = None) -> Tokens:
     """A local model's reply; `decode` makes text of an id, for positions that are found by the most probable tokens."""
     tensors = payload.tensors
-    if "entropy" not in tensors:
-        raise UsageError("the payload holds no statistics; expected entropy, varentropy and kurtosis a token")
+    if "top_logprobs" not in tensors:
+        raise UsageError("the payload holds no statistics; expected log-probabilities of the most probable tokens")
     best = None if decode is None else [decode(ids[0]) for ids in tensors["top_ids"].tolist()]
-    whole = {name: tensors[name].tolist() for name in WHOLE}
+    whole = {name: tensors[name].tolist() for name in WHOLE if name in tensors}
     return Tokens(payload.label.text, payload.spans, tensors["top_logprobs"].tolist(), best, whole)
 
 

@@ -13,8 +13,10 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
+from langgraph.types import interrupt
 
 from sottovoce.agents.ask import Call
+from sottovoce.channels.message import words
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.state import Discussion, Update
 
@@ -33,17 +35,32 @@ def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> RunnableLa
         steps = begin(state)
         call, update = _step(steps, None)
         while call is not None:
-            call, update = _step(steps, call.invoke(config))
+            call, update = _step(steps, by_human(call) if _by_human(state, call) else call.invoke(config))
         return update
 
     async def arun(state: Discussion, config: RunnableConfig) -> Update:
         steps = await asyncio.to_thread(begin, state)
         call, update = await asyncio.to_thread(_step, steps, None)
         while call is not None:
-            call, update = await asyncio.to_thread(_step, steps, await call.ainvoke(config))
+            reply = by_human(call) if _by_human(state, call) else await call.ainvoke(config)
+            call, update = await asyncio.to_thread(_step, steps, reply)
         return update
 
     return RunnableLambda(run, afunc=arun, name=name)
+
+
+def by_human(call: Call) -> AIMessage:
+    """The reply of whoever holds the agent's seat: the graph stops here until it is resumed with a text.
+
+    What the run is stopped with (`Interrupt.value`) is JSON: agent, act, and the turns that a model would have read.
+    """
+    turns = [[turn.role, words(turn.parts)] for turn in call.ask.turns]
+    text = interrupt({"agent": call.ask.agent, "act": call.ask.act, "turns": turns, "begun": call.ask.begun})
+    return AIMessage(str(text), additional_kwargs={"source": "human"})
+
+
+def _by_human(state: Discussion, call: Call) -> bool:
+    return call.ask.agent in state.get("seats", [])
 
 
 def _step(steps: Steps, reply: AIMessage | None) -> tuple[Call | None, Update]:

@@ -47,6 +47,8 @@ class RunContext(Generic[AnySettings]):
     """The scheme's acts that hold answers."""
     restored: tuple[str, ...] = ()
     """The keys of the scheme's state that a reset restores."""
+    store: Any = None  # Any: a PayloadStore; naming its type would import torch
+    """Where payloads go; None is the default folder."""
     memo: dict[str, Any] = field(default_factory=dict)  # Any: whatever an act keeps
     """What acts read once for the run, e.g. a file that the settings name."""
 
@@ -63,6 +65,10 @@ class RunContext(Generic[AnySettings]):
     def model(self, agent: str) -> BaseChatModel:
         """The model that an agent thinks with; who has none of its own takes the first agent's."""
         return self.models.get(agent) or self.models[self.settings.names()[0]]
+
+    def store_of(self, agent: str) -> Any:  # Any: see `store`
+        """Where the payloads of an agent's replies are."""
+        return getattr(self.model(agent), "store", None) or self.store
 
     def seed(self, state: Discussion, agent: str, act: str, attempt: int = 0) -> int:
         """The seed (63 bits) of everything that names a call: run, question and place; never a global generator's."""
@@ -162,6 +168,8 @@ class Contexts(Generic[AnySettings]):
                 raise UsageError(
                     f"the context asks for {asked}, but this graph was built with {built}; build it with those settings"
                 )
+        if settings.watch != self.defaults.watch:
+            raise UsageError("the context asks for other monitors than this graph was built with; build it with those")
         return self._as_spoken(settings, self.defaults.model_fields_set | set(context or ()))
 
     def of(self, state: Discussion) -> RunContext[AnySettings]:
@@ -171,7 +179,7 @@ class Contexts(Generic[AnySettings]):
         if context is None:
             settings = self.kind.model_validate(state["settings"])
             prompts = Prompts(Path(settings.prompts) if settings.prompts else None)
-            context = RunContext(settings, self._models(settings), prompts, self.answers, self.restored)
+            context = RunContext(settings, self._models(settings), prompts, self.answers, self.restored, self.store)
             while len(self._made) >= KEPT:
                 self._made.pop(next(iter(self._made)), None)
             self._made[key] = context

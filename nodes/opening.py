@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 
 from sottovoce.errors import UsageError
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.edges import check_edges
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.state import Discussion, Update, marked
+from sottovoce.nodes.watch import Watch, check_watch
 
 Begin = Callable[[RunContext[Any], Any], Update]  # Any: the settings and the state of every scheme
 """The first values of a scheme's own keys; what it cannot begin with it refuses."""
@@ -23,14 +24,14 @@ def nothing(run: RunContext[Any], state: Discussion) -> Update:
 
 
 def opening(
-    contexts: Contexts[Any], begin: Begin = nothing, schema: type[Any] = Question
+    contexts: Contexts[Any], begin: Begin = nothing, schema: type[Any] = Question, watch: Watch | None = None
 ) -> RunnableLambda[Discussion, Update]:
     """Check the question, and copy the run's settings from the runtime context into state.
 
     Everything that can be refused is refused here, before any model speaks.
     """
 
-    def opening(state: Discussion) -> Update:
+    def opening(state: Discussion, config: RunnableConfig) -> Update:
         if state.get("board"):
             raise UsageError("this thread holds a discussion already; ask each question in a thread of its own")
         settings = contexts.settings()
@@ -39,6 +40,8 @@ def opening(
         first |= {"epochs": [], "marks": [], "votes": []}
         opened: Any = {**state, **first}
         run = contexts.of(opened)
+        if watch is not None:
+            check_watch(watch, run, config)
         begun = begin(run, opened)
         return {**first, **begun, "notes": [*check_edges(run), *begun.get("notes", [])]}
 

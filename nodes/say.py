@@ -16,7 +16,8 @@ from sottovoce.channels.store import PayloadRef
 from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.state import Discussion, attempt_of, moment
+from sottovoce.nodes.state import NOTE, Discussion, attempt_of, heard, moment
+from sottovoce.nodes.uncertainty import measured
 from sottovoce.nodes.views import blocks
 from sottovoce.prompts import kinds
 
@@ -49,6 +50,7 @@ async def say(
     its place, e.g. a cancelled turn. As it is, it abstains. `afresh`: what could not be read is not shown again; the
     complaint alone stands behind the prompt, and behind nothing of earlier ones.
     """
+    ask = replace(ask, turns=_noted_turns(run, state, ask.turns))
     attempts, turns = list[Message](), ask.turns
     while True:
         message = await _attempt(run, state, replace(ask, turns=turns), "repair" if attempts else "", len(attempts))
@@ -125,7 +127,8 @@ async def _attempt(
     heat = run.temperature(ask.agent, words=ask.protocol == WORDS) if ask.temperature is None else ask.temperature
     seed, kept_to = run.seed(state, ask.agent, ask.act, attempt), run.guided(ask.form)
     call = Call(replace(ask, form=kept_to), run.model(ask.agent), place, seed, heat, asked)
-    return message_of(call, await call, run.order(ask.agent))
+    reply = await call
+    return replace(message_of(call, reply, run.order(ask.agent)), measured=measured(reply, run.store))
 
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:
@@ -144,10 +147,19 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         begun=call.ask.begun,
         asked=call.asked,
         payload=PayloadRef.from_dict(ref) if ref else None,
-        source="model" if ref else "hosted",
+        source=reply.additional_kwargs.get("source", "model" if ref else "hosted"),
         notes=(*(["cut at the token limit"] if cut else []), *reply.additional_kwargs.get("notes", ())),
         stats=stats,
     )
+
+
+def _noted_turns(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """A prompt with what a monitor told everybody, before what is asked last."""
+    notes = [message.text for message in heard(state) if message.act == NOTE]
+    if not notes:
+        return turns
+    told = run.prompts.render("shared/note", notes=notes)
+    return (*turns[:-1], replace(turns[-1], parts=blocks(told, turns[-1].parts)))
 
 
 def unreadable(question: Question, read: Read = kinds.read_reply) -> Complain:

@@ -66,6 +66,9 @@ class Decision(TypedDict):
     """What other rules would have decided, by rule."""
     score: float | None
     """Share of right votes under the rule `average`, 1 or 0 under the others; None without a target."""
+    measures: NotRequired[dict[str, float | None]]
+    """What a world measures of a game, by name: turns, precision. None where a measure does not apply to this game
+    (precision without an award): it is left out of means, and counts as nothing."""
 
 
 class Mark(TypedDict):

@@ -11,9 +11,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
-from langchain_core.runnables import RunnableLambda
+from langchain_core.runnables import RunnableConfig, RunnableLambda
 
 from sottovoce.channels.message import Message
+from sottovoce.errors import UsageError
 from sottovoce.nodes.act import Act, plain
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.state import JSON, NOTE, Discussion, Intervened, Update, attempt_of, moment, reset
@@ -23,6 +24,8 @@ What = Literal["again", "reset", "rollback", "augment", "mute", "human"]
 Next = Literal["publish", "again", "reset"]
 NEXT: dict[str, Next] = {"reset": "reset", "rollback": "reset", "mute": "publish"}
 """What follows an intervention; all others are followed by the act, done again."""
+SAVER = "__pregel_checkpointer"
+"""Where LangGraph (1.2) keeps a run's saver in its configuration; without one an interrupt ends a run for good."""
 MONITOR = "monitor"
 """Who says what a monitor adds to the channel."""
 
@@ -63,6 +66,19 @@ MONITORS: Registry[Watch] = Registry("monitor", "sottovoce.monitors")
 """Watches by name."""
 Silent = Callable[[RunContext[Any], Any, str], Update]  # Any: the settings and the state of every scheme
 """The run, the state and an agent that was muted -> what becomes of the world, where its act would have changed it."""
+
+
+def check_watch(watch: Watch, run: RunContext[Any], config: RunnableConfig) -> None:
+    """Refuse, before anybody speaks, what would fail when it intervenes.
+
+    Raises:
+        UsageError: a seat may be handed to a human, and nothing keeps the discussion until that one answers; or the
+            watch has a method `begin(run)` that refuses.
+    """
+    if run.settings.intervention == "human" and not config.get("configurable", {}).get(SAVER):
+        raise UsageError("a seat may be handed to a human, but the graph has no saver; compile it with a checkpointer")
+    begin: Callable[[RunContext[Any]], None] = getattr(watch, "begin", lambda run: None)
+    begin(run)
 
 
 def held_back(act: Act, name: str) -> Act:

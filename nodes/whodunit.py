@@ -18,9 +18,11 @@ from sottovoce.channels.message import Heard, Message, Part, Turn, words
 from sottovoce.channels.payload import Span
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
+from sottovoce.environments.whodunit.blunders import NOTES
 from sottovoce.environments.whodunit.games import Game
-from sottovoce.environments.whodunit.metrics import Ended
-from sottovoce.environments.whodunit.rules import BLUNDERS, RETRIES, World, cancelled, is_over, opening, step
+from sottovoce.environments.whodunit.knowledge import told
+from sottovoce.environments.whodunit.metrics import Ended, measures
+from sottovoce.environments.whodunit.rules import RETRIES, World, cancelled, is_over, opening, passed, step
 from sottovoce.environments.whodunit.wording import described, fact, people
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
@@ -92,8 +94,14 @@ async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Up
     if isinstance(done, Malformed):
         return {"board": messages, "world": cancelled(world, agent, done.hint)}
     line, after = step(game, world, agent, done, wording)
-    said = replace(messages[-1], public=line, notes=(*messages[-1].notes, *_notes(line, after, game)))
+    notes = _notes(line, after, told(game, after, settings.speakers()[0]))
+    said = replace(messages[-1], public=line, notes=(*messages[-1].notes, *notes))
     return {"board": [*messages[:-1], said], "world": after}
+
+
+def stay_silent(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
+    """A turn of an agent that was muted."""
+    return {"world": passed(state["world"], agent)}
 
 
 def game_of(state: Discussion) -> Game:
@@ -121,11 +129,10 @@ def _by_rule(run: RunContext[WhoDunit], state: Mystery, agent: str, text: str) -
     return Message(agent, round, act, text, attempt, epoch=epoch, turn=turn, order=run.order(agent), source="rule")
 
 
-def _notes(line: str, world: World, game: Game) -> list[str]:
-    """For a reader: what others hear, what was wrong with it, and who remains."""
-    blunders = [f"blunder: {BLUNDERS[each]}" for each in world["done"][-1]["blunders"]]
-    remain = f"{len(world['remaining'])} of {game.suspect_count} remain"
-    return [f"published: {line}" if line else "published: nothing", *blunders, remain]
+def _notes(line: str, world: World, known: str) -> list[str]:
+    """For a reader: what others hear, what was wrong with it, and who knows what now."""
+    blunders = [NOTES[each] for each in world["done"][-1]["blunders"]]
+    return [f"published: {line}" if line else "published: nothing", *blunders, known]
 
 
 # The form of an action
@@ -243,21 +250,25 @@ def ended(state: Mystery) -> Ended:
     """How the game went, with the turns before resets."""
     game, world = game_of(state), state["world"]
     turns = len({(message.epoch, message.round) for message in state["board"]})
-    return Ended(world["awarded"] == game.winner, world["awarded"] is not None, turns, bool(world["cancelled"]))
+    right, awarded = world["awarded"] == game.winner, world["awarded"] is not None
+    return Ended(right, awarded, turns, bool(world["cancelled"]), len(state["epochs"]))
 
 
 def by_award(run: RunContext[WhoDunit], state: Mystery) -> Decision:
     """The character who was awarded; without an award there is no answer, and the game is lost."""
     game, world, one = game_of(state), state["world"], run.settings.words.person
-    took, turn = ended(state).turns, world["turn"]
+    went, turn = ended(state), world["turn"]
+    figures, took = measures(went), went.turns
     all_turns = f" ({took} turns with those before a reset)" if took > turn else ""
     if world["awarded"] is None:
         why = f"the game was cancelled in turn {turn}: {world['cancelled']}" if world["cancelled"] else (
             f"nobody was awarded within {turn} turns"
         )  # fmt: skip
-        return {**decided("award", f"{why}; no answer{all_turns}", [], [], state, (None,)), "score": 0.0}
+        lost = decided("award", f"{why}; no answer{all_turns}", [], [], state, (None,))
+        return {**lost, "score": 0.0, "measures": figures}
     by, number, right = world["done"][-1]["agent"], world["awarded"], world["awarded"] == game.winner
     vote: Vote = {"agent": by, "answer": str(number), "counts": True}
     verdict = "who fits" if right else f"but {one} {game.winner} fits"
     why = f"{by} chose {one} {number} in turn {turn}, {verdict}{all_turns}"
-    return {**decided("award", why, [], [vote], state, (str(number),)), "by": by, "score": float(right)}
+    made = decided("award", why, [], [vote], state, (str(number),))
+    return {**made, "by": by, "score": float(right), "measures": figures}

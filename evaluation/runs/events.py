@@ -11,12 +11,10 @@ from langchain_core.messages import BaseMessage
 from pydantic import BaseModel
 
 from sottovoce.channels.message import Message, Place
-from sottovoce.nodes.state import JSON, Decision, Update, Vote
+from sottovoce.nodes.state import JSON, Decision, Intervened, Update, Vote
 
 ROLES = {"human": "user", "ai": "assistant"}
 """What LangChain calls otherwise."""
-WITHDRAWN = "withdrawn: "
-"""Begins the note of a message that a watch held back."""
 
 
 class Opened(BaseModel):
@@ -80,20 +78,27 @@ class Reset(BaseModel):
     why: str = ""
 
 
+class Intervention(BaseModel):
+    """A watch intervened: what it looked at was withdrawn, or all was taken back."""
+
+    told: Intervened
+
+
 class Decided(BaseModel):
     """The discussion ended."""
 
     decision: Decision
 
 
-Kept = Opened | Asked | Message | Count | Level | Reset | Decided
-"""What record and log keep. A message that a watch held back comes too: its last note begins with WITHDRAWN."""
+Kept = Opened | Asked | Message | Count | Level | Intervention | Reset | Decided
+"""What record and log keep. A message that a watch held back comes too, as withdrawn."""
 Event = Kept | Speaking
 NAMES: dict[str, type[BaseModel]] = {
     "opened": Opened,
     "asked": Asked,
     "counted": Count,
     "level": Level,
+    "intervened": Intervention,
     "reset": Reset,
     "decided": Decided,
 }
@@ -161,9 +166,9 @@ class Reading:
             yield Opened(settings=update["settings"], notes=list(update["notes"]))
         elif "votes" in update:
             yield Count(epoch=self._epoch, round=self._round, votes=update["votes"])
-        for message in map(Message.from_dict, update.get("board", [])):
-            if message.notes and message.notes[-1].startswith(WITHDRAWN):
-                self._why = message.notes[-1].removeprefix(WITHDRAWN)
-            yield message
+        yield from map(Message.from_dict, update.get("board", []))
+        for entry in update.get("interventions", []):
+            self._why = entry["why"]
+            yield Intervention(told=entry)
         if "decision" in update:
             yield Decided(decision=update["decision"])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command
 
 from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message, Place
@@ -18,9 +19,12 @@ from sottovoce.errors import SottovoceError
 from sottovoce.evaluation.runs.events import Asked, Listener, Reading, Speaking
 from sottovoce.evaluation.runs.run import Key, Observer, Run
 from sottovoce.evaluation.runs.saver import Writes
+from sottovoce.nodes.state import JSON
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
 Saver = BaseCheckpointSaver[str]
+Person = Callable[[JSON], str]
+"""Replies in an agent's place: to what a seat's `interrupt` holds (nodes.act)."""
 
 
 def thread_of(key: Key) -> str:
@@ -32,10 +36,12 @@ def thread_of(key: Key) -> str:
 class Going:
     """A discussion of a run, from where it stands to its decision."""
 
-    def __init__(self, run: Run, key: Key, observe: Observer, agents: Sequence[str]) -> None:
-        """`agents` are `Settings.names()`."""
+    def __init__(
+        self, run: Run, key: Key, observe: Observer, agents: Sequence[str], person: Person | None = None
+    ) -> None:
+        """`agents` are `Settings.names()`; `person` answers for those whose seat was handed over."""
         self.record = run.records[key]
-        self._run, self._key, self._observe, self._agents = run, key, observe, agents
+        self._run, self._key, self._observe, self._agents, self._person = run, key, observe, agents, person
         self._reading, self._texts, self._shown = Reading(), dict[str | None, str](), dict[Place, str]()
         self._began, self._before = time.monotonic(), self.record.seconds
         self._task = asyncio.current_task()
@@ -59,17 +65,29 @@ class Going:
         given, context = None if begun else self.record.question, {"seed": self.record.seed}
         told: Any = {"context": context, "durability": "sync"}  # Any: keywords
         try:
-            if self.record.decision is None and live:
-                async for chunk, about in graph.astream(given, config, stream_mode="messages", **told):
-                    self._speaks(chunk, about)
-            elif self.record.decision is None:
-                await graph.ainvoke(given, config, output_keys=[], **told)
+            if self.record.decision is None:
+                await self._go(graph, given, config, told, live=live)
+            while self.record.decision is None and (asked := (await graph.aget_state(config)).interrupts):
+                replies = {each.id: await asyncio.to_thread(self._replied, each.value) for each in asked}
+                await self._go(graph, Command(resume=replies), config, told, live=live)
         except asyncio.CancelledError:
             if self.broken is None:
                 raise
         if self.broken is not None:
             raise self.broken
         await saver.adelete_thread(thread)  # the log has all of it
+
+    async def _go(self, graph: Graph, given: Any, config: RunnableConfig, told: Any, *, live: bool) -> None:
+        """On to the decision, or to a seat whose person is asked."""
+        if not live:
+            await graph.ainvoke(given, config, output_keys=[], **told)
+            return
+        async for chunk, about in graph.astream(given, config, stream_mode="messages", **told):
+            self._speaks(chunk, about)
+
+    def _replied(self, asked: JSON) -> str:
+        assert self._person is not None, "a run whose seats may be handed over has somebody who takes them"
+        return self._person(asked)
 
     async def _catch_up(self, saver: Saver, config: RunnableConfig) -> bool:
         """Take what was committed before a stop, and log what had not been logged; tells whether anything was."""

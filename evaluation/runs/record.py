@@ -11,14 +11,14 @@ from pydantic import BaseModel, Field, PrivateAttr, field_serializer
 
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
-from sottovoce.evaluation.runs.events import Asked, Count, Decided, Kept, Level, Opened, Reset
+from sottovoce.evaluation.runs.events import Asked, Count, Decided, Intervention, Kept, Level, Opened, Reset
 from sottovoce.evaluation.runs.head import FORMAT, VERSION, ModelOf, versions
 from sottovoce.evaluation.runs.readings import Readings, readings
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.state import JSON, Decision, Discussion
+from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened
 
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
@@ -62,6 +62,8 @@ class Record(BaseModel):
     """All that the board held, in its order: earlier attempts and what was withdrawn too."""
     prompts: list[Asked] = []
     """What agents were asked, in the order of the calls."""
+    interventions: list[Intervened] = []
+    """Of a watch, in order of time; a reset takes none back."""
     resets: list[Reset] = []
     levels: list[Level] = []
     """Of schemes with groups."""
@@ -117,6 +119,8 @@ class Record(BaseModel):
                 self.counts = [*self.counts, event]
             case Level():
                 self.levels = [*self.levels, event]
+            case Intervention():
+                self.interventions = [*self.interventions, event.told]
             case Reset():
                 self.resets = [*self.resets, event]
             case Decided():
@@ -161,6 +165,7 @@ class Record(BaseModel):
             score=decision["score"] if decision else None,
             target=self.question.get("target"),
             failed=decision is None,
+            measures=decision.get("measures", {}) if decision else {},
             **self.cost.model_dump(),
             flops=self.flops,
             seconds=self.seconds,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,8 @@ class Result:
     """What it was scored against; scores against different targets are not compared."""
     failed: bool = False
     """Whether it ended without a decision."""
+    measures: Mapping[str, float | None] = field(default_factory=dict)
+    """What a world measures of it, by name; None where a measure does not apply."""
     calls: int = 0
     tokens_in: int = 0
     tokens_reused: int = 0

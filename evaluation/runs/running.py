@@ -17,7 +17,7 @@ from typing import Any
 
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import RecordError, UsageError
-from sottovoce.evaluation.runs.going import Going, Saver, thread_of
+from sottovoce.evaluation.runs.going import Going, Person, Saver, thread_of
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import FULL
@@ -83,6 +83,7 @@ def hold_all(
     observe: Observer | None = None,
     limits: Limits | None = None,
     alone: bool = False,
+    person: Person | None = None,
 ) -> None:
     """Hold the discussions of a run that are not over, and close it.
 
@@ -94,13 +95,19 @@ def hold_all(
         observe: Is shown what happens.
         limits: Stop the run when one is reached.
         alone: Whether it is a single discussion: what an agent says is told while it grows, and what ends it is raised.
+        person: Who answers for an agent whose seat is handed over.
 
     Raises:
         SottovoceError: the run cannot be held, or kept (the disk is full), or its only discussion failed.
         KeyboardInterrupt: it was stopped.
     """
-    pool = Pool(run, settings.names(), observe or (lambda record, event: None), limits or Limits(), alone=alone)
+    observing = observe or (lambda record, event: None)
+    pool = Pool(run, settings.names(), observing, limits or Limits(), alone=alone, person=person)
     try:
+        if settings.watch and settings.intervention == "human" and person is None:
+            raise UsageError(
+                "a human can take a seat where one question is asked; ask one, or choose another intervention"
+            )
         graph = scheme(run.head.scheme).create(settings, models=models, store=store, watch=watch)
         asyncio.run(pool.hold(graph))
         run.end(pool.over)
@@ -125,10 +132,20 @@ def _clear(run: Run) -> None:
 class Pool:
     """The discussions of a run, so many at once."""
 
-    def __init__(self, run: Run, agents: list[str], observe: Observer, limits: Limits, *, alone: bool) -> None:
+    def __init__(
+        self,
+        run: Run,
+        agents: list[str],
+        observe: Observer,
+        limits: Limits,
+        *,
+        alone: bool,
+        person: Person | None = None,
+    ) -> None:
         self.over = ""
         """Which limit was reached."""
         self._run, self._agents, self._observe, self._limits, self._alone = run, agents, observe, limits, alone
+        self._person = person
         self._going: dict[str, Going] = {}
         self._workers: list[asyncio.Task[None]] = []
 
@@ -153,7 +170,7 @@ class Pool:
     async def _work(self, waiting: Iterator[Key], graph: Any, opened: Saver) -> None:  # Any: a compiled graph
         """One after another of those that wait."""
         for key in waiting:
-            going = self._going[thread_of(key)] = Going(self._run, key, self._observe, self._agents)
+            going = self._going[thread_of(key)] = Going(self._run, key, self._observe, self._agents, self._person)
             try:
                 await going.hold(graph, opened, live=self._alone)
             except Exception as error:

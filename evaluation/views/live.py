@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
@@ -43,6 +45,14 @@ class LiveTranscript:
         self._speaking = {}
         self._print(all_of_it=True)
         self._live.stop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing moves while somebody types."""
+        self._print(all_of_it=True)
+        self._live.stop()
+        yield
+        self._live.start()
 
     def go_on(self, run: Record) -> None:
         """Show how a discussion opened that was stopped; what was said in it is printed with what comes."""

@@ -10,6 +10,9 @@ from dataclasses import asdict
 from rich.console import Console
 from rich.table import Table
 
+from sottovoce.evaluation import triggers
+from sottovoce.evaluation.measures import by_name, means
+from sottovoce.evaluation.runs.going import Person
 from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Counts, Observer, Run
@@ -17,25 +20,29 @@ from sottovoce.evaluation.runs.shelf import name_of
 from sottovoce.evaluation.views import parts, transcript
 from sottovoce.evaluation.views.live import LiveTranscript
 from sottovoce.evaluation.views.output import Output
-from sottovoce.evaluation.views.printable import counted, one_line, shortened
+from sottovoce.evaluation.views.printable import counted, figure, one_line, shortened
 from sottovoce.evaluation.views.progress import RunProgress
+from sottovoce.evaluation.views.seat import person
 from sottovoce.graphs import scheme
 
 
 @contextmanager
-def shown_while(run: Run, console: Console, output: Output, models: str) -> Iterator[Observer | None]:
-    """What observes a run that goes on, as it is wanted."""
-    if output.as_json or output.quiet:
-        yield None
-    elif len(run.records) > 1:
+def shown_while(
+    run: Run, console: Console, output: Output, models: str
+) -> Iterator[tuple[Observer | None, Person | None]]:
+    """What observes a run that goes on, as it is wanted; and who answers for an agent whose seat is handed over."""
+    if len(run.records) > 1:
+        if output.as_json or output.quiet:
+            yield None, None
+            return
         with RunProgress(console, run) as progress:
-            yield progress.observe
-    elif console.is_terminal:
+            yield progress.observe, None
+    elif console.is_terminal and not (output.as_json or output.quiet):
         with LiveTranscript(console, f"loading {models}", prompts=output.show_prompts) as live:
             live.go_on(run.only)
-            yield live.observe
+            yield live.observe, person(live.paused)
     else:
-        yield None
+        yield None, person()
 
 
 def json_of(run: Run) -> str:
@@ -93,16 +100,23 @@ def summary(run: Run) -> list[str]:
     took = f"{counted(cost.calls, 'call')}, {read}, {cost.tokens_out:,} written"
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
-    return [outcome(run.counts), took, *stopped, *map(one_line, run.notes), *where]
+    measured = [told] if (told := means(run.results())) else []
+    watched = triggers.told([*run.records.values()])
+    return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
 
 
 def _table(run: Run) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for heading in ("question", "seed", "answer", ""):
+    table, names = Table(box=None, pad_edge=False), list(by_name(run.results()))
+    for heading in ("question", "seed", "answer", "", *map(one_line, names)):
         table.add_column(heading, overflow="fold")
     for (question, seed), record in run.records.items():
-        table.add_row(one_line(question), str(seed), *_answer(record))
+        table.add_row(one_line(question), str(seed), *_answer(record), *_measures(record, names))
     return table
+
+
+def _measures(record: Record, names: list[str]) -> list[str]:
+    found = record.result().measures
+    return ["" if (value := found.get(name)) is None else figure(value) for name in names]
 
 
 def _answer(record: Record) -> tuple[str, str]:

@@ -90,7 +90,7 @@ def show_collection(options: CollectOptions, measure: Measure) -> None:
     write(options.to, "".join(row.model_dump_json() + "\n" for row in rows))
     games = {row.game: row.failed for row in rows}
     told = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed: {measure}"
-    left_out = "".join(f"; passed over: {n:,} {what}" for what, n in passed.items())
+    left_out = "".join(f"; passed over: {n:,} {what}" for what, n in passed.items() if n)
     typer.echo(f"{told}{left_out}; written to {one_line(str(options.to))}")
 
 

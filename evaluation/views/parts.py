@@ -8,6 +8,7 @@ from itertools import groupby
 from typing import Literal, NamedTuple
 
 from sottovoce.channels.message import Message
+from sottovoce.evaluation.measures import told
 from sottovoce.evaluation.runs.events import Level, Reset
 from sottovoce.evaluation.runs.readings import Readings
 from sottovoce.evaluation.runs.record import Record
@@ -64,7 +65,8 @@ def ending(run: Record) -> Part:
     judged = [Line(verdict, "right" if made["score"] == 1 else "wrong")] if verdict else []
     tokens = f"{counted(cost.tokens_in, 'token')} read, {counted(cost.tokens_out, 'token')} written"
     took = f"{counted(cost.calls, 'call')}, {tokens}, {run.seconds:.1f} s{_read(run.readings)}"
-    return Part("Decision", lines=(decided, *_asides(votes.support(run, made)), *judged, Line(took, "aside")))
+    measures = [told(made["measures"])] if made.get("measures") else []
+    return Part("Decision", lines=(decided, *_asides(votes.support(run, made)), *judged, *_asides([*measures, took])))
 
 
 def _read(found: Readings) -> str:

@@ -29,6 +29,11 @@ def counted(n: int, noun: str) -> str:
     return f"{n} {noun}" if n == 1 else f"{n:,} {noun}s"
 
 
+def figure(value: float) -> str:
+    """A number to three places, or whole where it has more: 0.667, 12.4, 1,250."""
+    return f"{value:,.0f}" if abs(value) >= 99.95 else f"{value:.3g}"
+
+
 def _letter(letter: str) -> str:
     if letter == "\n" or (unicodedata.category(letter) not in UNSAFE and letter not in BIDI):
         return letter

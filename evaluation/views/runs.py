@@ -128,14 +128,22 @@ def export_run(name: str, form: str | None, out: Path) -> None:
     elif form == "markdown":
         text = "\n".join(map(markdown, run.records.values()))
     else:
-        written = io.StringIO()
-        rows = csv.DictWriter(written, [each.name for each in fields(Result)], lineterminator="\n")
-        rows.writeheader()
-        rows.writerows(map(asdict, run.results()))
-        text = written.getvalue()
+        text = _csv(run.results())
     write(out, text)
     del store
     typer.echo(f"{counted(len(run.records), 'discussion')} written as {form} to {one_line(str(out))}")
+
+
+def _csv(results: Sequence[Result]) -> str:
+    """A row each; what a world measures stands in columns of its own after the others."""
+    rows: list[dict[str, object]] = [{**asdict(each), **each.measures} for each in results]
+    names = [each.name for each in fields(Result)] + [name for each in results for name in each.measures]
+    columns = [name for name in dict.fromkeys(names) if name != "measures"]
+    written = io.StringIO()
+    table = csv.DictWriter(written, columns, extrasaction="ignore", lineterminator="\n")
+    table.writeheader()
+    table.writerows(rows)
+    return written.getvalue()
 
 
 def compare_runs(names: Sequence[str], against: str | None) -> None:

@@ -47,8 +47,8 @@ def go_on(run: Run, settings: Settings, limits: Limits, output: Output) -> None:
 
     console, alone = console_of(), len(run.records) == 1
     try:
-        with shown_while(run, console, output, ", ".join(dict.fromkeys(settings.model))) as observe:
-            hold_all(run, settings, run.store(), limits=limits, observe=observe, alone=alone)
+        with shown_while(run, console, output, ", ".join(dict.fromkeys(settings.model))) as (observe, person):
+            hold_all(run, settings, run.store(), limits=limits, observe=observe, alone=alone, person=person)
     except KeyboardInterrupt as stop:
         if run.folder is None or not run.spoken:
             raise

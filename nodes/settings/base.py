@@ -11,6 +11,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError, choose
+from sottovoce.nodes.settings.watched import Watched
 from sottovoce.sizes import Size
 
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
@@ -45,7 +46,7 @@ def _plain(value: str) -> Any:  # Any: JSON
         return value
 
 
-class Settings(CipherOptions, StateOptions):
+class Settings(Watched, CipherOptions, StateOptions):
     """What every scheme can be told. Options of our protocols stand here as fields of their own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -112,8 +113,6 @@ class Settings(CipherOptions, StateOptions):
     """Whether its agents hear one another."""
     sample: ClassVar[str] = "arithmetic"
     """The samples that are asked where nothing else is."""
-    watched_from: ClassVar[int] = 0
-    """The round (0-based) from which on what agents say can be held back by a watch."""
     unrolls: ClassVar[str] = ""
     """Why its calls cannot be told before they are made; empty where they can."""
     default_temperature: ClassVar[float | None] = None
@@ -130,10 +129,6 @@ class Settings(CipherOptions, StateOptions):
     def names(self) -> list[str]:
         """Everybody with a model: the agents that discuss, then the others."""
         return [*self.speakers(), *self.others()]
-
-    def role_of(self, agent: str) -> str:
-        """What monitors know an agent as: whom one monitor serves."""
-        return agent
 
     def edges(self) -> list[tuple[str, str]]:
         """Who hears whose messages, as (speaker, hearer), over the whole discussion."""

@@ -12,6 +12,7 @@ from sottovoce.environments.whodunit.games import Game, drawn
 from sottovoce.environments.whodunit.wording import WORDINGS, Worded, Wording
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Documents, Settings
+from sottovoce.nodes.settings.watched import Per
 
 PEERS = ("Alex", "Beth", "Charlie", "David", "Elizabeth", "Fred", "Grace", "Henry", "Iris", "James")
 PUBLISHED = {
@@ -57,6 +58,11 @@ class WhoDunit(Settings):
     def role_of(self, agent: str) -> Role:
         """What an agent is."""
         return "peer" if self.variant == "sym" else "accuser" if agent == "Beth" else "intel"
+
+    @property
+    def capped(self) -> Per:
+        """Accuser and Intel have a cap each, peers one together (the paper's code)."""
+        return self.cap_per or ("role" if self.variant == "asym" else "all")
 
     def topology(self) -> tuple[str, ...]:
         """Who there is depends on the variant."""

@@ -11,9 +11,11 @@ import pytest
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
 from sottovoce.environments.whodunit.attributes import ALL, attributes, combinations, read_attributes
+from sottovoce.environments.whodunit.blunders import BLUNDERS, CLASSES, NOTES, class_noted, trigger_class
 from sottovoce.environments.whodunit.games import Game, drawn, fitting, read_game
-from sottovoce.environments.whodunit.metrics import Ended, metrics
-from sottovoce.environments.whodunit.rules import World, cancelled, is_over, opening, step, trigger_class
+from sottovoce.environments.whodunit.knowledge import known, told
+from sottovoce.environments.whodunit.metrics import Ended, measures
+from sottovoce.environments.whodunit.rules import World, cancelled, is_over, opening, step
 from sottovoce.environments.whodunit.wording import CLAUSES, WORDINGS, clause, described, question
 from sottovoce.errors import UsageError
 
@@ -302,6 +304,7 @@ def test_a_no_rules_out_by_the_truth() -> None:
         ("Beth", [], Action("ask", 1, "hat", "hat-brown"), "other_role", "role loss"),
         ("Alex", [("Beth", Action("ask_general"))], Action("broad", attribute="hat", value="black", people=(2, 7)),
          "out_of_range", "hallucination"),
+        ("Alex", [("Beth", Action("ask_general"))], Action("answer"), "mismatch", "recall failure"),
         ("Alex", [], Action("broad", attribute="hat", value="black", people=(1,)), "wrong_info", "hallucination"),
         ("Beth", [("Alex", Action("share", fact=1))], Action("share", fact=1), "known", "collapse"),
     ],
@@ -309,6 +312,24 @@ def test_a_no_rules_out_by_the_truth() -> None:
 def test_blunders_are_classed_by_the_truth(agent: str, before: Any, action: Action, blunder: str, of: str) -> None:
     done = taken(*before, (agent, action))[1]["done"][-1]
     assert blunder in done["blunders"] and trigger_class(done["blunders"]) == of
+    assert class_noted(["published: it", *(NOTES[each] for each in done["blunders"])]) == of
+
+
+def test_every_blunder_has_a_class_and_a_note_of_its_own() -> None:
+    assert set(BLUNDERS) == set(CLASSES) and len({*NOTES.values()}) == len(BLUNDERS)
+    assert class_noted(["published: nothing", "it was said already"]) == "none"
+
+
+def test_who_knows_what_is_told_of_the_accuser_and_of_each_peer() -> None:
+    broad = Action("broad", attribute="shirt", value="tee", people=(1,))
+    _, world = taken(("Beth", Action("ask_general")), ("Alex", broad))
+    alone = SMALL.model_copy(update={"agents": None})
+    assert told(alone, world, "Beth") == "who knows what: Beth 1 clue, 2 of 3 remain (2 and 3)"
+
+    shared = taken(("Alex", Action("share", fact=2)))[1]
+    assert known(SMALL, shared, "Beth") == {"Alex": (2, [3]), "Beth": (3, [3])}
+    assert told(SMALL, shared, "Beth").endswith("Alex 2 clues, 1 of 3 remains (3); Beth 3 clues, 1 of 3 remains (3)")
+    assert told(asym(0), opening(asym(0)), "Beth") == "who knows what: Beth 0 clues, 10 of 10 remain"
 
 
 def test_facts_are_shared_and_a_skip_is_heard_by_nobody() -> None:
@@ -326,10 +347,18 @@ def test_it_ends_with_an_award_a_cancelled_turn_or_the_last_turn() -> None:
     assert json.loads(json.dumps(stopped)) == stopped
 
 
-def test_metrics_count_a_cancelled_game_as_a_failure() -> None:
-    games = [Ended(True, True, 10), Ended(False, True, 20), Ended(False, False, 31), Ended(False, False, 3, True)]
-    assert metrics(games) == (4, 0.25, 0.5, 16.0, 1)
-    assert metrics(games[2:]).precision is None
+def test_precision_is_of_games_with_an_award_and_a_cancelled_game_is_lost() -> None:
+    games = [
+        Ended(True, True, 10),
+        Ended(False, True, 20, resets=1),
+        Ended(False, False, 31),
+        Ended(False, False, 3, True),
+    ]
+    told = [measures(game) for game in games]
+    assert [each["precision"] for each in told] == [1, 0, None, None]
+    assert [each["success"] for each in told] == [1, 0, 0, 0]
+    assert told[1] == {"success": 0, "precision": 0, "turns": 20, "cancelled": 0, "resets": 1}
+    assert told[3]["cancelled"] == 1
 
 
 # Perfect players

@@ -8,7 +8,7 @@ from sottovoce.errors import UsageError
 from sottovoce.evaluation.compare import Comparison, compare
 from sottovoce.evaluation.pairs import Pair
 from sottovoce.evaluation.runs.results import Result
-from sottovoce.evaluation.statistics import Difference, share
+from sottovoce.evaluation.statistics import Difference, mean, share
 from sottovoce.evaluation.views.comparison import markdown
 from tests.evaluation.simulated import answers, difficulties
 
@@ -19,6 +19,10 @@ def run(scores: list[float], seed: int = 0, **more: object) -> list[Result]:
         Result(f"q{i}", seed, answer="22", score=score, target="22", **more)  # type: ignore[arg-type]
         for i, score in enumerate(scores)
     ]
+
+
+def game(question: str, seed: int = 0, **measures: float | None) -> Result:
+    return Result(question, seed, score=measures.get("success"), target="3", measures=measures)
 
 
 def pair(comparison: Comparison) -> Pair:
@@ -69,6 +73,28 @@ def test_the_flops_of_a_run_with_hosted_models_are_not_known() -> None:
 def test_a_run_of_which_all_failed_has_no_figures() -> None:
     (found,) = compare({"nl": [Result("q0", failed=True, tokens_in=7)]}).runs
     assert (found.accuracy, found.tokens_in, found.seconds) == (None, None, None)
+
+
+def test_what_a_world_measures_is_told_beside_with_the_games_that_it_applies_to() -> None:
+    played = [game(f"g{i}", success=i % 2, precision=1.0 if i % 2 else None, turns=10 + i) for i in range(6)]
+    comparison = compare({"nl": played, "debate": run([1, 0])})
+    found = comparison.runs[0].measures
+    assert found["precision"].games == 3 and found["success"].mean.value == 0.5
+    assert found["turns"].mean == mean([10, 11, 12, 13, 14, 15])
+    lines = markdown(comparison).splitlines()
+    at = lines.index("| run | success | precision | turns |")
+    assert lines[at + 2] == "| `nl` | 0.5 (0.188 to 0.812) | 1 (0.439 to 1; of 3 games) | 12.5 (10.5 to 14.5) |"
+    assert lines[at + 3] == "| `debate` |  |  |  |"
+
+
+def test_seeds_of_a_game_are_a_cluster_and_what_applies_to_none_has_no_mean() -> None:
+    played = [game(f"g{i}", seed, turns=10.0 * i, precision=None) for i in range(1, 5) for seed in (0, 1)]
+    (found,) = compare({"nl": played}).runs
+    assert found.measures["turns"].mean == mean([10, 20, 30, 40]) and "precision" not in found.measures
+
+
+def test_without_a_world_no_measures_are_told() -> None:
+    assert markdown(compare({"nl": run([1, 0]), "cipher": run([1, 1])})).count("| run |") == 2
 
 
 # Pairs

@@ -10,7 +10,7 @@ import pytest
 from sottovoce.channels.message import Message, Place
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import PayloadError, SottovoceError, UsageError
-from sottovoce.evaluation.runs.events import Asked, Count, Decided, Event, Level, Opened, Reset, Speaking
+from sottovoce.evaluation.runs.events import Asked, Count, Decided, Event, Intervention, Level, Opened, Reset, Speaking
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.running import Task, hold
@@ -130,6 +130,9 @@ def test_what_was_said_again_is_published_and_what_was_held_back_is_withdrawn(tm
         (0, 0, says(21), ()), (1, 0, says(20), ("withdrawn: it wavers",)), (1, 1, says(22), ()),
     ]  # fmt: skip
     assert run.cost.calls == len(run.messages) == 5 and run.resets == []
+    (entry,) = (event.told for event in seen if isinstance(event, Intervention))
+    assert run.interventions == load_run(tmp_path / "run").only.interventions == [entry]
+    assert (entry["agent"], entry["round"], entry["attempt"], entry["what"]) == ("agent_1", 1, 0, "again")
     assert "first attempt: withdrawn: it wavers" in printed(run, 120) and says(20) not in printed(run, 120)
 
 

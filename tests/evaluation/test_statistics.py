@@ -10,9 +10,11 @@ from scipy import stats
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.statistics import (
     Difference,
+    Mean,
     check_installed,
     holm,
     mcnemar,
+    mean,
     paired_bootstrap,
     share,
     smallest_difference,
@@ -34,6 +36,30 @@ def wilson(right: float, n: float) -> tuple[float, float]:
     z2 = stats.norm.ppf(0.975) ** 2
     centre, half = right + z2 / (2 * n), (z2 / n * right * (1 - right) + z2**2 / (4 * n**2)) ** 0.5
     return (centre - half) / (1 + z2 / n), (centre + half) / (1 + z2 / n)
+
+
+# Means
+
+
+def test_a_mean_has_students_interval() -> None:
+    values = [10.0, 12.0, 14.0, 17.0]
+    found = mean(values)
+    low, high = stats.t.interval(0.95, 3, loc=13.25, scale=stats.sem(values))
+    assert (found.value, found.low, found.high) == pytest.approx((13.25, low, high))
+
+
+def test_values_of_one_cluster_count_once() -> None:
+    assert mean([10, 10, 14, 14, 17, 17], [*"aabbcc"]) == mean([10, 14, 17])
+
+
+def test_a_mean_within_0_and_1_is_a_share() -> None:
+    found, same = mean([0.0, 1.0, 1.0]), share([0.0, 1.0, 1.0])
+    assert (found.value, found.low, found.high) == (same.value, same.low, same.high)
+
+
+@pytest.mark.parametrize(("values", "clusters"), [([31.0, 31.0, 31.0], None), ([3.1] * 7, None), ([5.0, 9.0], [*"aa"])])
+def test_where_clusters_are_alike_or_one_there_is_no_interval(values: list[float], clusters: list[str] | None) -> None:
+    assert mean(values, clusters) == Mean(pytest.approx(sum(values) / len(values)), None, None)
 
 
 # Shares

@@ -12,7 +12,7 @@ from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.samples import samples
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
-from sottovoce.evaluation.whodunit import games, metrics_of
+from sottovoce.evaluation.whodunit import games
 from sottovoce.nodes.settings import Debate, Settings, WhoDunit
 from tests.evaluation import schemes
 from tests.evaluation.schemes import PLAYED
@@ -76,16 +76,15 @@ def test_a_run_keeps_its_game_and_tells_how_it_went(tmp_path: Path) -> None:
     run = schemes.held(*PLAYED, tmp_path, question=question)
     read = load_run(tmp_path / "run").only
     assert read.question.get("game") == question.get("game")
-    right = question["target"] == "2"
+    right = float(question["target"] == "2")
     for each in (run, read):
-        assert metrics_of([each]) == (1, float(right), float(right), 3.0, 0)
+        found = each.result().measures
+        assert found == {"success": right, "precision": right, "turns": 3, "cancelled": 0, "resets": 0}
 
 
 def test_a_cancelled_game_is_counted_as_one(tmp_path: Path) -> None:
     run = schemes.held(SMALL, {"Beth": ["Hm."] * 21}, tmp_path, question=games(1, SMALL)[0])
-    assert metrics_of([run]) == (1, 0.0, None, 1.0, 1)
-    with pytest.raises(UsageError, match="no game of the run has ended"):
-        metrics_of([])
+    assert run.result().measures == {"success": 0, "precision": None, "turns": 1, "cancelled": 1, "resets": 0}
 
 
 def test_why_a_game_has_no_symmetry_is_told() -> None:

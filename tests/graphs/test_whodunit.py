@@ -84,7 +84,7 @@ def test_perfect_players_win(variant: Any, seed: int) -> None:
     model = Perfect(game=Game.model_validate(question["game"]), settings=settings)
     state: Any = create_whodunit(settings, models=model).compile().invoke(question, output_keys=KEYS)
     assert state["decision"]["score"] == 1.0 and state["decision"]["answer"] == question["target"]
-    assert ended(state) == (True, True, len(model.asked), False)
+    assert ended(state) == (True, True, len(model.asked), False, 0)
 
 
 def test_the_accuser_begins_and_intel_hands_back() -> None:
@@ -108,7 +108,7 @@ def test_peers_act_in_turn_and_a_skip_is_heard_by_nobody() -> None:
 @pytest.mark.parametrize(("variant", "reply", "turns"), [("asym", [ANYTHING, LIST], 31), ("sym", [SKIP, SKIP], 20)])
 def test_without_an_award_within_the_limit_there_is_no_answer(variant: Any, reply: list[str], turns: int) -> None:
     state, model = run(reply * 20, variant=variant)
-    assert len(model.asked) == turns and ended(state) == (False, False, turns, False)
+    assert len(model.asked) == turns and ended(state) == (False, False, turns, False, 0)
     assert state["decision"]["why"] == f"nobody was awarded within {turns} turns; no answer"
     assert (state["decision"]["answer"], state["decision"]["score"]) == (None, 0.0)
 
@@ -265,7 +265,7 @@ def test_each_retry_is_the_prompt_with_one_hint_behind_it() -> None:
 
 def test_after_twenty_retries_the_game_is_cancelled_and_lost() -> None:
     state, model = run({"Beth": [ANYTHING], "Alex": ["Hm."] * 30})
-    assert len(model.asked) == 1 + 1 + RETRIES and ended(state) == (False, False, 2, True)
+    assert len(model.asked) == 1 + 1 + RETRIES and ended(state) == (False, False, 2, True, 0)
     assert state["decision"]["why"] == (
         "the game was cancelled in turn 2: Alex could not be understood: "
         "There was no JSON object; reply with one, and nothing else.; no answer"
@@ -343,7 +343,8 @@ def test_a_reset_before_an_award_takes_the_whole_game_back_with_a_full_budget(va
     assert again.text == model.asked[0].text and again.agent == model.asked[0].agent
     turns = WhoDunit(variant=variant).most_turns
     assert state["world"]["turn"] == turns and state["epochs"] == [[0, 0]]
-    assert ended(state).turns == turns + 3
+    lost = {"success": 0, "precision": None, "turns": turns + 3, "cancelled": 0, "resets": 1}
+    assert state["decision"]["measures"] == lost
     assert state["decision"]["why"].endswith(f"({turns + 3} turns with those before a reset)")
     left = {"asym": ("revealed", [["shirt", 1], ["shirt", 2]]), "sym": ("shared", [])}
     key, expected = left[variant]

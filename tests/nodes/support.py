@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
@@ -81,3 +83,28 @@ class Failing(ScriptedChatModel):
         if self._calls - 1 in self.fails:
             raise ConnectionError("the line is down")
         return super()._generate(messages, stop, run_manager, **kwargs)
+
+
+class Unsure(ScriptedChatModel):
+    """Returns log-probabilities as OpenAI does: those of a reply with a question mark are even, of others steep."""
+
+    hooked: bool = False
+    logprobs: bool | None = True
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        result = super()._generate(messages, stop, run_manager, **kwargs)
+        reply = result.generations[0].message
+        if self.logprobs:
+            text = str(reply.content)
+            reply.response_metadata = {"logprobs": {"content": [_token(each, "?" in text) for each in _tokens(text)]}}
+        return result
+
+
+def _tokens(text: str) -> list[str]:
+    return re.findall(r"\s*\S+|\s+$", text)
+
+
+def _token(text: str, even: bool) -> dict[str, Any]:
+    odds = [0.0] * 10 if even else [8.0] + [0.0] * 9
+    whole = math.log(sum(map(math.exp, odds)))
+    return {"token": text, "top_logprobs": [{"token": text, "logprob": each - whole} for each in odds]}

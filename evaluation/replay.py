@@ -1,0 +1,142 @@
+"""Counterfactual replay: a watched discussion from the checkpoint before an intervention, with it and without.
+
+Seeds come from places, so that each branch says what it would have said: the one with the intervention is the
+discussion as it was held, token by token, and so is the other one where nobody intervened. In the branch without,
+nobody intervenes from there on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph.state import CompiledStateGraph
+
+from sottovoce.channels.message import Message
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.runs.run import Key, Run
+from sottovoce.evaluation.runs.starting import settings_of
+from sottovoce.graphs import scheme
+from sottovoce.nodes.context import Models, RunContext
+from sottovoce.nodes.guard import Guard
+from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.state import Decision, Intervened
+from sottovoce.nodes.watch import Intervention, Watch
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
+THREAD: RunnableConfig = {"configurable": {"thread_id": "replay"}}
+
+
+@dataclass(frozen=True)
+class Branch:
+    """One way in which a discussion went on."""
+
+    messages: list[Message]
+    interventions: list[Intervened]
+    decision: Decision
+
+
+@dataclass(frozen=True)
+class Branches:
+    """A discussion with an intervention and without."""
+
+    at: Intervened | None
+    """None where nobody intervened: then both are the discussion as it was held."""
+    held: Branch
+    """As it was held, without a break."""
+    with_it: Branch
+    without: Branch
+
+    @property
+    def parted(self) -> Message | None:
+        """The first message of the branch without that the other one does not have."""
+        said = {(message.place, message.text) for message in self.with_it.messages if not message.withdrawn}
+        return next((each for each in self.without.messages if (each.place, each.text) not in said), None)
+
+
+def never(run: RunContext[Any], state: Any, messages: Sequence[Message]) -> Intervention | None:
+    """A watch that lets everything pass."""
+    return None
+
+
+def branches(watched: Graph, free: Graph, config: RunnableConfig = THREAD, number: int = 0) -> Branches:
+    """Go on from before an intervention, in two branches of a thread that is over.
+
+    Args:
+        watched: The graph that held the discussion.
+        free: The same scheme and settings under `never`, compiled with the same saver.
+        config: Names the thread.
+        number: Which intervention, from 0.
+
+    Raises:
+        UsageError: there were fewer interventions, and any.
+    """
+    held = _branch(watched, config)
+    if not held.interventions:
+        again = _from(free, _before(watched, config, 0))
+        return Branches(None, held, again, again)
+    if number >= len(held.interventions):
+        raise UsageError(f"there were {len(held.interventions)} interventions; found number {number + 1}")
+    checkpoint = _before(watched, config, number)
+    with_it, without = (_from(graph, checkpoint) for graph in (watched, free))
+    return Branches(held.interventions[number], held, with_it, without)
+
+
+def replay(run: Run, key: Key, number: int = 0, models: Models = None, watch: Watch | None = None) -> Branches:
+    """Hold a discussion of a kept run again, and go on from before an intervention, with it and without.
+
+    Args:
+        run: That was watched.
+        key: Which discussion.
+        number: Which intervention, from 0.
+        models: Where the graph was given some; likewise `watch`, where the settings name no monitors.
+
+    Raises:
+        UsageError: it was not watched, a human took a seat, or there were fewer interventions.
+    """
+    settings, record = settings_of(run).model_copy(update={"seed": key[1]}), run.records[key]
+    watch = watch or _watch_of(settings)
+    create, free = scheme(run.head.scheme).create, settings.model_copy(update={"watch": []})
+    saver, store = InMemorySaver(), run.store()
+    watched, without = (
+        create(free, models=models, store=store, watch=each).compile(checkpointer=saver) for each in (watch, never)
+    )
+    watched.invoke(record.question, THREAD, output_keys=[])
+    return branches(watched, without, number=number)
+
+
+def _watch_of(settings: Settings) -> Watch:
+    if not settings.watch:
+        raise UsageError("the run was not watched, so there is nothing to replay; hold it with --watch MONITOR")
+    if settings.intervention == "human":
+        raise UsageError("a human's words cannot be replayed; choose a run with another intervention")
+    return Guard.of(settings)
+
+
+def _before(graph: Graph, config: RunnableConfig, number: int) -> RunnableConfig:
+    """The last checkpoint before intervention `number`, at the watch that made it; where there was none, the first.
+
+    Of several that were made side by side the checkpoint is one.
+    """
+    at_watch = [
+        each
+        for each in graph.get_state_history(config)  # the newest first
+        if any(name.startswith("watch_") for name in each.next) and len(each.values.get("interventions", [])) <= number
+    ]
+    made = len(graph.get_state(config).values.get("interventions", [])) > number
+    return (at_watch[0] if made else at_watch[-1]).config
+
+
+def _from(graph: Graph, checkpoint: RunnableConfig) -> Branch:
+    graph.invoke(None, checkpoint, output_keys=[])
+    return _branch(graph, THREAD | {"configurable": {"thread_id": checkpoint["configurable"]["thread_id"]}})
+
+
+def _branch(graph: Graph, config: RunnableConfig) -> Branch:
+    """Where a thread stands now: at its newest checkpoint."""
+    values = graph.get_state(config).values
+    messages = [each if isinstance(each, Message) else Message.from_dict(each) for each in values["board"]]
+    return Branch(messages, values.get("interventions", []), values["decision"])

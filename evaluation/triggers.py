@@ -1,0 +1,55 @@
+"""Where a watch intervened in the discussions of a run, what was wrong there by the truth, and how they ended.
+
+A world knows the truth of what was held back (`Scheme.truth`). A discussion is successful with a score of 1.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from statistics import fmean
+
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.views.printable import counted, figure, one_line
+from sottovoce.graphs import scheme
+from sottovoce.nodes.state import Intervened
+
+
+def told(records: Sequence[Record]) -> list[str]:
+    """The interventions of a run in a few lines; none where nobody intervened."""
+    made = [(record, entry) for record in records for entry in record.interventions]
+    if not made:
+        return []
+    in_all = f"{sum(bool(record.interventions) for record in records):,} of {counted(len(records), 'discussion')}"
+    what = _counts(entry["what"] for _, entry in made)
+    classes = _counts(found for record, entry in made if (found := truth(record, entry)))
+    lines = [f"{counted(len(made), 'intervention')} in {in_all}: {what}"]
+    return [*lines, *([f"what was held back, by the truth: {classes}"] if classes else []), *_by_outcome(records)]
+
+
+def truth(record: Record, entry: Intervened) -> str:
+    """The class of what was held back; empty where the scheme knows no truth of it."""
+    known, place = scheme(record.scheme).truth, (entry["epoch"], entry["round"], entry["turn"])
+    said = (entry["agent"], entry["act"], entry["attempt"])
+    found = next((message for message in record.messages if message.place == place + said), None)
+    return known(found) if known is not None and found is not None else ""
+
+
+def _by_outcome(records: Sequence[Record]) -> list[str]:
+    """The turns at which somebody intervened, by how it ended, and what ended badly though nobody did."""
+    scores = [(record, record.decision["score"]) for record in records if record.decision is not None]
+    good = [record for record, score in scores if score == 1]
+    bad = [record for record, score in scores if score is not None and score < 1]
+    turns = [_turns("successful", good), _turns("other", bad)] if good or bad else []
+    missed = sum(not record.interventions for record in bad)
+    return [*turns, f"{missed:,} of {len(bad):,} without success had no intervention"] if bad else turns
+
+
+def _turns(how: str, records: Sequence[Record]) -> str:
+    turns = [entry["round"] + 1 for record in records for entry in record.interventions]
+    when = f", on average in turn {figure(fmean(turns))} ({min(turns)} to {max(turns)})" if turns else ""
+    return f"in {counted(len(records), f'{how} discussion')}: {counted(len(turns), 'intervention')}{when}"
+
+
+def _counts(names: Iterable[str]) -> str:
+    return ", ".join(f"{n:,} {one_line(name)}" for name, n in Counter(names).most_common())

@@ -1,0 +1,36 @@
+"""Whoever takes an agent's seat: shown what the agent would be asked, and answers with a line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+
+from sottovoce.errors import SottovoceError
+from sottovoce.evaluation.views.printable import harmless, one_line
+from sottovoce.nodes.state import JSON
+
+Pause = Callable[[], AbstractContextManager[object]]
+
+
+def person(pause: Pause = nullcontext) -> Callable[[JSON], str]:
+    """Who answers in an agent's place, from stdin; questions go to stderr, so that stdout stays the run's.
+
+    `pause` holds still what is in motion on the terminal.
+    """
+
+    def answer(asked: JSON) -> str:
+        with pause():
+            print(_shown(asked), file=sys.stderr, flush=True)
+            line = sys.stdin.readline()
+        if not line:
+            raise SottovoceError(f"nobody answers for {asked['agent']}: stdin has ended; resume the run at a terminal")
+        return line.rstrip("\n")
+
+    return answer
+
+
+def _shown(asked: JSON) -> str:
+    who = f"The seat of {one_line(asked['agent'])} is yours ({one_line(asked['act'])}). What it is asked:"
+    turns = [f"[{role}]\n{harmless(text)}" for role, text in asked["turns"]]
+    return "\n\n".join([who, *turns, f"Your reply, in one line: {one_line(asked['begun'])}"])

@@ -1,0 +1,52 @@
+"""How a discussion is watched: the settings that every scheme has of it."""
+
+from __future__ import annotations
+
+from typing import ClassVar, Literal
+
+from pydantic import Field
+
+from sottovoce.checked import Checked
+
+NOTE = (
+    "Before anybody goes on: what was about to be said looked unsure, and was held back. "
+    "Check it against what is known, and say what is certain."
+)
+
+
+Per = Literal["role", "all", "turn"]
+
+
+class Watched(Checked):
+    """Which monitors look at what agents are about to say, and what they do about it."""
+
+    watch: list[str] = Field(
+        default=[],
+        description="monitors (files of `monitor train`) that look at what agents are about to say, each at its role",
+    )
+    intervention: Literal["reset", "rollback", "again", "augment", "mute", "human"] = Field(
+        default="reset",
+        description="when a monitor triggers: back to the last action that cannot be undone, or some rounds further "
+        "back; ask again; tell everybody a note and ask again; publish nothing; hand the seat to a human",
+    )
+    cap: int = Field(default=1, ge=0, description="interventions, at most: of each role, of all, or of each turn")
+    cap_per: Per | None = Field(
+        default=None,
+        description="what the cap counts: each role, all together, or each turn of each agent; else the scheme's own",
+    )
+    rounds_back: int = Field(default=1, ge=1, description="of `rollback`: rounds besides the one under way")
+    note: str = Field(default=NOTE, description="of `augment`: what everybody is told")
+
+    watched_from: ClassVar[int] = 0
+    """The round (0-based) from which on what agents say can be held back."""
+    together: ClassVar[str] = ""
+    """The act whose messages of one round are looked at all at once; empty where each is by itself."""
+
+    def role_of(self, agent: str) -> str:
+        """What monitors know an agent as: whom one monitor serves."""
+        return agent
+
+    @property
+    def capped(self) -> Per:
+        """What the cap counts."""
+        return self.cap_per or "role"

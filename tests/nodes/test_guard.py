@@ -1,0 +1,141 @@
+"""The watch that asks monitors: whom each serves, what it measures, what follows, and how often."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import UsageError
+from sottovoce.graphs import NAMES, scheme
+from sottovoce.monitors.monitor import Monitor
+from sottovoce.monitors.settings import Measure
+from sottovoce.nodes.guard import Guard
+from sottovoce.nodes.state import heard
+from tests.graphs.support import KEYS, QUESTION
+from tests.nodes.support import Unsure
+
+MORE = [*KEYS, "interventions", "epochs"]
+SURE, UNSURE = "The answer is 22.", "Is the answer 21? The answer is 21."
+
+
+def monitor(role: str, threshold: float = 1.0, **more: Any) -> Monitor:
+    """Its score is the entropy, in nats: of ten even tokens 2.3."""
+    return Monitor(
+        role=role,
+        features=("entropy", "turn"),
+        log_features=False,
+        bounds=((-1.0, 1.0), (-1.0, 1.0)),
+        exponents=((1, 0),),
+        coefficients=(1.0,),
+        intercept=0.0,
+        threshold=threshold,
+        measured=Measure(distribution="top"),
+        **more,
+    )
+
+
+def saved(folder: Path, role: str, **more: Any) -> str:
+    path = folder / f"{role}.json"
+    monitor(role, **more).save(path)
+    return str(path)
+
+
+def debated(
+    replies: dict[str, list[str]], store: Path, guard: Any = None, model: Any = None, **settings: Any
+) -> tuple[Any, ScriptedChatModel]:
+    found, model = scheme("debate"), model or Unsure(replies=replies)
+    wanted = found.settings(**{"agents": 2, "rounds": 2, **settings})
+    graph = found.create(wanted, models=model, watch=guard, store=PayloadStore(store))
+    return graph.compile().invoke(QUESTION, output_keys=MORE), model
+
+
+def test_a_reply_that_looks_unsure_is_held_back_and_the_round_is_held_again(tmp_path: Path) -> None:
+    replies = {"agent_1": [SURE, UNSURE, SURE], "agent_2": [SURE] * 3}
+
+    state, model = debated(replies, tmp_path, Guard(monitor("agent_1")))
+
+    assert [(each["agent"], each["round"], each["what"]) for each in state["interventions"]] == [
+        ("agent_1", 1, "reset")
+    ]
+    assert state["interventions"][0]["score"] == pytest.approx(2.302585)
+    assert state["interventions"][0]["why"] == "the failure score of agent_1 is 2.30, above 1.00"
+    assert {message.text for message in heard(state)} == {SURE}
+    assert len(model.asked) == 6
+
+
+def test_monitors_of_files_are_a_setting(tmp_path: Path) -> None:
+    files = [saved(tmp_path, "agent_1"), saved(tmp_path, "agent_2", threshold=9.0)]
+    replies = {"agent_1": [UNSURE, SURE, SURE], "agent_2": [UNSURE, UNSURE]}
+
+    state, _ = debated(replies, tmp_path, watch=files, intervention="again")
+
+    assert [(each["agent"], each["what"]) for each in state["interventions"]] == [("agent_1", "again")]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_scheme_can_be_watched_by_files_of_monitors(name: str, tmp_path: Path) -> None:
+    found = scheme(name)
+    graph = found.create(found.settings(watch=[saved(tmp_path, "all")]), models=Unsure())
+
+    assert any(node.startswith("watch_") for node in graph.nodes)
+
+
+@pytest.mark.parametrize(
+    ("cap_per", "cap", "expected"),
+    [
+        ("role", 1, [("agent_1", 0), ("agent_2", 0)]),
+        ("role", 2, [("agent_1", 0), ("agent_2", 0), ("agent_1", 0), ("agent_2", 0)]),
+        ("all", 1, [("agent_1", 0), ("agent_2", 0)]),  # side by side, in one step: one
+        ("turn", 1, [("agent_1", 0), ("agent_2", 0), ("agent_1", 1), ("agent_2", 1)]),
+        ("role", 0, []),
+    ],
+)
+def test_the_cap_counts_what_it_is_told_to_count(
+    cap_per: str, cap: int, expected: list[tuple[str, int]], tmp_path: Path
+) -> None:
+    state, _ = debated({"": [UNSURE] * 40}, tmp_path, Guard(monitor("all")), cap=cap, cap_per=cap_per)
+
+    assert [(each["agent"], each["round"]) for each in state["interventions"]] == expected
+
+
+def test_a_monitor_whose_role_is_nobodys_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"unknown role of a monitor: 'accuser'; choose from: agent_1"):
+        debated({}, tmp_path, watch=[saved(tmp_path, "accuser")])
+
+
+def test_a_model_without_log_probabilities_is_refused_before_anybody_speaks(tmp_path: Path) -> None:
+    model = Unsure(replies={"": [SURE]}, logprobs=False)
+
+    with pytest.raises(UsageError, match="watches agent_1, whose model returns no log-probabilities"):
+        debated({}, tmp_path, Guard(monitor("agent_1")), model=model)
+    assert model.asked == []
+
+
+def test_a_model_that_returns_none_after_all_is_told_in_one_line(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="monitor that watches agent_1 needs log-probabilities"):
+        debated({}, tmp_path, Guard(monitor("agent_1")), model=ScriptedChatModel([SURE] * 2, hooked=False))
+
+
+def test_a_monitor_of_other_features_is_told_in_one_line(tmp_path: Path) -> None:
+    other = monitor("agent_1").model_copy(update={"features": ("perplexity", "turn")})
+
+    with pytest.raises(UsageError, match="unknown feature of the monitor of agent_1: 'perplexity'"):
+        debated({}, tmp_path, Guard(other))
+
+
+def test_a_monitor_of_whole_distributions_is_refused_for_a_model_that_returns_ten_tokens(tmp_path: Path) -> None:
+    whole = monitor("agent_1").model_copy(update={"measured": Measure()})
+
+    with pytest.raises(UsageError, match="most probable tokens alone, and not positions all, whole distributions"):
+        debated({}, tmp_path, Guard(whole))
+
+
+def test_two_monitors_of_one_role_and_two_ways_to_watch_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="two monitors serve role 'agent_1'"):
+        Guard(monitor("agent_1"), monitor("agent_1"))
+    with pytest.raises(UsageError, match="choose one of them"):
+        debated({}, tmp_path, Guard(monitor("agent_1")), watch=[saved(tmp_path, "agent_1")])

@@ -1,0 +1,195 @@
+"""What takes the place of publishing: a rollback, a note to everybody, silence, a person's words."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.types import Command
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Message
+from sottovoce.errors import UsageError
+from sottovoce.graphs import scheme
+from sottovoce.nodes.say import say
+from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.state import Discussion, Update, heard
+from sottovoce.nodes.watch import Intervention
+from tests.graphs.support import KEYS, QUESTION
+from tests.nodes.support import Run, ask, framed, told
+from tests.nodes.test_watch import SCRIPTS, THREAD, model_of
+
+MORE = [*KEYS, "epochs", "interventions", "seats"]
+
+
+class At:
+    """Intervenes once, at what an agent says in a round."""
+
+    def __init__(self, agent: str, round: int, what: Any, **more: Any) -> None:
+        self.agent, self.round, self.intervention, self.done = agent, round, Intervention(what, "unsure", **more), False
+
+    def __call__(self, run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
+        if self.done or (messages[-1].agent, messages[-1].round) != (self.agent, self.round):
+            return None
+        self.done = True
+        return self.intervention
+
+
+def played(name: str, watch: Any, **settings: Any) -> tuple[Any, ScriptedChatModel]:
+    """The state at the end of a watched discussion, with its interventions."""
+    found, model = scheme(name), model_of(name)
+    graph = found.create(found.settings(**SCRIPTS[name][0] | settings), models=model, watch=watch).compile()
+    return graph.invoke(QUESTION, output_keys=MORE), model
+
+
+@pytest.mark.parametrize(("rounds", "cut"), [(1, [1, 0]), (2, [0, 0]), (9, [0, 0])])
+def test_a_rollback_takes_back_so_many_rounds_and_the_one_under_way_and_never_more_than_there_are(
+    rounds: int, cut: list[int]
+) -> None:
+    state, _ = played("debate", At("agent_1", 2, "rollback", rounds=rounds), rounds=3)
+
+    assert state["epochs"] == [cut]
+    assert [message.round for message in heard(state)] == [round for round in range(3) for _ in range(3)]
+    assert state["decision"]["answer"] == "22"
+
+
+def test_what_took_place_is_kept_in_state_whatever_is_taken_back() -> None:
+    state, _ = played("debate", At("agent_2", 1, "reset", score=0.8))
+
+    assert state["interventions"] == [
+        {
+            "agent": "agent_2",
+            "role": "agent_2",
+            "act": "revise",
+            "epoch": 0,
+            "round": 1,
+            "turn": 0,
+            "attempt": 0,
+            "score": 0.8,
+            "what": "reset",
+            "why": "unsure",
+        }
+    ]
+
+
+@pytest.mark.parametrize("name", ["debate", "mad", "reconcile", "cmd", "madra", "whodunit"])
+def test_a_note_is_read_by_everybody_from_then_on_and_who_was_held_back_speaks_again(name: str) -> None:
+    speakers = scheme(name).settings(**SCRIPTS[name][0]).speakers()
+    first = speakers[0]
+
+    state, model = played(name, At(first, 0, "augment", note="Mind the carry."))
+
+    later = [asked for asked in model.asked if "Mind the carry." in asked.text]
+    assert model.asked[0] not in later and later[0].agent == first
+    assert later == model.asked[-len(later) :]
+    assert {asked.agent for asked in later} >= set(speakers)
+    assert [(message.agent, message.act) for message in state["board"] if message.source == "rule"][:1] == [
+        ("monitor", "note")
+    ]
+    assert state["decision"] == played(name, None)[0]["decision"]
+
+
+def test_a_note_is_forgotten_with_a_reset() -> None:
+    class Both:
+        def __init__(self) -> None:
+            self.watches = [At("agent_1", 1, "augment", note="Mind the carry."), At("agent_1", 1, "reset")]
+
+        def __call__(self, run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
+            return next((found for watch in self.watches if (found := watch(run, state, messages))), None)
+
+    state, model = played("debate", Both())
+
+    assert [each["what"] for each in state["interventions"]] == ["augment", "reset"]
+    assert [asked.place["epoch"] for asked in model.asked if "Mind the carry." in asked.text] == [0]
+
+
+@pytest.mark.parametrize("name", ["debate", "reconcile", "cmd", "madra"])
+def test_who_is_muted_says_nothing_and_the_others_go_on(name: str) -> None:
+    agent = scheme(name).settings(**SCRIPTS[name][0]).speakers()[-1]
+
+    state, _ = played(name, At(agent, 0, "mute"))
+
+    said = [message for message in state["board"] if (message.agent, message.round) == (agent, 0)][-2:]
+    assert [(message.withdrawn, message.text, message.source) for message in said] == [
+        (True, said[0].text, "model" if said[0].payload else "hosted"),
+        (False, "", "rule"),
+    ]
+    assert said[0].text and state["decision"]["answer"] is not None
+
+
+def test_a_muted_turn_of_a_world_passes() -> None:
+    state, model = played("whodunit", At("Beth", 0, "mute"))
+
+    assert next(message.public for message in state["board"] if not message.withdrawn) == ""
+    assert "within 4 turns" in state["decision"]["why"] or state["decision"]["answer"]
+    assert len(model.asked) == 4
+
+
+def test_a_human_takes_the_seat_and_keeps_it() -> None:
+    found, model = scheme("debate"), model_of("debate")
+    settings = Debate(rounds=2, agents=2, intervention="human")
+    graph = found.create(settings, models=model, watch=At("agent_1", 0, "human")).compile(checkpointer=InMemorySaver())
+
+    asked = []
+    state = graph.invoke(QUESTION, THREAD, output_keys=MORE)
+    while stopped := graph.get_state(THREAD).interrupts:
+        asked.append(stopped[0].value)
+        state = graph.invoke(Command(resume="The answer is 23."), THREAD, output_keys=MORE)
+
+    assert [(each["agent"], each["act"]) for each in asked] == [("agent_1", "answer"), ("agent_1", "revise")]
+    assert QUESTION["question"] in asked[0]["turns"][-1][1] and "The answer is 22." in asked[1]["turns"][-1][1]
+    own = [message for message in state["board"] if message.agent == "agent_1"]
+    assert [(message.source, message.withdrawn) for message in own] == [
+        ("hosted", True),
+        ("human", False),
+        ("human", False),
+    ]
+    assert state["seats"] == ["agent_1"] and model.asked[-1].text.count("The answer is 23.") == 1
+
+
+async def test_a_human_is_asked_without_blocking_too() -> None:
+    found, model = scheme("debate"), model_of("debate")
+    settings = Debate(rounds=1, agents=2, intervention="human")
+    graph = found.create(settings, models=model, watch=At("agent_2", 0, "human")).compile(checkpointer=InMemorySaver())
+    await graph.ainvoke(QUESTION, THREAD)
+
+    state = await graph.ainvoke(Command(resume="The answer is 23."), THREAD, output_keys=KEYS)
+
+    assert state["board"][-1].text == "The answer is 23."
+
+
+def test_a_seat_cannot_be_handed_over_without_a_saver() -> None:
+    with pytest.raises(UsageError, match="compile it with a checkpointer"):
+        played("debate", At("agent_1", 0, "human"), intervention="human")
+
+
+def test_acts_that_belong_together_are_looked_at_before_they_are_acted_on() -> None:
+    seen: list[list[str]] = []
+
+    class Twice:
+        def __call__(self, run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
+            seen.append([message.agent for message in messages])
+            return Intervention("reset", "greedy") if len(seen) == 1 else None
+
+    async def wish(run: Run, state: Discussion, agent: str) -> Update:
+        return {"board": await say(run, state, ask(agent))}
+
+    harvests = list[int]()
+
+    def harvest(state: Discussion) -> Update:
+        harvests.append(len(state.get("epochs", [])))
+        return {"marks": []}
+
+    frame = framed(ScriptedChatModel(["10 tons"] * 4), watch=Twice())
+    frame.join("harvest", harvest, to="decide", together=heard)
+    for agent in ("zoe", "Bob"):
+        frame.graph.add_edge("next_round", agent)
+        frame.act(agent, wish, to="harvest", watched=False)
+
+    state = frame.graph.compile().invoke(QUESTION, output_keys=[*KEYS, "interventions", "epochs"])
+
+    assert seen == [["zoe", "Bob"], ["zoe", "Bob"]] and harvests == [1]
+    assert told(heard(cast(Discussion, state))) == [("zoe", "10 tons"), ("Bob", "10 tons")] and len(state["board"]) == 4
+    assert [(each["agent"], each["what"]) for each in state["interventions"]] == [("zoe, Bob", "reset")]
