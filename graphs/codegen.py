@@ -69,7 +69,7 @@ SCHEME = Scheme(
     "codegen",
     CodeGen,
     create_codegen,
-    headings=dict.fromkeys(("check", "test", "report", "reflect", "rank"), "Before round {round}"),
+    headings=dict.fromkeys(("check", "test", "report", "review", "rank"), "Before round {round}"),
     manner=manner,
 )
 make_graph = SCHEME.make_graph

@@ -37,7 +37,7 @@ from sottovoce.nodes.settings import CodeGen
 from sottovoce.nodes.settings.codegen import REFLECTOR
 from sottovoce.nodes.state import RESTORED, Discussion, Update, Vote, heard, rounds_of, said
 
-TEST, REFLECT, RANK = "test", "reflect", "rank"
+TEST, REVIEW, RANK = "test", "review", "rank"
 
 
 class Coding(Discussion):
@@ -63,7 +63,7 @@ async def write(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
         ask = Ask(agent, "answer", first_turns(view, name), code_form(scored=False))
         return {"board": await say(run, state, ask)}
     spoken, reviews = replies_of(run, state), {review["agent"]: review for review in state["reviews"]}
-    reflected = said(state, REFLECTOR, state["round"], (REFLECT,))
+    reflected = said(state, REFLECTOR, state["round"], (REVIEW,))
     assert reflected is not None, "judges speak before coders"
     best = [(reviews[who], spoken[who]) for who in state["ranked"]]
     ask = Ask(agent, "revise", later_turns(view, name, best, reflected), code_form(scored=True))
@@ -82,7 +82,7 @@ async def reflect(run: RunContext[CodeGen], state: Coding, agent: str) -> Update
     """The Reflector's reviews; they are heard, and so said by the protocol."""
     count = len(run.settings.speakers())
     request = run.prompts.render("codegen/reflect", count=count)
-    return await _judge(run, state, Ask(agent, REFLECT, (), reflections_form(count)), request)
+    return await _judge(run, state, Ask(agent, REVIEW, (), reflections_form(count)), request)
 
 
 async def rank(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:

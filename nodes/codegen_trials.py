@@ -22,7 +22,7 @@ from sottovoce.environments.trying import Report, Runner, report, tried
 from sottovoce.errors import UsageError
 from sottovoce.nodes.codegen import (
     RANK,
-    REFLECT,
+    REVIEW,
     TEST,
     Coding,
     agreed,
@@ -61,7 +61,7 @@ class Trials:
         problem_of(state)
         if self.given is None and "sandbox" not in run.memo:
             run.memo["sandbox"] = uncontained(run.settings)
-        known: Update = {"errors": {}, "reviews": [], "ranked": [], "passed": {}}
+        known: Update = {"errors": {}, "reviews": [], "ranked": [], "passed": {}, "kind": run.settings.answers_in}
         return known | {"notes": run.memo.get("sandbox", [])}
 
     def runner(self, settings: CodeGen) -> Runner:
@@ -89,7 +89,7 @@ class Trials:
             replies = replies_of(run, state)
             tests = assertions(_reply(state, TESTER, TEST))
             reports = self._reports(run.settings, _solutions(replies, state), tests, state["errors"])
-            spans = reflections(_reply(state, REFLECTOR, REFLECT), len(replies))
+            spans = reflections(_reply(state, REFLECTOR, REVIEW), len(replies))
             reviews = [
                 _review(coder, state["errors"][coder], reports[coder], spans[n] if spans else None)
                 for n, coder in enumerate(replies)

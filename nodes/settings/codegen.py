@@ -8,6 +8,7 @@ from pydantic import Field, model_validator
 
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Documents, Settings
+from sottovoce.prompts.kinds import KindName
 
 CODERS = ("PythonAssistant", "AlgorithmDeveloper", "ComputerScientist", "Programmer")
 PASSER, TESTER, REFLECTOR, RANKER = "Passer", "Tester", "Reflector", "Ranker"
@@ -19,6 +20,7 @@ class CodeGen(Settings):
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "problems"
     unrolls: ClassVar[str] = "in a world, what is heard depends on what was done before"
+    answers_in: ClassVar[KindName | None] = "text"
     watched_from: ClassVar[int] = 1
 
     sandbox: str | None = Field(

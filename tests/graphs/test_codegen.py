@@ -195,9 +195,9 @@ def test_local_models_are_kept_to_blocks_tests_reviews_and_ranks_under_every_pro
         CodeGen(rounds=2, agents=2, consensus=False), models=model, runner=ScriptedRunner()
     ).compile()
     state = graph.invoke(QUESTION, output_keys=KEYS)
-    said = {act: [each.text for each in state["board"] if each.act == act] for act in ("answer", "revise", "reflect")}
+    said = {act: [each.text for each in state["board"] if each.act == act] for act in ("answer", "revise", "review")}
     assert all(text.startswith("```python\n") and text.endswith("\n```") for text in said["answer"])
-    assert all(scores(text, 3) for text in said["revise"]) and reflections(said["reflect"][0], 2)
+    assert all(scores(text, 3) for text in said["revise"]) and reflections(said["review"][0], 2)
     assert ranks(next(each.text for each in state["board"] if each.act == "rank"), 2)
     last = model.requests[-1]
     assert any(isinstance(piece, Rows) for piece in last.prompt) == (protocol == "cipher")
