@@ -82,7 +82,7 @@ def tried(solution: str, program: str, run: Runner) -> str | None:
 
 def watched(test: str) -> str:
     """A test that keeps what it looks at: the left side of a comparison, or all of what it asserts."""
-    (statement,) = statements(test) or [None]
+    statement = next(iter(statements(test) or []), None)
     assert isinstance(statement, ast.Assert), "tests are read by `codegen.assertions`"
     asked = statement.test
     simple = isinstance(asked, ast.Compare) and len(asked.ops) == 1

@@ -122,7 +122,7 @@ def test_the_best_two_are_read_or_are_none(reply: str, found: tuple[int, int] | 
 def test_reviews_of_all_solutions_are_found_or_none(reply: str, found: list[str] | None) -> None:
     spans = reflections(reply, 2)
 
-    assert (spans and [reply[slice(*span)] for span in spans]) == found
+    assert (None if spans is None else [reply[slice(*span)] for span in spans]) == found
 
 
 # Counting
