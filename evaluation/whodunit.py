@@ -7,18 +7,24 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sottovoce.environments.whodunit.games import Game, read_game
+from sottovoce.environments.whodunit.games import SPLITS, Game, Split, read_game
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import WhoDunit
 
 
-def games(n: int, settings: WhoDunit, seed: int = 0) -> list[Question]:
-    """The first `n` games of a seed, as the settings have them.
+def games(n: int, settings: WhoDunit, seed: int = 0, split: Split | None = None) -> list[Question]:
+    """The first `n` games of a seed, as the settings have them; those of a split share no character with others.
 
     Raises:
         UsageError: there are no such games.
     """
-    return [question(settings.game(f"{seed}/{i}"), f"whodunit/{seed}/{i}", settings) for i in range(n)]
+    name = str(seed) if split is None else f"{split}/{seed}"
+    return [question(settings.game(f"{name}/{i}", split), f"whodunit/{name}/{i}", settings) for i in range(n)]
+
+
+def split_of(name: str) -> Split | None:
+    """The split that a sample is named for: "whodunit/test"."""
+    return next((split for split in SPLITS if name == f"whodunit/{split}"), None)
 
 
 def stored(path: Path, settings: WhoDunit) -> Question:

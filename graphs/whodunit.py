@@ -43,8 +43,9 @@ def create_whodunit(settings: WhoDunit | None = None, **given: Unpack[Given]) ->
 
 def manner(settings: WhoDunit) -> str:
     """How the game is played."""
-    who = "Accuser and Intel" if settings.variant == "asym" else f"{settings.agents} peers"
-    return f"{who}{', by rule,' if settings.golden else ''} in turn, at most {settings.most_turns} turns"
+    who = "Accuser and Intel" if settings.variant == "asym" else f"{len(settings.speakers())} peers"
+    most, by_rule = settings.most_turns, ", by rule," if settings.golden else ""
+    return f"{who}{by_rule} in turn, at most {most} turn{'s' * (most != 1)}"
 
 
 def truth(message: Message) -> str:

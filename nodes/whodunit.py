@@ -24,14 +24,13 @@ from sottovoce.environments.whodunit.knowledge import told
 from sottovoce.environments.whodunit.metrics import Ended, measures
 from sottovoce.environments.whodunit.rules import RETRIES, World, cancelled, is_over, opening, passed, step
 from sottovoce.environments.whodunit.wording import described, fact, people
-from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.decide import decided
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import WhoDunit
-from sottovoce.nodes.state import JSON, RESTORED, Decision, Discussion, Update, Vote, attempt_of, heard, moment
+from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, attempt_of, heard, moment
 from sottovoce.nodes.views import View, blocks
 
 ACTS: dict[Role, str] = {"accuser": "request", "intel": "reply", "peer": "act"}
@@ -68,7 +67,7 @@ def begin(run: RunContext[WhoDunit], state: Discussion) -> Update:
         UsageError: it is none, or another variant's.
     """
     given, settings = state.get("game"), run.settings
-    game = settings.game(f"{settings.seed}/{question_id(state)}") if given is None else _seated(given, settings)
+    game = settings.game(f"{settings.seed}/{question_id(state)}") if given is None else settings.seated(given)
     return {"game": game.model_dump(mode="json"), "world": opening(game)}
 
 
@@ -107,19 +106,6 @@ def stay_silent(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update
 def game_of(state: Discussion) -> Game:
     """The game that is played."""
     return Game.model_validate(state["game"])
-
-
-def _seated(given: JSON, settings: WhoDunit) -> Game:
-    """A game whose facts belong to the agents of the run, in their order."""
-    game, speakers = Game.model_validate(given), settings.speakers()
-    if settings.variant == "asym":
-        return game
-    if game.agents is None:
-        raise UsageError("the game has no facts of agents, and sym needs them; play it with --variant asym")
-    if len(game.agents) != len(speakers):
-        found, n = len(game.agents), len(speakers)
-        raise UsageError(f"the game has facts of {found} agents, but there are {n}; give --agents {found}")
-    return game.model_copy(update={"agents": dict(zip(speakers, game.agents.values(), strict=True))})
 
 
 def _by_rule(run: RunContext[WhoDunit], state: Mystery, agent: str, text: str) -> Message:
@@ -262,7 +248,7 @@ def by_award(run: RunContext[WhoDunit], state: Mystery) -> Decision:
     all_turns = f" ({took} turns with those before a reset)" if took > turn else ""
     if world["awarded"] is None:
         why = f"the game was cancelled in turn {turn}: {world['cancelled']}" if world["cancelled"] else (
-            f"nobody was awarded within {turn} turns"
+            f"nobody was awarded within {turn} turn{'s' * (turn != 1)}"
         )  # fmt: skip
         lost = decided("award", f"{why}; no answer{all_turns}", [], [], state, (None,))
         return {**lost, "score": 0.0, "measures": figures}

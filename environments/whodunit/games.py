@@ -6,11 +6,12 @@ from 0, and `agents` holds the facts of each one in the symmetric game. The auth
 
 from __future__ import annotations
 
+import hashlib
 import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from pydantic import ConfigDict, Field, model_validator
 
@@ -22,7 +23,11 @@ Person = dict[Name, Text]
 Fact = tuple[str, str]
 """Attribute and value."""
 DRAWS = 10_000
-"""How often facts are drawn at most, until they fit one alone."""
+"""How often facts are drawn at most, until they fit one alone; characters of a split, for each that is wanted."""
+Split = Literal["train", "validation", "test"]
+SPLITS: tuple[Split, ...] = get_args(Split)
+PARTS: tuple[Split, ...] = ("train",) * 7 + ("validation",) * 3 + ("test",) * 6
+"""Of sixteen parts of all characters: as the paper's 210, 90 and 180 games."""
 
 
 class Game(Checked):
@@ -90,21 +95,45 @@ def fitting(game: Game, facts: Sequence[Fact]) -> list[int]:
     return [number for number in numbers if all(game.person(number).get(name) == value for name, value in facts)]
 
 
-def drawn(seed: str, of: Attributes, suspects: int, agents: Sequence[str] = (), facts: int = 3) -> Game:
+def split_of(person: Person) -> Split:
+    """The one split whose games a character may be in, so that splits share neither suspects nor culprits."""
+    told = json.dumps(sorted(person.items()))
+    return PARTS[hashlib.sha256(told.encode()).digest()[0] % len(PARTS)]
+
+
+def drawn(
+    seed: str, of: Attributes, suspects: int, agents: Sequence[str] = (), facts: int = 3, split: Split | None = None
+) -> Game:
     """A game from a seed; with `agents` the symmetric one, in which each of them knows so many facts.
 
     Raises:
-        UsageError: there are fewer combinations than suspects, or no facts were found that fit one alone.
+        UsageError: there are fewer combinations than suspects (or of a `split`, too few), or no facts were found
+            that fit one alone.
     """
     if suspects > combinations(of):
         found, most = len(of), combinations(of)
         raise UsageError(f"suspects is {suspects}, but {found} attributes make {most} different ones; give fewer")
-    rng, people = random.Random(f"whodunit/{seed}"), list[Person]()
-    while len(people) < suspects:
-        person = {name: rng.choice(values) for name, values in of.items()}
-        people += [] if person in people else [person]
+    rng = random.Random(f"whodunit/{seed}")
+    people = _people(rng, of, suspects, split)
     game = Game(suspect_count=suspects, suspects=people, culprit=rng.randrange(suspects))
     return _with_facts(game, rng, agents, facts) if agents else game
+
+
+def _people(rng: random.Random, of: Attributes, n: int, split: Split | None) -> list[Person]:
+    """So many different characters, all of one split if one is named."""
+    people: list[Person] = []
+    draws = 0
+    while len(people) < n:
+        person = {name: rng.choice(values) for name, values in of.items()}
+        new = person not in people and split in (None, split_of(person))
+        people += [person] if new else []
+        draws += 1
+        if split is not None and draws > DRAWS * n:
+            raise UsageError(
+                f"suspects is {n}, but of {combinations(of):,} characters split {split} has fewer; "
+                "give fewer suspects, or more attributes"
+            )
+    return people
 
 
 def _with_facts(game: Game, rng: random.Random, agents: Sequence[str], n: int) -> Game:

@@ -72,6 +72,8 @@ class Head(BaseModel):
     """`Prompts.digest`"""
     models: dict[str, ModelOf] = {}
     """By agent; hosted models have no entry."""
+    monitors: str = ""
+    """The sha256 of all that watched it; empty where the settings name none."""
     versions: dict[str, str] = Field(default_factory=versions)
     started: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
@@ -81,7 +83,7 @@ class Head(BaseModel):
         Raises:
             RecordError: names what differs.
         """
-        for name in ("scheme", "settings", "seeds", "questions", "prompts"):
+        for name in ("scheme", "settings", "seeds", "questions", "prompts", "monitors"):
             if getattr(self, name) != getattr(now, name):
                 raise RecordError(f"run {where!r} was begun with other {name}; begin another, or put them back")
         for agent, model in self.models.items():
@@ -106,7 +108,7 @@ def head_of(
     """The head of a run that begins; loads the models.
 
     Raises:
-        UsageError: a model or a prompt pack cannot be read.
+        UsageError: a model, a prompt pack or a monitor cannot be read.
     """
     return Head(
         scheme=scheme,
@@ -116,12 +118,21 @@ def head_of(
         questions=digest(questions),
         prompts=Prompts(Path(settings.prompts) if settings.prompts else None).digest(),
         models=_models(settings, models),
+        monitors=_monitors(settings),
     )
 
 
 def digest(data: Any) -> str:  # Any: JSON
     """The sha256 of plain JSON."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
+
+
+def _monitors(settings: Settings) -> str:
+    from sottovoce.monitors.monitor import Monitor  # late: numpy
+
+    return (
+        digest([Monitor.read(Path(file)).model_dump(mode="json") for file in settings.watch]) if settings.watch else ""
+    )
 
 
 def _models(settings: Settings, given: Models) -> dict[str, ModelOf]:

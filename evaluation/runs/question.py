@@ -15,11 +15,11 @@ from pydantic import ConfigDict, Field
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.runs.by_agent import dealt_documents, texts_by_agent
-from sottovoce.evaluation.runs.questions import read_file
+from sottovoce.evaluation.runs.questions import check, read_file
 from sottovoce.evaluation.runs.rows import Values
 from sottovoce.evaluation.runs.samples import origin, read_name, samples
 from sottovoce.evaluation.whodunit import stored
-from sottovoce.nodes.question import Question, check_question
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings, WhoDunit
 from sottovoce.prompts.kinds import KindName
 
@@ -63,8 +63,8 @@ class QuestionOptions(Checked):
     hints: list[str] = _many("what a secretary is to mind (cmd)", "hint")
     sample: str | None = _one(
         "instead of a question: arithmetic, split or facts (private documents), world (an encyclopedia), world/bridge, "
-        "world/comparison, world/strategy, world/claim or world/fact; whodunit for that scheme, problems for codegen; "
-        "or with a seed: split/3"
+        "world/comparison, world/strategy, world/claim or world/fact; whodunit for that scheme (or a split of its "
+        "games: whodunit/train, whodunit/validation, whodunit/test), problems for codegen; or with a seed: split/3"
     )
     games: list[Path] = _many("instead of a question: a stored game of whodunit", "game")
     questions: Path | None = _one("instead of a question: a file of them, .jsonl or .csv, whose columns are its fields")
@@ -116,7 +116,7 @@ def _asked(options: QuestionOptions, settings: Settings) -> tuple[list[Question]
         (name, seed), n = read_name(options.sample or settings.sample), options.limit or 1
         asked, source = samples(name, n, settings, seed), Origin(origin(name, n, seed))
     for each in asked:
-        check_question(each, settings.owners(), settings.needs(), settings.names())
+        check(each, settings)
     return asked, source
 
 

@@ -105,8 +105,15 @@ class QuestionFile:
         broken = Broken(self.name)
         for row in self.rows:
             with broken.at(row.line):
-                check_question(row.question, settings.owners(), settings.needs(), settings.names())
+                check(row.question, settings)
         broken.tell()
+
+
+def check(question: Question, settings: Settings) -> None:
+    """Refuse a question that cannot be asked with these settings. Errors: see `check_question` and `check_game`."""
+    check_question(question, settings.owners(), settings.needs(), settings.names())
+    if question.get("game") is not None:
+        settings.check_game(question)
 
 
 def read_questions(

@@ -59,8 +59,17 @@ def payloads(folder: Path | None) -> Iterator[PayloadStore]:
         yield PayloadStore(temporary)
 
 
-def hold(task: Task, store: PayloadStore, *, folder: Path | None = None, observe: Observer | None = None) -> Record:
+def hold(
+    task: Task,
+    store: PayloadStore,
+    *,
+    folder: Path | None = None,
+    observe: Observer | None = None,
+    person: Person | None = None,
+) -> Record:
     """Hold one discussion to its end and return its record; `folder` keeps it as a run, step by step.
+
+    `observe` is shown what happens; `person` answers for an agent whose seat is handed over.
 
     Raises:
         SottovoceError: it failed; the run in `folder` says why, unless nothing was said yet.
@@ -69,7 +78,16 @@ def hold(task: Task, store: PayloadStore, *, folder: Path | None = None, observe
     """
     head = head_of(task.scheme, task.settings, [task.question], origin=task.origin, models=task.models)
     run = Run.begin(head, [task.question], folder)
-    hold_all(run, task.settings, store, models=task.models, watch=task.watch, observe=observe, alone=True)
+    hold_all(
+        run,
+        task.settings,
+        store,
+        models=task.models,
+        watch=task.watch,
+        observe=observe,
+        alone=True,
+        person=person,
+    )
     return run.only
 
 
@@ -104,7 +122,7 @@ def hold_all(
     observing = observe or (lambda record, event: None)
     pool = Pool(run, settings.names(), observing, limits or Limits(), alone=alone, person=person)
     try:
-        if settings.watch and settings.intervention == "human" and person is None:
+        if (watch or settings.watch) and settings.intervention == "human" and person is None:
             raise UsageError(
                 "a human can take a seat where one question is asked; ask one, or choose another intervention"
             )

@@ -11,7 +11,7 @@ from sottovoce.errors import UsageError
 from sottovoce.evaluation.arithmetic import questions, split_knowledge
 from sottovoce.evaluation.codegen import problems
 from sottovoce.evaluation.facts import two_facts
-from sottovoce.evaluation.whodunit import games
+from sottovoce.evaluation.whodunit import games, split_of
 from sottovoce.evaluation.world import about_the_world
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CodeGen, Settings, WhoDunit
@@ -27,6 +27,9 @@ SAMPLES = {
     "world/claim": "claims that the encyclopedia supports, refutes, or says nothing about",
     "world/fact": "what one article tells: the article has but to be found and read",
     "whodunit": "games of the size that its settings say; for the scheme of that name",
+    "whodunit/train": "such games of which monitors learn",
+    "whodunit/validation": "games of other characters, by which monitors are chosen",
+    "whodunit/test": "games of the rest, which are held out",
     "problems": "small functions to be written, with hidden tests; for codegen",
 }
 """By the name that --sample takes: what is made, all of it from a seed."""
@@ -80,10 +83,10 @@ def _decoys(made: list[Question], at: int) -> list[str]:
 
 def _made(name: str, n: int, seed: int, settings: Settings) -> list[Question]:
     agents = settings.speakers()
-    if isinstance(settings, WhoDunit) != (name == "whodunit"):
+    if isinstance(settings, WhoDunit) != (name.partition("/")[0] == "whodunit"):
         raise UsageError(f"--sample {name} cannot be asked here; `whodunit` plays --sample whodunit, and it alone does")
     if isinstance(settings, WhoDunit):
-        return games(n, settings, seed)
+        return games(n, settings, seed, split_of(name))
     if isinstance(settings, CodeGen) != (name == "problems"):
         raise UsageError(f"--sample {name} cannot be asked here; `codegen` solves --sample problems, and it alone does")
     if isinstance(settings, CodeGen):

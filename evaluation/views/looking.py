@@ -107,8 +107,10 @@ def summary(run: Run) -> list[str]:
 
 def _table(run: Run) -> Table:
     table, names = Table(box=None, pad_edge=False), list(by_name(run.results()))
-    for heading in ("question", "seed", "answer", "", *map(one_line, names)):
+    for heading in ("question", "seed", "answer", ""):
         table.add_column(heading, overflow="fold")
+    for name in names:
+        table.add_column(one_line(name), no_wrap=True)
     for (question, seed), record in run.records.items():
         table.add_row(one_line(question), str(seed), *_answer(record), *_measures(record, names))
     return table

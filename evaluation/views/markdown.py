@@ -16,7 +16,7 @@ SPECIAL = re.compile(r"([\\`*_{}\[\]<>#|~$&])")  # what Markdown would take for 
 
 def markdown(run: Record) -> str:
     """The whole transcript."""
-    shown = (parts.opening(run), *parts.of_run(run), parts.ending(run))
+    shown = (parts.opening(run), *parts.of_run(run), *parts.unsure(run), parts.ending(run))
     return "".join(block for part in shown for block in _blocks(part)).lstrip() + "\n"
 
 
@@ -40,7 +40,7 @@ def _blocks(part: Part) -> Iterator[str]:
         yield f"\n\n{_message(message)}"
     listed = False
     for line in part.lines:
-        block = line.style in ("title", "question")
+        block = line.style in ("title", "question", "figure")
         yield ("\n" if listed and not block else "\n\n") + _line(line)
         listed = not block
 
@@ -51,7 +51,7 @@ def _message(message: Message) -> str:
 
 def _line(line: Line) -> str:
     """An item of a list; one that is set in stands below the one before."""
-    if line.style == "question":
+    if line.style in ("question", "figure"):
         return fenced(line.text)
     if line.style == "title":
         return f"# {escaped(line.text)}"

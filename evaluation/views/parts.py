@@ -15,6 +15,7 @@ from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.views import votes
 from sottovoce.evaluation.views.describe import last_attempts
 from sottovoce.evaluation.views.printable import counted, one_line, shortened
+from sottovoce.evaluation.views.uncertainty import figure_of
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import passage_of, shown
 from sottovoce.prompts.kinds import lettered
@@ -24,10 +25,10 @@ When = tuple[int, float]
 
 
 class Line(NamedTuple):
-    """One line beside messages; the question alone may have several."""
+    """One line beside messages; the question and a figure may have several."""
 
     text: str
-    style: Literal["", "title", "question", "aside", "note", "right", "wrong"] = ""
+    style: Literal["", "title", "question", "figure", "aside", "note", "right", "wrong"] = ""
     answer: str = ""
     """Stands before the text, and out."""
 
@@ -67,6 +68,12 @@ def ending(run: Record) -> Part:
     took = f"{counted(cost.calls, 'call')}, {tokens}, {run.seconds:.1f} s{_read(run.readings)}"
     measures = [told(made["measures"])] if made.get("measures") else []
     return Part("Decision", lines=(decided, *_asides(votes.support(run, made)), *judged, *_asides([*measures, took])))
+
+
+def unsure(run: Record) -> list[Part]:
+    """How unsure agents were over a game, and where a watch intervened; [] where there is nothing to see."""
+    drawn = figure_of(run)
+    return [Part("Uncertainty", lines=(Line(drawn, "figure"),))] if drawn else []
 
 
 def _read(found: Readings) -> str:

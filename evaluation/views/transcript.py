@@ -30,7 +30,15 @@ SHADES = (
     ("very unsure", float("inf"), "black on #f4893b"),
 )
 """Uncertainty in words, up to how many nats, and how it is shaded."""
-STYLES = {"title": "dim", "question": "bold", "aside": "dim", "note": "yellow", "right": "green", "wrong": "red"}
+STYLES = {
+    "title": "dim",
+    "question": "bold",
+    "figure": "dim",
+    "aside": "dim",
+    "note": "yellow",
+    "right": "green",
+    "wrong": "red",
+}
 
 
 def print_run(console: Console, run: Record, *, prompts: bool = False) -> None:
@@ -55,10 +63,11 @@ def lines(shown: Part) -> list[Text]:
 
 
 def ending(console: Console, run: Record) -> RenderableType:
-    """The decision and what it took, with a legend where tokens were shaded."""
+    """How unsure agents were, the decision and what it took, with a legend where tokens were shaded."""
     coloured = console.color_system is not None and not console.no_color
     shaded = coloured and any(message.payload for message in run.messages)
-    return Group(part(console, parts.ending(run)), *([_legend()] if shaded else []))
+    shown = [part(console, each) for each in (*parts.unsure(run), parts.ending(run))]
+    return Group(*shown, *([_legend()] if shaded else []))
 
 
 def _side_by_side(console: Console, panels: Sequence[Panel]) -> RenderableType:

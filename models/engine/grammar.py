@@ -98,13 +98,19 @@ class Grammar:
         form, before = self.form, f"\n{self.form.after} "
         marker = len(self.marker("")) if form.after else 0
         if marker + self.least > stop.max_new:
-            what = f"the choice {shorten(self._longest, SHOWN)!r}" if form.choices else f"the form {_shown(form)}"
+            what = f"the choice {shorten(self._longest, SHOWN)!r}" if form.choices else f"the form, {self._shortest},"
             behind = f" behind {form.after!r}" if marker else ""
             raise UsageError(
                 f"{what}{behind} takes {marker + self.least} tokens, but max_tokens is {stop.max_new}; raise it"
             )
         if form.after and (cut := next((text for text in stop.texts if text in before), None)):
             raise UsageError(f"the stop string {cut!r} would end the reply before its form, {before!r}; leave it out")
+
+    @property
+    def _shortest(self) -> str:
+        """What is written in it if tokens run out, as a reader knows it: a pattern of many actions fills screens."""
+        text = self.vocabulary.text(self.path).decode(errors="replace").strip()
+        return f"at its shortest {shorten(text, SHOWN)}"
 
     @property
     def _longest(self) -> str:
@@ -175,5 +181,5 @@ def _compact(schema: Schema) -> Schema:
 
 def _shown(form: Form) -> str:
     """A form in a message, shortened."""
-    shown = json.dumps(form.schema) if form.schema is not None else repr(form.pattern)
+    shown = json.dumps(form.schema) if form.schema is not None else f"'{form.pattern}'"
     return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]} ..."

@@ -155,6 +155,14 @@ class Settings(Watched, CipherOptions, StateOptions):
         """Fields without which a question cannot be discussed, and what for."""
         return {}
 
+    def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`, which stands beside
+        """Refuse a question's game that these settings cannot play; a world's own do otherwise than this.
+
+        Raises:
+            UsageError: says what is wrong with it.
+        """
+        raise UsageError("the question brings a game, and this scheme plays none; ask it of the world that it is of")
+
     def components(self) -> frozenset[str]:
         """The prompt components that are switched on (CMD, section 4.5)."""
         return frozenset(name for name in COMPONENTS if getattr(self, name))

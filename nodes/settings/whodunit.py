@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from sottovoce.environments.whodunit.actions import Role
 from sottovoce.environments.whodunit.attributes import ALL, attributes, read_attributes
-from sottovoce.environments.whodunit.games import Game, drawn
+from sottovoce.environments.whodunit.games import Game, Split, drawn
 from sottovoce.environments.whodunit.wording import WORDINGS, Worded, Wording
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Documents, Settings
@@ -16,8 +17,8 @@ from sottovoce.nodes.settings.watched import Per
 
 PEERS = ("Alex", "Beth", "Charlie", "David", "Elizabeth", "Fred", "Grace", "Henry", "Iris", "James")
 PUBLISHED = {
-    "asym": {"suspects": 10, "attributes": 12, "turns": 31},
-    "sym": {"suspects": 20, "attributes": 20, "turns": 20},
+    "asym": {"agents": 2, "suspects": 10, "attributes": 12, "turns": 31},
+    "sym": {"agents": 6, "suspects": 20, "attributes": 20, "turns": 20},
 }
 
 
@@ -32,7 +33,9 @@ class WhoDunit(Settings):
         default="asym",
         description="asym: an Accuser knows the winner, Intel everybody; sym: all know everybody, each some facts",
     )
-    agents: int = Field(default=6, ge=2, le=len(PEERS), description="how many agents of sym; asym has two")
+    agents: int | None = Field(
+        default=None, ge=2, le=len(PEERS), description="how many agents of sym, else 6; asym has two"
+    )
     suspects: int | None = Field(default=None, ge=2, description="how many characters; else 10 (asym) or 20 (sym)")
     attributes: int | None = Field(
         default=None, ge=1, description="what they are told apart by, the first so many of the list; else 12 or 20"
@@ -53,7 +56,9 @@ class WhoDunit(Settings):
 
     def speakers(self) -> list[str]:
         """The Accuser and Intel, or the peers, in the order of their turns."""
-        return ["Beth", "Alex"] if self.variant == "asym" else [*PEERS[: self.agents]]
+        if self.variant == "asym":
+            return ["Beth", "Alex"]
+        return [*PEERS[: self.agents or PUBLISHED["sym"]["agents"]]]
 
     def role_of(self, agent: str) -> Role:
         """What an agent is."""
@@ -82,8 +87,8 @@ class WhoDunit(Settings):
         """The turn limit."""
         return self.turns or PUBLISHED[self.variant]["turns"]
 
-    def game(self, seed: str) -> Game:
-        """A game of this kind, drawn from a seed.
+    def game(self, seed: str, split: Split | None = None) -> Game:
+        """A game of this kind, drawn from a seed, with characters of a split if one is named.
 
         Raises:
             UsageError: there are no such games.
@@ -95,10 +100,34 @@ class WhoDunit(Settings):
             own = read_attributes(self.attribute_list)
             known = attributes(self.attributes or len(own), own)
         agents = self.speakers() if self.variant == "sym" else []
-        return drawn(f"{self.variant}/{seed}", known, self.suspects or usual["suspects"], agents, self.facts)
+        return drawn(f"{self.variant}/{seed}", known, self.suspects or usual["suspects"], agents, self.facts, split)
+
+    def seated(self, given: dict[str, Any]) -> Game:  # Any: JSON as it comes
+        """A game as it is stored, its facts those of the agents here, in their order.
+
+        Raises:
+            UsageError: it is none, or another variant's.
+        """
+        game, speakers = Game.model_validate(given), self.speakers()
+        if self.variant == "asym":
+            return game
+        if game.agents is None:
+            raise UsageError("the game has no facts of agents, and sym needs them; play it with --variant asym")
+        if len(game.agents) != len(speakers):
+            found, n = len(game.agents), len(speakers)
+            raise UsageError(f"the game has facts of {found} agents, but there are {n}; give --agents {found}")
+        return game.model_copy(update={"agents": dict(zip(speakers, game.agents.values(), strict=True))})
+
+    def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
+        """It must be one of this variant, and the target its winner."""
+        winner, target = self.seated(question["game"]).winner, question.get("target")
+        if target not in (None, str(winner)):
+            raise UsageError(f"the target is {target!r}, but the game's winner is {winner}")
 
     @model_validator(mode="after")
     def _fits(self) -> WhoDunit:
         if self.variant == "sym" and self.golden:
             raise UsageError("golden is Intel's, and sym has no Intel; use it with --variant asym")
+        if self.variant == "asym" and self.agents not in (None, 2):
+            raise UsageError(f"agents is {self.agents}, but asym has two, Accuser and Intel; use it with --variant sym")
         return self

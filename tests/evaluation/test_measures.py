@@ -42,12 +42,13 @@ def award(number: str) -> str:
 
 
 def printed(run: Run, *, one: bool = False) -> list[str]:
-    console = Console(file=StringIO(), width=120)
+    file = StringIO()
+    console = Console(file=file, width=120)
     if one:
         print_one(console, next(iter(run.records.values())), Output(), live=False)
     else:
         print_many(console, run, Output())
-    return console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    return file.getvalue().splitlines()
 
 
 def test_a_run_of_many_games_has_a_column_for_each_and_the_means(run: Run) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -57,6 +58,39 @@ def test_games_have_the_size_and_words_that_the_settings_say() -> None:
 def test_what_cannot_be_played_is_refused(settings: Settings, options: dict[str, Any], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         asked(settings, **options)
+
+
+def in_file(folder: Path, *changes: dict[str, Any]) -> Path:
+    """A question file of games, a line each, with these changes of its fields."""
+    rows = [{**each, **change} for each, change in zip(games(len(changes), SMALL), changes, strict=True)]
+    file = folder / "games.jsonl"
+    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return file
+
+
+def test_a_file_of_games_is_asked_in_its_order(tmp_path: Path) -> None:
+    found, origin = asked(questions=in_file(tmp_path, {}, {"split": "test"}), limit=2)
+    assert [each["game"] for each in found] == [each["game"] for each in games(2, SMALL)]
+    assert origin.words == "all 2 rows of games.jsonl" and origin.metadata == {"whodunit/0/1": {"split": "test"}}
+
+
+@pytest.mark.parametrize(
+    ("change", "settings", "said"),
+    [
+        ({"game": {"suspect_count": 2, "suspects": [{"a": "b"}, {"a": "c"}]}}, SMALL, "Game has no 'culprit'"),
+        ({"id": "whodunit/0/0"}, SMALL, "has the id 'whodunit/0/0', as line 1 has"),
+        ({"game": 3}, SMALL, "game is 3: expected a valid dictionary"),
+        ({"target": "9"}, SMALL, "the target is '9', but the game's winner is "),
+        ({}, Debate(), "the question brings a game, and this scheme plays none"),
+        ({}, WhoDunit(variant="sym"), "the game has no facts of agents, and sym needs them"),
+    ],
+)
+def test_a_file_with_a_wrong_game_is_refused_with_its_line(
+    tmp_path: Path, change: dict[str, Any], settings: Settings, said: str
+) -> None:
+    with pytest.raises(UsageError, match=r"line \d of question file .*games\.jsonl") as caught:
+        asked(settings, questions=in_file(tmp_path, {}, change))
+    assert said in str(caught.value) and ("line 2" in str(caught.value) or not change)
 
 
 def test_stored_games_are_asked_by_their_files_names(tmp_path: Path) -> None:

@@ -19,7 +19,7 @@ from sottovoce.environments.whodunit.rules import RETRIES, opening, step
 from sottovoce.environments.whodunit.wording import described, fact
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.whodunit import games
-from sottovoce.graphs.whodunit import create_whodunit
+from sottovoce.graphs.whodunit import create_whodunit, manner
 from sottovoce.models import Rows
 from sottovoce.nodes.settings import WhoDunit
 from sottovoce.nodes.watch import Intervention
@@ -223,7 +223,8 @@ def test_local_models_are_kept_to_actions_under_every_protocol(
     protocol: str, variant: Any, store: PayloadStore
 ) -> None:
     model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=70)
-    settings = WhoDunit(variant=variant, agents=3, suspects=4, attributes=5, turns=3)
+    agents = 3 if variant == "sym" else None
+    settings = WhoDunit(variant=variant, agents=agents, suspects=4, attributes=5, turns=3)
     state = create_whodunit(settings, models=model).compile().invoke(asked_for(settings), output_keys=KEYS)
     assert not [message for message in state["board"] if message.attempt] and not state["world"]["cancelled"]
 
@@ -291,6 +292,22 @@ def test_golden_intel_is_played_by_rule_and_tells_the_truth() -> None:
 def test_golden_is_refused_where_there_is_no_intel() -> None:
     with pytest.raises(UsageError, match="golden is Intel's, and sym has no Intel"):
         WhoDunit(variant="sym", golden=True)
+
+
+@pytest.mark.parametrize("agents", [3, 6])
+def test_asym_has_two_agents_and_no_other_number_is_passed_over(agents: int) -> None:
+    with pytest.raises(UsageError, match=f"agents is {agents}, but asym has two, Accuser and Intel; use it with"):
+        WhoDunit(agents=agents)
+    assert WhoDunit(agents=2).speakers() == WhoDunit().speakers() == ["Beth", "Alex"]
+    assert len(WhoDunit(variant="sym").speakers()) == 6
+    assert WhoDunit.model_validate(WhoDunit().model_dump()) == WhoDunit()
+
+
+def test_one_turn_is_no_turns() -> None:
+    settings = WhoDunit(turns=1)
+    state, _ = run([ANYTHING], turns=1)
+    assert state["decision"]["why"] == "nobody was awarded within 1 turn; no answer"
+    assert manner(settings).endswith("at most 1 turn") and manner(WhoDunit()).endswith("at most 31 turns")
 
 
 @pytest.mark.parametrize(

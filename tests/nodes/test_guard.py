@@ -9,11 +9,13 @@ import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import UsageError
+from sottovoce.errors import RecordError, UsageError
+from sottovoce.evaluation.runs.head import head_of
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.guard import Guard
+from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import heard
 from tests.graphs.support import KEYS, QUESTION
 from tests.nodes.support import Unsure
@@ -139,3 +141,12 @@ def test_two_monitors_of_one_role_and_two_ways_to_watch_are_refused(tmp_path: Pa
         Guard(monitor("agent_1"), monitor("agent_1"))
     with pytest.raises(UsageError, match="choose one of them"):
         debated({}, tmp_path, Guard(monitor("agent_1")), watch=[saved(tmp_path, "agent_1")])
+
+
+def test_a_run_does_not_go_on_with_another_monitor(tmp_path: Path) -> None:
+    settings = Debate(watch=[saved(tmp_path, "agent_1")])
+    begun = head_of("debate", settings, [QUESTION], models=Unsure())
+    saved(tmp_path, "agent_1", threshold=2.0)
+
+    with pytest.raises(RecordError, match="begun with other monitors"):
+        begun.check_same(head_of("debate", settings, [QUESTION], models=Unsure()), "run")

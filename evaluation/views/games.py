@@ -1,0 +1,56 @@
+"""The command `games`: a world's games, drawn from a seed, as a question file that its scheme plays.
+
+Nothing here imports torch or langgraph: games are rules.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Literal
+
+import typer
+from pydantic import ConfigDict, Field
+
+from sottovoce.checked import Checked
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.runs.files import check_writable, write
+from sottovoce.evaluation.runs.samples import samples
+from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Settings
+
+
+class GamesOptions(Checked):
+    """How many games, of which split, and where they go; their seed and size are the scheme's own settings."""
+
+    model_config = ConfigDict(title="Games")
+
+    n: int = Field(default=100, ge=1, description="how many")
+    split: Literal["train", "validation", "test"] | None = Field(
+        default=None, description="of the games that monitors learn from, are chosen by, or never saw; else any"
+    )
+    to: Path | None = Field(default=None, description="the file that is written, .jsonl")
+
+
+def store_games(command: str, settings: Settings, options: GamesOptions) -> None:
+    """Write games to a file, whole or not at all, and say how they are played.
+
+    Raises:
+        UsageError: no file is named, it cannot be written, or there are not so many such games.
+    """
+    if options.to is None or options.to.suffix.lower() not in (".jsonl", ".ndjson"):
+        raise UsageError(f"games are written to a .jsonl file: games {command} --n 100 --to games.jsonl")
+    check_writable(options.to, "--to")
+    name = settings.sample if options.split is None else f"{settings.sample}/{options.split}"
+    rows = [_row(each, name, settings.seed) for each in samples(name, options.n, settings, settings.seed)]
+    write(options.to, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    where = one_line(str(options.to))
+    typer.echo(f"{counted(len(rows), 'game')} of {name}/{settings.seed} written to {where}")
+    typer.echo(f"they are played by `{command} --questions {where}`, with the settings of this call")
+
+
+def _row(question: Question, sample: str, seed: int) -> dict[str, object]:
+    """What it was made of stands beside, in columns that no agent reads."""
+    asked = {name: value for name, value in question.items() if name != "decoys"}
+    return {**asked, "sample": sample, "sample_seed": seed}

@@ -1,0 +1,83 @@
+"""A run in which an agent's seat is handed over: a person is asked, and the run goes on with what was typed."""
+
+from __future__ import annotations
+
+import io
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import SottovoceError, UsageError
+from sottovoce.evaluation.runs.reading import load_run
+from sottovoce.evaluation.runs.running import Task, hold, hold_all
+from sottovoce.evaluation.runs.starting import resumed
+from sottovoce.evaluation.views.seat import person
+from sottovoce.nodes.settings import Debate
+from tests.evaluation.support import QUESTION
+from tests.nodes.test_interventions import At
+
+ASKED: dict[str, Any] = {"agent": "agent_1", "act": "answer", "turns": [["user", "1 + 1?"]], "begun": ""}
+
+
+def task() -> Task:
+    settings = Debate(agents=2, rounds=1, intervention="human")
+    return Task("debate", settings, QUESTION, models=ScriptedChatModel(["The answer is 21."] * 2), watch=watch())
+
+
+def watch() -> At:
+    return At("agent_1", 0, "human")
+
+
+def test_what_a_person_says_is_recorded_as_theirs(tmp_path: Path) -> None:
+    asked: list[Any] = []
+
+    def reply(value: Any) -> str:
+        asked.append(value)
+        return "The answer is 22."
+
+    record = hold(task(), PayloadStore(tmp_path), person=reply)
+
+    assert [(message.agent, message.source, message.withdrawn) for message in record.messages] == [
+        ("agent_1", "hosted", True),
+        ("agent_1", "human", False),
+        ("agent_2", "hosted", False),
+    ]
+    assert record.decision is not None and record.decision["votes"][0]["answer"] == "22"
+    assert [value["agent"] for value in asked] == ["agent_1"]
+    assert [each["what"] for each in record.interventions] == ["human"]
+
+
+def test_a_run_that_nobody_can_answer_in_is_refused_before_it_begins(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="a human can take a seat where one question is asked"):
+        hold(task(), PayloadStore(tmp_path))
+
+
+def test_a_run_whose_person_is_gone_goes_on_when_somebody_answers(tmp_path: Path) -> None:
+    def gone(value: Any) -> str:
+        raise SottovoceError("stdin has ended")
+
+    with pytest.raises(SottovoceError, match="stdin has ended"):
+        hold(task(), PayloadStore(tmp_path / "p"), folder=tmp_path / "run", person=gone)
+    run = resumed(load_run(tmp_path / "run"), models=ScriptedChatModel())
+    settings = Debate(agents=2, rounds=1, intervention="human")
+    hold_all(
+        run, settings, PayloadStore(tmp_path / "p"), models=ScriptedChatModel(), watch=watch(), person=lambda _: "22"
+    )
+
+    assert [message.source for message in run.only.messages] == ["hosted", "human", "hosted"]
+
+
+def test_who_takes_a_seat_reads_what_the_agent_would_and_types_a_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("It is 2.\n"))
+
+    assert person()(ASKED) == "It is 2."
+    shown = capsys.readouterr()
+    assert "The seat of agent_1 is yours (answer)" in shown.err and "1 + 1?" in shown.err and not shown.out
+    with pytest.raises(SottovoceError, match="stdin has ended; resume the run"):
+        person()(ASKED)
