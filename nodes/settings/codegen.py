@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
+from sottovoce.environments.problem import Problem
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Documents, Settings
 from sottovoce.prompts.kinds import KindName
@@ -56,6 +58,10 @@ class CodeGen(Settings):
     def dealt(self, documents: Documents) -> Documents:
         """None are shown: the problem says all."""
         return []
+
+    def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
+        """It must be a problem."""
+        Problem.model_validate(question["game"])
 
     @model_validator(mode="after")
     def _somewhere(self) -> CodeGen:
