@@ -64,7 +64,7 @@ class QuestionOptions(Checked):
     sample: str | None = _one(
         "instead of a question: arithmetic, split or facts (private documents), world (an encyclopedia), world/bridge, "
         "world/comparison, world/strategy, world/claim or world/fact; whodunit for that scheme (or a split of its "
-        "games: whodunit/train, whodunit/validation, whodunit/test); or with a seed: split/3"
+        "games: whodunit/train, whodunit/validation, whodunit/test), problems for codegen; or with a seed: split/3"
     )
     games: list[Path] = _many("instead of a question: a stored game of whodunit", "game")
     questions: Path | None = _one("instead of a question: a file of them, .jsonl or .csv, whose columns are its fields")
@@ -99,6 +99,13 @@ def questions_of(options: QuestionOptions, settings: Settings) -> tuple[list[Que
             agents that do not exist, a file or a row of it that cannot be read or asked.
     """
     _check_options(options, settings)
+    asked, source = _asked(options, settings)
+    if settings.answers_in:
+        asked = [{**each, "kind": settings.answers_in} for each in asked]
+    return asked, source
+
+
+def _asked(options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
     if options.questions is not None:
         return _of_file(options.questions, options, settings)
     if options.question is not None:

@@ -6,13 +6,15 @@ import re
 from typing import get_args
 
 from sottovoce.environments.encyclopedia.questions import Type
+from sottovoce.environments.problems import PROBLEMS
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.arithmetic import questions, split_knowledge
+from sottovoce.evaluation.codegen import problems
 from sottovoce.evaluation.facts import two_facts
 from sottovoce.evaluation.whodunit import games, split_of
 from sottovoce.evaluation.world import about_the_world
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import Settings, WhoDunit
+from sottovoce.nodes.settings import CodeGen, Settings, WhoDunit
 
 SAMPLES = {
     "arithmetic": "arithmetic, for the bundled model",
@@ -28,10 +30,12 @@ SAMPLES = {
     "whodunit/train": "such games of which monitors learn",
     "whodunit/validation": "games of other characters, by which monitors are chosen",
     "whodunit/test": "games of the rest, which are held out",
+    "problems": "small functions to be written, with hidden tests; for codegen",
 }
 """By the name that --sample takes: what is made, all of it from a seed."""
 MOST = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
 MOST |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
+MOST |= {"problems": len(PROBLEMS)}
 """How many different ones a seed makes at most; of arithmetic there is no end."""
 OF_WORLD: dict[str, Type] = {f"world/{type}": type for type in get_args(Type)}
 DECOYS = 3  # solutions of other samples, for dummy debaters
@@ -83,6 +87,10 @@ def _made(name: str, n: int, seed: int, settings: Settings) -> list[Question]:
         raise UsageError(f"--sample {name} cannot be asked here; `whodunit` plays --sample whodunit, and it alone does")
     if isinstance(settings, WhoDunit):
         return games(n, settings, seed, split_of(name))
+    if isinstance(settings, CodeGen) != (name == "problems"):
+        raise UsageError(f"--sample {name} cannot be asked here; `codegen` solves --sample problems, and it alone does")
+    if isinstance(settings, CodeGen):
+        return problems(n, seed)
     if name == "arithmetic":
         return questions(n, seed)
     if name.startswith("world"):

@@ -34,7 +34,7 @@ ASKED = f"Question: {QUESTION['question']}"
 SPEECH = '{"reasoning": "So.", "answer": 22, "confidence_level": 1, "debate_answer": 22}'
 ACT = '{"thoughts": "So.", "action": 2, "value": "hat-brown", "character": [1]}'
 """What a request and a reply of WhoDunit can both be."""
-WORLDS = ("whodunit",)
+WORLDS = ("whodunit", "codegen")
 """Their rules say what a reply must hold."""
 ASKING = [name for name in NAMES if name not in WORLDS]
 OTHERS = ("moderator", "judge", "secretary", "summarizer")
