@@ -10,6 +10,7 @@ from pydantic import Field, model_validator
 from sottovoce.environments.problem import Problem
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Documents, Settings
+from sottovoce.nodes.settings.watched import Per
 from sottovoce.prompts.kinds import KindName
 
 CODERS = ("PythonAssistant", "AlgorithmDeveloper", "ComputerScientist", "Programmer")
@@ -54,6 +55,11 @@ class CodeGen(Settings):
     def edges(self) -> list[tuple[str, str]]:
         """Judges and coders hear coders, and coders hear the Reflector; tests and ranks are words."""
         return [*super().edges(), *((REFLECTOR, coder) for coder in self.speakers())]
+
+    @property
+    def capped(self) -> Per:
+        """Each coder in each round (the paper's code)."""
+        return self.cap_per or "turn"
 
     def dealt(self, documents: Documents) -> Documents:
         """None are shown: the problem says all."""
