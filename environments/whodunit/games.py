@@ -6,7 +6,6 @@ from 0, and `agents` holds the facts of each one in the symmetric game. The auth
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any, Literal
 from pydantic import ConfigDict, Field, model_validator
 
 from sottovoce.checked import Checked
+from sottovoce.environments.game_file import read_file
 from sottovoce.environments.whodunit.attributes import ALL, Attributes, Name, Text, combinations
 from sottovoce.errors import UsageError
 
@@ -128,14 +128,8 @@ def read_game(path: Path | str) -> Game:
     Raises:
         UsageError: it cannot be read, is no JSON, or no game: says what is missing or wrong.
     """
-    name = f"game file {str(path)!r}"
-    try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is no JSON: {error}") from error
-    try:
-        return Game.model_validate(found["env_info"] if isinstance(found, dict) and "env_info" in found else found)
-    except UsageError as error:
-        raise UsageError(f"{name}: {error}") from error
+    return read_file(path, _game)
+
+
+def _game(found: Any) -> Game:  # Any: JSON as it comes
+    return Game.model_validate(found["env_info"] if isinstance(found, dict) and "env_info" in found else found)
