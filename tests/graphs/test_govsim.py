@@ -248,6 +248,15 @@ def test_utterances_alone_are_heard_under_their_words_and_every_form_is_kept(
         assert all(re.fullmatch(pattern, message.whole, re.S) for message in said[act])
 
 
+def test_what_is_said_in_words_is_drawn_at_the_scheme_s_temperature_under_every_protocol(store: PayloadStore) -> None:
+    """Under cipher it was drawn at the model's own, 1."""
+    model = Recording(protocol="cipher", preloaded=lonely_loaded(), store=store, max_tokens=60)
+    chosen = GovSim(agents=2, start=30, months=1, utterances=1)
+    state: Any = create_govsim(chosen, models=model).compile().invoke(asked_for(chosen), output_keys=KEYS)
+    drawn = {message.act: message.stats["temperature"] for message in state["board"] if message.source == "model"}
+    assert drawn.pop("talk") > 0 and set(drawn.values()) == {0.0}
+
+
 def test_without_steps_a_wish_is_a_number_alone() -> None:
     _, model = run(
         says={(agent, "wish"): [" 10 tons"] for agent in ("John", "Kate")}, agents=2, months=1, chain_of_thought=False
