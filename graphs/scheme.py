@@ -35,6 +35,7 @@ NAMES = (
     "single",
     "self_consistency",
     "whodunit",
+    "govsim",
     "codegen",
 )
 """Each the file of a scheme in this folder, which holds its record as `SCHEME`."""

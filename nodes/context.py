@@ -89,7 +89,8 @@ class RunContext(Generic[AnySettings]):
         if model.temperature is not None:
             return model.temperature
         if base := self.base(agent):
-            default = model.loaded.sampling.temperature if words else base.value
+            of_words = model.loaded.sampling.temperature if default is None else default
+            default = of_words if words else base.value
         assert default is not None, "a base, or the scheme's own"
         speakers = settings.speakers()
         spread = self._spreads(agent)

@@ -27,7 +27,7 @@ FAST = ("--max-tokens", "6")
 def test_the_schemes_are_listed(call: Call) -> None:
     out = call("list").out
 
-    assert [line.split()[0] for line in out.splitlines()[:11]] == [
+    assert [line.split()[0] for line in out.splitlines()[:12]] == [
         "debate",
         "mad",
         "reconcile",
@@ -38,6 +38,7 @@ def test_the_schemes_are_listed(call: Call) -> None:
         "single",
         "self-consistency",
         "whodunit",
+        "govsim",
         "codegen",
     ]
     assert "--protocol        nl, cipher, sde, hidden: what a message carries" in out

@@ -36,6 +36,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "ia": ("ia", {"rounds": 3}),
     "single": ("single", {}),
     "self_consistency": ("self_consistency", {"samples": 3}),
+    "govsim": ("govsim", {"agents": 2, "months": 2, "utterances": 2}),
     "whodunit": ("whodunit", {"suspects": 3, "attributes": 3}),
     "codegen": ("codegen", {"agents": 2, "rounds": 2}),
     "whodunit_sym": ("whodunit", {"variant": "sym", "agents": 3, "suspects": 3, "attributes": 3, "facts": 1}),
@@ -43,6 +44,7 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
 OPEN = '{"Whether there is a preference": "No", "Supported Side": "", "Reason": "They differ.", "debate_answer": ""}'
 SETTLED = '{"Whether there is a preference": "Yes", "Supported Side": "Affirmative", "debate_answer": "22"}'
 SAYS, SURE = "The answer is {}.", '{{"reasoning": "So.", "answer": {}, "confidence_level": {}}}'
+WISH, NOTES = "Half is enough.\nAnswer: {} tons", "Plan: the same.\nRemember: the lake."
 ACT = '{{"thoughts": "So.", "action": {}}}'
 SIDES = {"affirmative": [SAYS.format(22)] * 2, "negative": [SAYS.format(21)] * 2, "debater_3": [SAYS.format(20)]}
 JUDGE = ["22, 21.", '{"Reason": "It is.", "debate_answer": "22"}']
@@ -61,6 +63,11 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
     "react": {
         "agent_1": [" Hm.\nAction 1: Search[Sève]", " It is 22.\nAction 3: Finish[22]"],
         "agent_2": [" I wonder.", " Lookup[long]"],
+    },
+    "govsim": {
+        "John": [WISH.format(25), "Say: 25 each?\nDone: no\nNext: Kate", NOTES, WISH.format(25), "Yes.", NOTES],
+        "Kate": [WISH.format(40), "Say: Yes.\nDone: yes\nNext: John", NOTES, "All of it!", "Sorry.", NOTES],
+        "summarizer": ["They want 25 each.", "Answer: 25 tons", "They are sorry.", "Answer: N/A"],
     },
     "whodunit": {
         "Beth": [ACT.format("2"), "Hm.", ACT.format('3, "character": 2')],

@@ -29,6 +29,7 @@ SCRIPTS: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "reconcile": ({"rounds": 1, "agents": 2}, {"agent_1": [SPEECH.format(21)], "agent_2": [SPEECH.format(22)]}),
     "cmd": ({"rounds": 2, "agents": 2}, {"agent_1": ["21"], "agent_2": ["22"], "secretary": ["22"]}),
     "madra": ({"rounds": 2, "source": "none"}, {"": ["The answer is 22."], "judge": ["[No]"]}),
+    "govsim": ({"agents": 2, "months": 3, "utterances": 1}, {"": ["Say: Few.\nAnswer: 10 tons"]}),
     "whodunit": ({"suspects": 3, "attributes": 2, "turns": 4}, {"": [ACTED]}),
     "codegen": ({"rounds": 2, "agents": 2, "consensus": False}, {"": ["It is 2."]}),
     "single": ({}, {"": ["The answer is 22."]}),
