@@ -50,8 +50,8 @@ def test_a_seed_mixes_all_of_them_and_there_are_no_more() -> None:
 @pytest.mark.parametrize(
     ("settings", "name", "said"),
     [
-        (Debate(), "problems", "--sample problems cannot be asked here; `codegen` solves"),
-        (CodeGen(), "arithmetic", "--sample arithmetic cannot be asked here; `codegen` solves"),
+        (Debate(), "problems", "--sample problems cannot be asked here; `codegen` plays"),
+        (CodeGen(), "arithmetic", "--sample arithmetic cannot be asked here; `codegen` plays"),
     ],
 )
 def test_problems_are_for_codegen_and_other_samples_are_not(settings: Settings, name: str, said: str) -> None:
