@@ -16,7 +16,7 @@ from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.running import Task, hold, hold_all
 from sottovoce.evaluation.runs.starting import resumed
 from sottovoce.evaluation.views.seat import person
-from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.settings import Debate, SelfConsistency
 from tests.evaluation.support import QUESTION
 from tests.nodes.test_interventions import At
 
@@ -49,6 +49,15 @@ def test_what_a_person_says_is_recorded_as_theirs(tmp_path: Path) -> None:
     assert record.decision is not None and record.decision["votes"][0]["answer"] == "22"
     assert [value["agent"] for value in asked] == ["agent_1"]
     assert [each["what"] for each in record.interventions] == ["human"]
+
+
+def test_a_person_is_asked_before_it_is_decided_where_nobody_waits_for_anybody(tmp_path: Path) -> None:
+    settings, model = SelfConsistency(samples=2, intervention="human"), ScriptedChatModel(["The answer is 21."] * 2)
+    task = Task("self_consistency", settings, QUESTION, models=model, watch=At("sample_1", 0, "human"))
+
+    record = hold(task, PayloadStore(tmp_path), person=lambda _: "The answer is 22.")
+
+    assert record.decision is not None and [each["answer"] for each in record.decision["votes"]] == ["22", "21"]
 
 
 def test_a_run_that_nobody_can_answer_in_is_refused_before_it_begins(tmp_path: Path) -> None:

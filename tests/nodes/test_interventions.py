@@ -127,6 +127,19 @@ def test_a_muted_turn_of_a_world_passes() -> None:
     assert len(model.asked) == 4
 
 
+def test_a_muted_step_of_a_relay_is_not_done_even_where_it_took_two_calls() -> None:
+    replies = {"agent_1": [" I wonder.", " Search[The Salt Ledger]"] * 2, "agent_2": [" It says so.\nFinish[Greyholt]"]}
+    found = scheme("react")
+    graph = found.create(
+        found.settings(agents=2), models=ScriptedChatModel(replies), watch=At("agent_1", 0, "mute")
+    ).compile()
+
+    state = graph.invoke(QUESTION, output_keys=KEYS)
+
+    first = [(message.act, message.text) for message in state["board"] if message.round == 0 and not message.withdrawn]
+    assert first[:2] == [("step", ""), ("action", "")] and first[2][1].startswith("Invalid action")
+
+
 def test_a_human_takes_the_seat_and_keeps_it() -> None:
     found, model = scheme("debate"), model_of("debate")
     settings = Debate(rounds=2, agents=2, intervention="human")
