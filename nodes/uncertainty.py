@@ -59,7 +59,7 @@ def finished(messages: Sequence[Message]) -> list[Message]:
 def features_of_acts(messages: Sequence[Message], measure: Measure, store: PayloadStore | None) -> Features | None:
     """The features of what one agent said; of what several did side by side the lowest of theirs, by statistic.
 
-    None where nobody's reply has any of the positions, or all were said by rule or by a person.
+    None where nobody's reply has any of the positions, or a token at all, or all were said by rule or by a person.
 
     Raises:
         UsageError: a model returned no log-probabilities.
@@ -71,7 +71,7 @@ def features_of_acts(messages: Sequence[Message], measure: Measure, store: Paylo
 
     found = []
     for message in finished(messages):
-        if message.source not in ("model", "hosted"):
+        if message.source not in ("model", "hosted") or not message.text:
             continue
         if message.uncertainty is None:
             raise UsageError(_untold(message))

@@ -123,6 +123,12 @@ def test_a_model_that_returns_none_after_all_is_told_in_one_line(tmp_path: Path)
         debated({}, tmp_path, Guard(monitor("agent_1")), model=ScriptedChatModel([SURE] * 2, hooked=False))
 
 
+def test_nothing_is_foretold_of_an_empty_reply(tmp_path: Path) -> None:
+    state, _ = debated({"": [""] * 4}, tmp_path, Guard(monitor("all")), answer_turn=False)
+
+    assert state["interventions"] == [] and {message.text for message in state["board"]} == {""}
+
+
 def test_a_monitor_of_other_features_is_told_in_one_line(tmp_path: Path) -> None:
     other = monitor("agent_1").model_copy(update={"features": ("perplexity", "turn")})
 
