@@ -57,8 +57,9 @@ def finished(messages: Sequence[Message]) -> list[Message]:
 
 
 def features_of_acts(messages: Sequence[Message], measure: Measure, store: PayloadStore | None) -> Features | None:
-    """The features of what one agent said; of what several did side by side the lowest of theirs, by statistic.
+    """The features of what one agent said, the highest of its acts; of several agents the lowest of theirs.
 
+    By statistic, as for positions of a reply and wishes of a group (arXiv 2502.05986).
     None where nobody's reply has any of the positions, or a token at all, or all were said by rule or by a person.
 
     Raises:
@@ -69,15 +70,15 @@ def features_of_acts(messages: Sequence[Message], measure: Measure, store: Paylo
     from sottovoce.monitors.measure import features_of
     from sottovoce.monitors.tokens import of_payload
 
-    found = []
+    found: dict[str, list[Features]] = {}
     for message in finished(messages):
         if message.source not in ("model", "hosted") or not message.text:
             continue
         if message.uncertainty is None:
             raise UsageError(_untold(message))
-        found.append(features_of(of_payload(message.uncertainty.load(store)), measure))
-    known = [each for each in found if each is not None]
-    return combined(known, min) if known else None
+        if features := features_of(of_payload(message.uncertainty.load(store)), measure):
+            found.setdefault(message.agent, []).append(features)
+    return combined([combined(acts, max) for acts in found.values()], min) if found else None
 
 
 def _untold(message: Message) -> str:
