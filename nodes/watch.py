@@ -27,7 +27,7 @@ NEXT: dict[str, Next] = {"reset": "reset", "rollback": "reset", "mute": "publish
 SAVER = "__pregel_checkpointer"
 """Where LangGraph (1.2) keeps a run's saver in its configuration; without one an interrupt ends a run for good."""
 MONITOR = "monitor"
-"""Who says what a monitor adds to the channel."""
+"""Who says what is added to the channel, "of" whoever was held back: several may be, side by side."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ def watching(
         kept = [replace(each, withdrawn=True, notes=(*each.notes, f"withdrawn: {found.why}")) for each in messages]
         done = _intervened(run, state, found, messages) | {"pending": {name: _onwards(state, found, back_to)}}
         if found.what != "mute":
-            return plain({**done, "board": [*kept, *_note(run, state, found)]})
+            return plain({**done, "board": [*kept, *_note(run, state, found, agent)]})
         instead = update if silent is None else silent(run, state, agent)
         return plain({**instead, **done, "board": [*kept, *map(_nothing, latest(messages))]})
 
@@ -201,14 +201,12 @@ def _intervened(run: RunContext[Any], state: Discussion, found: Intervention, me
     return {**found.update, **seats, "interventions": [entry]}
 
 
-def _note(run: RunContext[Any], state: Discussion, found: Intervention) -> list[Message]:
+def _note(run: RunContext[Any], state: Discussion, found: Intervention, agent: str) -> list[Message]:
     if found.what != "augment":
         return []
-    epoch, round, turn = moment(state)
-    at = attempt_of(state, MONITOR, NOTE)
-    return [
-        Message(MONITOR, round, NOTE, found.note, at, epoch=epoch, turn=turn, order=run.order(MONITOR), source="rule")
-    ]
+    who, (epoch, round, turn) = f"{MONITOR} of {agent}", moment(state)
+    at = attempt_of(state, who, NOTE)
+    return [Message(who, round, NOTE, found.note, at, epoch=epoch, turn=turn, order=run.order(who), source="rule")]
 
 
 def _nothing(last: Message) -> Message:
