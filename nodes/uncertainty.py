@@ -96,4 +96,8 @@ def lacking(model: Any, measure: Measure) -> str:  # Any: a chat model
         return ""
     if getattr(model, "logprobs", True) in (None, False):
         return "returns no log-probabilities; make it with logprobs=True, top_logprobs=10"
-    return "" if measure.distribution == "top" else f"returns the most probable tokens alone, and not {measure}"
+    if measure.distribution != "top":
+        return f"returns the most probable tokens alone, and not {measure}"
+    most = getattr(model, "top_logprobs", measure.top) or 0
+    few = f"returns {most} most probable tokens of each position; make it with top_logprobs={measure.top}"
+    return few if most < measure.top else ""

@@ -127,6 +127,15 @@ def test_a_model_without_log_probabilities_is_refused_before_anybody_speaks(tmp_
     assert model.asked == []
 
 
+@pytest.mark.parametrize("most", [None, 5])
+def test_a_model_that_returns_too_few_tokens_is_refused_before_anybody_speaks(most: int | None, tmp_path: Path) -> None:
+    model = Unsure(replies={"": [SURE]}, top_logprobs=most)
+
+    with pytest.raises(UsageError, match=f"returns {most or 0} most probable .* make it with top_logprobs=10"):
+        debated({}, tmp_path, Guard(monitor("agent_1")), model=model)
+    assert model.asked == []
+
+
 def test_a_model_that_returns_none_after_all_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="monitor that watches agent_1 needs log-probabilities"):
         debated({}, tmp_path, Guard(monitor("agent_1")), model=ScriptedChatModel([SURE] * 2, hooked=False))
