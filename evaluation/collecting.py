@@ -61,12 +61,21 @@ def _rows(run: Run, record: Record, game: str, measure: Measure, passed: Counter
 
 
 def _judged(messages: Sequence[Message], settings: Settings) -> list[list[Message]]:
-    """What a watch would look at: each act, or those that the scheme has looked at together."""
-    late = [message for message in messages if message.round >= settings.watched_from]
-    if not settings.together:
-        return [[message] for message in late]
-    groups: dict[tuple[int, int], list[Message]] = {}
-    for message in late:
-        if message.act == settings.together:
-            groups.setdefault((message.epoch, message.round), []).append(message)
-    return list(groups.values())
+    """What a watch would look at: what an agent says in one step, or what the scheme has looked at together."""
+    found = list[list[Message]]()
+    for message in messages:
+        if message.round < settings.watched_from or settings.together not in ("", message.act):
+            continue
+        if found and _at_once(found[-1], message, settings):
+            found[-1].append(message)
+        else:
+            found.append([message])
+    return found
+
+
+def _at_once(before: Sequence[Message], message: Message, settings: Settings) -> bool:
+    last = before[-1]
+    if settings.together:
+        return (last.epoch, last.round) == (message.epoch, message.round)
+    same = (last.epoch, last.time, last.agent) == (message.epoch, message.time, message.agent)
+    return same and all(each.act != message.act for each in before)  # what is done again begins with its first act

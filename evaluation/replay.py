@@ -98,6 +98,8 @@ def replay(run: Run, key: Key, number: int = 0, models: Models = None, watch: Wa
         UsageError: it was not watched, a human took a seat, or there were fewer interventions.
     """
     settings, record = settings_of(run).model_copy(update={"seed": key[1]}), run.records[key]
+    if "human" in (settings.intervention, *(each["what"] for each in record.interventions)):
+        raise UsageError("a human's words cannot be replayed; choose a run with another intervention")
     watch = watch or _watch_of(settings)
     create, free = scheme(run.head.scheme).create, settings.model_copy(update={"watch": []})
     saver, store = InMemorySaver(), run.store()
@@ -111,8 +113,6 @@ def replay(run: Run, key: Key, number: int = 0, models: Models = None, watch: Wa
 def _watch_of(settings: Settings) -> Watch:
     if not settings.watch:
         raise UsageError("the run was not watched, so there is nothing to replay; hold it with --watch MONITOR")
-    if settings.intervention == "human":
-        raise UsageError("a human's words cannot be replayed; choose a run with another intervention")
     return Guard.of(settings)
 
 

@@ -63,7 +63,7 @@ class Frame:
         )
         self.graph.add_node("opening", opening(self.contexts, begin, question, self.watch))
         self.graph.add_node("next_round", next_round(self.contexts, watched=self.watch is not None))
-        self.graph.add_node("decide", decide(self.contexts, rule))
+        self.graph.add_node("decide", decide(self.contexts, rule), defer=self.watch is not None)
         self.graph.add_edge(START, "opening")
         self.graph.add_edge("opening", "next_round")
         self.graph.add_edge("decide", END)
@@ -109,6 +109,8 @@ class Frame:
     ) -> None:
         """Add a node in which no agent acts, after all that speak side by side before it, and what follows it.
 
+        Under a watch it waits for who is asked again, or begins anew after a reset, and must so be no node through
+        which those come who speak side by side: it would run together with the one that waits for them.
         `together` tells what a watch looks at all at once before the step acts on it; such a node is added before
         those that lead to it.
         """
@@ -127,7 +129,14 @@ class Frame:
         what_next, (onwards, targets) = next_of(name), self._targets(to, ends)
 
         def after_watch(state: Any) -> str | Sequence[str]:  # Any: the state of every scheme
-            return {"again": name, "reset": RESET}.get(what_next(state)) or onwards(state)
+            match what_next(state):
+                case "again":
+                    return name
+                case "reset":
+                    return RESET
+                case "nothing":
+                    return []
+            return onwards(state)
 
         self.graph.add_conditional_edges(f"watch_{name}", after_watch, list(dict.fromkeys([*targets, name, RESET])))
 

@@ -42,7 +42,8 @@ def create_madra(settings: MADRA | None = None, **given: Unpack[Given]) -> Graph
     debaters = settings.speakers()
     frame = Frame(SCHEME, settings, **given, rule=acts.by_summarizer, begin=acts.begin, state=acts.Madra)
     frame.graph.add_edge("next_round", "retrieve")
-    frame.join("retrieve", acts.retrieve(frame.contexts), to=who_begins(debaters), ends=debaters)
+    frame.graph.add_node("retrieve", acts.retrieve(frame.contexts))
+    frame.graph.add_conditional_edges("retrieve", who_begins(debaters), debaters)
     for debater, following in zip(debaters, [*debaters[1:], "close_round"], strict=True):
         ends = dict.fromkeys([following, "close_round"])
         frame.act(debater, acts.talk, role="debater", to=who_follows(following), ends=[*ends])

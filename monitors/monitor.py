@@ -9,11 +9,11 @@ import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from pydantic import Field, FiniteFloat, NonNegativeInt, model_validator
+from pydantic import Field, FiniteFloat, model_validator
 
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
@@ -23,6 +23,8 @@ from sottovoce.monitors.settings import TURN, Measure
 
 FORMAT: Literal[1] = 1
 Bounds = tuple[FiniteFloat, FiniteFloat]
+Power = Annotated[int, Field(ge=0, le=20)]
+"""Of a feature; more than this would leave a float's range beyond the bounds."""
 
 
 class Fitted(Checked):
@@ -58,13 +60,13 @@ class Monitor(Checked):
 
     format: Literal[1] = FORMAT
     role: str
-    features: tuple[str, ...]
+    features: tuple[str, ...] = Field(min_length=1)
     """In the order of bounds and exponents; the last is `turn`."""
     log_features: bool
     """True where entropy and varentropy enter as their logarithms, floored at 1e-7."""
     bounds: tuple[Bounds, ...]
     """By feature, what becomes -1 and 1; values beyond are not cut."""
-    exponents: tuple[tuple[NonNegativeInt, ...], ...] = Field(min_length=1)
+    exponents: tuple[tuple[Power, ...], ...] = Field(min_length=1)
     """By term, a power of each feature."""
     coefficients: tuple[FiniteFloat, ...]
     """By term."""

@@ -59,18 +59,30 @@ def of_response(message: BaseMessage) -> Tokens:
     """The reply of a LangChain chat model that returns log-probabilities as OpenAI's does.
 
     Raises:
-        UsageError: the reply has none.
+        UsageError: the reply has none, or has them in another form.
     """
+    try:
+        return _of_openai(message)
+    except (AttributeError, KeyError, TypeError) as error:
+        raise UsageError(f"the log-probabilities of the reply are not as OpenAI returns them: {error!r}") from error
+
+
+def _of_openai(message: BaseMessage) -> Tokens:
     logprobs: Any = message.response_metadata.get("logprobs")  # Any: JSON of a provider
     content = logprobs.get("content") if isinstance(logprobs, Mapping) else None
     if not content or not all(each.get("top_logprobs") for each in content):
         found = "no log-probabilities" if not content else "a token without its most probable candidates"
         raise UsageError(f"the reply has {found}; expected a model that returns them: logprobs=True, top_logprobs=10")
     tops = [sorted(each["top_logprobs"], key=lambda top: -top["logprob"]) for each in content]
-    texts = [each["token"] for each in content]
+    texts = [_told(each["token"]) for each in content]
     return Tokens(
         "".join(texts),
         list(pairwise(accumulate(map(len, texts), initial=0))),
         [[top["logprob"] for top in each] for each in tops],
-        [each[0]["token"] for each in tops],
+        [_told(each[0]["token"]) for each in tops],
     )
+
+
+def _told(token: str) -> str:
+    """Half of a character, as a byte-level token may be, cannot be written down."""
+    return token.encode("utf-8", "replace").decode()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from sottovoce.channels.message import Message
 from sottovoce.errors import UsageError, choose
@@ -20,6 +20,9 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Discussion
 from sottovoce.nodes.uncertainty import features_of_acts, lacking
 from sottovoce.nodes.watch import Intervention
+
+STEP: tuple[Literal["epoch", "round", "turn", "act", "attempt"], ...] = ("epoch", "round", "turn", "act", "attempt")
+"""What interventions have in common that came side by side."""
 
 
 class Guard:
@@ -105,4 +108,4 @@ def spent(state: Discussion, settings: Settings, role: str, message: Message) ->
         done = [each for each in done if each["role"] == role]
     elif per == "turn":
         done = [each for each in done if (each["agent"], each["round"]) == (message.agent, message.round)]
-    return len({(each["epoch"], each["round"], each["turn"], each["attempt"]) for each in done})
+    return len({tuple(each[key] for key in STEP) for each in done})

@@ -154,8 +154,8 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
 
 
 def _noted_turns(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """A prompt with what a monitor told everybody, before what is asked last."""
-    notes = [message.text for message in heard(state) if message.act == NOTE]
+    """A prompt with what monitors told everybody, each once, before what is asked last."""
+    notes = list(dict.fromkeys(message.text for message in heard(state) if message.act == NOTE))
     if not notes:
         return turns
     told = run.prompts.render("shared/note", notes=notes)

@@ -57,9 +57,10 @@ def finished(messages: Sequence[Message]) -> list[Message]:
 
 
 def features_of_acts(messages: Sequence[Message], measure: Measure, store: PayloadStore | None) -> Features | None:
-    """The features of what one agent said; of what several did side by side the lowest of theirs, by statistic.
+    """The features of what one agent said, the highest of its acts; of several agents the lowest of theirs.
 
-    None where nobody's reply has any of the positions, or all were said by rule or by a person.
+    By statistic, as for positions of a reply and wishes of a group (arXiv 2502.05986).
+    None where nobody's reply has any of the positions, or a token at all, or all were said by rule or by a person.
 
     Raises:
         UsageError: a model returned no log-probabilities.
@@ -69,15 +70,15 @@ def features_of_acts(messages: Sequence[Message], measure: Measure, store: Paylo
     from sottovoce.monitors.measure import features_of
     from sottovoce.monitors.tokens import of_payload
 
-    found = []
+    found: dict[str, list[Features]] = {}
     for message in finished(messages):
-        if message.source not in ("model", "hosted"):
+        if message.source not in ("model", "hosted") or not message.text:
             continue
         if message.uncertainty is None:
             raise UsageError(_untold(message))
-        found.append(features_of(of_payload(message.uncertainty.load(store)), measure))
-    known = [each for each in found if each is not None]
-    return combined(known, min) if known else None
+        if features := features_of(of_payload(message.uncertainty.load(store)), measure):
+            found.setdefault(message.agent, []).append(features)
+    return combined([combined(acts, max) for acts in found.values()], min) if found else None
 
 
 def _untold(message: Message) -> str:
@@ -95,4 +96,8 @@ def lacking(model: Any, measure: Measure) -> str:  # Any: a chat model
         return ""
     if getattr(model, "logprobs", True) in (None, False):
         return "returns no log-probabilities; make it with logprobs=True, top_logprobs=10"
-    return "" if measure.distribution == "top" else f"returns the most probable tokens alone, and not {measure}"
+    if measure.distribution != "top":
+        return f"returns the most probable tokens alone, and not {measure}"
+    most = getattr(model, "top_logprobs", measure.top) or 0
+    few = f"returns {most} most probable tokens of each position; make it with top_logprobs={measure.top}"
+    return few if most < measure.top else ""

@@ -13,7 +13,7 @@ from typing import Any, Literal, Protocol
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 
-from sottovoce.channels.message import Message
+from sottovoce.channels.message import Message, latest
 from sottovoce.errors import UsageError
 from sottovoce.nodes.act import Act, plain
 from sottovoce.nodes.context import Contexts, RunContext
@@ -21,13 +21,13 @@ from sottovoce.nodes.state import JSON, NOTE, Discussion, Intervened, Update, at
 from sottovoce.registry import Registry
 
 What = Literal["again", "reset", "rollback", "augment", "mute", "human"]
-Next = Literal["publish", "again", "reset"]
+Next = Literal["publish", "again", "reset", "nothing"]
 NEXT: dict[str, Next] = {"reset": "reset", "rollback": "reset", "mute": "publish"}
 """What follows an intervention; all others are followed by the act, done again."""
 SAVER = "__pregel_checkpointer"
 """Where LangGraph (1.2) keeps a run's saver in its configuration; without one an interrupt ends a run for good."""
 MONITOR = "monitor"
-"""Who says what a monitor adds to the channel."""
+"""Who says what is added to the channel, "of" whoever was held back: several may be, side by side."""
 
 
 @dataclass(frozen=True)
@@ -98,6 +98,8 @@ def watching(
     def look(state: Discussion) -> Update:
         run, update = contexts.of(state), state["pending"][name]
         messages = [Message.from_dict(message) for message in update.get("board", [])]
+        if any(message.epoch < len(state["epochs"]) for message in messages):
+            return _too_late(name, update)
         found = _looked(watch, run, state, messages)
         if found is None:
             return {**update, "pending": {name: None}}
@@ -105,9 +107,9 @@ def watching(
         kept = [replace(each, withdrawn=True, notes=(*each.notes, f"withdrawn: {found.why}")) for each in messages]
         done = _intervened(run, state, found, messages) | {"pending": {name: _onwards(state, found, back_to)}}
         if found.what != "mute":
-            return plain({**done, "board": [*kept, *_note(run, state, found)]})
+            return plain({**done, "board": [*kept, *_note(run, state, found, agent)]})
         instead = update if silent is None else silent(run, state, agent)
-        return plain({**instead, **done, "board": [*kept, _nothing(messages[-1])]})
+        return plain({**instead, **done, "board": [*kept, *map(_nothing, latest(messages))]})
 
     return RunnableLambda(look, name=f"watch_{name}")
 
@@ -147,10 +149,15 @@ def go_back() -> RunnableLambda[Discussion, Update]:
 
     def reset_to(state: Discussion) -> Update:
         pending = state.get("pending", {})
-        to = min(found["to"] for found in pending.values() if found.get("next") == "reset")
-        return {**reset(state, to), "pending": dict.fromkeys(pending)}
+        asked = {name: found["to"] for name, found in pending.items() if found.get("next") == "reset"}
+        return {**reset(state, min(asked.values())), "pending": dict.fromkeys(asked)}
 
     return RunnableLambda(reset_to, name="reset")
+
+
+def _too_late(name: str, update: Update) -> Update:
+    """What was said again while another's reset took place: the board keeps it, and nothing follows."""
+    return {"board": update["board"], "pending": {name: {"next": "nothing"}}}
 
 
 def _looked(watch: Watch, run: RunContext[Any], state: Discussion, messages: Sequence[Message]) -> Intervention | None:
@@ -194,14 +201,12 @@ def _intervened(run: RunContext[Any], state: Discussion, found: Intervention, me
     return {**found.update, **seats, "interventions": [entry]}
 
 
-def _note(run: RunContext[Any], state: Discussion, found: Intervention) -> list[Message]:
+def _note(run: RunContext[Any], state: Discussion, found: Intervention, agent: str) -> list[Message]:
     if found.what != "augment":
         return []
-    epoch, round, turn = moment(state)
-    at = attempt_of(state, MONITOR, NOTE)
-    return [
-        Message(MONITOR, round, NOTE, found.note, at, epoch=epoch, turn=turn, order=run.order(MONITOR), source="rule")
-    ]
+    who, (epoch, round, turn) = f"{MONITOR} of {agent}", moment(state)
+    at = attempt_of(state, who, NOTE)
+    return [Message(who, round, NOTE, found.note, at, epoch=epoch, turn=turn, order=run.order(who), source="rule")]
 
 
 def _nothing(last: Message) -> Message:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future
 from typing import Any
 
 from langchain_core.messages import AIMessageChunk
@@ -68,8 +70,9 @@ class Going:
             if self.record.decision is None:
                 await self._go(graph, given, config, told, live=live)
             while self.record.decision is None and (asked := (await graph.aget_state(config)).interrupts):
-                replies = {each.id: await asyncio.to_thread(self._replied, each.value) for each in asked}
-                await self._go(graph, Command(resume=replies), config, told, live=live)
+                first = asked[0]  # one at a time: whoever goes away loses no reply that was given before
+                reply = await self._replied(first.value)
+                await self._go(graph, Command(resume={first.id: reply}), config, told, live=live)
         except asyncio.CancelledError:
             if self.broken is None:
                 raise
@@ -85,9 +88,20 @@ class Going:
         async for chunk, about in graph.astream(given, config, stream_mode="messages", **told):
             self._speaks(chunk, about)
 
-    def _replied(self, asked: JSON) -> str:
+    async def _replied(self, asked: JSON) -> str:
+        """What the person says, asked in a thread of its own: a stop (Ctrl-C) waits for asyncio's threads to end."""
         assert self._person is not None, "a run whose seats may be handed over has somebody who takes them"
-        return self._person(asked)
+        person, reply = self._person, Future[str]()
+        reply.set_running_or_notify_cancel()
+
+        def ask() -> None:
+            try:
+                reply.set_result(person(asked))
+            except Exception as error:
+                reply.set_exception(error)
+
+        threading.Thread(target=ask, daemon=True).start()
+        return await asyncio.wrap_future(reply)
 
     async def _catch_up(self, saver: Saver, config: RunnableConfig) -> bool:
         """Take what was committed before a stop, and log what had not been logged; tells whether anything was."""

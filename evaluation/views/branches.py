@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import typer
@@ -46,12 +46,15 @@ def show_replay(options: ReplayOptions) -> None:
 
     run = load_run(shelf.folder_of(options.name))
     key = _chosen(run, options)
-    for line in lines(replay(run, key, options.intervention - 1)):
+    for line in lines(replay(run, key, options.intervention - 1), run.records[key].messages):
         typer.echo(line)
 
 
-def lines(found: Branches) -> Iterator[str]:
-    """What a reader asks of two branches: where, how each ended, where they part; and whether the replay is true."""
+def lines(found: Branches, kept: Sequence[Message] | None = None) -> Iterator[str]:
+    """What a reader asks of two branches: where, how each ended, where they part; and whether the replay is true.
+
+    `kept`: what was said in the run, where the discussion was held again for the replay.
+    """
     if found.at is None:
         yield "nobody intervened: from the first watched act on, the replay is what was held"
     else:
@@ -61,6 +64,8 @@ def lines(found: Branches) -> Iterator[str]:
         yield from _ended("with it", found.with_it)
         yield from _ended("without", found.without)
         yield f"they part at: {_told(found.parted)}" if found.parted else "they part nowhere in what was said"
+    if kept is not None and _words(kept) != _words(found.held.messages):
+        yield "held again, it is another discussion than the run has: of hosted models, or without --exact"
     same = [each.messages for each in (found.held, found.with_it)]
     yield "the replay is token-identical" if _ids(same[0]) == _ids(same[1]) else "the replay differs from what was held"
 
@@ -79,6 +84,10 @@ def _told(message: Message) -> str:
     return one_line(f"{message.agent}, round {message.round + 1}: {shortened(message.public or message.text, 80)}")
 
 
+def _words(messages: Sequence[Message]) -> list[object]:
+    return [(each.text, each.place) for each in messages]
+
+
 def _ids(messages: list[Message]) -> list[object]:
     """What was said, token by token where the payloads tell."""
     return [(each.text, each.place, each.payload and each.payload.load().ids) for each in messages]
@@ -87,6 +96,9 @@ def _ids(messages: list[Message]) -> list[object]:
 def _chosen(run: Run, options: ReplayOptions) -> Key:
     keys = [key for key in run.records if options.question in (None, key[0]) and options.under_seed in (None, key[1])]
     if not keys:
-        raise UsageError(choose("question", str(options.question), sorted({key[0] for key in run.records})))
+        questions, seeds = {key[0] for key in run.records}, {str(key[1]) for key in run.records}
+        if options.question is not None and options.question not in questions:
+            raise UsageError(choose("question", options.question, [*questions]))
+        raise UsageError(choose("seed", str(options.under_seed), [*seeds]))
     intervened = [key for key in keys if run.records[key].interventions]
     return (intervened or keys)[0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import select
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
@@ -22,12 +24,19 @@ def person(pause: Pause = nullcontext) -> Callable[[JSON], str]:
     def answer(asked: JSON) -> str:
         with pause():
             print(_shown(asked), file=sys.stderr, flush=True)
-            line = sys.stdin.readline()
+            line = _line()
         if not line:
             raise SottovoceError(f"nobody answers for {asked['agent']}: stdin has ended; resume the run at a terminal")
         return line.rstrip("\n")
 
     return answer
+
+
+def _line() -> str:
+    """The next line of stdin. At a terminal nobody holds stdin while it is waited for, so that a stop ends it."""
+    while os.name == "posix" and sys.stdin.isatty() and not select.select([sys.stdin], [], [], 0.2)[0]:
+        continue
+    return sys.stdin.readline()
 
 
 def _shown(asked: JSON) -> str:

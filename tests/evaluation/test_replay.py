@@ -7,18 +7,21 @@ from typing import Any
 
 import pytest
 
+from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.replay import Branch, replay
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.running import hold_all
-from sottovoce.evaluation.views.branches import lines
+from sottovoce.evaluation.views.branches import ReplayOptions, lines, show_replay
 from sottovoce.graphs import scheme
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Intervened
 from tests.nodes.test_guard import monitor
+from tests.nodes.test_interventions import At
 
 QUESTION: Question = {"id": "q", "question": "What is 14 + 5 * 3 - 7?", "target": "22"}
 
@@ -62,7 +65,9 @@ def test_the_branch_with_an_intervention_is_what_was_held_and_the_other_publishe
     assert not found.without.interventions and not any(message.withdrawn for message in found.without.messages)
     held_back = [message.text for message in found.held.messages if message.withdrawn]
     assert held_back == [message.text for message in found.without.messages[: len(held_back)]]
-    assert [*lines(found)][-1] == "the replay is token-identical"
+    assert [*lines(found, run.only.messages)][-1] == "the replay is token-identical"
+    assert not any("another discussion" in line for line in lines(found, run.only.messages))
+    assert any("another discussion than the run has" in line for line in lines(found, run.only.messages[1:]))
 
 
 def test_a_later_intervention_is_replayed_from_the_checkpoint_before_it(tmp_path: Path) -> None:
@@ -102,6 +107,31 @@ def test_a_run_that_was_not_watched_cannot_be_replayed(tmp_path: Path) -> None:
 
     with pytest.raises(UsageError, match="was not watched"):
         replay(run, ("q", 7))
+
+
+def test_a_seat_that_was_handed_over_cannot_be_replayed_whatever_watched(tmp_path: Path) -> None:
+    settings, model = Debate(agents=2, rounds=1), ScriptedChatModel(["The answer is 22."] * 2)
+    run = Run.begin(head_of("debate", settings, [QUESTION], [7], models=model), [QUESTION], tmp_path / "run")
+    watch = At("agent_1", 0, "human")
+    hold_all(run, settings, run.store(), models=model, watch=watch, person=lambda _: "22")
+
+    with pytest.raises(UsageError, match="a human's words cannot be replayed"):
+        replay(run, ("q", 7), models=model, watch=watch)
+
+
+@pytest.mark.parametrize(
+    ("asked", "told"),
+    [
+        ({"question": "r"}, "unknown question 'r'; choose from: q"),
+        ({"under_seed": 8}, "unknown seed '8'; choose from: 7"),
+    ],
+)
+def test_a_discussion_that_there_is_not_is_told(asked: dict[str, Any], told: str, tmp_path: Path) -> None:
+    settings = scheme("single").settings(max_tokens=4)
+    Run.begin(head_of("single", settings, [QUESTION], [7]), [QUESTION], tmp_path / "run")
+
+    with pytest.raises(UsageError, match=told):
+        show_replay(ReplayOptions(name=str(tmp_path / "run"), **asked))
 
 
 def test_an_intervention_that_there_was_not_is_told(tmp_path: Path) -> None:

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import io
+import os
+import signal
 import sys
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +19,8 @@ from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.running import Task, hold, hold_all
 from sottovoce.evaluation.runs.starting import resumed
 from sottovoce.evaluation.views.seat import person
-from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.settings import Debate, SelfConsistency
+from sottovoce.nodes.watch import Intervention
 from tests.evaluation.support import QUESTION
 from tests.nodes.test_interventions import At
 
@@ -49,6 +53,52 @@ def test_what_a_person_says_is_recorded_as_theirs(tmp_path: Path) -> None:
     assert record.decision is not None and record.decision["votes"][0]["answer"] == "22"
     assert [value["agent"] for value in asked] == ["agent_1"]
     assert [each["what"] for each in record.interventions] == ["human"]
+
+
+def test_a_person_is_asked_before_it_is_decided_where_nobody_waits_for_anybody(tmp_path: Path) -> None:
+    settings, model = SelfConsistency(samples=2, intervention="human"), ScriptedChatModel(["The answer is 21."] * 2)
+    task = Task("self_consistency", settings, QUESTION, models=model, watch=At("sample_1", 0, "human"))
+
+    record = hold(task, PayloadStore(tmp_path), person=lambda _: "The answer is 22.")
+
+    assert record.decision is not None and [each["answer"] for each in record.decision["votes"]] == ["22", "21"]
+
+
+def test_who_goes_away_loses_no_reply_that_was_given_before(tmp_path: Path) -> None:
+    settings, replies = Debate(agents=2, rounds=1, intervention="human"), ["2"]
+
+    def reply(value: Any) -> str:
+        if not replies:
+            raise SottovoceError("stdin has ended")
+        return f"The answer is {replies.pop()}."
+
+    def both(run: Any, state: Any, messages: Any) -> Intervention:
+        return Intervention("human", "unsure")
+
+    task = Task("debate", settings, QUESTION, models=ScriptedChatModel(["21"] * 2), watch=both)
+    with pytest.raises(SottovoceError, match="stdin has ended"):
+        hold(task, PayloadStore(tmp_path / "p"), folder=tmp_path / "run", person=reply)
+    replies.append("3")
+    run = resumed(load_run(tmp_path / "run"), models=ScriptedChatModel())
+    hold_all(run, settings, PayloadStore(tmp_path / "p"), models=ScriptedChatModel(), watch=both, person=reply)
+
+    said = [(message.agent, message.text) for message in run.only.messages if message.source == "human"]
+    assert said == [("agent_1", "The answer is 2."), ("agent_2", "The answer is 3.")]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a process cannot interrupt itself there")
+def test_a_stop_does_not_wait_for_a_person(tmp_path: Path) -> None:
+    released, late = threading.Event(), list[bool]()
+
+    def silent(value: Any) -> str:
+        os.kill(os.getpid(), signal.SIGINT)
+        late.append(not released.wait(10))
+        return "The answer is 22."
+
+    with pytest.raises(KeyboardInterrupt):
+        hold(task(), PayloadStore(tmp_path), person=silent)
+    assert not late
+    released.set()
 
 
 def test_a_run_that_nobody_can_answer_in_is_refused_before_it_begins(tmp_path: Path) -> None:

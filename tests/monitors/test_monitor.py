@@ -206,6 +206,8 @@ def change(path: Path, **values: Any) -> Path:
         ({"coefficients": [1.0]}, "is no monitor: bounds, exponents and coefficients do not fit the features"),
         ({"threshold": float("nan")}, "is no monitor: threshold is nan: expected a finite number"),
         ({"exponents": []}, "is no monitor: exponents is"),
+        ({"exponents": [[10**30, 0]], "coefficients": [1.0]}, "less than or equal to 20"),
+        ({"features": [], "bounds": [], "exponents": [[]], "coefficients": [1.0]}, "is no monitor: features is"),
         ({"surprise": 1}, "is no monitor: surprise is 1"),
     ],
 )

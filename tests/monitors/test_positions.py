@@ -161,6 +161,25 @@ def test_a_model_without_log_probabilities_is_told_so(metadata: dict[str, object
         of_response(AIMessage("a", response_metadata=metadata))
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"a": 1},
+        ["a"],
+        [{"top_logprobs": [{"token": "a", "logprob": -1.0}]}],
+        [{"token": "a", "top_logprobs": {"a": -1.0}}],
+        [{"token": "a", "top_logprobs": [{"token": "a", "logprob": None}]}],
+    ],
+)
+def test_log_probabilities_of_another_form_are_told_in_one_line(content: object) -> None:
+    with pytest.raises(UsageError, match="not as OpenAI returns them"):
+        of_response(AIMessage("a", response_metadata={"logprobs": {"content": content}}))
+
+
+def test_half_a_character_can_be_kept() -> None:
+    assert of_response(hosted("a", "\ud83d")).text == "a?"
+
+
 def test_what_is_not_known_is_not_guessed() -> None:
     tokens = of_payload(said())
     with pytest.raises(UsageError, match="2 most probable tokens are known of a position; expected top=10"):

@@ -90,6 +90,7 @@ class Unsure(ScriptedChatModel):
 
     hooked: bool = False
     logprobs: bool | None = True
+    top_logprobs: int | None = 10
 
     def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
         result = super()._generate(messages, stop, run_manager, **kwargs)

@@ -8,18 +8,19 @@ from typing import Any, cast
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure
-from sottovoce.nodes.guard import Guard
+from sottovoce.nodes.guard import Guard, spent
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import heard
 from tests.graphs.support import KEYS, QUESTION
-from tests.nodes.support import Unsure
+from tests.nodes.support import Unsure, state_of
 
 MORE = [*KEYS, "interventions", "epochs"]
 SURE, UNSURE = "The answer is 22.", "Is the answer 21? The answer is 21."
@@ -105,6 +106,14 @@ def test_the_cap_counts_what_it_is_told_to_count(
     assert [(each["agent"], each["round"]) for each in state["interventions"]] == expected
 
 
+@pytest.mark.parametrize(("acts", "count"), [(("answer", "answer"), 1), (("answer", "decide"), 2)])
+def test_who_speaks_after_others_in_one_turn_is_counted_by_itself(acts: tuple[str, str], count: int) -> None:
+    place = {"role": "x", "epoch": 0, "round": 0, "turn": 0, "attempt": 0, "score": 1.0, "what": "again", "why": ""}
+    state = state_of(interventions=[{**place, "agent": f"agent_{act}", "act": act} for act in acts])
+
+    assert spent(state, Debate(cap_per="all"), "x", Message("agent_1", 0, "answer", "")) == count
+
+
 def test_a_monitor_whose_role_is_nobodys_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"unknown role of a monitor: 'accuser'; choose from: agent_1"):
         debated({}, tmp_path, watch=[saved(tmp_path, "accuser")])
@@ -118,9 +127,24 @@ def test_a_model_without_log_probabilities_is_refused_before_anybody_speaks(tmp_
     assert model.asked == []
 
 
+@pytest.mark.parametrize("most", [None, 5])
+def test_a_model_that_returns_too_few_tokens_is_refused_before_anybody_speaks(most: int | None, tmp_path: Path) -> None:
+    model = Unsure(replies={"": [SURE]}, top_logprobs=most)
+
+    with pytest.raises(UsageError, match=f"returns {most or 0} most probable .* make it with top_logprobs=10"):
+        debated({}, tmp_path, Guard(monitor("agent_1")), model=model)
+    assert model.asked == []
+
+
 def test_a_model_that_returns_none_after_all_is_told_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="monitor that watches agent_1 needs log-probabilities"):
         debated({}, tmp_path, Guard(monitor("agent_1")), model=ScriptedChatModel([SURE] * 2, hooked=False))
+
+
+def test_nothing_is_foretold_of_an_empty_reply(tmp_path: Path) -> None:
+    state, _ = debated({"": [""] * 4}, tmp_path, Guard(monitor("all")), answer_turn=False)
+
+    assert state["interventions"] == [] and {message.text for message in state["board"]} == {""}
 
 
 def test_a_monitor_of_other_features_is_told_in_one_line(tmp_path: Path) -> None:

@@ -86,9 +86,22 @@ def test_a_note_is_read_by_everybody_from_then_on_and_who_was_held_back_speaks_a
     assert later == model.asked[-len(later) :]
     assert {asked.agent for asked in later} >= set(speakers)
     assert [(message.agent, message.act) for message in state["board"] if message.source == "rule"][:1] == [
-        ("monitor", "note")
+        (f"monitor of {first}", "note")
     ]
     assert state["decision"] == played(name, None)[0]["decision"]
+
+
+@pytest.mark.parametrize(("notes", "told"), [(("Add.", "Add."), "Add."), (("Add.", "Carry."), "Carry.")])
+def test_two_who_are_held_back_side_by_side_may_have_notes_of_their_own(notes: tuple[str, str], told: str) -> None:
+    watches = [At(f"agent_{n}", 0, "augment", note=note) for n, note in enumerate(notes, 1)]
+
+    def watch(run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
+        return next((found for each in watches if (found := each(run, state, messages))), None)
+
+    state, model = played("debate", watch)
+
+    assert [message.text for message in state["board"] if message.act == "note"] == list(notes)
+    assert model.asked[-1].text.count("Add.") == model.asked[-1].text.count(told) == 1
 
 
 def test_a_note_is_forgotten_with_a_reset() -> None:
@@ -125,6 +138,19 @@ def test_a_muted_turn_of_a_world_passes() -> None:
     assert next(message.public for message in state["board"] if not message.withdrawn) == ""
     assert "within 4 turns" in state["decision"]["why"] or state["decision"]["answer"]
     assert len(model.asked) == 4
+
+
+def test_a_muted_step_of_a_relay_is_not_done_even_where_it_took_two_calls() -> None:
+    replies = {"agent_1": [" I wonder.", " Search[The Salt Ledger]"] * 2, "agent_2": [" It says so.\nFinish[Greyholt]"]}
+    found = scheme("react")
+    graph = found.create(
+        found.settings(agents=2), models=ScriptedChatModel(replies), watch=At("agent_1", 0, "mute")
+    ).compile()
+
+    state = graph.invoke(QUESTION, output_keys=KEYS)
+
+    first = [(message.act, message.text) for message in state["board"] if message.round == 0 and not message.withdrawn]
+    assert first[:2] == [("step", ""), ("action", "")] and first[2][1].startswith("Invalid action")
 
 
 def test_a_human_takes_the_seat_and_keeps_it() -> None:

@@ -181,11 +181,41 @@ def test_a_second_reset_goes_back_to_the_round_before() -> None:
     assert [message.round for message in heard(state)] == [0] * 3 + [1] * 3
 
 
-def test_a_reset_in_the_first_round_begins_the_discussion_anew() -> None:
-    (state, model), (plain, _) = held("debate", Once("agent_3", 0, "reset")), held("debate", None)
+@pytest.mark.parametrize(
+    ("name", "agent", "more"), [("debate", "agent_3", 3), ("madra", "agent_1", 2), ("self_consistency", "sample_1", 2)]
+)
+def test_a_reset_in_the_first_round_begins_the_discussion_anew(name: str, agent: str, more: int) -> None:
+    (state, model), (plain, unwatched) = held(name, Once(agent, 0, "reset")), held(name, None)
 
-    assert state["epochs"] == [[0, 0]] and len(model.asked) == 9
+    assert state["epochs"] == [[0, 0]] and len(model.asked) == len(unwatched.asked) + more
     assert told(heard(state)) == told(plain["board"])
+    assert state["decision"] == plain["decision"]
+
+
+@pytest.mark.parametrize("what", ["again", "reset"])
+def test_nothing_is_decided_before_everybody_has_spoken(what: str) -> None:
+    found = scheme("self_consistency")
+    watch = Once("sample_1", 0, what)
+    graph = found.create(found.settings(samples=2), models=model_of("self_consistency"), watch=watch).compile()
+
+    decided = [step["decide"] for step in graph.stream(QUESTION, stream_mode="updates") if "decide" in step]
+
+    assert [len(each["decision"]["votes"]) for each in decided] == [2]
+
+
+@pytest.mark.parametrize(("resets", "speaks"), [("agent_1", "agent_2"), ("agent_2", "agent_1")])
+def test_who_was_asked_again_while_another_reset_the_round_is_heard_no_more(resets: str, speaks: str) -> None:
+    watches = [Once(resets, 0, "reset"), Once(speaks, 0, "again")]
+
+    def watch(run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
+        return next((found for each in watches if (found := each(run, state, messages))), None)
+
+    state, model = held("debate", watch)
+
+    assert state["epochs"] == [[0, 0]] and state["pending"] == {} and len(model.asked) == 3 * 3 + 1
+    assert {message.epoch for message in heard(state)} == {1}
+    late = [message.attempt for message in state["board"] if (message.agent, message.epoch) == (speaks, 0)]
+    assert late == [0, 1]
 
 
 class Counted(Discussion):
