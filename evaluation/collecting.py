@@ -21,6 +21,14 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.uncertainty import features_of_acts, finished
 
 
+def measure_of(runs: Sequence[Run], measure: Measure) -> Measure:
+    """How rows of these runs are measured: at the positions that were asked for, else at those of their scheme."""
+    known = {settings_of(run).positions for run in runs}
+    if "positions" in measure.model_fields_set or len(known) != 1:
+        return measure
+    return measure.model_copy(update={"positions": known.pop()})
+
+
 def collected(runs: Sequence[Run], measure: Measure) -> tuple[list[Row], Counter[str]]:
     """The rows of all runs, and how much was passed over, by why.
 

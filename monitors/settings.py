@@ -29,7 +29,7 @@ class Measure(Checked):
 
     positions: str = Field(
         default="all",
-        description="where in a reply",
+        description="where in a reply; of rows of runs else where it matters in their scheme",
         json_schema_extra=lambda schema: schema.update(enum=[*POSITIONS.names()]),
     )
     distribution: Literal["whole", "top"] = Field(default="whole", description="of all tokens, or the most probable")

@@ -80,13 +80,15 @@ def show_collection(options: CollectOptions, measure: Measure) -> None:
     """
     if not options.runs or options.to is None:
         raise UsageError("rows are collected from runs that are kept: monitor collect latest --to rows.jsonl")
-    from sottovoce.evaluation.collecting import collected  # late: langgraph and torch take seconds
+    from sottovoce.evaluation.collecting import collected, measure_of  # late: langgraph and torch take seconds
     from sottovoce.evaluation.runs.files import check_writable, write
     from sottovoce.evaluation.runs.reading import load_run
 
     check_writable(options.to, "--to")
     folders = dict.fromkeys(folder_of(name).resolve() for name in options.runs)
-    rows, passed = collected([load_run(folder) for folder in folders], measure)
+    runs = [load_run(folder) for folder in folders]
+    measure = measure_of(runs, measure)
+    rows, passed = collected(runs, measure)
     write(options.to, "".join(row.model_dump_json() + "\n" for row in rows))
     games = {row.game: row.failed for row in rows}
     told = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed: {measure}"

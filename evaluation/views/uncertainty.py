@@ -4,12 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sottovoce.channels.message import Message
+from sottovoce.errors import PayloadError, UsageError
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.triggers import truth
-from sottovoce.evaluation.views.describe import shades
 from sottovoce.evaluation.views.printable import counted, figure, one_line
+from sottovoce.graphs import scheme
+from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.state import Intervened
+from sottovoce.nodes.uncertainty import features_of_acts
 
+WHERE = {"all": "", "id": " at the number of a character", "tons": " at a number of tons", "scores": " at the scores"}
 BARS = "▁▂▃▄▅▆▇█"
 UNKNOWN, MARK, RESET = "·", "^", "|"
 """A turn without statistics; an intervention; where the game began again."""
@@ -19,7 +24,9 @@ Turn = tuple[int, int, int]
 
 
 def figure_of(run: Record) -> str:
-    """The highest entropy of each turn as bars, interventions marked under them; empty where there is nothing to see.
+    """The highest entropy of each turn, where it matters in the scheme, as bars, with interventions marked under them.
+
+    Empty where there is nothing to see.
 
     Worlds and watched discussions have it. Payloads are read, so it is drawn where it is shown and never kept.
     """
@@ -35,7 +42,9 @@ def _drawn(run: Record) -> Iterator[str]:
     known = [value for value in highest.values() if value is not None]
     if not known:
         return
-    yield f"highest entropy of each turn, {figure(min(known))} to {figure(max(known))} nats"
+    positions = scheme(run.scheme).settings.positions
+    where = WHERE.get(positions, f" at positions {positions!r}")
+    yield f"highest entropy of each turn{where}, {figure(min(known))} to {figure(max(known))} nats"
     marked = {(entry["epoch"], entry["round"], entry["turn"]) for entry in run.interventions}
     bars, marks, epoch = "", "", 0
     for turn, value in highest.items():
@@ -50,10 +59,22 @@ def _drawn(run: Record) -> Iterator[str]:
 def _highest(run: Record) -> dict[Turn, float | None]:
     """In order of time; what was withdrawn counts as it was said."""
     found: dict[Turn, list[float]] = {}
+    positions = scheme(run.scheme).settings.positions
     for message in run.messages:
-        entropies = [entropy for _, entropy in shades(message) if entropy is not None]
-        found.setdefault((message.epoch, *message.time), []).extend(entropies)
+        found.setdefault((message.epoch, *message.time), []).extend(_entropy(message, positions))
     return {turn: max(found[turn], default=None) for turn in sorted(found)}
+
+
+def _entropy(message: Message, positions: str) -> list[float]:
+    """The highest over the positions of a message; none where it has none of them, or its payload is gone."""
+    if message.uncertainty is None:
+        return []
+    measure = Measure(positions=positions, distribution="whole" if message.latent else "top")
+    try:
+        features = features_of_acts([message], measure, None)
+    except (PayloadError, UsageError):  # a moved run, or another measure: what was said can still be read
+        return []
+    return [] if features is None else [features["entropy"]]
 
 
 def _bar(value: float | None, low: float, high: float) -> str:

@@ -22,6 +22,7 @@ class CodeGen(Settings):
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "problems"
+    positions: ClassVar[str] = "scores"
     unrolls: ClassVar[str] = "in a world, what is heard depends on what was done before"
     answers_in: ClassVar[KindName | None] = "text"
     watched_from: ClassVar[int] = 1

@@ -21,6 +21,7 @@ class GovSim(Settings):
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "govsim"
+    positions: ClassVar[str] = "tons"
     unrolls: ClassVar[str] = "in a world, who acts and what is heard depends on what was done before"
     watched_from: ClassVar[int] = 1
     """The first month's wishes have no talk before them that could be held again."""

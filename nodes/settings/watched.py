@@ -39,6 +39,8 @@ class Watched(Checked):
 
     watched_from: ClassVar[int] = 0
     """The round (0-based) from which on what agents say can be held back."""
+    positions: ClassVar[str] = "all"
+    """Where in a reply its author's uncertainty matters, by name (monitors.positions)."""
     together: ClassVar[str] = ""
     """The act whose messages of one round are looked at all at once; empty where each is by itself."""
 

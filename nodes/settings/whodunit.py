@@ -28,6 +28,7 @@ class WhoDunit(Settings):
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "whodunit"
+    positions: ClassVar[str] = "id"
     unrolls: ClassVar[str] = "in a world, who acts and what is heard depends on what was done before"
 
     variant: Literal["asym", "sym"] = Field(

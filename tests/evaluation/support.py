@@ -42,7 +42,8 @@ def carrying(message: Message, spans: list[tuple[int, int]], entropy: list[float
     tensors = {
         "ids": torch.arange(n),
         "spans": torch.tensor(spans).reshape(n, 2),
-        "entropy": torch.tensor(entropy),
+        **{name: torch.tensor(entropy) for name in ("entropy", "varentropy", "kurtosis")},
+        "top_logprobs": torch.zeros(n, 10),
         "rows.t": torch.zeros(n, 8),
     }
     return Message(**{**vars(message), "payload": store.put(Payload(label, tensors))})

@@ -9,17 +9,18 @@ from typing import Any
 import pytest
 
 from sottovoce.channels.message import Message
-from sottovoce.evaluation.collecting import collected
+from sottovoce.evaluation.collecting import collected, measure_of
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.running import hold_all
 from sottovoce.monitors.settings import Measure
-from sottovoce.nodes.settings import ReAct
+from sottovoce.nodes.settings import ReAct, WhoDunit
 from sottovoce.nodes.uncertainty import features_of_acts
 from tests.evaluation.support import QUESTION
 from tests.nodes.support import Unsure
 
 TOP = Measure(distribution="top")
+KNOWN = [("whodunit", WhoDunit()), ("react", ReAct())]
 STEPS = {
     "agent_1": ["Who was it?", " Search[The Salt Ledger]", " Orla Vance.\nFinish[22]"],
     "agent_2": [" It says so.\nLookup[Orla]"],
@@ -54,3 +55,13 @@ def held(folder: Path, watch: Any) -> Run:
     run = Run.begin(head_of("react", settings, [QUESTION], [0], models=model), [QUESTION], folder)
     hold_all(run, settings, run.store(), models=model, watch=watch)
     return run
+
+
+def test_rows_are_measured_where_it_matters_in_their_scheme_unless_positions_are_asked_for(tmp_path: Path) -> None:
+    runs = [
+        Run.begin(head_of(name, given, [QUESTION], [0], models=Unsure()), [QUESTION], None) for name, given in KNOWN
+    ]
+
+    assert [measure_of([run], Measure()).positions for run in runs] == ["id", "all"]
+    assert measure_of(runs, Measure()).positions == "all"
+    assert measure_of(runs[:1], Measure(positions="all")).positions == "all"
