@@ -8,6 +8,8 @@ from __future__ import annotations
 import ast
 import math
 import re
+import threading
+import warnings
 from collections.abc import Iterator, Sequence
 
 from sottovoce.errors import UsageError
@@ -15,11 +17,14 @@ from sottovoce.errors import UsageError
 BLOCK = re.compile(r"```(?:python|py)3?[ \t]*\n(.*?)(?:```|\Z)", re.DOTALL | re.IGNORECASE)
 """A block of Python; the last one may lack its end where a reply was cut off."""
 IMPLEMENTED = "impl]"
+REFLECTED = re.compile(r"\[reflection (\d{1,6})\]:?", re.IGNORECASE)
 ASSERT = re.compile(r"\bassert\b.*")
 MOST_TESTS = 10
 LONGEST_TEST = 2000  # characters; a longer line is no test, and takes long to read
 SCORES = re.compile(r"\[\[([^\[\]]*)\]\]")
 RANKS = re.compile(r"(?<!\[)\[\s*(\d+)\s*,\s*(\d+)\s*\](?!\])")
+PARSING = threading.Lock()
+"""Held while a text is parsed: threads that parse at once raise SystemError in Python 3.11 (python/cpython#106905)."""
 LOWEST, HIGHEST = 1, 5
 """Of a score that a coder gives a judge for how helpful it was."""
 
@@ -29,14 +34,17 @@ def code(reply: str, problem: str) -> str:
 
     Where it defines no function, it is taken as the body of the one that the problem begins, and follows that.
     """
-    if blocks := BLOCK.findall(reply):
-        found = str(blocks[-1])
-    elif IMPLEMENTED in reply:
-        found = reply.rpartition(IMPLEMENTED)[2].removeprefix(":")
-    else:
-        found = reply
-    found = found.strip("\n")
+    found = reply[slice(*where(reply))].strip("\n")
     return found if re.search(r"\bdef\b", found) else f"{problem.rstrip()}\n{found}"
+
+
+def where(reply: str) -> tuple[int, int]:
+    """Where in a coder's reply its solution stands: begin and end, in characters."""
+    if blocks := list(BLOCK.finditer(reply)):
+        return blocks[-1].span(1)
+    start = reply.rfind(IMPLEMENTED)
+    begin = 0 if start < 0 else start + len(IMPLEMENTED)
+    return begin + (start >= 0 and reply.startswith(":", begin)), len(reply)
 
 
 def assertions(reply: str) -> list[str]:
@@ -55,11 +63,35 @@ def asserted(reply: str) -> Iterator[str]:
 
 def is_assert(text: str) -> bool:
     """Whether a text is one statement `assert ...` of Python; it is read, not run."""
-    try:
-        body = ast.parse(text).body
-    except (SyntaxError, ValueError, RecursionError, MemoryError):  # the parser's own, on a stranger's text
-        return False
-    return len(body) == 1 and isinstance(body[0], ast.Assert)
+    body = statements(text)
+    return body is not None and len(body) == 1 and isinstance(body[0], ast.Assert)
+
+
+def statements(text: str) -> list[ast.stmt] | None:
+    """The statements of a program, or None where it is no Python; it is read, not run."""
+    with PARSING, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of "\\d": the author is a model
+        try:
+            return ast.parse(text).body
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # the parser's own, on a stranger's text
+            return None
+
+
+def reflections(reply: str, solutions: int) -> list[tuple[int, int]] | None:
+    """Where in a critic's reply each `[reflection n]:` has its text, n from 1; None unless each is there once."""
+    found = list(REFLECTED.finditer(reply))
+    if sorted(int(each[1]) for each in found) != [*range(1, solutions + 1)]:
+        return None
+    ends = [*(each.start() for each in found[1:]), len(reply)]
+    spans = {int(each[1]): trimmed(reply, each.end(), end) for each, end in zip(found, ends, strict=True)}
+    return [spans[n] for n in sorted(spans)]
+
+
+def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """A span without the spaces and line ends around it."""
+    inside = text[start:end]
+    begin = start + len(inside) - len(inside.lstrip())
+    return begin, max(begin, start + len(inside.rstrip()))
 
 
 def scores(reply: str, judges: int) -> list[int] | None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
+from sottovoce.environments.codegen import statements
 from sottovoce.environments.sandbox import Outcome
 from sottovoce.environments.trial import SEEN
 from sottovoce.errors import UsageError
@@ -59,8 +60,17 @@ def report(solution: str, tests: Iterable[str], run: Runner) -> Report:
 
 def missed(solution: str, test: str, run: Runner) -> str | None:
     """What a solution gave instead of what a test expects; None where it passes."""
+    return tried(solution, watched(test), run)
+
+
+def tried(solution: str, program: str, run: Runner) -> str | None:
+    """What goes wrong as a program runs behind a solution, whose names it has: None, or the error in one line.
+
+    Raises:
+        UsageError: the sandbox refused.
+    """
     word = secrets.token_hex(16)
-    outcome = run(f"{harness()}\n\nmain({solution!r}, {watched(test)!r}, {word!r})\n")
+    outcome = run(f"{harness()}\n\nmain({solution!r}, {program!r}, {word!r})\n")
     if outcome.status == "refused":
         raise UsageError(f"tests cannot be run: {outcome.reason}")
     last = outcome.stdout.rstrip("\n").rpartition("\n")[2]
@@ -72,15 +82,14 @@ def missed(solution: str, test: str, run: Runner) -> str | None:
 
 def watched(test: str) -> str:
     """A test that keeps what it looks at: the left side of a comparison, or all of what it asserts."""
-    statement = ast.parse(test).body[0]
+    statement = next(iter(statements(test) or []), None)
     assert isinstance(statement, ast.Assert), "tests are read by `codegen.assertions`"
     asked = statement.test
     simple = isinstance(asked, ast.Compare) and len(asked.ops) == 1
     looked_at = asked.left if isinstance(asked, ast.Compare) and simple else asked
-    kept = f"{SEEN}['value']"
-    name = ast.parse(kept, mode="eval").body
+    name = ast.Subscript(ast.Name(SEEN), ast.Constant("value"))
     if isinstance(asked, ast.Compare) and simple:
         asked.left = name
     else:
         statement.test = name
-    return f"{kept} = {ast.unparse(looked_at)}\n{ast.unparse(statement)}\n"
+    return f"{ast.unparse(name)} = {ast.unparse(looked_at)}\n{ast.unparse(statement)}\n"

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sottovoce.environments.whodunit.games import SPLITS, Game, Split, read_game
+from sottovoce.environments.game_file import Split
+from sottovoce.environments.whodunit.games import Game, read_game
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import WhoDunit
 
@@ -20,11 +21,6 @@ def games(n: int, settings: WhoDunit, seed: int = 0, split: Split | None = None)
     """
     name = str(seed) if split is None else f"{split}/{seed}"
     return [question(settings.game(f"{name}/{i}", split), f"whodunit/{name}/{i}", settings) for i in range(n)]
-
-
-def split_of(name: str) -> Split | None:
-    """The split that a sample is named for: "whodunit/test"."""
-    return next((split for split in SPLITS if name == f"whodunit/{split}"), None)
 
 
 def stored(path: Path, settings: WhoDunit) -> Question:

@@ -19,7 +19,6 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import RESTORED, Discussion, Outcome
 from sottovoce.nodes.watch import MONITORS, Silent, Watch, go_back, held_back, next_of, watching, watching_all
 
-Router = Callable[[Any], str]
 Spread = Callable[[Any], str | Sequence[str]]
 """A router to one node, or to several side by side."""
 RESET = "reset"
@@ -77,7 +76,7 @@ class Frame:
         name: str,
         act: Act,
         *,
-        to: str | Router,
+        to: str | Spread,
         ends: Sequence[str] = (),
         role: str = "agent",
         agent: str = "",
@@ -86,7 +85,7 @@ class Frame:
     ) -> None:
         """Add the node in which an agent (of the node's name unless given) does an act, and what follows it.
 
-        `to` is a node, or a router that chooses among `ends`: those of its `Literal` return unless given. A
+        `to` is a node, or a router to one or several of `ends`: those of its `Literal` return unless given. A
         watched act is two nodes, and what follows comes after the second; who waits for several is a `join`. One
         that is not `watched` is never held back by itself. `silent` tells what becomes of the world where it is muted.
         """
@@ -123,7 +122,7 @@ class Frame:
             self._gates[name] = f"watch_{name}"
 
     def _watch(
-        self, name: str, watch: Any, to: str | Router, ends: Sequence[str], *, defer: bool = False
+        self, name: str, watch: Any, to: str | Spread, ends: Sequence[str], *, defer: bool = False
     ) -> None:  # Any: what LangGraph takes as a node
         """Add the node that looks before `name` or at what it made, and what follows it."""
         self.graph.add_node(f"watch_{name}", watch, metadata={"role": "monitor"}, defer=defer)

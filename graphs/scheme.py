@@ -24,7 +24,20 @@ if TYPE_CHECKING:
     from sottovoce.nodes.context import Models
     from sottovoce.nodes.watch import Watch
 
-NAMES = ("debate", "mad", "reconcile", "cmd", "madra", "react", "ia", "single", "self_consistency", "whodunit")
+NAMES = (
+    "debate",
+    "mad",
+    "reconcile",
+    "cmd",
+    "madra",
+    "react",
+    "ia",
+    "single",
+    "self_consistency",
+    "whodunit",
+    "govsim",
+    "codegen",
+)
 """Each the file of a scheme in this folder, which holds its record as `SCHEME`."""
 State = Mapping[str, Any]  # Any: what a router reads of the state, by key
 Graph: TypeAlias = "StateGraph[Any, Any, Any, Any]"  # Any: the types of every scheme

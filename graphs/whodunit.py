@@ -7,12 +7,14 @@ limit, ends the game without an answer. A reset takes the whole game back, as no
 
 from __future__ import annotations
 
-from typing import Any, Literal, Unpack
+from typing import TYPE_CHECKING, Any, Literal, Unpack
 
-from sottovoce.channels.message import Message
 from sottovoce.environments.whodunit.blunders import class_noted
 from sottovoce.graphs.scheme import Given, Graph, Scheme, State
 from sottovoce.nodes.settings import WhoDunit
+
+if TYPE_CHECKING:  # its file loads safetensors
+    from sottovoce.channels.message import Message
 
 
 def whose_turn(state: State) -> str:

@@ -91,11 +91,13 @@ class RunContext(Generic[AnySettings]):
         if model.temperature is not None:
             return model.temperature
         if base := self.base(agent):
-            default = model.loaded.sampling.temperature if words else base.value
+            of_words = model.loaded.sampling.temperature if default is None else default
+            default = of_words if words else base.value
         assert default is not None, "a base, or the scheme's own"
         speakers = settings.speakers()
         spread = self._spreads(agent)
-        return model.channel.temperature(speakers.index(agent), len(speakers), default) if spread else default
+        place = speakers.index(agent) if agent in speakers else 0
+        return model.channel.temperature(place, len(speakers), default) if spread else default
 
     def base(self, agent: str) -> Base | None:
         """What a local model's temperature starts from; None where it was set, or the scheme has its own."""
@@ -108,7 +110,9 @@ class RunContext(Generic[AnySettings]):
 
     def _spreads(self, agent: str) -> bool:
         """Whether the protocol tells it from the other agents by its temperature."""
-        return self.settings.discusses and agent in self.settings.speakers()
+        settings = self.settings
+        heard = agent in settings.speakers() or any(agent == speaker for speaker, _ in settings.edges())
+        return settings.discusses and heard
 
     def guided(self, form: Form | None) -> Form | None:
         """What a reply that is to have this form is kept to, by the run's settings; None leaves it free."""

@@ -42,7 +42,8 @@ def opening(
         run = contexts.of(opened)
         if watch is not None:
             check_watch(watch, run, config)
-        return {**first, "notes": check_edges(run), **begin(run, opened)}
+        begun = begin(run, opened)
+        return {**first, **begun, "notes": [*check_edges(run), *begun.get("notes", [])]}
 
     return RunnableLambda(opening, name="opening")
 

@@ -140,7 +140,8 @@ def form(role: Role, game: Game, settings: WhoDunit, facts: int) -> Form:
         "peer": (f'"fact": {_one_of(range(1, facts + 1))}', one, ""),
     }[role]
     keys = "|".join(f"{action}{', ' if needs else ''}{needs}" for action, needs in enumerate(actions, 1))
-    return Form(pattern=rf'\{{"thoughts": "[^"\\\n]{{0,{LONGEST_THOUGHT}}}", "action": (?:{keys})\}}', unknown=False)
+    thought = rf'[^"\\\s][^"\\\n]{{0,{LONGEST_THOUGHT - 1}}}'  # an empty one would be asked for again
+    return Form(pattern=rf'\{{"thoughts": "{thought}", "action": (?:{keys})\}}', unknown=False)
 
 
 def _one_of(values: Iterable[object]) -> str:

@@ -262,6 +262,7 @@ def doctor(
 ) -> int:
     """Look at a model: its layers, template, dtype and memory, and whether it computes as it should."""
     from sottovoce.agents.hosted import is_hosted
+    from sottovoce.environments import sandbox
     from sottovoce.models.doctor import diagnose
 
     if is_hosted(model):
@@ -272,6 +273,8 @@ def doctor(
         mark = typer.style(f"{MARKS[finding.ok]:7}", fg="green" if finding.ok else "red")
         typer.echo(f"{finding.check:26}{mark}{one_line(finding.detail)}")
         code = FAILED if finding.ok is False else code
+    for backend, what in sandbox.described():
+        typer.echo(f"{f'sandbox {backend}':26}{'':7}{what}")
     return code
 
 

@@ -6,7 +6,6 @@ settles who gets the last tons of a month in which more is wanted than there is,
 
 from __future__ import annotations
 
-import json
 import random
 from pathlib import Path
 from typing import Literal
@@ -14,11 +13,11 @@ from typing import Literal
 from pydantic import Field, model_validator
 
 from sottovoce.checked import Checked
+from sottovoce.environments.game_file import Split, read_file
 from sottovoce.errors import UsageError
 
 AGENTS = ("John", "Kate", "Jack", "Emma", "Luke")
 Allocation = Literal["stochastic", "proportional"]
-Split = Literal["train", "validation", "test"]
 FITTED_ON = tuple(range(105, 201, 5))
 """Start values in tons that monitors are trained and validated with (arXiv 2502.05986)."""
 TESTED_ON = (100, *range(210, 301, 5))
@@ -88,14 +87,4 @@ def read_game(path: Path | str) -> Game:
     Raises:
         UsageError: it cannot be read, is no JSON, or no game: says what is missing or wrong.
     """
-    name = f"game file {str(path)!r}"
-    try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is no JSON: {error}") from error
-    try:
-        return Game.model_validate(found)
-    except UsageError as error:
-        raise UsageError(f"{name}: {error}") from error
+    return read_file(path, Game.model_validate)

@@ -56,6 +56,18 @@ def ended(game: Game, world: World) -> Ended:
     )
 
 
+def measures(game: Ended) -> dict[str, float | None]:
+    """By name; `gain` is the mean of the agents, in tons."""
+    return {
+        "survived": float(game.survived),
+        "months": float(game.months),
+        "gain": fmean(game.gains.values()),
+        "efficiency": game.efficiency,
+        "equality": game.equality,
+        "over_usage": game.over_usage,
+    }
+
+
 def equality(gains: Sequence[int]) -> float:
     """One minus Gini's coefficient."""
     if not sum(gains):

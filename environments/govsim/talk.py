@@ -55,14 +55,17 @@ def read_utterance(reply: str, there: Sequence[str]) -> Utterance:
     return Utterance(text, said, YES.match(done) is not None, _named(following, there))
 
 
-def next_speaker(there: Sequence[str], speakers: Sequence[str], last: Utterance | None) -> str | None:
+def next_speaker(
+    there: Sequence[str], speakers: Sequence[str], last: Utterance | None, most: int = MESSAGES
+) -> str | None:
     """Who speaks after those who spoke, of whom the last said `last`; None where the talk is over.
 
-    The first of all begins. Who is not named by the last speaker comes in order: models name people who are not there.
+    It has `most` messages with its report. The first of all begins. Who is not named by the last speaker comes in
+    order: models name people who are not there.
     """
     if last is None:
         return there[0]
-    if last.done or len(speakers) + 1 >= MESSAGES:
+    if last.done or len(speakers) + 1 >= most:
         return None
     return last.following or there[(there.index(speakers[-1]) + 1) % len(there)]
 

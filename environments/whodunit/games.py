@@ -11,11 +11,12 @@ import json
 import random
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, model_validator
 
 from sottovoce.checked import Checked
+from sottovoce.environments.game_file import Split, read_file
 from sottovoce.environments.whodunit.attributes import ALL, Attributes, Name, Text, combinations
 from sottovoce.errors import UsageError
 
@@ -24,8 +25,6 @@ Fact = tuple[str, str]
 """Attribute and value."""
 DRAWS = 10_000
 """How often facts are drawn at most, until they fit one alone; characters of a split, for each that is wanted."""
-Split = Literal["train", "validation", "test"]
-SPLITS: tuple[Split, ...] = get_args(Split)
 PARTS: tuple[Split, ...] = ("train",) * 7 + ("validation",) * 3 + ("test",) * 6
 """Of sixteen parts of all characters: as the paper's 210, 90 and 180 games."""
 
@@ -157,14 +156,8 @@ def read_game(path: Path | str) -> Game:
     Raises:
         UsageError: it cannot be read, is no JSON, or no game: says what is missing or wrong.
     """
-    name = f"game file {str(path)!r}"
-    try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}") from error
-    except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is no JSON: {error}") from error
-    try:
-        return Game.model_validate(found["env_info"] if isinstance(found, dict) and "env_info" in found else found)
-    except UsageError as error:
-        raise UsageError(f"{name}: {error}") from error
+    return read_file(path, _game)
+
+
+def _game(found: Any) -> Game:  # Any: JSON as it comes
+    return Game.model_validate(found["env_info"] if isinstance(found, dict) and "env_info" in found else found)

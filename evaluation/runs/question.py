@@ -18,9 +18,9 @@ from sottovoce.evaluation.runs.by_agent import dealt_documents, texts_by_agent
 from sottovoce.evaluation.runs.questions import check, read_file
 from sottovoce.evaluation.runs.rows import Values
 from sottovoce.evaluation.runs.samples import origin, read_name, samples
-from sottovoce.evaluation.whodunit import stored
+from sottovoce.evaluation.worlds import stored
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import Settings, WhoDunit
+from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import KindName
 
 COMMON = {"kind", "description", "answer_description", "demonstrations", "hints"}
@@ -63,10 +63,11 @@ class QuestionOptions(Checked):
     hints: list[str] = _many("what a secretary is to mind (cmd)", "hint")
     sample: str | None = _one(
         "instead of a question: arithmetic, split or facts (private documents), world (an encyclopedia), world/bridge, "
-        "world/comparison, world/strategy, world/claim or world/fact; whodunit for that scheme (or a split of its "
-        "games: whodunit/train, whodunit/validation, whodunit/test); or with a seed: split/3"
+        "world/comparison, world/strategy, world/claim or world/fact; for the scheme of that name whodunit or govsim "
+        "(or a split of its games: govsim/train, govsim/validation, govsim/test); problems for codegen; "
+        "or with a seed: split/3"
     )
-    games: list[Path] = _many("instead of a question: a stored game of whodunit", "game")
+    games: list[Path] = _many("instead of a question: a stored game of whodunit or govsim", "game")
     questions: Path | None = _one("instead of a question: a file of them, .jsonl or .csv, whose columns are its fields")
     where: list[str] = _many(
         "FIELD=VALUE: only rows of --questions that have it; also != and, for numbers, < <= > >=", "where"
@@ -99,12 +100,22 @@ def questions_of(options: QuestionOptions, settings: Settings) -> tuple[list[Que
             agents that do not exist, a file or a row of it that cannot be read or asked.
     """
     _check_options(options, settings)
+    asked, source = _asked(options, settings)
+    if settings.answers_in:
+        asked = [{**each, "kind": settings.answers_in} for each in asked]
+    return asked, source
+
+
+def _asked(options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
     if options.questions is not None:
         return _of_file(options.questions, options, settings)
     if options.question is not None:
         asked, source = [_given(options, settings)], Origin()
     elif options.games:
-        asked, source = _stored(options.games, settings), Origin(f"stored game{'s' * (len(options.games) > 1)}")
+        asked, source = (
+            [stored(path, settings) for path in options.games],
+            Origin(f"stored game{'s' * (len(options.games) > 1)}"),
+        )
     else:
         (name, seed), n = read_name(options.sample or settings.sample), options.limit or 1
         asked, source = samples(name, n, settings, seed), Origin(origin(name, n, seed))
@@ -118,12 +129,6 @@ def _of_file(path: Path, options: QuestionOptions, settings: Settings) -> tuple[
     file = read_file(path, common).take(options.where, options.limit)
     file.check(settings)
     return file.questions, Origin(file.taken, file.digest, file.metadata)
-
-
-def _stored(paths: list[Path], settings: Settings) -> list[Question]:
-    if not isinstance(settings, WhoDunit):
-        raise UsageError("--game is for whodunit, and this is another scheme; drop it")
-    return [stored(path, settings) for path in paths]
 
 
 def _check_options(options: QuestionOptions, settings: Settings) -> None:

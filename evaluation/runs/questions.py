@@ -4,6 +4,7 @@ One line of a .jsonl file: {"question": "What is 14 + 3 * 5?", "target": 29, "su
 CSV, a list (choices, decoys, demonstrations, hints) is a JSON array, or its texts with | between them; what
 stands by agent (documents, wordings, starting_views) is JSON. Other columns, as `subject`, are kept apart:
 no agent reads them, and rows can be chosen by them. A row without an id is named by a digest of what it asks.
+A row of HumanEval, in JSON Lines, is a problem of CodeGen.
 
 Nothing here imports torch or langgraph.
 """
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import UsageError
+from sottovoce.evaluation.codegen import of_row
 from sottovoce.evaluation.runs.columns import check_names, named, question_from
 from sottovoce.evaluation.runs.rows import Broken, DataFile, Values, read_rows
 from sottovoce.evaluation.runs.where import read_conditions
@@ -163,6 +165,7 @@ def _asked(file: DataFile, common: Values) -> tuple[AskedRow, ...]:
 
 def _row(line: int, values: Values, common: Values, *, cells: bool) -> AskedRow:
     if not cells:  # names of CSV stand in one place, and were checked there
+        values = of_row(values)
         check_names(values)
     question, metadata = question_from(values, common, cells=cells)
     try:

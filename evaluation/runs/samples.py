@@ -6,13 +6,14 @@ import re
 from typing import get_args
 
 from sottovoce.environments.encyclopedia.questions import Type
+from sottovoce.environments.problems import PROBLEMS
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.arithmetic import questions, split_knowledge
 from sottovoce.evaluation.facts import two_facts
-from sottovoce.evaluation.whodunit import games, split_of
 from sottovoce.evaluation.world import about_the_world
+from sottovoce.evaluation.worlds import check_sample, drawn
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import Settings, WhoDunit
+from sottovoce.nodes.settings import Settings
 
 SAMPLES = {
     "arithmetic": "arithmetic, for the bundled model",
@@ -28,10 +29,17 @@ SAMPLES = {
     "whodunit/train": "such games of which monitors learn",
     "whodunit/validation": "games of other characters, by which monitors are chosen",
     "whodunit/test": "games of the rest, which are held out",
+    "govsim": "games that begin with as many tons as its settings say; for the scheme of that name",
+    "govsim/train": "games of start values that monitors are fitted on",
+    "govsim/validation": "games of others, by which they are chosen",
+    "govsim/test": "games of the rest, which are held out",
+    "problems": "small functions to be written, with hidden tests; for codegen",
 }
 """By the name that --sample takes: what is made, all of it from a seed."""
 MOST = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
 MOST |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
+MOST |= {"problems": len(PROBLEMS)}
+MOST |= {"govsim/train": 26, "govsim/validation": 14, "govsim/test": 20}
 """How many different ones a seed makes at most; of arithmetic there is no end."""
 OF_WORLD: dict[str, Type] = {f"world/{type}": type for type in get_args(Type)}
 DECOYS = 3  # solutions of other samples, for dummy debaters
@@ -78,11 +86,10 @@ def _decoys(made: list[Question], at: int) -> list[str]:
 
 
 def _made(name: str, n: int, seed: int, settings: Settings) -> list[Question]:
+    check_sample(name, settings)
+    if (games := drawn(name, n, settings, seed)) is not None:
+        return games
     agents = settings.speakers()
-    if isinstance(settings, WhoDunit) != (name.partition("/")[0] == "whodunit"):
-        raise UsageError(f"--sample {name} cannot be asked here; `whodunit` plays --sample whodunit, and it alone does")
-    if isinstance(settings, WhoDunit):
-        return games(n, settings, seed, split_of(name))
     if name == "arithmetic":
         return questions(n, seed)
     if name.startswith("world"):

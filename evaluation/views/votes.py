@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sottovoce.evaluation.runs.record import Record
-from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.printable import one_line, shortened
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Vote
 from sottovoce.nodes.tally import Viewpoint, abstaining, took, viewpoints
@@ -27,7 +27,12 @@ def count(round: int, votes: Sequence[Vote], question: Question) -> list[str]:
 
 def answer(found: str | None) -> str:
     """What was decided."""
-    return "no answer" if found is None else one_line(found)
+    return "no answer" if found is None else brief(found)
+
+
+def brief(found: str) -> str:
+    """An answer on one line; of several lines (a program) the beginning."""
+    return shortened(" ".join(found.split())) if "\n" in found.strip() else one_line(found)
 
 
 def support(run: Record, decision: Decision) -> list[str]:
@@ -46,7 +51,7 @@ def support(run: Record, decision: Decision) -> list[str]:
 def vote(run: Record, cast: Vote) -> str:
     """One agent's vote at the end: what was read and how sure, or that it abstained and what it said."""
     if cast["answer"] is not None:
-        return cast["answer"] + _sureness(cast) + ("" if cast["counts"] else " (does not count)")
+        return brief(cast["answer"]) + _sureness(cast) + ("" if cast["counts"] else " (does not count)")
     message = run.said(cast["agent"])
     raw = one_line(message.whole.strip()) if message else ""
     why = f" ({took(cast)})" if took(cast) else ""
@@ -66,7 +71,7 @@ def verdict(run: Record) -> str | None:
 def _held(view: Viewpoint, *, weighed: bool) -> str:
     """An answer and its holders: "22 ×2 (agent_1, agent_3)"."""
     holders = ", ".join(f"{cast['agent']}{_sureness(cast)}" for cast in view.votes)
-    answer = f"{view.answer} ×{len(view.votes)}"
+    answer = f"{brief(view.answer)} ×{len(view.votes)}"
     return f"{answer}, weight {view.weight:g}: {holders}" if weighed else f"{answer} ({holders})"
 
 

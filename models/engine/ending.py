@@ -22,7 +22,7 @@ SIGNS = string.punctuation.encode() + b"\n"
 FEW = 32  # tokens that may come next: so few are all tried
 SOME = 4  # of more, so many of the longest are: they write what must have a length
 CLOSERS = 12  # and so many of those that close JSON
-BEAM, STEPS = 8, 512  # states that the search goes on from, and how far
+BEAM, STEPS = 16, 512  # states that the search goes on from, and how far
 State = tuple[tuple[int, ...], LLMatcher]
 """Some tokens, and the matcher behind them."""
 Ids = NDArray[np.int64]
@@ -49,9 +49,9 @@ class Endings:
                     best, most = path, len(path) - 1
             rows = [self._behind(*state, most, json) for state in beam if not state[1].is_accepting()]
             # The best of each, then the second best: what goes straight to the end stays the first.
-            alike: dict[bytes, State] = {}
+            alike: dict[tuple[bytes, int], State] = {}
             for state in (state for row in zip_longest(*rows) for state in row if state is not None):
-                alike.setdefault(bytes(state[1].compute_bitmask()), state)
+                alike.setdefault(self._standing(*state), state)
             beam = list(alike.values())[:BEAM]
         return best
 
@@ -68,6 +68,10 @@ class Endings:
         begun.append(sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(text, said, strict=False))))
         rests = (vocabulary.ids(text[n:]) for n in begun)
         return next((rest for rest in rests if vocabulary.ends(matcher, rest)), None)
+
+    def _standing(self, path: tuple[int, ...], matcher: LLMatcher) -> tuple[bytes, int]:
+        """By what states are alike: what may follow, and how many lines were ended; in free text all may, in each."""
+        return bytes(matcher.compute_bitmask()), self._vocabulary.text(path).count(b"\n")
 
     def _behind(self, path: tuple[int, ...], matcher: LLMatcher, most: int, json: bool) -> list[State]:
         """What may come next, the most promising first."""

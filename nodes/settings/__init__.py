@@ -4,6 +4,8 @@ Nothing here imports torch or langgraph: the command line reads it to print its 
 """
 
 from sottovoce.nodes.settings.base import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING, AnySettings, Settings
+from sottovoce.nodes.settings.codegen import CodeGen
+from sottovoce.nodes.settings.govsim import GovSim
 from sottovoce.nodes.settings.looking import IA, MADRA, Pooled, ReAct
 from sottovoce.nodes.settings.schemes import (
     CMD,
@@ -30,7 +32,9 @@ __all__ = [
     "OF_SAMPLING",
     "SECRETARY",
     "AnySettings",
+    "CodeGen",
     "Debate",
+    "GovSim",
     "MesSync",
     "Order",
     "Pooled",

@@ -12,6 +12,7 @@ from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOption
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError, choose
 from sottovoce.nodes.settings.watched import Watched
+from sottovoce.prompts.kinds import KindName
 from sottovoce.sizes import Size
 
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
@@ -113,6 +114,8 @@ class Settings(Watched, CipherOptions, StateOptions):
     """Whether its agents hear one another."""
     sample: ClassVar[str] = "arithmetic"
     """The samples that are asked where nothing else is."""
+    answers_in: ClassVar[KindName | None] = None
+    """The kind of all its answers, whatever a question says; None leaves it to the question."""
     unrolls: ClassVar[str] = ""
     """Why its calls cannot be told before they are made; empty where they can."""
     default_temperature: ClassVar[float | None] = None

@@ -7,9 +7,10 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from sottovoce.environments.game_file import Split
 from sottovoce.environments.whodunit.actions import Role
 from sottovoce.environments.whodunit.attributes import ALL, attributes, read_attributes
-from sottovoce.environments.whodunit.games import Game, Split, drawn
+from sottovoce.environments.whodunit.games import Game, drawn
 from sottovoce.environments.whodunit.wording import WORDINGS, Worded, Wording
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Documents, Settings

@@ -27,7 +27,7 @@ FAST = ("--max-tokens", "6")
 def test_the_schemes_are_listed(call: Call) -> None:
     out = call("list").out
 
-    assert [line.split()[0] for line in out.splitlines()[:10]] == [
+    assert [line.split()[0] for line in out.splitlines()[:12]] == [
         "debate",
         "mad",
         "reconcile",
@@ -38,6 +38,8 @@ def test_the_schemes_are_listed(call: Call) -> None:
         "single",
         "self-consistency",
         "whodunit",
+        "govsim",
+        "codegen",
     ]
     assert "--protocol        nl, cipher, sde, hidden: what a message carries" in out
 
@@ -272,6 +274,8 @@ def test_the_doctor_prints_a_line_for_each_thing_and_finds_a_sound_model_sound(c
 
     assert (answer.code, answer.err) == (0, "")
     assert all(check in answer.out for check in ("layers", "chat template", "batch = single", "cold cipher = greedy"))
+    sandboxes = [line.split()[1] for line in answer.out.splitlines() if line.startswith("sandbox")]
+    assert sandboxes == ["bwrap", "namespaces", "docker", "limits"]
 
 
 def test_the_doctor_fails_where_a_check_does(call: Call, models: Models, tmp_path: Path) -> None:

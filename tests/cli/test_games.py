@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from sottovoce.environments.whodunit.games import SPLITS, split_of
+from sottovoce.environments.game_file import SPLITS
+from sottovoce.environments.whodunit.games import split_of
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.shelf import kept
 from tests.cli.conftest import Call

@@ -10,10 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.environments.codegen import assertions, code, pass_at_k, ranks, scores
+from sottovoce.environments.alike import agreeing, bleu
+from sottovoce.environments.codegen import assertions, code, pass_at_k, ranks, reflections, scores, where
+from sottovoce.environments.problem import Problem
+from sottovoce.environments.problems import PROBLEMS, Written
 from sottovoce.environments.sandbox import Limits, Outcome, run
 from sottovoce.environments.sandbox.running import why_not
-from sottovoce.environments.trying import Failed, Report, report, watched
+from sottovoce.environments.trying import Failed, Report, report, tried, watched
 from sottovoce.errors import UsageError
 
 PROBLEM = 'def add(a, b):\n    """The sum."""\n'
@@ -34,6 +37,13 @@ ADD = "def add(a, b):\n    return a + b"
 )
 def test_a_solution_is_found_in_a_reply(reply: str, found: str) -> None:
     assert code(reply, PROBLEM) == found
+
+
+def test_it_is_found_where_it_stands() -> None:
+    reply = "So:\n```python\n    return 1\n```\n[[1, 2, 3]]"
+
+    assert reply[slice(*where(reply))] == "    return 1\n"
+    assert [where(text) for text in ("", "x", "a impl]:b")] == [(0, 0), (0, 1), (8, 9)]
 
 
 def test_tests_are_lines_that_assert_and_are_python() -> None:
@@ -96,7 +106,49 @@ def test_the_best_two_are_read_or_are_none(reply: str, found: tuple[int, int] | 
     assert ranks(reply, 4) == found
 
 
+@pytest.mark.parametrize(
+    ("reply", "found"),
+    [
+        ("[reflection 1]: Good.\n[reflection 2]:\nBad. ", ["Good.", "Bad."]),
+        ("Hm. [Reflection 2] Bad.\n[reflection 1]: Good.", ["Good.", "Bad."]),
+        ("[reflection 1]: Good.", None),
+        ("[reflection 1]: a [reflection 2]: b [reflection 3]: c", None),
+        ("[reflection 1]: a [reflection 1]: b", None),
+        ("[reflection 0]: a [reflection 1]: b", None),
+        ("[reflection 1]:[reflection 2]:", ["", ""]),
+        ("", None),
+    ],
+)
+def test_reviews_of_all_solutions_are_found_or_none(reply: str, found: list[str] | None) -> None:
+    spans = reflections(reply, 2)
+
+    assert (None if spans is None else [reply[slice(*span)] for span in spans]) == found
+
+
 # Counting
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "found"),
+    [
+        (ADD, ADD, 100.0),
+        (ADD, "def add(x, y):\n    return x + y", 22.78155605106205),
+        (ADD, "def add(a, b):\n    # sum\n    return a+b", 70.63486135430558),
+        (ADD, "DEF add(a, b):\n    return b + a", 76.32661822742675),
+        ("a -11& -\n", "\n\na(b&\n(b+.,", 5.4424142191183185),
+        ("x", "", 0.0),
+        ("", "x", 0.0),
+        ("x", "y", 0.0),
+    ],
+)
+def test_bleu_is_what_sacrebleu_says(one: str, other: str, found: float) -> None:
+    """`sacrebleu.sentence_bleu(one, [other], lowercase=True).score` of sacrebleu 2.6.0."""
+    assert bleu(one, other) == pytest.approx(found, abs=1e-9)
+
+
+def test_those_agree_who_are_like_the_one_that_most_are_like() -> None:
+    assert agreeing([ADD, "x", ADD, "y"]) == [0, 2]
+    assert agreeing(["x", "y"]) == [0] and agreeing([]) == []
 
 
 def test_pass_at_one_is_the_share_of_solutions_that_pass() -> None:
@@ -192,3 +244,22 @@ def test_a_test_that_never_ends_costs_the_others_nothing() -> None:
 
     assert got.passed == (tests[0], tests[2])
     assert got.failed == (Failed(tests[1], "ran longer than 1 s"),)
+
+
+# Problems
+
+
+@pytest.mark.parametrize("problem", PROBLEMS, ids=lambda problem: problem.name)
+def test_the_solution_of_a_problem_that_ships_solves_it_and_its_beginning_does_not(problem: Written) -> None:
+    if why := why_not("limits"):
+        pytest.skip(f"no program can be run here: {why}")
+    runner = partial(run, limits=Limits(seconds=20.0), backend="isolated", unsafe=True)
+    hidden = Problem(test=[f"assert {test}" for test in problem.tests], entry_point=problem.name).program
+
+    assert tried(problem.prompt + problem.body, hidden, runner) is None
+    assert tried(f"{problem.prompt}    pass\n", hidden, runner) == "AssertionError: "
+
+
+def test_problems_that_ship_have_names_of_their_own_and_some_tests_each() -> None:
+    assert 10 <= len({problem.name for problem in PROBLEMS}) == len(PROBLEMS)
+    assert all(len(problem.tests) >= 3 for problem in PROBLEMS)

@@ -73,6 +73,11 @@ def test_a_talk_has_at_most_ten_messages_its_report_among_them() -> None:
     assert len(speakers) + 1 == MESSAGES == 10 and speakers[:6] == [*AGENTS, "John"]
 
 
+def test_a_talk_may_be_longer_or_shorter() -> None:
+    assert next_speaker(AGENTS, ["John"], says(), most=2) is None
+    assert next_speaker(AGENTS, ["John"] * 9, says(following="Emma"), most=11) == "Emma"
+
+
 @pytest.mark.parametrize(
     ("reply", "limit"),
     [

@@ -14,7 +14,7 @@ from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Observer
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import CMD, IA, MAD, MADRA, ReAct, ReConcile, Settings, WhoDunit
+from sottovoce.nodes.settings import CMD, IA, MAD, MADRA, GovSim, ReAct, ReConcile, Settings, WhoDunit
 from sottovoce.nodes.watch import Intervention, Watch
 from tests.evaluation.support import QUESTION
 
@@ -112,6 +112,17 @@ PLAYED: tuple[Settings, Replies] = (
             '{"thoughts": "So it is 2.", "action": 3, "character": 2}',
         ],
         "Alex": ["No.", '{"thoughts": "I look.", "action": 1, "value": "no"}'],
+    },
+)
+LIVED: tuple[Settings, Replies] = (
+    GovSim(agents=2, months=2, utterances=1),
+    {
+        "John": [
+            *("Half.\nAnswer: 25 tons", "Say: 25 each?\nDone: no\nNext: Kate", "Plan: 25.\nRemember: it."),
+            *("All!", "Say: Sorry.\nDone: yes\nNext: Kate", "Plan: none.\nRemember: it."),
+        ],
+        "Kate": ["Answer: 30 tons", "Plan: 30.\nRemember: it.", "Answer: 88 tons", "Plan: none.\nRemember: it."],
+        "summarizer": ["He wants 25 each.", "Answer: 25 tons", "He is sorry.", "Answer: N/A"],
     },
 )
 ALL = (JUDGED, WEIGHED, ASKED, SENT)

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from sottovoce.evaluation.govsim import games as lakes
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.views.markdown import markdown
 from sottovoce.evaluation.views.votes import count
 from sottovoce.evaluation.whodunit import games
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import CMD, WhoDunit
+from sottovoce.nodes.settings import CMD, GovSim, WhoDunit
 from sottovoce.nodes.state import Vote
 from tests.evaluation import schemes
-from tests.evaluation.schemes import ASKED, CHOSEN, DEALT, JUDGED, LOOKED_UP, PLAYED, SENT, WEIGHED, says
+from tests.evaluation.schemes import ASKED, CHOSEN, DEALT, JUDGED, LIVED, LOOKED_UP, PLAYED, SENT, WEIGHED, says
 from tests.evaluation.screen import printed
 
 
@@ -142,6 +143,23 @@ def test_a_game_is_told_turn_by_turn_with_what_was_published_and_who_remains(tmp
             "Turn 1", "─ Beth", "published: Beth asks: does character 1 wear a brown hat?", "3 of 3 remain",
             "Turn 2", "─ Alex", "first attempt: asked again: There was no JSON object",
             "Turn 3", "published: Beth awards character 2.", "2  by award: Beth chose character 2 in turn 3",
+        )  # fmt: skip
+
+
+def test_a_fishery_is_told_month_by_month_with_the_lake_after_each_harvest(tmp_path: Path) -> None:
+    settings = LIVED[0]
+    assert isinstance(settings, GovSim)
+    run = schemes.held(*LIVED, tmp_path, question=lakes(1, settings)[0])
+
+    for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
+        assert follows(
+            shown, "2 agents, at most 2 months, at most 1 utterance a talk", "How many tons of fish do you catch",
+            "Month 1", "─ John", "wants 25 tons", "─ Kate", "wants 30 tons", "─ lake",
+            "Month 1: John caught 25 tons and Kate caught 30 tons.", "45 tons left of 100; they double to 90",
+            "Talk", "Say: 25 each?", "names Kate", "What the talk came to", "He wants 25 each.", "Notes", "Plan: 30.",
+            "Month 2", "cannot be read: it holds no number of tons", "2 tons left of 90; the fish die out",
+            "Talk", "ends the talk", "2 months  by survival: the fish lasted all 2 months, with 2 tons left",
+            "survived 1, months 2, gain 71.5",
         )  # fmt: skip
 
 

@@ -20,9 +20,12 @@ from sottovoce.graphs.debate import create_debate
 from sottovoce.models import LoadedModel, Request, assemble
 from sottovoce.nodes.context import Models
 from sottovoce.nodes.settings import Debate
+from tests.graphs.coding import ScriptedRunner
 from tests.support import tiny_model, tiny_tokenizer
 
 QUESTION = {"question": "What is 14 + 3 * 5 - 7?", "id": "q1"}
+NEEDED: dict[str, dict[str, Any]] = {"codegen": {"runner": ScriptedRunner()}}
+"""What a scheme's graph is given besides, by its name: programs of models are run by nobody in these tests."""
 KEYS = ["settings", "round", "board", "votes", "notes", "decision"]
 OF_CMD = ["groups", "level"]
 State = Any  # Any: a state as a graph returns it, typed by its keys
@@ -43,7 +46,8 @@ def held(graph: Graph, config: Any = None, **question: Any) -> Any:  # Any: the 
 def built(scheme_name: str, models: Models = None, *, store: PayloadStore | None = None, **settings: Any) -> Graph:
     """A compiled graph of any scheme with these settings."""
     found = scheme(scheme_name)
-    graph: Graph = found.create(found.settings(**settings), models=models, store=store).compile()
+    given = {"models": models, "store": store, **NEEDED.get(scheme_name, {})}
+    graph: Graph = found.create(found.settings(**settings), **given).compile()
     return graph
 
 

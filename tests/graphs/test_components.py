@@ -34,8 +34,10 @@ ASKED = f"Question: {QUESTION['question']}"
 SPEECH = '{"reasoning": "So.", "answer": 22, "confidence_level": 1, "debate_answer": 22}'
 ACT = '{"thoughts": "So.", "action": 2, "value": "hat-brown", "character": [1]}'
 """What a request and a reply of WhoDunit can both be."""
-WORLDS = ("whodunit",)
+WORLDS = ("whodunit", "govsim", "codegen")
 """Their rules say what a reply must hold."""
+SHORT: dict[str, dict[str, Any]] = {"govsim": {"months": 1, "utterances": 2}}
+"""Settings of games that else would be long."""
 ASKING = [name for name in NAMES if name not in WORLDS]
 OTHERS = ("moderator", "judge", "secretary", "summarizer")
 WITHOUT_FORM = ("list_candidates", "select", "agree")
@@ -49,7 +51,7 @@ def shown_by(name: str) -> dict[str, str]:
 def first_prompts(name: str, question: dict[str, Any] | None = None, **settings: Any) -> dict[str, str]:
     """What each agent of a scheme is asked for an answer first, system prompts apart."""
     model = ScriptedChatModel([ACT if name in WORLDS else SPEECH] * 60)
-    held(built(name, model, **settings), **(question or {}))
+    held(built(name, model, **SHORT.get(name, {}), **settings), **(question or {}))
     firsts: dict[str, Asked] = {}
     for asked in (asked for asked in model.asked if asked.act != "select"):
         firsts.setdefault(asked.agent, asked)

@@ -63,6 +63,5 @@ def test_a_scheme_is_made_for_an_assistant_s_settings_without_its_model(name: st
     given |= {"variant": "sym"} if name == "whodunit" else {}
     nodes = module.make_graph({"configurable": given}).get_graph().nodes.values()
     roles = [(node.metadata or {}).get("role", "").rstrip(" 12") for node in nodes]
-    assert sum(role in ("agent", "debater", "group", "peer", "sample", "single") for role in roles) == (
-        4 if field else 1
-    )
+    speak = ("agent", "coder", "debater", "fisher", "group", "peer", "sample", "single")
+    assert sum(role in speak for role in roles) == (4 if field else 1)

@@ -88,7 +88,7 @@ async def assistant_of(client: LangGraphClient, context: dict[str, Any]) -> str:
 
 
 async def test_all_schemes_are_served_with_a_description(client: LangGraphClient) -> None:
-    found = await client.assistants.search()
+    found = await client.assistants.search(limit=100)
     assert {each["graph_id"] for each in found} == set(NAMES)
     assert all(each["description"] for each in found)
 

@@ -17,7 +17,8 @@ from syrupy.extensions.json import JSONSnapshotExtension
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.graphs import NAMES, scheme
-from tests.graphs.support import QUESTION, lonely
+from tests.graphs.coding import block, reviews
+from tests.graphs.support import NEEDED, QUESTION, lonely
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
 CASES: dict[str, tuple[str, dict[str, Any]]] = {
@@ -35,12 +36,15 @@ CASES: dict[str, tuple[str, dict[str, Any]]] = {
     "ia": ("ia", {"rounds": 3}),
     "single": ("single", {}),
     "self_consistency": ("self_consistency", {"samples": 3}),
+    "govsim": ("govsim", {"agents": 2, "months": 2, "utterances": 2}),
     "whodunit": ("whodunit", {"suspects": 3, "attributes": 3}),
+    "codegen": ("codegen", {"agents": 2, "rounds": 2}),
     "whodunit_sym": ("whodunit", {"variant": "sym", "agents": 3, "suspects": 3, "attributes": 3, "facts": 1}),
 }
 OPEN = '{"Whether there is a preference": "No", "Supported Side": "", "Reason": "They differ.", "debate_answer": ""}'
 SETTLED = '{"Whether there is a preference": "Yes", "Supported Side": "Affirmative", "debate_answer": "22"}'
 SAYS, SURE = "The answer is {}.", '{{"reasoning": "So.", "answer": {}, "confidence_level": {}}}'
+WISH, NOTES = "Half is enough.\nAnswer: {} tons", "Plan: the same.\nRemember: the lake."
 ACT = '{{"thoughts": "So.", "action": {}}}'
 SIDES = {"affirmative": [SAYS.format(22)] * 2, "negative": [SAYS.format(21)] * 2, "debater_3": [SAYS.format(20)]}
 JUDGE = ["22, 21.", '{"Reason": "It is.", "debate_answer": "22"}']
@@ -60,9 +64,21 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
         "agent_1": [" Hm.\nAction 1: Search[Sève]", " It is 22.\nAction 3: Finish[22]"],
         "agent_2": [" I wonder.", " Lookup[long]"],
     },
+    "govsim": {
+        "John": [WISH.format(25), "Say: 25 each?\nDone: no\nNext: Kate", NOTES, WISH.format(25), "Yes.", NOTES],
+        "Kate": [WISH.format(40), "Say: Yes.\nDone: yes\nNext: John", NOTES, "All of it!", "Sorry.", NOTES],
+        "summarizer": ["They want 25 each.", "Answer: 25 tons", "They are sorry.", "Answer: N/A"],
+    },
     "whodunit": {
         "Beth": [ACT.format("2"), "Hm.", ACT.format('3, "character": 2')],
         "Alex": [ACT.format('1, "value": "no"')],
+    },
+    "codegen": {
+        "PythonAssistant": [block("def f():\n    return 22"), block("def f():\n    return 14 + 8", "[[5, 4, 3]]")],
+        "AlgorithmDeveloper": [block("def f() return 22"), block("Hm.")],
+        "Tester": ["assert f() == 22"],
+        "Reflector": [reviews("Good.", "A colon is missing.")],
+        "Ranker": ["[2, 1]"],
     },
     "whodunit_sym": {"": [ACT.format('1, "fact": 1'), ACT.format("3"), ACT.format('2, "character": 1')]},
     "ia": {"agent_1": ["#Q: How many?", r"\boxed{22}"], "agent_2": ["#Q: Of what?", "#A: 22."]},
@@ -72,6 +88,7 @@ SCRIPTS: dict[str, dict[str, list[str]]] = {
 
 def built(name: str, settings: dict[str, Any], **more: Any) -> Graph:
     found = scheme(name)
+    more |= NEEDED.get(name, {})
     graph: Graph = found.create(found.settings.model_validate(settings), **more).compile(name=name)
     return graph
 

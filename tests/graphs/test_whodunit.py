@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +24,7 @@ from sottovoce.graphs.whodunit import create_whodunit, manner
 from sottovoce.models import Rows
 from sottovoce.nodes.settings import WhoDunit
 from sottovoce.nodes.watch import Intervention
-from sottovoce.nodes.whodunit import ended, values_in
+from sottovoce.nodes.whodunit import ended, form, values_in
 from tests.graphs.support import Recording, lonely_loaded
 
 KEYS = ["board", "decision", "world", "game", "settings", "epochs"]
@@ -249,6 +250,15 @@ def test_values_of_any_signs_are_kept_to(tmp_path: Path, store: PayloadStore) ->
 
 
 # Replies that cannot be read
+
+
+@pytest.mark.parametrize("thoughts", ["", " "])
+def test_a_thought_that_would_be_asked_for_again_cannot_be_written(thoughts: str) -> None:
+    settings = WhoDunit()
+    pattern = form("accuser", settings.game("0"), settings, 0).pattern
+
+    assert re.fullmatch(pattern, '{"thoughts": "Hm.", "action": 2}')
+    assert re.fullmatch(pattern, json.dumps({"thoughts": thoughts, "action": 2})) is None
 
 
 def test_each_retry_is_the_prompt_with_one_hint_behind_it() -> None:

@@ -305,3 +305,12 @@ def test_equal_forms_are_compiled_once_and_other_models_have_their_own() -> None
 
     assert first is again is not grammar(Form.of_object("b", "a"))
     assert fresh().engine.check(request(max_new=50, form=Form.of_object("a", "b"))) is first  # of one tokenizer
+
+
+def test_a_short_way_is_found_through_several_lines_of_free_text() -> None:
+    """States within free text look alike, whichever line they are on: the ways that had come further were dropped."""
+    lines = [rf"\[{number}\]: [^\n]{{1,200}}" for number in range(1, 6)]
+
+    found = grammar(Form(pattern=r"\n".join(lines), unknown=False))
+
+    assert len(found.path) <= 60 and found.vocabulary.text(found.path).count(b"\n") == 4

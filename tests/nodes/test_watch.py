@@ -14,7 +14,7 @@ from sottovoce.graphs import scheme
 from sottovoce.nodes.say import say
 from sottovoce.nodes.state import RESTORED, Discussion, Update, heard
 from sottovoce.nodes.watch import Intervention
-from tests.graphs.support import KEYS, OF_CMD, QUESTION, calls, texts
+from tests.graphs.support import KEYS, NEEDED, OF_CMD, QUESTION, calls, texts
 from tests.nodes.support import Run, ask, framed, told
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -29,7 +29,9 @@ SCRIPTS: dict[str, tuple[dict[str, Any], dict[str, list[str]]]] = {
     "reconcile": ({"rounds": 1, "agents": 2}, {"agent_1": [SPEECH.format(21)], "agent_2": [SPEECH.format(22)]}),
     "cmd": ({"rounds": 2, "agents": 2}, {"agent_1": ["21"], "agent_2": ["22"], "secretary": ["22"]}),
     "madra": ({"rounds": 2, "source": "none"}, {"": ["The answer is 22."], "judge": ["[No]"]}),
+    "govsim": ({"agents": 2, "months": 3, "utterances": 1}, {"": ["Say: Few.\nAnswer: 10 tons"]}),
     "whodunit": ({"suspects": 3, "attributes": 2, "turns": 4}, {"": [ACTED]}),
+    "codegen": ({"rounds": 2, "agents": 2, "consensus": False}, {"": ["It is 2."]}),
     "single": ({}, {"": ["The answer is 22."]}),
     "self_consistency": ({"samples": 2}, {"": ["The answer is 22."]}),
 }
@@ -45,7 +47,9 @@ def model_of(name: str) -> ScriptedChatModel:
 def held(name: str, watch: Look | None, saver: Any = None) -> tuple[Any, ScriptedChatModel]:
     """The state at the end of a watched discussion, and the model that spoke."""
     found, model = scheme(name), model_of(name)
-    graph = found.create(found.settings(**SCRIPTS[name][0]), models=model, watch=watch).compile(checkpointer=saver)
+    graph = found.create(found.settings(**SCRIPTS[name][0]), models=model, watch=watch, **NEEDED.get(name, {})).compile(
+        checkpointer=saver
+    )
     keys = [*KEYS, "pending", "epochs", *(OF_CMD if name == "cmd" else [])]
     return graph.invoke(QUESTION, THREAD if saver else None, output_keys=keys), model
 

@@ -1,0 +1,47 @@
+"""Problems of CodeGen as questions: those that ship, and rows of HumanEval.
+
+A row (github.com/openai/human-eval): {"task_id": "HumanEval/0", "prompt": "def f(x):...", "canonical_solution":
+"    return x", "test": "def check(candidate):...", "entry_point": "f"}. No agent reads its test or its solution.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+from sottovoce.environments.problems import PROBLEMS, Written
+from sottovoce.nodes.question import Question
+
+ROW = {"prompt": "question", "task_id": "id"}
+"""Columns of such a row by our names; `test` and `entry_point` are the problem."""
+PROBLEM = ("test", "entry_point")
+
+
+def problems(n: int, seed: int = 0) -> list[Question]:
+    """The first `n` problems that ship, easy ones first in seed 0, else in the order that a seed brings them to."""
+    order = [*PROBLEMS]
+    if seed:
+        random.Random(f"problems/{seed}").shuffle(order)
+    return [_question(f"problems/{seed}/{i}", problem) for i, problem in enumerate(order[:n])]
+
+
+def of_row(values: Mapping[str, Any]) -> dict[str, Any]:  # Any: JSON
+    """A row of a file with our names, where it is one of HumanEval's; any other as it is."""
+    if "question" in values or not {"prompt", *PROBLEM} <= set(values):
+        return dict(values)
+    found = {ROW.get(name, name): value for name, value in values.items() if name not in PROBLEM}
+    if isinstance(body := found.pop("canonical_solution", None), str):
+        found["solution"] = f"{values['prompt']}{body}"
+    return {"kind": "text", **found, "game": {name: values[name] for name in PROBLEM}}
+
+
+def _question(id: str, problem: Written) -> Question:
+    tests = [f"assert {test}" for test in problem.tests]
+    return Question(
+        id=id,
+        question=problem.prompt,
+        kind="text",
+        solution=f"{problem.prompt}{problem.body}",
+        game={"test": tests, "entry_point": problem.name},
+    )

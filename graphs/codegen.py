@@ -1,0 +1,75 @@
+"""CodeGen (Barbi et al., arXiv 2502.05986, after DyLAN): a world of programs, tests and judges.
+
+Coders write side by side. Before each later round Passer, Tester, Reflector and Ranker look at what was written, and
+coders write anew with what they found out about the best two. It ends when most write alike, or no round is left;
+then all tests are run on all last solutions. Code that was handed in cannot be taken back, feedback can.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, Unpack
+
+from sottovoce.environments.trying import Runner
+from sottovoce.graphs.scheme import Given, Graph, Scheme, State
+from sottovoce.nodes.settings import CodeGen
+from sottovoce.nodes.settings.codegen import PASSER, RANKER, REFLECTOR, TESTER
+
+JUDGES = (PASSER, TESTER, REFLECTOR, RANKER)
+
+
+def who_begins(coders: list[str]) -> Callable[[State], list[str]]:
+    """Nothing is there to be judged in the first round."""
+    return lambda state: [*JUDGES] if state["round"] else coders
+
+
+def next_step(state: Any) -> Literal["next_round", "final_tests"]:
+    """Until most coders write alike, or no round is left."""
+    from sottovoce.nodes.codegen import agreed
+
+    settings = state["settings"]
+    over = state["round"] + 1 == settings["rounds"] or (settings["consensus"] and bool(agreed(state)))
+    return "final_tests" if over else "next_round"
+
+
+def create_codegen(settings: CodeGen | None = None, *, runner: Runner | None = None, **given: Unpack[Given]) -> Graph:
+    """The graph of CodeGen, uncompiled. `models` by name: the coders', Tester's, Reflector's, Ranker's; else `Given`.
+
+    `runner` runs programs in the place of the sandbox that the settings name.
+    """
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.nodes import codegen as acts
+    from sottovoce.nodes.codegen_trials import Trials
+
+    settings, trials = settings or CodeGen(), Trials(runner)
+    coders = settings.speakers()
+    frame = Frame(SCHEME, settings, **given, rule=trials.by_tests, begin=trials.begin, state=acts.Coding)
+    frame.graph.add_conditional_edges("next_round", who_begins(coders), [*coders, *JUDGES])
+    # No join of the frame: where a reset left one waiting, that one would not wait for the coders.
+    frame.graph.add_node("report", trials.report(frame.contexts))
+    frame.graph.add_node(PASSER, trials.check(frame.contexts), metadata={"role": "judge"})
+    frame.graph.add_edge(PASSER, "report")
+    for judge, act in ((TESTER, acts.test), (REFLECTOR, acts.reflect), (RANKER, acts.rank)):
+        frame.act(judge, act, role="judge", to="report", watched=False)
+    for coder in coders:
+        frame.graph.add_edge("report", coder)
+        frame.act(coder, acts.write, role="coder", to="hand_in")
+    frame.join("hand_in", acts.hand_in(frame.contexts), to=next_step)
+    frame.join("final_tests", trials.final_tests(frame.contexts), to="decide")
+    return frame.graph
+
+
+def manner(settings: CodeGen) -> str:
+    """How programs are written."""
+    held = f"{settings.agents} coders, at most {settings.rounds} round{'s' * (settings.rounds > 1)}"
+    return f"{held} · sandbox: {settings.sandbox or 'none'}{', unsafe' * settings.unsafe}"
+
+
+SCHEME = Scheme(
+    "codegen",
+    CodeGen,
+    create_codegen,
+    headings=dict.fromkeys(("check", "test", "report", "review", "rank"), "Before round {round}"),
+    manner=manner,
+)
+make_graph = SCHEME.make_graph

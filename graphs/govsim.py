@@ -1,0 +1,103 @@
+"""GovSim's fishery (Piatti et al., arXiv 2404.16698): a world in which agents live from one lake, month by month.
+
+A month's wishes are said side by side and in private, and shared out together. Then a round begins: all talk about
+that harvest, the next speaker named by the last, the talk is summed up, each makes its notes, and wishes follow for
+the next month, if there is one. So they also talk in the month of a collapse. A watch looks at all wishes of a month
+together. A harvest cannot be undone: a reset goes back to the beginning of the round, the talk after the last one.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Unpack
+
+from sottovoce.graphs.scheme import Given, Graph, Scheme
+from sottovoce.nodes.settings import GovSim
+
+SUMMARISE, REFLECTS, WISHES = "summarise", "{}_reflects", "{}_wishes"
+"""Nodes; the talk's bear their agents' names."""
+
+
+def who_begins(state: Any) -> list[str]:
+    """The first month begins with wishes, every other round with the talk, or with notes where nobody talks."""
+    from sottovoce.nodes.govsim import game_of
+
+    if state["round"] == 0:
+        return _all(state, WISHES)
+    return [who_follows(state)] if game_of(state).language else _all(state, REFLECTS)
+
+
+def who_follows(state: Any) -> str:
+    """Whom the last speaker named, until the talk is over."""
+    from sottovoce.nodes.govsim import speaker_of
+
+    return speaker_of(state) or SUMMARISE
+
+
+def all_reflect(state: Any) -> list[str]:
+    """Everybody who was there."""
+    return _all(state, REFLECTS)
+
+
+def another_month(state: Any) -> list[str]:
+    """Wishes of everybody who is there, if the game goes on."""
+    from sottovoce.nodes.govsim import game_over
+
+    return ["decide"] if game_over(state) else _all(state, WISHES)
+
+
+def create_govsim(settings: GovSim | None = None, **given: Unpack[Given]) -> Graph:
+    """The graph of a game, uncompiled. `models` by name: those who fish (John, Kate, ...), "summarizer"."""
+    from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
+    from sottovoce.nodes import govsim as acts
+
+    settings = settings or GovSim()
+    agents = settings.speakers()
+    reflects, wishes = [REFLECTS.format(each) for each in agents], [WISHES.format(each) for each in agents]
+    frame = Frame(SCHEME, settings, **given, rule=acts.by_survival, begin=acts.begin, state=acts.Fishery)
+    frame.graph.add_conditional_edges("next_round", who_begins, [*wishes, *agents, *reflects])
+    for agent in agents:
+        frame.act(agent, acts.talk, role="speaker", to=who_follows, ends=[*agents, SUMMARISE], watched=False)
+    frame.act(
+        SUMMARISE, acts.summarise, agent="summarizer", role="summarizer", to=all_reflect, ends=reflects, watched=False
+    )
+    for agent, node in zip(agents, reflects, strict=True):
+        frame.act(node, acts.reflect, agent=agent, role="thinker", to="next_month", watched=False)
+    frame.join("next_month", acts.next_month(frame.contexts), to=another_month, ends=["decide", *wishes])
+    frame.join("harvest", acts.harvest(frame.contexts), to="next_round", together=acts.wishes)
+    for agent, node in zip(agents, wishes, strict=True):
+        frame.act(node, acts.wish, agent=agent, role="fisher", to="harvest", watched=False)
+    return frame.graph
+
+
+def _all(state: Any, node: str) -> list[str]:
+    """A node for each who is there in this month."""
+    from sottovoce.nodes.govsim import present
+
+    return [node.format(agent) for agent in present(state)]
+
+
+def manner(settings: GovSim) -> str:
+    """How the game is played."""
+    months = f"{settings.months} month{'s' * (settings.months > 1)}"
+    said = f"{settings.utterances} utterance{'s' * (settings.utterances > 1)}"
+    talk = f"at most {said} a talk" if settings.language else "without talk"
+    joins = f", the last from month {settings.newcomer + 1}" if settings.newcomer else ""
+    return f"{settings.agents} agents{joins}, at most {months}, {talk}"
+
+
+SCHEME = Scheme(
+    "govsim",
+    GovSim,
+    create_govsim,
+    answers=(),
+    headings={
+        "wish": "Month {round}",
+        "harvest": "Month {round}",
+        "talk": "Talk",
+        "summarise": "What the talk came to",
+        "limit": "What the talk came to",
+        "reflect": "Notes",
+    },
+    manner=manner,
+)
+make_graph = SCHEME.make_graph

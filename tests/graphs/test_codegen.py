@@ -1,0 +1,375 @@
+"""CodeGen as a graph: who writes and judges when, what is heard, what cannot be read, sandboxes, resets, the end."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.store import PayloadStore
+from sottovoce.environments.codegen import ranks, reflections, scores
+from sottovoce.environments.sandbox.running import why_not
+from sottovoce.errors import UsageError
+from sottovoce.graphs.codegen import JUDGES, create_codegen
+from sottovoce.models import Rows
+from sottovoce.nodes.settings import CodeGen
+from sottovoce.nodes.settings.codegen import CODERS
+from sottovoce.nodes.watch import Intervention
+from tests.graphs.coding import ScriptedRunner, Verdict, block, reviews, runs
+from tests.graphs.support import Recording, calls, lonely_loaded
+
+KEYS = ["board", "decision", "votes", "reviews", "ranked", "errors", "passed", "notes", "epochs", "round", "settings"]
+PROBLEM = 'def add(a, b):\n    """The sum of a and b."""\n'
+GAME = {"test": ["assert add(1, 2) == 3", "assert add(-1, 1) == 0"], "entry_point": "add"}
+QUESTION: Any = {"question": PROBLEM, "id": "add", "kind": "text", "game": GAME}
+MINUS = "def add(a, b):\n    return a - b"
+BODIES = {
+    "PythonAssistant": MINUS,
+    "AlgorithmDeveloper": "def add(a, b):\n    total = a\n    total += b\n    return total",
+    "ComputerScientist": "def add(x, y):\n    return -(-x - y)",
+    "Programmer": "def add(*numbers):\n    return sum(numbers)",
+}
+ASSERTS = "assert add(1, 2) == 3\nassert add(0, 0) == 0"
+JUDGED = {
+    "Tester": [ASSERTS] * 3,
+    "Reflector": [reviews("One.", "Two.", "Three.", "Four.")] * 3,
+    "Ranker": ["[4, 2]"] * 3,
+}
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+
+
+def coders(**bodies: str) -> dict[str, list[str]]:
+    """What each coder says in all rounds."""
+    return {name: [block(body)] + [block(body, "[[5, 4, 3]]")] * 3 for name, body in {**BODIES, **bodies}.items()}
+
+
+def fails_minus(solution: str, program: str) -> str | None:
+    return "-1" if solution == MINUS and "add(1, 2)" in program else None
+
+
+def run(
+    replies: Any = None, verdict: Verdict = fails_minus, watch: Any = None, question: Any = QUESTION, **settings: Any
+) -> tuple[Any, ScriptedChatModel, ScriptedRunner]:
+    """The state at the end, the model that played all agents, and what was run."""
+    model, runner = ScriptedChatModel(replies or {**coders(), **JUDGED}), ScriptedRunner(verdict)
+    graph = create_codegen(CodeGen(**settings), models=model, runner=runner, watch=watch).compile()
+    return graph.invoke(question, output_keys=KEYS), model, runner
+
+
+def order(state: Any, round: int) -> list[str]:
+    """Whose solutions judges read before a round, in the order in which they read them."""
+    (told,) = [each.text for each in state["board"] if (each.act, each.round) == ("check", round) and not each.epoch]
+    return [line.partition("(")[2].partition(")")[0] for line in told.splitlines()]
+
+
+# Who does what, and how it ends
+
+
+def test_coders_write_judges_look_and_coders_write_anew_in_three_rounds() -> None:
+    state, model, _ = run()
+    acts = [(each.round, each.agent) for each in model.asked]
+    for number in range(3):
+        judged = ["Tester", "Reflector", "Ranker"] if number else []
+        assert sorted(who for at, who in acts if at == number) == sorted([*CODERS, *judged])
+    assert len(model.asked) == 4 + 2 * 7 and state["round"] == 2
+    assert {each.act for each in state["board"] if each.round == 0} == {"answer"}
+
+
+def test_the_last_solution_that_passes_most_tests_is_chosen_and_the_hidden_tests_score_it() -> None:
+    state, _, runner = run()
+    decision = state["decision"]
+    assert state["passed"] == dict.fromkeys(CODERS, 2) | {"PythonAssistant": 1}
+    assert (decision["answer"], decision["by"]) == (BODIES["AlgorithmDeveloper"], "AlgorithmDeveloper")
+    assert (decision["score"], decision["measures"]) == (1.0, {"pass": 1.0})
+    assert decision["why"] == "AlgorithmDeveloper's solution passes 2 of 2 tests; it solves the problem"
+    hidden = [solution for solution, program in runner.asked if "add(-1, 1)" in program]
+    assert hidden == [BODIES["AlgorithmDeveloper"]]
+
+
+def test_all_tests_of_all_rounds_are_run_on_the_last_solutions() -> None:
+    replies = {**coders(), **JUDGED, "Tester": ["assert add(1, 2) == 3", "assert add(0, 0) == 0"]}
+    state, _, _ = run(replies, lambda solution, program: None if "sum(" in solution else "0")
+    assert state["passed"] == dict.fromkeys(CODERS, 0) | {"Programmer": 2}
+    assert state["decision"]["votes"][3]["note"] == "2 of 2 tests"
+
+
+def test_hidden_tests_that_fail_say_why_and_score_nothing() -> None:
+    state, _, _ = run(verdict=lambda solution, program: "AssertionError: " if "add(-1, 1)" in program else None)
+    assert state["decision"]["score"] == 0.0 and state["decision"]["measures"] == {"pass": 0.0}
+    assert state["decision"]["why"].endswith("; it does not solve the problem: AssertionError")
+
+
+def test_a_question_without_hidden_tests_is_worked_on_and_not_scored() -> None:
+    question = {key: value for key, value in QUESTION.items() if key != "game"}
+    state, model, _ = run(question=question)
+    assert state["decision"]["score"] is None and state["decision"]["answer"] == BODIES["AlgorithmDeveloper"]
+    assert "Write it in Python" in model.asked[0].text
+
+
+def test_a_program_of_tests_is_called_as_humaneval_does() -> None:
+    game = {"test": "def check(candidate):\n    assert candidate(1, 2) == 3\n", "entry_point": "add"}
+    _, _, runner = run(question={**QUESTION, "game": game})
+    assert runner.asked[-1][1] == "def check(candidate):\n    assert candidate(1, 2) == 3\n\ncheck(add)\n"
+
+
+def test_it_ends_as_soon_as_more_than_two_thirds_write_alike() -> None:
+    three = {name: block("def add(a, b):\n    return a + b") for name in CODERS[1:]}
+    state, model, _ = run({"PythonAssistant": [block(MINUS)], **{name: [text] for name, text in three.items()}})
+    assert len(model.asked) == 4 and state["decision"]["answer"] == "def add(a, b):\n    return a + b"
+    assert state["decision"]["why"] == "AlgorithmDeveloper's solution passes 0 of 0 tests; it solves the problem"
+
+
+@pytest.mark.parametrize(("alike", "consensus"), [(2, True), (4, False)])
+def test_two_of_four_are_no_consensus_and_it_can_be_switched_off(alike: int, consensus: bool) -> None:
+    same = dict.fromkeys(CODERS[:alike], "def add(a, b):\n    return b + a")
+    _, model, _ = run({**coders(**same), **JUDGED}, consensus=consensus)
+    assert len(model.asked) == 18
+
+
+def test_with_two_coders_and_one_round_judges_never_speak() -> None:
+    state, model, _ = run(agents=2, rounds=1)
+    assert [each.agent for each in state["board"]] == [*CODERS[:2]] and len(model.asked) == 2
+
+
+# What is heard
+
+
+def solutions_in(asked: Asked) -> list[tuple[str, str]]:
+    return [(part.message.agent, part.text) for turn in asked.turns for part in turn.parts if isinstance(part, Heard)]
+
+
+def test_judges_read_all_solutions_in_one_order_that_changes_from_round_to_round() -> None:
+    state, model, _ = run()
+    for name in JUDGES[1:]:
+        for asked in calls(model, name):
+            assert solutions_in(asked) == [(who, BODIES[who]) for who in order(state, asked.round)]
+            assert "add(-1, 1)" not in asked.text
+    assert order(state, 1) != order(state, 2)
+
+
+def test_coders_read_what_was_found_out_about_the_best_two_and_no_more() -> None:
+    state, model, _ = run()
+    first, second = (order(state, 1)[place] for place in (3, 1))  # the Ranker said [4, 2]
+    for name in CODERS:
+        asked = calls(model, name, "revise")[0]
+        assert solutions_in(asked) == [
+            (first, BODIES[first]), ("Reflector", "Four."), (second, BODIES[second]), ("Reflector", "Two.")
+        ]  # fmt: skip
+        assert asked.text.count("Syntax check: no error") == 2 and "Review: Four." in asked.text
+        assert "add(-1, 1)" not in asked.text
+
+
+def test_coders_are_shown_which_tests_failed_and_what_came_out() -> None:
+    same = dict.fromkeys(CODERS, MINUS)
+    _, model, _ = run({**coders(**same), **JUDGED}, consensus=False)
+    assert (
+        "Tests passed: 1\nassert add(0, 0) == 0\nTests failed: 1\nassert add(1, 2) == 3\nIt gave: -1\n"
+        in calls(model, "Programmer", "revise")[0].text
+    )
+
+
+def test_each_coder_and_judge_is_told_its_role() -> None:
+    _, model, _ = run()
+    systems = {asked.agent: asked.turns[0].text for asked in model.asked}
+    assert len(set(systems.values())) == 7
+
+
+def test_how_helpful_judges_were_is_noted() -> None:
+    state, _, _ = run({**coders(), **JUDGED, "Programmer": [block(MINUS), block(MINUS, "[[5, 4]]"), block(MINUS)]})
+    noted = {(each.agent, each.round): each.notes for each in state["board"] if each.act == "revise"}
+    assert noted["PythonAssistant", 1] == ("helped by Passer 5, Tester 4, Reflector 3",)
+    assert noted["Programmer", 1] == ("no scores of Passer, Tester, Reflector could be read",)
+
+
+@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
+def test_local_models_are_kept_to_blocks_tests_reviews_and_ranks_under_every_protocol(
+    protocol: str, store: PayloadStore
+) -> None:
+    model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=120)
+    graph = create_codegen(
+        CodeGen(rounds=2, agents=2, consensus=False), models=model, runner=ScriptedRunner()
+    ).compile()
+    state = graph.invoke(QUESTION, output_keys=KEYS)
+    said = {act: [each.text for each in state["board"] if each.act == act] for act in ("answer", "revise", "review")}
+    assert all(text.startswith("```python\n") and text.endswith("\n```") for text in said["answer"])
+    assert all(scores(text, 3) for text in said["revise"]) and reflections(said["review"][0], 2)
+    assert ranks(next(each.text for each in state["board"] if each.act == "rank"), 2)
+    last = model.requests[-1]
+    assert any(isinstance(piece, Rows) for piece in last.prompt) == (protocol == "cipher")
+    assert bool(last.edits) == (protocol == "sde")
+    spoken = {each.agent: each.payload and each.payload.protocol for each in state["board"] if each.payload}
+    assert spoken["Reflector"] == protocol and spoken["Tester"] == spoken["Ranker"] == "nl"
+
+
+# What cannot be read
+
+
+@pytest.mark.parametrize("said", [reviews("One.", "Two."), "They are fine.", reviews(*"abcde")])
+def test_a_wrong_number_of_reviews_is_none_for_all(said: str) -> None:
+    state, model, _ = run({**coders(), **JUDGED, "Reflector": [said] * 2})
+    assert all(review["reflection"] is None for review in state["reviews"])
+    assert calls(model, "Programmer", "revise")[0].text.count("Review: none") == 2
+    told = next(each.text for each in state["board"] if each.act == "report")
+    assert "no reviews could be read" in told
+
+
+def test_where_the_ranker_names_no_two_the_seed_of_the_place_draws_them() -> None:
+    drawn = [run({**coders(), **JUDGED, "Ranker": ["[1, 9]", "Hm."]}, seed=seed)[0] for seed in (0, 0, 1, 2)]
+    assert drawn[0]["ranked"] == drawn[1]["ranked"] and len({tuple(each["ranked"]) for each in drawn}) > 1
+    assert all(len(set(each["ranked"])) == 2 for each in drawn)
+    assert "no two best could be read; drawn: " in drawn[0]["board"][-5].text
+
+
+def test_what_is_no_python_abstains_fails_and_stops_nobody() -> None:
+    prose = {"Programmer": ["I would add them."] * 3}
+    state, _, _ = run({**coders(), **JUDGED, **prose})
+    vote = state["votes"][3]
+    assert (vote["answer"], vote["counts"]) == (None, False) and "Programmer" not in state["passed"]
+    assert state["decision"]["score"] == 1.0
+
+
+def test_where_nobody_writes_python_there_is_no_answer_and_no_point() -> None:
+    state, _, _ = run({"": ["Hm, hm."] * 18}, lambda solution, program: "SyntaxError: invalid syntax")
+    assert state["decision"]["answer"] is None and state["decision"]["score"] == 0.0
+    assert state["decision"]["why"] == "no answer could be read: all abstained"
+    assert state["errors"] == dict.fromkeys(CODERS, "SyntaxError: invalid syntax")
+
+
+def test_a_solution_that_does_not_run_is_not_tested_and_coders_are_told_why() -> None:
+    def verdict(solution: str, program: str) -> str | None:
+        return "ImportError: no add" if solution == MINUS else None
+
+    same = dict.fromkeys(CODERS[:3], MINUS)
+    _, model, runner = run({**coders(**same), **JUDGED, "Ranker": ["[1, 2]"] * 2}, verdict, consensus=False, rounds=2)
+    tried = [program for solution, program in runner.asked if solution == MINUS]
+    assert len(tried) == 1 + 2  # by the Passer, and in the end by both tests; three times the same is run once
+    assert "Syntax check: ImportError: no add\nReview: " in calls(model, "Programmer", "revise")[0].text
+
+
+def test_without_tests_there_are_none_to_pass() -> None:
+    state, model, _ = run({**coders(), **JUDGED, "Tester": ["It should add."] * 2})
+    assert "no tests could be read" in next(each.text for each in state["board"] if each.act == "report")
+    assert "Tests passed: none\nTests failed: none\n" in calls(model, "Programmer", "revise")[0].text
+    assert state["decision"]["by"] == "PythonAssistant"  # all are equal: the first
+
+
+# The sandbox
+
+
+def test_without_a_sandbox_nobody_speaks_and_all_are_named() -> None:
+    model = ScriptedChatModel([])
+    with pytest.raises(UsageError) as refused:
+        create_codegen(models=model).compile().invoke(QUESTION)
+    assert str(refused.value).startswith(
+        "codegen runs programs that models write, and no sandbox was named; add --sand"
+    )
+    assert all(name in str(refused.value) for name in ("bwrap (", "namespaces (", "docker (", "limits (", "--unsafe"))
+    assert "\n" not in str(refused.value) and model.asked == []
+
+
+def test_limits_alone_are_refused_unless_unsafe_is_said() -> None:
+    with pytest.raises(UsageError, match="cannot run programs in the sandbox 'limits': limits alone leave open"):
+        create_codegen(CodeGen(sandbox="limits"), models=ScriptedChatModel([])).compile().invoke(QUESTION)
+    with pytest.raises(UsageError, match="--unsafe is of a sandbox, and none was named"):
+        CodeGen(unsafe=True)
+
+
+@pytest.mark.parametrize(
+    ("game", "said"),
+    [
+        ({"test": ["assert 1"]}, "Problem has no 'entry_point'"),
+        ({"test": [], "entry_point": "f"}, "test"),
+        ({"test": "assert 1", "entry_point": "f()"}, r"entry_point is 'f\(\)'; expected the name of a function"),
+    ],
+)
+def test_a_problem_that_is_none_is_refused_before_anybody_speaks(game: Any, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        run({}, question={**QUESTION, "game": game})
+
+
+def test_programs_run_in_the_sandbox_that_was_named() -> None:
+    if why := why_not("limits"):
+        pytest.skip(f"no program can be run here: {why}")
+    model = ScriptedChatModel({**coders(), **JUDGED})
+    graph = create_codegen(CodeGen(sandbox="isolated", unsafe=True, rounds=2, seconds=20), models=model).compile()
+    state = graph.invoke(QUESTION, output_keys=KEYS)
+    assert state["decision"]["score"] == 1.0 and state["passed"]["PythonAssistant"] == 1
+    told = next(each.text for each in state["board"] if each.act == "report")
+    assert "  assert add(1, 2) == 3: -1" in told and "(ComputerScientist): passes 2 of 2" in told
+    isolated = not (why_not("bwrap") and why_not("namespaces"))
+    assert bool(state["notes"]) != isolated
+
+
+# State
+
+
+class Once:
+    """Takes the round back at the first look at a coder, or never."""
+
+    def __init__(self, agent: str, round: int) -> None:
+        self.agent, self.round, self.seen = agent, round, list[tuple[str, int]]()
+
+    def __call__(self, run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
+        self.seen.append((messages[-1].agent, messages[-1].round))
+        first = self.seen.count((self.agent, self.round)) == 1
+        return Intervention("reset", "it wavers") if first and self.seen[-1] == (self.agent, self.round) else None
+
+
+def test_coders_are_watched_from_the_second_round_on_and_judges_never() -> None:
+    watch = Once("nobody", 0)
+    state, _, _ = run(watch=watch)
+    assert sorted(watch.seen) == sorted((name, round) for name in CODERS for round in (1, 2))
+    assert state == run()[0]
+
+
+def test_a_reset_renews_feedback_and_tests_and_has_all_coders_write_again() -> None:
+    fresh = ["assert add(5, 5) == 10", "assert add(0, 0) == 0", "assert add(7, 7) == 14"]
+    replies = {**coders(), **JUDGED, "Tester": fresh, "Ranker": ["[1, 2]", "[3, 4]", "[1, 2]"]}
+    state, model, runner = run(replies, watch=Once("Programmer", 1))
+    assert len(model.asked) == 18 + 7 and state["epochs"] == [[1, 0]]
+    again = [each for each in state["board"] if each.epoch == 1 and each.round == 1]
+    assert {each.agent for each in again} == {*CODERS, *JUDGES}
+    # The tests that were withdrawn count for nothing any more.
+    last = {program for _, program in runner.asked[-10:] if "add(5, 5)" in program}
+    assert not last and state["passed"] == dict.fromkeys(CODERS, 2)
+    assert state["decision"]["why"].startswith("PythonAssistant's solution passes 2 of 2 tests")
+
+
+def test_code_that_was_handed_in_is_never_taken_back() -> None:
+    state, model, _ = run(
+        {**coders(), **JUDGED, **{name: JUDGED[name] * 2 for name in JUDGED}}, watch=Once("Programmer", 2)
+    )
+    assert state["epochs"] == [[2, 0]] and len(model.asked) == 18 + 7
+    assert {each.epoch for each in state["board"] if each.round < 2} == {0}
+
+
+def test_it_resumes_after_any_step_as_if_unbroken() -> None:
+    whole, _, _ = run(rounds=2)
+    model = ScriptedChatModel({**coders(), **JUDGED})
+    graph = create_codegen(CodeGen(rounds=2), models=model, runner=ScriptedRunner(fails_minus)).compile(InMemorySaver())
+    graph.invoke(QUESTION, THREAD, interrupt_after="*")
+    while graph.get_state(THREAD).next:
+        graph.invoke(None, THREAD, interrupt_after="*")
+    found = graph.get_state(THREAD).values
+    assert {key: found[key] for key in KEYS} == whole
+
+
+async def test_sync_and_async_agree() -> None:
+    whole, _, _ = run()
+    model = ScriptedChatModel({**coders(), **JUDGED})
+    graph = create_codegen(models=model, runner=ScriptedRunner(fails_minus)).compile()
+    assert await graph.ainvoke(QUESTION, output_keys=KEYS) == whole
+
+
+def test_checkpoints_hold_plain_json() -> None:
+    model = ScriptedChatModel({**coders(), **JUDGED})
+    graph = create_codegen(models=model, runner=ScriptedRunner(runs)).compile(checkpointer=InMemorySaver())
+    graph.invoke(QUESTION, THREAD)
+    for snapshot in graph.get_state_history(THREAD):
+        values = {**snapshot.values, "board": [message.to_dict() for message in snapshot.values.get("board", [])]}
+        assert json.loads(json.dumps(values)) == values

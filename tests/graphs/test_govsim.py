@@ -1,0 +1,390 @@
+"""GovSim as a graph: who acts when, who is told what, what is heard, harvests, resets, and how a game ends."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from sottovoce.agents.scripted import Asked, ScriptedChatModel
+from sottovoce.channels.message import Heard
+from sottovoce.channels.store import PayloadStore
+from sottovoce.environments.govsim.games import Game
+from sottovoce.environments.govsim.players import Player, free_rider, greedy, sustainable
+from sottovoce.environments.govsim.rules import World
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.govsim import games
+from sottovoce.graphs.govsim import create_govsim
+from sottovoce.models import Rows
+from sottovoce.nodes.govsim import utterance_form
+from sottovoce.nodes.settings import GovSim
+from sottovoce.nodes.watch import Intervention
+from tests.graphs.support import Recording, lonely_loaded
+
+KEYS = ["board", "decision", "world", "game", "settings", "epochs", "interventions"]
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+LAKE = re.compile(r"It is month (\d+)\. The lake holds (\d+) tons")
+SAID = {
+    "talk": "Say: {agent} says so in round {round}.\nDone: no\nNext: nobody",
+    "summarise": "The talk of round {round} came to this.",
+    "limit": " 10 tons",
+    "reflect": "Plan: {agent} plans in round {round}.\nRemember: this.",
+    "wish": "{agent} thinks in round {round}.\nAnswer: 10 tons",
+}
+
+
+class ByRule(ScriptedChatModel):
+    """Wishes as players by rule do, and says what it was given to say; of several texts for an act the first left."""
+
+    players: dict[str, Player] = {}  # noqa: RUF012  # a pydantic field, copied for each model
+    says: dict[tuple[str, str], list[str]] = {}  # noqa: RUF012  # as above
+
+    def _next(self, agent: str) -> str:
+        asked = self._asked[-1]
+        own = self.says.get((agent, asked.act), [])
+        if not own and asked.act == "wish" and (agent in self.players or "" in self.players):
+            (month, pool), player = map(int, LAKE.findall(asked.text)[0]), self.players.get(agent, self.players.get(""))
+            assert player is not None
+            there = re.findall(r"You are (\w+)\. You and ([\w, ]+?) live", asked.text)[0]
+            game = Game(start=100, agents=[there[0], *there[1].split(", ")])
+            return player(game, World(month=month, pool=pool, harvests=[]), agent)
+        return own.pop(0) if own else SAID[asked.act].format(agent=agent, round=asked.round)
+
+
+def asked_for(settings: GovSim, seed: int = 0) -> Any:
+    return games(1, settings, seed)[0]
+
+
+def run(
+    player: Player | Mapping[str, Player] | None = None,
+    says: Mapping[tuple[str, str], list[str]] | None = None,
+    watch: Any = None,
+    **settings: Any,
+) -> tuple[Any, ByRule]:
+    """The state after a game, and the model that played all agents."""
+    players = {"": player} if callable(player) else dict(player or {})
+    model, chosen = ByRule(players=players, says=dict(says or {})), GovSim(**settings)
+    graph = create_govsim(chosen, models=model, watch=watch).compile()
+    return graph.invoke(asked_for(chosen), output_keys=KEYS), model
+
+
+def asked(model: ByRule, act: str, round: int | None = None) -> list[Asked]:
+    return [each for each in model.asked if each.act == act and round in (None, each.round)]
+
+
+# How it goes
+
+
+def test_who_takes_a_share_of_half_the_lake_lives_from_it_for_all_months() -> None:
+    state, _ = run(sustainable)
+    decision = state["decision"]
+    assert (decision["answer"], decision["score"]) == ("12 months", 1.0)
+    assert decision["measures"] == {
+        "survived": 1.0, "months": 12.0, "gain": 120.0, "efficiency": 1.0, "equality": 1.0, "over_usage": 0.0,
+        "resets": 0.0,
+    }  # fmt: skip
+    assert decision["why"] == "the fish lasted all 12 months, with 50 tons left"
+
+
+def test_who_takes_all_leaves_nothing_in_the_first_month() -> None:
+    state, _ = run(greedy)
+    decision = state["decision"]
+    assert (decision["answer"], decision["score"]) == ("1 month", 0.0)
+    assert decision["measures"]["efficiency"] == pytest.approx(100 / 600) and decision["measures"]["over_usage"] == 1.0
+    assert decision["why"] == "the fish died out in month 1 of 12, with 0 tons left"
+
+
+def test_one_who_takes_double_does_not_end_it_alone() -> None:
+    state, _ = run({"": sustainable, "Luke": free_rider}, months=3)
+    assert [month["caught"]["Luke"] for month in state["world"]["harvests"]] == [20, 16, 12]
+    assert state["decision"]["score"] == 1.0
+
+
+def test_a_round_is_a_talk_its_summary_notes_and_wishes_and_the_first_has_wishes_alone() -> None:
+    _, model = run(agents=2, months=2, utterances=3)
+    acts = [(each.round, each.act, each.agent) for each in model.asked]
+    first, last = {(0, "wish", "John"), (0, "wish", "Kate")}, {(1, "wish", "John"), (1, "wish", "Kate")}
+    talk = [("talk", "John"), ("talk", "Kate"), ("talk", "John"), ("summarise", "summarizer"), ("limit", "summarizer")]
+    assert set(acts[:2]) == first and acts[2:7] == [(1, *each) for each in talk] and set(acts[9:11]) == last
+    assert {each[1] for each in acts[7:9]} == {"reflect"} and [each[0] for each in acts[11:]] == [2] * 7
+
+
+def test_they_also_talk_and_make_notes_in_the_month_of_a_collapse() -> None:
+    _, model = run(greedy, agents=2)
+    assert [each.act for each in model.asked].count("wish") == 2
+    assert len(asked(model, "talk", 1)) == 9 and len(asked(model, "reflect", 1)) == 2 and not asked(model, "wish", 1)
+
+
+def test_the_last_speaker_names_the_next_and_may_end_the_talk() -> None:
+    said = ["Say: A.\nDone: no\nNext: Luke"], ["Say: B.\nDone: no\nNext: Emma"], ["Say: C.\nDone: yes\nNext: John"]
+    says = {(agent, "talk"): text for agent, text in zip(("John", "Luke", "Emma"), said, strict=True)}
+    state, model = run(says=says, months=1)
+    assert [each.agent for each in asked(model, "talk")] == ["John", "Luke", "Emma"]
+    notes = [message.notes[-1] for message in state["board"] if message.act == "talk"]
+    assert notes == ["names Luke", "names Emma", "ends the talk"]
+
+
+def test_a_wish_that_cannot_be_read_is_none() -> None:
+    state, model = run(says={("Kate", "wish"): ["As many as I can."]}, agents=2, months=1)
+    assert state["world"]["harvests"][0]["wanted"] == {"John": 10, "Kate": 0}
+    assert len(asked(model, "wish")) == 2
+    (kate,) = [message for message in state["board"] if (message.agent, message.act) == ("Kate", "wish")]
+    assert kate.notes == ("cannot be read: it holds no number of tons, and counts as 0", "wants 0 tons")
+
+
+def test_the_lake_is_shown_after_each_harvest() -> None:
+    state, _ = run({"": greedy, "John": sustainable}, agents=2, months=1)
+    (lake,) = [message for message in state["board"] if message.agent == "lake"]
+    done = state["world"]["harvests"][0]
+    assert (
+        lake.text
+        == f"Month 1: John caught {done['caught']['John']} tons and Kate caught {done['caught']['Kate']} tons."
+    )
+    bar = f"[{'.' * 30}] 0 tons left of 100; the fish die out"
+    assert lake.notes == (bar, "all together wanted 125 tons") and lake.source == "rule"
+
+
+def test_all_levers_are_settings_and_prompts_follow_them() -> None:
+    state, model = run(agents=3, start=60, months=1, collapse=7, allocation="proportional")
+    game = Game.model_validate(state["game"])
+    assert (game.start, game.collapse, game.months, game.allocation, len(game.agents)) == (60, 7, 1, "proportional", 3)
+    text = model.asked[0].text
+    assert "60 tons of fish at most" in text and "from 18 tons to 36 tons" in text and "fewer than 7 tons" in text
+    assert "The lake holds 60 tons" in text and "0 to 60." in text and "100" not in text
+
+
+# Variants
+
+
+def test_without_language_they_see_what_all_caught_and_make_notes() -> None:
+    _, model = run(agents=2, months=2, language=False)
+    assert {each.act for each in model.asked} == {"wish", "reflect"}
+    note, wish = asked(model, "reflect", 1)[0].text, asked(model, "wish", 1)[0].text
+    assert "Kate caught 10 tons" in note and "Kate caught 10 tons" in wish and "talk" not in note + wish
+
+
+def test_a_newcomer_joins_later_and_remembers_nothing() -> None:
+    state, model = run(agents=3, months=3, newcomer=1)
+    assert [len(month["caught"]) for month in state["world"]["harvests"]] == [2, 3, 3]
+    assert {each.agent for each in model.asked if each.round == 0} == {"John", "Kate"}
+    wishes = {each.agent: each.text for each in asked(model, "wish", 1)}
+    assert "What you remember" not in wishes["Jack"] and "What you remember" in wishes["John"]
+    assert "Jack" not in asked(model, "wish", 0)[0].text and "You and Kate, Jack live" in wishes["John"]
+    assert "What you remember" in {each.agent: each.text for each in asked(model, "wish", 2)}["Jack"]
+
+
+# Who is told what
+
+
+def test_wishes_and_notes_of_others_are_in_no_prompt_and_own_ones_are_remembered() -> None:
+    _, model = run(agents=3, months=3, utterances=3)
+    for each in model.asked:
+        noted = {name for name in ("John", "Kate", "Jack") if f"{name} plans in" in each.text}
+        assert "thinks in round" not in each.text and noted <= {each.agent}
+    told = {each.agent for each in asked(model, "wish", 1) if f"{each.agent} plans in round 1." in each.text}
+    assert told == {"John", "Kate", "Jack"}
+
+
+def test_a_wish_is_made_with_the_report_the_summary_and_the_limit_of_last_month() -> None:
+    _, model = run(agents=2, months=3)
+    text = asked(model, "wish", 2)[0].text
+    assert "Month 2: John caught 10 tons and Kate caught 10 tons." in text and "Month 1:" not in text
+    assert "The talk of round 2 came to this." in text and "round 1" not in text
+    assert "You all agreed that each catches at most 10 tons a month." in text
+
+
+def test_without_an_agreement_no_limit_is_remembered() -> None:
+    _, model = run(says={("summarizer", "limit"): [" N/A"]}, agents=2, months=2)
+    assert "agreed" not in asked(model, "wish", 1)[0].text
+
+
+def test_a_catch_is_told_to_all_and_what_was_wanted_to_oneself() -> None:
+    _, model = run(greedy, agents=2)
+    text = asked(model, "talk", 1)[0].text
+    assert text.count("You wanted 100 tons and caught") == 1 and "Kate wanted" not in text
+
+
+def test_the_talk_is_heard_as_it_grows_and_its_labels_are_not() -> None:
+    _, model = run(agents=2, months=1, utterances=3)
+    third = asked(model, "talk", 1)[2].turns[-1]
+    heard = [part for part in third.parts if isinstance(part, Heard)]
+    assert [part.text for part in heard] == ["John says so in round 1.", "Kate says so in round 1."]
+    assert [part.own for part in heard] == [True, False] and "Next: nobody" not in third.text
+
+
+# Under the protocols
+
+
+def small(protocol: str, store: PayloadStore) -> tuple[Any, Recording]:
+    model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=60)
+    chosen = GovSim(agents=2, start=30, months=1, utterances=2)
+    return create_govsim(chosen, models=model).compile().invoke(asked_for(chosen), output_keys=KEYS), model
+
+
+@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
+def test_utterances_alone_are_heard_under_their_words_and_every_form_is_kept(
+    protocol: str, store: PayloadStore
+) -> None:
+    state, model = small(protocol, store)
+    said = {act: [message for message in state["board"] if message.act == act] for act in SAID}
+    assert {act: {each.payload.protocol for each in messages} for act, messages in said.items()} == {
+        act: {protocol if act == "talk" else "nl"} for act in SAID
+    }
+    wishes, last = model.requests[:2], model.requests[3 if len(said["talk"]) == 2 else 2]
+    assert not any(request.edits for request in wishes) and bool(last.edits) == (protocol == "sde")
+    assert any(isinstance(piece, Rows) for piece in last.prompt) == (protocol == "cipher")
+    assert not any(isinstance(piece, Rows) for request in wishes for piece in request.prompt)
+    forms = {
+        "wish": r".*Answer: ([12]?\d|30) tons",
+        "limit": r"Answer: (N/A|([12]?\d|30) tons)",
+        "talk": r"Say: .*\nDone: (yes|no)\nNext: (John|Kate)",
+        "reflect": r"Plan: .+\nRemember: .+",
+    }
+    for act, pattern in forms.items():
+        assert all(re.fullmatch(pattern, message.whole, re.S) for message in said[act])
+
+
+def test_what_is_said_in_words_is_drawn_at_the_scheme_s_temperature_under_every_protocol(store: PayloadStore) -> None:
+    """Under cipher it was drawn at the model's own, 1."""
+    model = Recording(protocol="cipher", preloaded=lonely_loaded(), store=store, max_tokens=60)
+    chosen = GovSim(agents=2, start=30, months=1, utterances=1)
+    state: Any = create_govsim(chosen, models=model).compile().invoke(asked_for(chosen), output_keys=KEYS)
+    drawn = {message.act: message.stats["temperature"] for message in state["board"] if message.source == "model"}
+    assert drawn.pop("talk") > 0 and set(drawn.values()) == {0.0}
+
+
+def test_without_steps_a_wish_is_a_number_alone() -> None:
+    _, model = run(
+        says={(agent, "wish"): [" 10 tons"] for agent in ("John", "Kate")}, agents=2, months=1, chain_of_thought=False
+    )
+    first = asked(model, "wish")[0]
+    assert (
+        first.options["begun"] == "Answer:" and first.options["form"]["spaced"] and not first.options["form"]["after"]
+    )
+    assert 'Reply with "Answer: N tons"' in first.text and "Tell why" not in first.text
+
+
+# Stored games, bad input
+
+
+def test_a_game_of_other_names_is_played_by_the_agents_of_the_run() -> None:
+    chosen = GovSim(agents=2, months=1)
+    question = {**asked_for(chosen), "game": Game(start=50, agents=["a", "b"], months=1).model_dump(mode="json")}
+    state: Any = create_govsim(chosen, models=ByRule()).compile().invoke(question, output_keys=KEYS)
+    assert state["game"]["agents"] == ["John", "Kate"] and state["world"]["harvests"][0]["pool"] == 50
+
+
+@pytest.mark.parametrize(
+    ("game", "said"),
+    [
+        ({"start": 100}, "the game has 5 agents, but there are 2; give --agents 5"),
+        ({"start": 3, "agents": ["a", "b"]}, "a game starts with 3 tons and collapses under 5"),
+        ({"agents": ["a", "b"]}, "Game has no 'start'"),
+        ({"format": "sottovoce.whodunit"}, "format is 'sottovoce.whodunit': expected 'sottovoce.govsim'"),
+    ],
+)
+def test_a_game_that_cannot_be_played_is_refused_before_anybody_acts(game: Any, said: str) -> None:
+    model = ByRule()
+    graph = create_govsim(GovSim(agents=2), models=model).compile()
+    with pytest.raises(UsageError, match=said):
+        graph.invoke({"question": "How many tons?", "game": game})
+    assert model.asked == []
+
+
+def test_a_question_without_a_game_is_played_on_that_of_the_settings() -> None:
+    graph = create_govsim(GovSim(agents=2, months=1, start=40), models=ByRule()).compile()
+    state: Any = graph.invoke({"question": "How many tons?", "id": "x"}, output_keys=KEYS)
+    assert (state["game"]["start"], state["game"]["seed"]) == (40, "0/x")
+
+
+# Watched
+
+
+class At:
+    """Takes back the wishes of a month, so many times, and keeps what it looked at."""
+
+    def __init__(self, month: int, times: int = 1, what: Any = "reset") -> None:
+        self.month, self.left, self.what, self.seen = month, times, what, list[list[str]]()
+
+    def __call__(self, run: Any, state: Any, messages: Any) -> Intervention | None:
+        self.seen.append([message.agent for message in messages])
+        if state["world"]["month"] != self.month or not self.left:
+            return None
+        self.left -= 1
+        return Intervention(self.what, "too much")
+
+
+def test_all_wishes_of_a_month_are_looked_at_together_from_the_second_month_on() -> None:
+    watch = At(99)
+    run(agents=3, months=3, utterances=2, watch=watch)
+    assert watch.seen == [["John", "Kate", "Jack"]] * 2
+
+
+def test_a_reset_holds_the_last_talk_again_and_no_harvest() -> None:
+    state, model = run({"": sustainable, "Luke": free_rider}, watch=At(2), months=3)
+    plain, unwatched = run({"": sustainable, "Luke": free_rider}, months=3)
+    assert state["world"] == plain["world"] and state["epochs"] == [[1, 0]]
+    rounds = [[each.act for each in model.asked if each.round == round].count("talk") for round in range(4)]
+    assert rounds == [0, 18, 9, 9]
+    harvests = [message.round for message in state["board"] if message.act == "harvest"]
+    assert harvests == [0, 1, 2] and len(asked(model, "wish", 0)) == len(asked(unwatched, "wish", 0))
+    for month in state["world"]["harvests"]:
+        assert sum(month["caught"].values()) + month["left"] == month["pool"]
+
+
+def test_after_a_reset_thoughts_of_all_are_those_of_the_new_talk() -> None:
+    said = {("summarizer", "summarise"): ["OLD talk.", "NEW talk."]}
+    says = said | {
+        (agent, "reflect"): [f"Plan: OLD {agent}.\nRemember: it.", f"Plan: NEW {agent}.\nRemember: it."]
+        for agent in ("John", "Kate")
+    }
+    _, model = run(says=says, watch=At(2), agents=2, months=2, utterances=2)
+    first, again = (asked(model, "wish", 1)[i : i + 2] for i in (0, 2))
+    assert all("OLD" in each.text for each in first) and not [each for each in again if "OLD" in each.text]
+    assert all(f"NEW {each.agent}." in each.text and "NEW talk." in each.text for each in again)
+    talks = asked(model, "talk", 1)
+    assert talks[2].text == talks[0].text and "It is month 2. The lake holds 100 tons" in again[0].text
+
+
+def test_a_reset_may_come_again_and_never_goes_behind_a_harvest() -> None:
+    state, model = run(watch=At(3, times=2, what="rollback"), agents=2, months=3, utterances=2)
+    assert state["epochs"] == [[2, 0], [2, 0]] and len(state["world"]["harvests"]) == 3
+    assert len(asked(model, "talk", 2)) == 6 and len(asked(model, "talk", 1)) == 2
+
+
+# State
+
+
+def test_it_resumes_after_any_step_as_if_unbroken() -> None:
+    chosen = GovSim(agents=2, months=2, utterances=2)
+    whole, _ = run(agents=2, months=2, utterances=2)
+    graph = create_govsim(chosen, models=ByRule()).compile(checkpointer=InMemorySaver())
+    graph.invoke(asked_for(chosen), THREAD, interrupt_after="*")
+    while graph.get_state(THREAD).next:
+        graph.invoke(None, THREAD, interrupt_after="*")
+    found = graph.get_state(THREAD).values
+    assert {key: found[key] for key in KEYS if key in whole} == whole
+
+
+async def test_sync_and_async_agree() -> None:
+    chosen = GovSim(agents=2, months=2, utterances=2)
+    whole, _ = run(agents=2, months=2, utterances=2)
+    graph = create_govsim(chosen, models=ByRule()).compile()
+    assert await graph.ainvoke(asked_for(chosen), output_keys=KEYS) == whole
+
+
+def test_checkpoints_hold_plain_json() -> None:
+    chosen = GovSim(agents=2, months=2, utterances=2)
+    graph = create_govsim(chosen, models=ByRule()).compile(checkpointer=InMemorySaver())
+    graph.invoke(asked_for(chosen), THREAD)
+    for snapshot in graph.get_state_history(THREAD):
+        values = {**snapshot.values, "board": [message.to_dict() for message in snapshot.values.get("board", [])]}
+        assert json.loads(json.dumps(values)) == values
+
+
+def test_the_form_of_an_utterance_names_the_others() -> None:
+    assert (utterance_form(["Kate", "Jack"]).pattern or "").endswith("Next: (?:Kate|Jack)")
