@@ -217,7 +217,7 @@ class Contexts(Generic[AnySettings]):
 
 
 def made_from(settings: Settings, agent: str, store: Any = None) -> BaseChatModel:  # Any: see Contexts
-    """An agent's model as the settings have it; a hosted one is told its longest reply, and asked what monitors need."""
+    """An agent's model as the settings have it; a hosted one is told its longest reply and what monitors need."""
     of = partial(settings.of, agent=agent)
     model = str(of("model"))
     if is_hosted(model):
