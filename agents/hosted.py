@@ -33,8 +33,12 @@ def is_hosted(name: str) -> bool:
     return name.startswith(PREFIX)
 
 
-def hosted(name: str, agent: str = "model", max_tokens: int | None = None) -> BaseChatModel:
-    """The chat model behind a name; `max_tokens` is left out where the model's class has no such parameter.
+def hosted(
+    name: str, agent: str = "model", max_tokens: int | None = None, top_logprobs: int | None = None
+) -> BaseChatModel:
+    """The chat model behind a name; what its class has no parameter for is left out.
+
+    `top_logprobs`: of how many most probable tokens of each position the log-probabilities are asked for.
 
     Raises:
         UsageError: a package or a key is missing, or there is no such provider; says what to install or set.
@@ -42,8 +46,10 @@ def hosted(name: str, agent: str = "model", max_tokens: int | None = None) -> Ba
     model = _built(name)
     if variable := _without_key(model):
         raise UsageError(f"model {name!r} has no key; set {variable} in the environment")
-    if max_tokens is not None and _takes(model, "max_tokens"):
-        model = _built(name, max_tokens=max_tokens)
+    asked = {"max_tokens": max_tokens, "logprobs": top_logprobs and True, "top_logprobs": top_logprobs}
+    options = {each: value for each, value in asked.items() if value is not None and _takes(model, each)}
+    if options:
+        model = _built(name, **options)
     model.callbacks = [_Named(f"{agent}: {name}")]
     return model
 

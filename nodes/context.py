@@ -32,6 +32,8 @@ from sottovoce.prompts.render import Prompts
 if TYPE_CHECKING:
     from sottovoce.models import Base
 
+MOST_PROBABLE = 10
+"""Tokens of each position that a watched hosted model is asked for: as monitors measure (arXiv 2502.05986)."""
 KEPT = 16  # contexts: a run that comes back to older settings builds its own anew
 Models = BaseChatModel | Mapping[str, BaseChatModel] | None
 
@@ -215,11 +217,11 @@ class Contexts(Generic[AnySettings]):
 
 
 def made_from(settings: Settings, agent: str, store: Any = None) -> BaseChatModel:  # Any: see Contexts
-    """An agent's model as the settings have it; a hosted one is told its temperature and its longest reply."""
+    """An agent's model as the settings have it; a hosted one is told its longest reply and what monitors need."""
     of = partial(settings.of, agent=agent)
     model = str(of("model"))
     if is_hosted(model):
-        return hosted(model, agent, settings.max_tokens)
+        return hosted(model, agent, settings.max_tokens, MOST_PROBABLE if settings.watch else None)
     return HookedChatModel(
         model=model,
         protocol=settings.protocol,

@@ -17,6 +17,8 @@ from pydantic import ConfigDict, Field, SecretStr
 from sottovoce.agents.hosted import LONGEST, failure, hosted, is_hosted, structured
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
+from sottovoce.nodes.context import made_from
+from sottovoce.nodes.settings import Debate
 
 MINI = "hosted:openai:gpt-4o-mini"
 KEY = "sk-no-key-of-anybody"
@@ -107,6 +109,14 @@ def test_a_name_is_what_langchain_s_factory_takes(name: str) -> None:
 
     assert isinstance(model, ChatOpenAI)
     assert (model.model_name, model.max_tokens, model.temperature) == ("gpt-4o-mini", 7, None)
+
+
+@pytest.mark.parametrize(("watch", "asked"), [(["m.json"], (True, 10)), ([], (None, None))])
+def test_a_watched_model_is_asked_for_log_probabilities(watch: list[str], asked: tuple[bool, int]) -> None:
+    model = made_from(Debate(model=[MINI], watch=watch), "agent_1")
+
+    assert isinstance(model, ChatOpenAI)
+    assert (model.logprobs, model.top_logprobs) == asked
 
 
 def test_a_model_that_takes_no_longest_reply_is_made_without(monkeypatch: pytest.MonkeyPatch) -> None:

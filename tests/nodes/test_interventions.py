@@ -14,7 +14,7 @@ from sottovoce.channels.message import Message
 from sottovoce.errors import UsageError
 from sottovoce.graphs import scheme
 from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.settings import Debate, ReAct
 from sottovoce.nodes.state import Discussion, Update, heard
 from sottovoce.nodes.watch import Intervention
 from tests.graphs.support import KEYS, QUESTION
@@ -143,9 +143,7 @@ def test_a_muted_turn_of_a_world_passes() -> None:
 def test_a_muted_step_of_a_relay_is_not_done_even_where_it_took_two_calls() -> None:
     replies = {"agent_1": [" I wonder.", " Search[The Salt Ledger]"] * 2, "agent_2": [" It says so.\nFinish[Greyholt]"]}
     found = scheme("react")
-    graph = found.create(
-        found.settings(agents=2), models=ScriptedChatModel(replies), watch=At("agent_1", 0, "mute")
-    ).compile()
+    graph = found.create(ReAct(agents=2), models=ScriptedChatModel(replies), watch=At("agent_1", 0, "mute")).compile()
 
     state = graph.invoke(QUESTION, output_keys=KEYS)
 

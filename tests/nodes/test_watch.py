@@ -12,6 +12,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.graphs import scheme
 from sottovoce.nodes.say import say
+from sottovoce.nodes.settings import SelfConsistency
 from sottovoce.nodes.state import RESTORED, Discussion, Update, heard
 from sottovoce.nodes.watch import Intervention
 from tests.graphs.support import KEYS, NEEDED, OF_CMD, QUESTION, calls, texts
@@ -196,7 +197,7 @@ def test_a_reset_in_the_first_round_begins_the_discussion_anew(name: str, agent:
 def test_nothing_is_decided_before_everybody_has_spoken(what: str) -> None:
     found = scheme("self_consistency")
     watch = Once("sample_1", 0, what)
-    graph = found.create(found.settings(samples=2), models=model_of("self_consistency"), watch=watch).compile()
+    graph = found.create(SelfConsistency(samples=2), models=model_of("self_consistency"), watch=watch).compile()
 
     decided = [step["decide"] for step in graph.stream(QUESTION, stream_mode="updates") if "decide" in step]
 
