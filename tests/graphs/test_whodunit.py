@@ -255,7 +255,7 @@ def test_values_of_any_signs_are_kept_to(tmp_path: Path, store: PayloadStore) ->
 @pytest.mark.parametrize("thoughts", ["", " "])
 def test_a_thought_that_would_be_asked_for_again_cannot_be_written(thoughts: str) -> None:
     settings = WhoDunit()
-    pattern = form("accuser", settings.game("0"), settings, 0).pattern
+    pattern = form("accuser", settings.game("0"), settings, 0).pattern or ""
 
     assert re.fullmatch(pattern, '{"thoughts": "Hm.", "action": 2}')
     assert re.fullmatch(pattern, json.dumps({"thoughts": thoughts, "action": 2})) is None
