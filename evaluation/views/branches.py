@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import typer
-from pydantic import ConfigDict, Field
+from pydantic import Field
 
-from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, choose
 from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.views.printable import figure, one_line, shortened
+from sottovoce.evaluation.views.runs import Named
 
 if TYPE_CHECKING:
     from sottovoce.channels.message import Message
@@ -19,16 +19,9 @@ if TYPE_CHECKING:
     from sottovoce.evaluation.runs.run import Key, Run
 
 
-class ReplayOptions(Checked):
-    """Which discussion, and which of its interventions."""
+class ReplayOptions(Named):
+    """Which discussion of a watched run, and which of its interventions."""
 
-    model_config = ConfigDict(title="Replay")
-
-    name: str = Field(
-        default="latest",
-        description="a watched run, as `runs list` shows it, or its beginning; `latest`; or a folder",
-        json_schema_extra={"positional": True},
-    )
     question: str | None = Field(default=None, description="of many discussions the one on the question with this id")
     under_seed: int | None = Field(default=None, description="and under this seed")
     intervention: int = Field(default=1, ge=1, description="which one, from 1")
