@@ -25,6 +25,10 @@ STEP: tuple[Literal["epoch", "round", "turn", "act", "attempt"], ...] = ("epoch"
 """What interventions have in common that came side by side."""
 
 
+BACK = ("reset", "rollback")
+"""What can be done to several who are judged together."""
+
+
 class Guard:
     """Monitors, each at its role."""
 
@@ -70,12 +74,18 @@ class Guard:
         return self.monitors.get(role) or self.monitors.get(ALL)
 
     def begin(self, run: RunContext[Any]) -> None:
-        """Refuse, before anybody speaks, a model whose replies cannot be judged.
+        """Refuse, before anybody speaks, a model whose replies cannot be judged, and what cannot be done to several.
 
         Raises:
-            UsageError: names whose it is.
+            UsageError: names whose it is, or what can be done.
         """
         self.check(run.settings)
+        if run.settings.together and run.settings.intervention not in BACK:
+            found, act = run.settings.intervention, run.settings.together
+            can = " or ".join(BACK)
+            raise UsageError(
+                f"intervention is {found!r}, but each act {act!r} of a round is judged together; choose {can}"
+            )
         for agent in run.settings.names():
             monitor = self.of_role(run.settings.role_of(agent))
             if monitor and (lacks := lacking(run.model(agent), _measure(monitor))):

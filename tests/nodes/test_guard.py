@@ -13,11 +13,12 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.graphs import NAMES, scheme
+from sottovoce.graphs.govsim import create_govsim
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.guard import Guard, spent
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.settings import Debate, GovSim
 from sottovoce.nodes.state import heard
 from tests.graphs.support import KEYS, QUESTION
 from tests.nodes.support import Unsure, state_of
@@ -159,6 +160,13 @@ def test_a_monitor_of_whole_distributions_is_refused_for_a_model_that_returns_te
 
     with pytest.raises(UsageError, match="most probable tokens alone, and not positions all, whole distributions"):
         debated({}, tmp_path, Guard(whole))
+
+
+def test_what_is_judged_together_can_only_be_taken_back() -> None:
+    graph = create_govsim(GovSim(intervention="mute"), models=Unsure(), watch=Guard(monitor("fisher")))
+
+    with pytest.raises(UsageError, match="each act 'wish' of a round is judged together; choose reset or rollback"):
+        graph.compile().invoke({"question": "How many tons?"})
 
 
 def test_two_monitors_of_one_role_and_two_ways_to_watch_are_refused(tmp_path: Path) -> None:
