@@ -54,9 +54,12 @@ def collected(runs: Sequence[Run], measure: Measure) -> tuple[list[Row], Counter
 def _rows(run: Run, record: Record, game: str, measure: Measure, passed: Counter[str]) -> Iterator[Row]:
     settings, store = settings_of(run), run.store()
     failed = record.decision is not None and (record.decision["score"] or 0) < 1
-    told = [message for message in finished(record.messages) if message.uncertainty is not None]
-    passed["messages without a payload"] += len(finished(record.messages)) - len(told)
-    for messages in _judged(told, settings):
+    done = finished(record.messages)
+    told = [message for message in done if message.uncertainty is not None]
+    judged = _judged(told, settings)
+    passed["messages without a payload"] += len(done) - len(told)
+    passed["messages that no watch looks at"] += len(told) - sum(map(len, judged))
+    for messages in judged:
         first = messages[0]
         yield Row(
             game=game,

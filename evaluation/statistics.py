@@ -81,14 +81,14 @@ def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
 def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
     """The mean of `values` of any size, with Student's interval of the cluster-robust standard error.
 
-    Where all are in [0, 1] it is a share, with `share`'s interval.
+    Where all are in [0, 1] it is a share, with `share`'s interval, unless they are counts: integers.
 
     Raises:
         ValueError: no values.
         UsageError: the extra `eval` is not installed.
     """
     sums, sizes = _by_cluster(values, clusters)
-    if all(0 <= value <= 1 for value in values):
+    if all(0 <= value <= 1 for value in values) and not all(isinstance(value, int) for value in values):
         found = share(values, clusters)
         return Mean(found.value, found.low, found.high)
     n, value = len(sums), float(sums.sum() / sizes.sum())

@@ -19,7 +19,8 @@ def told(records: Sequence[Record]) -> list[str]:
     """The interventions of a run in a few lines; none where nobody intervened."""
     made = [(record, entry) for record in records for entry in record.interventions]
     if not made:
-        return []
+        watched = any(record.settings.get("watch") for record in records)
+        return ["monitors held nobody back"] if watched else []
     in_all = f"{sum(bool(record.interventions) for record in records):,} of {counted(len(records), 'discussion')}"
     what = _counts(entry["what"] for _, entry in made)
     classes = _counts(found for record, entry in made if (found := truth(record, entry)))

@@ -159,15 +159,22 @@ class Frame:
         return onwards, [gates.get(each, each) for each in targets]
 
 
-def _watch_of(watch: Watch | str | None, settings: Settings) -> Watch | None:
-    """The watch that was given, or the one that asks the monitors of the settings."""
+def _watch_of(watch: Any, settings: Settings) -> Watch | None:  # Any: what a user gave
+    """The watch that was given, or the one that asks the monitors of the settings.
+
+    Raises:
+        UsageError: it is none, or there are two.
+    """
     if watch is not None and settings.watch:
         raise UsageError("a watch was given, and the settings name monitors too; choose one of them")
     if settings.watch:
         from sottovoce.nodes.guard import Guard  # late: numpy
 
         return Guard.of(settings)
-    return MONITORS[watch] if isinstance(watch, str) else watch
+    found: Watch | None = MONITORS[watch] if isinstance(watch, str) else watch
+    if found is not None and not callable(found):
+        raise UsageError(f"watch is of type {type(found).__name__}; expected a watch, its name, or Guard(monitor)")
+    return found
 
 
 def restored(state: type[Any]) -> tuple[str, ...]:

@@ -280,7 +280,7 @@ def by_survival(run: RunContext[GovSim], state: Fishery) -> Decision:
         "why": _fate(game, world, went),
         "votes": [],
         "score": float(went.survived),
-        "measures": measures(went) | {"resets": float(len(state["epochs"]))},
+        "measures": measures(went) | {"resets": len(state["epochs"])},
     }
 
 

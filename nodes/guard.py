@@ -73,7 +73,7 @@ class Guard:
         """The monitor that serves a role."""
         return self.monitors.get(role) or self.monitors.get(ALL)
 
-    def begin(self, run: RunContext[Any]) -> None:
+    def begin(self, run: RunContext[Any]) -> list[str]:
         """Refuse, before anybody speaks, a model whose replies cannot be judged, and what cannot be done to several.
 
         Raises:
@@ -90,6 +90,26 @@ class Guard:
             monitor = self.of_role(run.settings.role_of(agent))
             if monitor and (lacks := lacking(run.model(agent), _measure(monitor))):
                 raise UsageError(f"a monitor watches {agent}, whose model {lacks}, or watch others")
+        return [*self._elsewhere(run.settings), *self._frozen(run)]
+
+    def _elsewhere(self, settings: Settings) -> list[str]:
+        """A note on each monitor that reads other positions than those that matter in the scheme."""
+        found = {role: _measure(monitor).positions for role, monitor in self.monitors.items()}
+        return [
+            f"the monitor of {role} reads positions {read!r}; in this scheme {settings.positions!r} are what matters"
+            for role, read in found.items()
+            if read != settings.positions
+        ]
+
+    def _frozen(self, run: RunContext[Any]) -> list[str]:
+        """A note where whoever is held back says the same again."""
+        again, watched = run.settings.intervention in ("again", *BACK), self._watched(run.settings)
+        if not (again and watched and all(run.temperature(agent) == 0 for agent in watched)):
+            return []
+        return ["at temperature 0 what is said again is the same, word for word: give --temperature to watched agents"]
+
+    def _watched(self, settings: Settings) -> list[str]:
+        return [agent for agent in settings.names() if self.of_role(settings.role_of(agent))]
 
     def __call__(self, run: RunContext[Any], state: Discussion, messages: Sequence[Message]) -> Intervention | None:
         """Judge what was made, and tell what is done instead of publishing it."""

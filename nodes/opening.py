@@ -40,10 +40,9 @@ def opening(
         first |= {"epochs": [], "marks": [], "votes": []}
         opened: Any = {**state, **first}
         run = contexts.of(opened)
-        if watch is not None:
-            check_watch(watch, run, config)
+        told = [] if watch is None else check_watch(watch, run, config)
         begun = begin(run, opened)
-        return {**first, **begun, "notes": [*check_edges(run), *begun.get("notes", [])]}
+        return {**first, **begun, "notes": [*check_edges(run), *told, *begun.get("notes", [])]}
 
     return RunnableLambda(opening, name="opening")
 

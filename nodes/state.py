@@ -66,9 +66,9 @@ class Decision(TypedDict):
     """What other rules would have decided, by rule."""
     score: float | None
     """Share of right votes under the rule `average`, 1 or 0 under the others; None without a target."""
-    measures: NotRequired[dict[str, float | None]]
-    """What a world measures of a game, by name: turns, precision. None where a measure does not apply to this game
-    (precision without an award): it is left out of means, and counts as nothing."""
+    measures: NotRequired[dict[str, int | float | None]]
+    """What a world measures of a game, by name: turns, precision. Counts are integers, shares are not; None where a
+    measure does not apply to this game: it counts as nothing."""
 
 
 class Mark(TypedDict):

@@ -68,17 +68,17 @@ Silent = Callable[[RunContext[Any], Any, str], Update]  # Any: the settings and 
 """The run, the state and an agent that was muted -> what becomes of the world, where its act would have changed it."""
 
 
-def check_watch(watch: Watch, run: RunContext[Any], config: RunnableConfig) -> None:
-    """Refuse, before anybody speaks, what would fail when it intervenes.
+def check_watch(watch: Watch, run: RunContext[Any], config: RunnableConfig) -> list[str]:
+    """Refuse, before anybody speaks, what would fail when it intervenes; returns what a reader must know of it.
 
     Raises:
         UsageError: a seat may be handed to a human, and nothing keeps the discussion until that one answers; or the
-            watch has a method `begin(run)` that refuses.
+            watch has a method `begin(run)`, which returns such notes, that refuses.
     """
     if run.settings.intervention == "human" and not config.get("configurable", {}).get(SAVER):
         raise UsageError("a seat may be handed to a human, but the graph has no saver; compile it with a checkpointer")
-    begin: Callable[[RunContext[Any]], None] = getattr(watch, "begin", lambda run: None)
-    begin(run)
+    begin: Callable[[RunContext[Any]], list[str]] = getattr(watch, "begin", lambda run: [])
+    return begin(run)
 
 
 def held_back(act: Act, name: str) -> Act:

@@ -56,11 +56,11 @@ def ended(game: Game, world: World) -> Ended:
     )
 
 
-def measures(game: Ended) -> dict[str, float | None]:
+def measures(game: Ended) -> dict[str, int | float | None]:
     """By name; `gain` is the mean of the agents, in tons."""
     return {
         "survived": float(game.survived),
-        "months": float(game.months),
+        "months": game.months,
         "gain": fmean(game.gains.values()),
         "efficiency": game.efficiency,
         "equality": game.equality,

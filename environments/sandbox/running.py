@@ -47,7 +47,7 @@ def choice(backend: str, unsafe: bool) -> str:
             return found
         backend = "limits"
     if backend == "limits" and not unsafe:
-        raise LookupError(f"limits alone leave open {exposed()}: say unsafe to run programs so")
+        raise LookupError(f"limits alone leave open {exposed()}: say unsafe (--unsafe) to run programs so")
     if why := why_not(backend):
         raise LookupError(f"{backend} is not to be had here: {why}")
     return backend

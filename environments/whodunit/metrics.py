@@ -16,7 +16,7 @@ class Ended(NamedTuple):
     resets: int = 0
 
 
-def measures(game: Ended) -> dict[str, float | None]:
+def measures(game: Ended) -> dict[str, int | float | None]:
     """By name; a cancelled game is a failure.
 
     Success is 1 for a right award and 0 without one; precision is None for a game without an award, so that it is
@@ -25,7 +25,7 @@ def measures(game: Ended) -> dict[str, float | None]:
     return {
         "success": float(game.right),
         "precision": float(game.right) if game.awarded else None,
-        "turns": float(game.turns),
+        "turns": game.turns,
         "cancelled": float(game.cancelled),
-        "resets": float(game.resets),
+        "resets": game.resets,
     }

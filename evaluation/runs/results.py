@@ -23,7 +23,7 @@ class Result:
     """What it was scored against; scores against different targets are not compared."""
     failed: bool = False
     """Whether it ended without a decision."""
-    measures: Mapping[str, float | None] = field(default_factory=dict)
+    measures: Mapping[str, int | float | None] = field(default_factory=dict)
     """What a world measures of it, by name; None where a measure does not apply."""
     calls: int = 0
     tokens_in: int = 0

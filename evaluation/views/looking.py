@@ -79,7 +79,8 @@ def title(head: Head, discussions: int) -> str:
     settings, questions = head.settings, discussions // len(head.seeds)
     seeds = f"seed {', '.join(map(str, head.seeds))}"
     about = [scheme(head.scheme).command, settings["protocol"], ", ".join(dict.fromkeys(settings["model"])), seeds]
-    return one_line(" · ".join([*about, counted(questions, "question")]))
+    watched = [f"watched: {settings['intervention']}"] if settings.get("watch") else []
+    return one_line(" · ".join([*about, *watched, counted(questions, "question")]))
 
 
 def outcome(counts: Counts) -> str:

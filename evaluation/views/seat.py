@@ -26,7 +26,9 @@ def person(pause: Pause = nullcontext) -> Callable[[JSON], str]:
             print(_shown(asked), file=sys.stderr, flush=True)
             line = _line()
         if not line:
-            raise SottovoceError(f"nobody answers for {asked['agent']}: stdin has ended; resume the run at a terminal")
+            raise SottovoceError(
+                f"nobody answers for {asked['agent']}: stdin has ended; `runs resume` goes on at a terminal"
+            )
         return line.rstrip("\n")
 
     return answer
@@ -40,6 +42,7 @@ def _line() -> str:
 
 
 def _shown(asked: JSON) -> str:
-    who = f"The seat of {one_line(asked['agent'])} is yours ({one_line(asked['act'])}). What it is asked:"
+    agent, act, why = (one_line(asked[name]) for name in ("agent", "act", "why"))
+    who = f"The seat of {agent} is yours ({act}): {why}. What it is asked:"
     turns = [f"[{role}]\n{harmless(text)}" for role, text in asked["turns"]]
     return "\n\n".join([who, *turns, f"Your reply, in one line: {one_line(asked['begun'])}"])

@@ -76,7 +76,7 @@ def test_a_run_of_which_all_failed_has_no_figures() -> None:
 
 
 def test_what_a_world_measures_is_told_beside_with_the_games_that_it_applies_to() -> None:
-    played = [game(f"g{i}", success=i % 2, precision=1.0 if i % 2 else None, turns=10 + i) for i in range(6)]
+    played = [game(f"g{i}", success=float(i % 2), precision=1.0 if i % 2 else None, turns=10 + i) for i in range(6)]
     comparison = compare({"nl": played, "debate": run([1, 0])})
     found = comparison.runs[0].measures
     assert found["precision"].games == 3 and found["success"].mean.value == 0.5

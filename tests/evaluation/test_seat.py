@@ -24,7 +24,13 @@ from sottovoce.nodes.watch import Intervention
 from tests.evaluation.support import QUESTION
 from tests.nodes.test_interventions import At
 
-ASKED: dict[str, Any] = {"agent": "agent_1", "act": "answer", "turns": [["user", "1 + 1?"]], "begun": ""}
+ASKED: dict[str, Any] = {
+    "agent": "agent_1",
+    "act": "answer",
+    "turns": [["user", "1 + 1?"]],
+    "begun": "",
+    "why": "unsure",
+}
 
 
 def task() -> Task:
@@ -128,6 +134,6 @@ def test_who_takes_a_seat_reads_what_the_agent_would_and_types_a_line(
 
     assert person()(ASKED) == "It is 2."
     shown = capsys.readouterr()
-    assert "The seat of agent_1 is yours (answer)" in shown.err and "1 + 1?" in shown.err and not shown.out
-    with pytest.raises(SottovoceError, match="stdin has ended; resume the run"):
+    assert "The seat of agent_1 is yours (answer): unsure." in shown.err and "1 + 1?" in shown.err and not shown.out
+    with pytest.raises(SottovoceError, match="stdin has ended; `runs resume` goes on"):
         person()(ASKED)

@@ -56,6 +56,10 @@ def test_a_mean_within_0_and_1_is_a_share() -> None:
     assert (found.value, found.low, found.high) == (same.value, same.low, same.high)
 
 
+def test_counts_are_no_shares_though_all_are_0_or_1() -> None:
+    assert mean([1, 1, 1]).low is None and share([1, 1, 1]).low < 0.5
+
+
 @pytest.mark.parametrize(("values", "clusters"), [([31.0, 31.0, 31.0], None), ([3.1] * 7, None), ([5.0, 9.0], [*"aa"])])
 def test_where_clusters_are_alike_or_one_there_is_no_interval(values: list[float], clusters: list[str] | None) -> None:
     found = mean(values, clusters)

@@ -18,7 +18,7 @@ from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.guard import Guard, spent
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import Debate, GovSim
+from sottovoce.nodes.settings import Debate, GovSim, WhoDunit
 from sottovoce.nodes.state import heard
 from tests.graphs.support import KEYS, QUESTION
 from tests.nodes.support import Unsure, state_of
@@ -183,3 +183,24 @@ def test_a_run_does_not_go_on_with_another_monitor(tmp_path: Path) -> None:
 
     with pytest.raises(RecordError, match="begun with other monitors"):
         begun.check_same(head_of("debate", settings, [cast(Question, QUESTION)], models=Unsure()), "run")
+
+
+def test_a_reader_is_told_of_a_monitor_of_another_scheme_and_of_what_would_be_said_again(tmp_path: Path) -> None:
+    def notes(**settings: Any) -> list[str]:
+        found = WhoDunit(turns=1, suspects=3, attributes=2, **settings)
+        given = {"models": Unsure(replies={"": ['{"thoughts": "?", "action": 2}']}), "store": PayloadStore(tmp_path)}
+        graph = scheme("whodunit").create(found, watch=Guard(monitor("accuser", threshold=9.0)), **given)
+        told: list[str] = graph.compile().invoke({"question": "Who?"}, output_keys=["notes"])["notes"]
+        return told
+
+    cold, warm = notes(), notes(temperature=[0.7])
+
+    assert "the monitor of accuser reads positions 'all'; in this scheme 'id' are what matters" in warm
+    assert [note for note in cold if note not in warm] == [
+        "at temperature 0 what is said again is the same, word for word: give --temperature to watched agents"
+    ]
+
+
+def test_what_is_no_watch_is_told_before_anybody_speaks() -> None:
+    with pytest.raises(UsageError, match=r"watch is of type Monitor; expected a watch, its name, or Guard\(monitor\)"):
+        scheme("debate").create(scheme("debate").settings(), watch=monitor("agent_1"))
