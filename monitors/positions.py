@@ -47,7 +47,8 @@ def suspects_and_actions(tokens: Tokens) -> list[Spot]:
         UsageError: those are not known.
     """
     if tokens.best is None:
-        raise UsageError("positions 'id_x_action' read the most probable tokens' texts; give `of_payload` a decoder")
+        told = "positions 'id_x_action' read the most probable tokens' texts, which runs do not keep"
+        raise UsageError(f"{told}; choose 'id', or give `of_payload` a decoder in Python")
     ids, actions = (list(dict.fromkeys(_after(tokens.best, key))) for key in ("character", "action"))
     if ids and actions:
         return list(product(ids, actions))

@@ -163,6 +163,16 @@ class Settings(Watched, CipherOptions, StateOptions):
         """
         raise UsageError("the question brings a game, and this scheme plays none; ask it of the world that it is of")
 
+    def check_levers(self, game: Mapping[str, Any]) -> None:  # Any: the settings' own types
+        """Refuse a lever that was set otherwise than a stored game has it: the game's would be played.
+
+        Raises:
+            UsageError: names the lever, and both values.
+        """
+        for name in [name for name in game if name in self.model_fields_set]:
+            if (mine := getattr(self, name)) != game[name]:
+                raise UsageError(f"{name} is {mine!r}, but the game has {game[name]!r}; leave it out")
+
     def components(self) -> frozenset[str]:
         """The prompt components that are switched on (CMD, section 4.5)."""
         return frozenset(name for name in COMPONENTS if getattr(self, name))

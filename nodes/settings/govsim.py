@@ -60,8 +60,10 @@ class GovSim(Settings):
         return self.cap_per or "all"
 
     def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
-        """It must be one that can be played, of as many agents."""
-        self.seated(question["game"])
+        """It must be one that can be played, of as many agents, with the levers that were set."""
+        game = self.seated(question["game"])
+        same = {name: getattr(game, name) for name in ("months", "start", "collapse", "allocation", "language")}
+        self.check_levers({**same, "newcomer": game.newcomer_after})
 
     def seated(self, given: Mapping[str, Any]) -> Game:  # Any: JSON
         """A game with the agents of the run in the places of its own, in their order.

@@ -121,8 +121,10 @@ class WhoDunit(Settings):
         return game.model_copy(update={"agents": dict(zip(speakers, game.agents.values(), strict=True))})
 
     def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
-        """It must be one of this variant, and the target its winner."""
-        winner, target = self.seated(question["game"]).winner, question.get("target")
+        """It must be one of this variant, with the levers that were set, and the target its winner."""
+        game, target = self.seated(question["game"]), question.get("target")
+        self.check_levers({"suspects": game.suspect_count, "attributes": len(game.names)})
+        winner = game.winner
         if target not in (None, str(winner)):
             raise UsageError(f"the target is {target!r}, but the game's winner is {winner}")
 

@@ -14,7 +14,7 @@ from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.samples import samples
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.evaluation.whodunit import games
-from sottovoce.nodes.settings import Debate, Settings, WhoDunit
+from sottovoce.nodes.settings import Debate, GovSim, Settings, WhoDunit
 from tests.evaluation import schemes
 from tests.evaluation.schemes import PLAYED
 
@@ -124,3 +124,21 @@ def test_a_cancelled_game_is_counted_as_one(tmp_path: Path) -> None:
 def test_why_a_game_has_no_symmetry_is_told() -> None:
     with pytest.raises(UsageError, match="whodunit has no symmetry to tell: in a world, who acts and what is heard"):
         show_symmetry("whodunit", SMALL, Looked())
+
+
+@pytest.mark.parametrize(
+    ("settings", "made", "said"),
+    [
+        (GovSim(months=3), GovSim(), "months is 3, but the game has 12; leave it out"),
+        (GovSim(start=50), GovSim(start=100), "start is 50, but the game has 100"),
+        (WhoDunit(suspects=5), WhoDunit(suspects=4), "suspects is 5, but the game has 4"),
+    ],
+)
+def test_a_lever_that_a_stored_game_has_otherwise_is_not_passed_over(
+    settings: Settings, made: Settings, said: str
+) -> None:
+    (question,) = samples(made.sample, 1, made, 0)
+
+    made.check_game(question)
+    with pytest.raises(UsageError, match=said):
+        settings.check_game(question)
