@@ -39,7 +39,9 @@ def show_replay(options: ReplayOptions) -> None:
 
     run = load_run(shelf.folder_of(options.name))
     key = _chosen(run, options)
-    for line in lines(replay(run, key, options.intervention - 1), run.records[key].messages):
+    found = replay(run, key, options.intervention - 1)
+    typer.echo(one_line(f"question {key[0]} under seed {key[1]}"))
+    for line in lines(found, run.records[key].messages):
         typer.echo(line)
 
 
