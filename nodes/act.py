@@ -35,35 +35,33 @@ def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> RunnableLa
         steps = begin(state)
         call, update = _step(steps, None)
         while call is not None:
-            call, update = _step(steps, by_human(state, call) if _by_human(state, call) else call.invoke(config))
+            call, update = _step(steps, by_human(state, call) or call.invoke(config))
         return update
 
     async def arun(state: Discussion, config: RunnableConfig) -> Update:
         steps = await asyncio.to_thread(begin, state)
         call, update = await asyncio.to_thread(_step, steps, None)
         while call is not None:
-            reply = by_human(state, call) if _by_human(state, call) else await call.ainvoke(config)
+            reply = by_human(state, call) or await call.ainvoke(config)
             call, update = await asyncio.to_thread(_step, steps, reply)
         return update
 
     return RunnableLambda(run, afunc=arun, name=name)
 
 
-def by_human(state: Discussion, call: Call) -> AIMessage:
-    """The reply of whoever holds the agent's seat: the graph stops here until it is resumed with a text.
+def by_human(state: Discussion, call: Call) -> AIMessage | None:
+    """The reply of a person who holds the agent's seat: the graph stops here until it is resumed with a text.
 
-    What the run is stopped with (`Interrupt.value`) is JSON: agent, act, why the seat was handed over, and the turns
-    that a model would have read.
+    None where the agent holds its seat itself; an intervention hands it over for good. What the run is stopped with
+    (`Interrupt.value`) is JSON: agent, act, why the seat was handed over, and the turns that a model would have read.
     """
-    ask, handed = call.ask, [each for each in state.get("interventions", []) if each["what"] == "human"]
-    why = next((each["why"] for each in handed if ask.agent in each["agent"].split(", ")), "")
+    ask, made = call.ask, state.get("interventions", [])
+    handed = [each for each in made if each["what"] == "human" and ask.agent in each["agent"].split(", ")]
+    if not handed:
+        return None
     turns = [[turn.role, words(turn.parts)] for turn in ask.turns]
-    text = interrupt({"agent": ask.agent, "act": ask.act, "why": why, "turns": turns, "begun": ask.begun})
+    text = interrupt({"agent": ask.agent, "act": ask.act, "why": handed[0]["why"], "turns": turns, "begun": ask.begun})
     return AIMessage(str(text), additional_kwargs={"source": "human"})
-
-
-def _by_human(state: Discussion, call: Call) -> bool:
-    return call.ask.agent in state.get("seats", [])
 
 
 def _step(steps: Steps, reply: AIMessage | None) -> tuple[Call | None, Update]:

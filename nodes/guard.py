@@ -19,13 +19,11 @@ from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Discussion
 from sottovoce.nodes.uncertainty import features_of_acts, lacking
-from sottovoce.nodes.watch import Intervention
+from sottovoce.nodes.watch import NEXT, Intervention
 
 STEP: tuple[Literal["epoch", "round", "turn", "act", "attempt"], ...] = ("epoch", "round", "turn", "act", "attempt")
 """What interventions have in common that came side by side."""
-
-
-BACK = ("reset", "rollback")
+BACK = [what for what, following in NEXT.items() if following == "reset"]
 """What can be done to several who are judged together."""
 
 

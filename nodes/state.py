@@ -123,8 +123,6 @@ class Discussion(Question):
     """By node: the update of an act that is watched, until it is published."""
     interventions: Annotated[list[Intervened], operator.add]
     """All of them, in order of time; a reset takes none back, so that they can be counted."""
-    seats: Annotated[list[str], operator.add]
-    """Agents whose seat was handed to a person."""
     votes: list[Vote]
     """Of the last round that was counted."""
     notes: list[str]

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage
 
+from sottovoce.agents.ask import is_hooked
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import UsageError
@@ -90,8 +91,6 @@ def _untold(message: Message) -> str:
 
 def lacking(model: Any, measure: Measure) -> str:  # Any: a chat model
     """What of the features a chat model surely does not return, and what to do; empty where it may: local ones do."""
-    from sottovoce.agents.ask import is_hooked
-
     if is_hooked(model):
         return ""
     if getattr(model, "logprobs", True) in (None, False):

@@ -197,8 +197,7 @@ def _intervened(run: RunContext[Any], state: Discussion, found: Intervention, me
         what=found.what,
         why=found.why,
     )
-    seats = {"seats": agents} if found.what == "human" else {}
-    return {**found.update, **seats, "interventions": [entry]}
+    return {**found.update, "interventions": [entry]}
 
 
 def _note(run: RunContext[Any], state: Discussion, found: Intervention, agent: str) -> list[Message]:
