@@ -30,18 +30,27 @@ def keep(given: Given, folder: Path) -> None:
     """
     import yaml
 
-    questions = dict(given["questions"])
+    listed = given["questions"] if isinstance(given["questions"], list) else None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        if "file" in questions:
-            source = Path(questions["file"])
-            questions["file"] = f"questions{source.suffix}"
-            if not (folder / questions["file"]).exists() or not source.samefile(folder / questions["file"]):
-                shutil.copyfile(source, folder / questions["file"])
+        asked = listed if listed is not None else [given["questions"]]
+        kept = [_kept(each, f"questions{number or ''}", folder) for number, each in enumerate(asked)]
+        questions = kept[0] if listed is None else kept
         text = yaml.safe_dump({**given, "questions": questions}, sort_keys=False, allow_unicode=True, width=120)
         write(folder / FILE, text)
     except OSError as error:
         raise RecordError(f"experiment {str(folder)!r} cannot be written: {error.strerror}") from error
+
+
+def _kept(asked: Given, name: str, folder: Path) -> Given:
+    """A source of questions whose file, or folder of files, lies in this one."""
+    if "file" not in asked:
+        return dict(asked)
+    source = Path(asked["file"])
+    to = folder / f"{name}{source.suffix}"
+    if not to.exists() or not source.samefile(to):
+        (shutil.copytree(source, to, dirs_exist_ok=True) if source.is_dir() else shutil.copyfile(source, to))
+    return {**asked, "file": to.name}
 
 
 def runs_in(folder: Path, experiment: Experiment) -> dict[str, Run]:

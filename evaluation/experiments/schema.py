@@ -1,7 +1,8 @@
 """An experiment as a file: rows of settings, all asked the same questions.
 
     about: Does a second agent help?
-    questions: {sample: split/7, limit: 100}       # or {file: FILE, where: [level<3], limit: 100}
+    questions: {sample: split/7, limit: 100}       # or {file: FILE, where: [level<3], limit: 100}, or
+                                                   # {dataset: gsm8k, file: FILE}, or a list of these, pooled
     seeds: [0, 1]
     settings: {model: bundled, rounds: 2}          # of all rows: each takes those that its scheme has
     rows:
@@ -61,6 +62,7 @@ class Asked(Keyed):
 
     sample: str | None = Field(default=None, description="as --sample; documents are dealt to each row's own agents")
     file: Path | None = Field(default=None, description="as --questions")
+    dataset: str | None = Field(default=None, description="of which data set the file is: NAME or NAME/PART")
     where: list[str] = Field(default=[], description="rows of the file, as --where")
     limit: int | None = Field(default=None, ge=1, description="the first so many, as --limit")
     kind: KindName | None = Field(default=None, description="of the file's rows that name none, as --kind")
@@ -76,7 +78,14 @@ class Asked(Keyed):
     def _of_one_source(self) -> Self:
         if (self.sample is None) == (self.file is None):
             raise UsageError("questions are of a sample or of a file; give one of the keys 'sample' and 'file'")
+        if self.dataset is not None and self.sample is not None:
+            raise UsageError("'dataset' says of which data set a file is, and a sample was given; drop one of them")
         return self
+
+    @property
+    def said(self) -> str | None:
+        """What --questions would be; None for a sample."""
+        return f"{self.dataset}:{self.file}" if self.dataset else str(self.file) if self.file else None
 
 
 class Row(Checked):
@@ -95,7 +104,7 @@ class Experiment(Keyed):
     model_config = ConfigDict(title="the experiment", arbitrary_types_allowed=True)
 
     about: str = Field(default="", description="what it is to show")
-    questions: Asked
+    questions: list[Asked] = Field(description="one source, or several whose questions are pooled in their order")
     seeds: list[int] = Field(default=[0], description="each question is asked once under each")
     settings: Given = Field(default={}, description="of all rows; each takes those that its scheme has")
     rows: dict[str, Row] = Field(description="each a scheme with its settings")
@@ -115,13 +124,15 @@ class Experiment(Keyed):
         _check_common(common, [row["scheme"] for row in made.values()])
         return {**given, "rows": made}
 
-    @field_validator("seeds", mode="before")
+    @field_validator("seeds", "questions", mode="before")
     @classmethod
     def _listed(cls, given: Any) -> Any:  # Any: YAML as it comes
         return given if isinstance(given, list) else [given]
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
+        if not self.questions:
+            raise UsageError("there are no questions; expected a sample, a file, or a list of these")
         if not self.rows or not self.seeds:
             raise UsageError(f"there are no {'seeds' if self.rows else 'rows'}; expected at least one")
         if len({*self.seeds}) < len(self.seeds):
