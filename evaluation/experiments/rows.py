@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sottovoce.errors import UsageError, nearest
-from sottovoce.evaluation.experiments.schema import Experiment, Kept
+from sottovoce.evaluation.experiments.schema import Experiment, Kept, Matched
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.nodes.question import Passage, Question, passages_of, question_id
 from sottovoce.nodes.settings import Settings
@@ -26,6 +26,8 @@ class Prepared:
     seeds: list[int]
     origin: str | None
     """Where the questions are from, in a phrase."""
+    matched: Matched | None = None
+    """Its samples are not known before that row is over."""
 
 
 def prepare(experiment: Experiment, name: str) -> Prepared:
@@ -46,7 +48,7 @@ def prepare(experiment: Experiment, name: str) -> Prepared:
             questions = [keeping(each, row.documents) for each in questions]
     except UsageError as error:
         raise UsageError(f"row {name!r}: {error}") from error
-    return Prepared(name, row.scheme, row.settings, questions, experiment.seeds, origin.words)
+    return Prepared(name, row.scheme, row.settings, questions, experiment.seeds, origin.words, row.matched)
 
 
 def keeping(question: Question, kept: Mapping[str, Kept]) -> Question:
