@@ -15,6 +15,7 @@ from sottovoce.evaluation.runs.events import Asked, Count, Decided, Intervention
 from sottovoce.evaluation.runs.head import FORMAT, VERSION, ModelOf, versions
 from sottovoce.evaluation.runs.readings import Readings, readings
 from sottovoce.evaluation.runs.results import Result
+from sottovoce.evaluation.squad import measures
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
@@ -171,7 +172,7 @@ class Record(BaseModel):
             score=decision["score"] if decision else None,
             target=self.question.get("target"),
             failed=decision is None,
-            measures=decision.get("measures", {}) if decision else {},
+            measures={**decision.get("measures", {}), **measures(self.question, decision)} if decision else {},
             **self.cost.model_dump(),
             flops=self.flops,
             seconds=self.seconds,
