@@ -16,6 +16,7 @@ from pydantic import BaseModel, Field
 import sottovoce
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.errors import RecordError
+from sottovoce.evaluation.runs.budget import Budget
 from sottovoce.nodes.context import Models, made_from
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
@@ -74,6 +75,8 @@ class Head(BaseModel):
     """`Prompts.digest` of those that the scheme may use."""
     models: dict[str, ModelOf] = {}
     """By agent; hosted models have no entry."""
+    budget: Budget | None = None
+    """What its samples were to cost, where their number follows from another run."""
     monitors: str = ""
     """The sha256 of all that watched it; empty where the settings name none."""
     versions: dict[str, str] = Field(default_factory=versions)
