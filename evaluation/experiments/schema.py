@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -158,6 +159,8 @@ class Experiment(Keyed):
             if row.matched is not None and row.matched.row not in before:
                 raise UsageError(_too_early(name, row.matched.row, self.rows))
             before.append(name)
+        for name, row in self.rows.items():
+            _check_donor(name, row, self.rows)
         return self
 
     def chosen(self, names: list[str]) -> list[str]:
@@ -170,6 +173,18 @@ class Experiment(Keyed):
             if name not in self.rows:
                 raise UsageError(nearest("row", name, self.rows))
         return [name for name in self.rows if name in names or not names]
+
+
+def _check_donor(name: str, row: Row, rows: Mapping[str, Row]) -> None:
+    """Refuse a probe that is not from an earlier row of the same scheme and protocol: their runs lie side by side."""
+    donor, kind = row.settings.probe_from, (row.scheme, row.settings.protocol)
+    earlier = list(takewhile(lambda each: each != name, rows))
+    like = [each for each in earlier if (rows[each].scheme, rows[each].settings.protocol) == kind]
+    if donor and donor not in like:
+        raise UsageError(
+            f"row {name!r}: probe_from is {donor!r}; expected an earlier row of {' and '.join(kind)}: "
+            f"{', '.join(like) or 'there is none'}"
+        )
 
 
 def _row(name: str, given: Any, common: Mapping[str, Any]) -> Given:  # Any: YAML as it comes
