@@ -16,6 +16,8 @@ from pydantic import BaseModel, Field
 import sottovoce
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.errors import RecordError
+from sottovoce.evaluation.runs.budget import Budget
+from sottovoce.graphs import scheme
 from sottovoce.nodes.context import Models, made_from
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
@@ -74,10 +76,17 @@ class Head(BaseModel):
     """`Prompts.digest` of those that the scheme may use."""
     models: dict[str, ModelOf] = {}
     """By agent; hosted models have no entry."""
+    budget: Budget | None = None
+    """What its samples were to cost, where their number follows from another run."""
     monitors: str = ""
     """The sha256 of all that watched it; empty where the settings name none."""
     versions: dict[str, str] = Field(default_factory=versions)
     started: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def complete(self) -> JSON:
+        """The settings, with the defaults of those that this version knows besides: who began knew no other value."""
+        return {**scheme(self.scheme).settings().model_dump(mode="json"), **self.settings}
 
     def check_same(self, now: Head, where: str) -> list[str]:
         """Refuse to go on with other models, prompts or settings than those that spoke so far; versions are notes.
@@ -86,7 +95,8 @@ class Head(BaseModel):
             RecordError: names what differs.
         """
         for name in ("scheme", "settings", "seeds", "questions", "prompts", "monitors"):
-            if getattr(self, name) != getattr(now, name):
+            mine, other = (each.complete if name == "settings" else getattr(each, name) for each in (self, now))
+            if mine != other:
                 raise RecordError(f"run {where!r} was begun with other {name}; begin another, or put them back")
         for agent, model in self.models.items():
             other = now.models.get(agent)
