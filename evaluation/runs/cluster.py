@@ -6,6 +6,7 @@ that over. Needs the extra `ray`, also on the machines of the cluster, with the 
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import deque
@@ -152,7 +153,7 @@ def _workers(ray: Any, settings: Settings, limits: Limits) -> int:  # Any: the m
     most = int(ray.cluster_resources().get(kind, 0))
     asked = int((limits.workers or "").partition(":")[2] or most)
     if not 1 <= asked <= most:
-        raise UsageError(f"--workers is {limits.workers!r}, but the Ray cluster has {most} {kind}s; ask for at most these")
+        raise UsageError(f"--workers is {limits.workers!r}, but Ray has {most} {kind}s; ask for at most these")
     return asked
 
 
@@ -187,7 +188,10 @@ def _connected() -> Iterator[Any]:
         return
     try:
         ray.init(
-            address=os.environ.get("RAY_ADDRESS"), include_dashboard=False, log_to_driver=False, logging_level="ERROR"
+            address=os.environ.get("RAY_ADDRESS"),
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
         )
     except ConnectionError as error:
         raise UsageError(f"no Ray cluster answers at {os.environ.get('RAY_ADDRESS')!r}: {error}") from error

@@ -152,6 +152,8 @@ def _check_for_workers(settings: Settings, models: Models, watch: Watch | None) 
         raise UsageError("workers make their models and monitors from the settings; name them there, or drop --workers")
     if settings.watch and settings.intervention == "human":
         raise UsageError("workers cannot ask a person; choose another intervention, or drop --workers")
+    if settings.probe_from:
+        raise UsageError("workers have not the run that --probe-from names; hold this one without --workers")
 
 
 def _clear(run: Run) -> None:

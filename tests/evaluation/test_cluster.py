@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import threading
@@ -26,7 +27,9 @@ from sottovoce.evaluation.runs.shard import hold_apart, take
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate
 
-QUESTIONS: list[Question] = [{"question": f"What is {n} + 3?", "target": str(n + 3), "id": f"sum/{n}"} for n in range(8)]
+QUESTIONS: list[Question] = [
+    {"question": f"What is {n} + 3?", "target": str(n + 3), "id": f"sum/{n}"} for n in range(8)
+]
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +83,7 @@ def test_what_fails_apart_fails_in_its_line(settings: Debate, tmp_path: Path) ->
 
 def test_a_worker_with_another_model_refuses(settings: Debate, alone: Run) -> None:
     models = {name: each.model_copy(update={"weights": "others"}) for name, each in alone.head.models.items()}
-    with pytest.raises(RecordError, match="run 'on a worker' was begun with the model .* of weights others"):
+    with pytest.raises(RecordError, match=r"run 'on a worker' was begun with the model .* of weights others"):
         hold_apart(alone.head.model_copy(update={"models": models}), QUESTIONS, [("sum/0", 0)], at_once=1)
 
 
@@ -121,7 +124,7 @@ def test_workers_that_are_none_are_refused(workers: str) -> None:
 def ray() -> Iterator[Any]:
     import ray
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level="ERROR")
+    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
     yield ray
     ray.shutdown()
 
@@ -154,5 +157,5 @@ def _kill_two(killed: list[int]) -> None:
 def test_more_workers_than_the_cluster_has_are_refused(settings: Debate, ray: Any) -> None:
     run = begin(None, settings, QUESTIONS[:1])
 
-    with pytest.raises(UsageError, match="--workers is 'ray:64', but the Ray cluster has 2 CPUs; ask for at most"):
+    with pytest.raises(UsageError, match="--workers is 'ray:64', but Ray has 2 CPUs; ask for at most"):
         hold_all(run, settings, run.store(), limits=Limits(workers="ray:64"))
