@@ -78,7 +78,7 @@ class DataSet:
     row: Mapping[str, Any]  # Any: JSON
     """A row as it was published, for who gives another file: our own words, its columns."""
     read: Callable[[Row], Fields]
-    """The fields of a question; a UsageError where the row is broken."""
+    """The fields of a question, with a `kind` where it is another one; a UsageError where the row is broken."""
     counts: Mapping[str, int]
     """How many rows were published, by split or part."""
     metric: str = "accuracy"
@@ -89,12 +89,18 @@ class DataSet:
     columns: tuple[str, ...] = ()
     """Of CSV without a row of names: what stands there."""
     is_csv: bool = False
+    tabs: bool = False
+    """Whether tabs part the cells, and quotes mean nothing."""
     within: str = ""
     """Of a JSON object that holds the rows: under which key."""
     own_id: tuple[str, ...] = ()
     """The columns that may name a row; the place from 0 where none does."""
     kept: tuple[str, ...] = ()
     """Columns that no agent reads, and rows can be chosen by."""
+    aliases_in: str = ""
+    """The file beside it that has other names of answers, by their `answer_id`."""
+    passes_over: Callable[[Row], bool] = lambda row: False
+    """Rows that are no question of this part."""
     odd: Callable[[Row], str] = lambda row: ""
     """What is unusual about a row's right answer, in a few words that are counted; empty for most."""
     hub: Hub = Hub()
