@@ -89,7 +89,7 @@ MMLU = DataSet(
     any_part=True,
     kept=("subject",),
     odd=lambda row: _twice(row, _mmlu(row)["choices"]),
-    hub=Hub("all", part_is="config"),
+    hub=Hub("all", part_is_config=True),
 )
 AQUA = DataSet(
     "aqua",

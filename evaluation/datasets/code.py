@@ -9,7 +9,7 @@ from typing import Any
 from sottovoce.environments.problem import Problem
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.codegen import of_row
-from sottovoce.evaluation.datasets.schema import DataSet, Fields, Hub, Row
+from sottovoce.evaluation.datasets.schema import DataSet, Fields, Row
 from sottovoce.evaluation.runs.rows import json_of
 
 METHOD = re.compile(r"class\s+Solution\b.*?def\s+(\w+)\s*\(", re.DOTALL)
@@ -87,7 +87,6 @@ HUMANEVAL = DataSet(
     {"test": 164},
     "pass@1",
     own_id=("task_id",),
-    hub=Hub(),
     needs="codegen --sandbox",
 )
 LIVECODEBENCH = DataSet(
@@ -102,6 +101,5 @@ LIVECODEBENCH = DataSet(
     own_id=("question_id",),
     kept=("difficulty", "contest_date"),
     passes_over=_is_program,
-    hub=Hub(part_is="nothing"),
     needs="codegen --sandbox",
 )

@@ -81,7 +81,7 @@ FOLIO = DataSet(
     _folio,
     {"curated": 460},
     parts={"documents": "premises as documents, not in the question"},
-    hub=Hub(split="validation", part_is="nothing"),
+    hub=Hub(split="validation"),
 )
 STRATEGYQA = DataSet(
     "strategyqa",
@@ -93,7 +93,7 @@ STRATEGYQA = DataSet(
     parts={"facts": "with the gold facts as documents"},
     own_id=("qid",),
     kept=("term",),
-    hub=Hub(split="train", part_is="nothing"),
+    hub=Hub(split="train"),
 )
 FEVER = DataSet(
     "fever",
@@ -114,7 +114,7 @@ FEVER2 = DataSet(
     _fever,
     {"dev": 1_174},
     own_id=("id",),
-    hub=Hub("v2.0", "validation", "nothing"),
+    hub=Hub("v2.0", "validation"),
 )
 FEVEROUS = DataSet(
     "feverous",

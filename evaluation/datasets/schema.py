@@ -11,6 +11,8 @@ from sottovoce.errors import UsageError, nearest
 from sottovoce.evaluation.runs.rows import Values
 from sottovoce.prompts.kinds import KindName
 
+SPLITS = {"dev": "validation", "test": "test", "train": "train"}
+"""Of published ones, what they are called on the hub."""
 Fields = dict[str, Any]  # Any: of a Question, without `id` and `kind`
 
 
@@ -63,8 +65,8 @@ class Hub:
 
     config: str | None = None
     split: str = "test"
-    part_is: str = "split"
-    """What a part names there: a "split", a "config", or "nothing"."""
+    part_is_config: bool = False
+    """Whether a part names a config there, as a subject; else it names a split where one of that name was published."""
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,12 @@ class DataSet:
         if self.is_csv:
             return f"CSV with the names {', '.join(self.row)}"
         return json.dumps(dict(self.row), ensure_ascii=False)
+
+    def on_hub(self, part: str) -> tuple[str | None, str]:
+        """The config and the split of a part there, where what was published as dev is called validation."""
+        if self.hub.part_is_config and part and part not in SPLITS:
+            return part, self.hub.split
+        return self.hub.config, SPLITS.get(part, part) if part in self.counts else self.hub.split
 
     def check_part(self, part: str) -> None:
         """Refuse a part that there is not.

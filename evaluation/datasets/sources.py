@@ -1,5 +1,7 @@
 """Questions of a data set by how it is named: NAME:FILE or NAME/PART:FILE, as "gsm8k:test.jsonl".
 
+In the place of a file may stand a repository on the Hugging Face hub at a commit, or a folder with a copy of one.
+
 Nothing here imports torch or langgraph.
 """
 
@@ -15,6 +17,7 @@ from typing import cast
 from sottovoce.errors import UsageError, nearest
 from sottovoce.evaluation.datasets import DATASETS, DataSet
 from sottovoce.evaluation.datasets.files import read_published
+from sottovoce.evaluation.datasets.hub import is_on_hub, read_hub
 from sottovoce.evaluation.datasets.schema import Row
 from sottovoce.evaluation.runs.questions import AskedRow, QuestionFile
 from sottovoce.evaluation.runs.rows import Broken, DataFile, Values
@@ -69,7 +72,7 @@ def read_source(source: Source, common: Mapping[str, object] | None = None) -> Q
         known = f"answers of {source.data.name} are of kind {source.data.kind!r}"
         raise UsageError(f"--kind is for files of your own; {known}")
     path = Path(source.where)
-    file = read_published(path, source.data, source.part)
+    file = _read(source)
     rows = _with_decoys(_asked(file, source, dict(common or {})))
     if not rows:
         raise UsageError(f"no row of {file.name} is a question of {source.name}; expected at least one")
@@ -78,9 +81,16 @@ def read_source(source: Source, common: Mapping[str, object] | None = None) -> Q
 
 def odd_answers(source: Source) -> Counter[str]:
     """How many right answers are written unusually, by how; the rows must be readable."""
-    file = read_published(Path(source.where), source.data, source.part)
+    file = _read(source)
     rows = (Row(read(), source.part) for _, read in file.rows)
     return Counter(how for row in rows if not source.data.passes_over(row) and (how := source.data.odd(row)))
+
+
+def _read(source: Source) -> DataFile:
+    is_copy = Path(source.where).is_dir() and not source.data.aliases_in
+    if is_copy or is_on_hub(source.where):
+        return read_hub(source.where, source.data, source.part)
+    return read_published(Path(source.where), source.data, source.part)
 
 
 def _asked(file: DataFile, source: Source, common: Values) -> list[AskedRow]:

@@ -81,7 +81,7 @@ HOTPOTQA = DataSet(
     parts={"context": "with the ten paragraphs of the distractor setting as documents"},
     own_id=("_id", "id"),
     kept=("type", "level"),
-    hub=Hub("distractor", "validation", "nothing"),
+    hub=Hub("distractor", "validation"),
 )
 TWO_WIKI = DataSet(
     "2wiki",
@@ -95,7 +95,7 @@ TWO_WIKI = DataSet(
     own_id=("_id", "id"),
     kept=("type",),
     aliases_in=IDS,
-    hub=Hub(split="validation", part_is="nothing"),
+    hub=Hub(split="validation"),
 )
 CWQ = DataSet(
     "cwq",
@@ -106,7 +106,7 @@ CWQ = DataSet(
     {"dev": 3_519, "train": 27_639},
     METRIC,
     own_id=("ID",),
-    hub=Hub(split="validation", part_is="nothing"),
+    hub=Hub(split="validation"),
 )
 QUASAR_T = DataSet(
     "quasar_t",
@@ -128,7 +128,7 @@ TRIVIAQA = DataSet(
     METRIC,
     within="Data",
     own_id=("QuestionId", "question_id"),
-    hub=Hub("unfiltered.nocontext", "validation", "nothing"),
+    hub=Hub("unfiltered.nocontext", "validation"),
 )
 NQ = DataSet(
     "nq",
@@ -138,5 +138,5 @@ NQ = DataSet(
     _open,
     {"dev": 3_610, "train": 87_925},
     METRIC,
-    hub=Hub(split="validation", part_is="nothing"),
+    hub=Hub(split="validation"),
 )

@@ -71,7 +71,7 @@ class QuestionOptions(Checked):
     games: list[Path] = _many("instead of a question: a stored game of whodunit or govsim", "game")
     questions: str | None = _one(
         "instead of a question: a file of them, .jsonl or .csv, whose columns are its fields; or a published data set: "
-        "NAME:FILE or NAME/PART:FILE, as gsm8k:test.jsonl"
+        "NAME:FILE or NAME/PART:FILE, as gsm8k:test.jsonl, or with ID@COMMIT of the Hugging Face hub for FILE"
     )
     where: list[str] = _many(
         "FIELD=VALUE: only rows of --questions that have it; also != and, for numbers, < <= > >=", "where"
