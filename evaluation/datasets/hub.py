@@ -65,7 +65,8 @@ def _load(name: str, path: str, commit: str | None, config: str | None, split: s
         raise UsageError(f"{name} needs the library 'datasets': pip install 'sottovoce[eval]'") from error
     datasets.disable_progress_bars()
     try:
-        return datasets.load_dataset(path, config, split=split, revision=commit).to_list()
+        rows: list[Values] = datasets.load_dataset(path, config, split=split, revision=commit).to_list()
     except (DatasetsError, OSError, ValueError) as error:
         asked = f"config {config!r}, split {split!r}" if config else f"split {split!r}"
         raise UsageError(f"{name} ({asked}) cannot be loaded: {first_line(error)}") from error
+    return rows
