@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -259,3 +260,25 @@ def test_the_command_lists_data_sets_and_shows_one(tmp_path: Path, capsys: pytes
     assert "1 row of the 1,319 published (test): a slice\nsha256 " in out
     assert "easily misread: 1 with separators of thousands\n\ngsm8k/0 (number)\nHow many?\ntarget: 1200\n" in out
     assert err == "sottovoce: 'rows.jsonl' names no data set; expected NAME:FILE, as gsm8k:test.jsonl\n"
+
+
+# Others' data sets
+
+
+def test_a_data_set_of_another_package_is_asked_as_the_guide_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "howto" / "data.md").read_text(encoding="utf-8")
+    code = textwrap.dedent(guide[guide.index("    # colours.py") : guide.index("and an entry point in its")])
+    (tmp_path / "colours.py").write_text(code)
+    (tmp_path / "colours-1.dist-info").mkdir()
+    (tmp_path / "colours-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: colours\nVersion: 1\n")
+    (tmp_path / "colours-1.dist-info" / "entry_points.txt").write_text(
+        "[sottovoce.datasets]\ncolours = colours:COLOURS\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    (question,) = read(f"colours:{file(tmp_path, {'ask': 'Grass?', 'colour': 'green'})}").questions
+
+    del DATASETS._known["colours"]  # other tests list all that there are
+    assert question == {"id": "colours/0", "kind": "text", "question": "Grass?", "target": "green"}
