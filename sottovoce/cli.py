@@ -172,7 +172,9 @@ def list_() -> None:
 
 @app.command()
 def datasets(
-    given: str | None = typer.Argument(None, metavar="[NAME:FILE]", help="one of them, as --questions takes it"),
+    given: str | None = typer.Argument(
+        None, metavar="[NAME|NAME:FILE]", help="one of them, or a file of one, as --questions takes it"
+    ),
 ) -> None:
     """List published data sets; or show an example of a file of one, its count, and its digest."""
     show_datasets(given)
