@@ -26,6 +26,8 @@ from sottovoce.prompts.render import Prompts
 FORMAT = "sottovoce.run"
 VERSION = 3
 LIBRARIES = ("torch", "transformers", "langgraph")
+EVERYWHERE = ("answers", "debate", "shared")
+"""Folders of prompts that any scheme may use; others are each a scheme's own."""
 
 
 def versions() -> dict[str, str]:
@@ -70,7 +72,7 @@ class Head(BaseModel):
     questions: str
     """The sha256 of all of them."""
     prompts: str
-    """`Prompts.digest`"""
+    """`Prompts.digest` of those that the scheme may use."""
     models: dict[str, ModelOf] = {}
     """By agent; hosted models have no entry."""
     budget: Budget | None = None
@@ -119,7 +121,7 @@ def head_of(
         seeds=list(seeds) or [settings.seed],
         origin=origin,
         questions=digest(questions),
-        prompts=Prompts(Path(settings.prompts) if settings.prompts else None).digest(),
+        prompts=Prompts(Path(settings.prompts) if settings.prompts else None).digest({*EVERYWHERE, scheme}),
         models=_models(settings, models),
         monitors=_monitors(settings),
     )
