@@ -34,6 +34,7 @@ from sottovoce.evaluation.views.branches import ReplayOptions, show_replay
 from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
 from sottovoce.evaluation.views.games import GamesOptions, store_games
 from sottovoce.evaluation.views.indexing import show_index
+from sottovoce.evaluation.views.judging import JudgeOptions, show_judging
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
 from sottovoce.evaluation.views.matched import compare_matched
 from sottovoce.evaluation.views.monitoring import (
@@ -158,6 +159,11 @@ app.command("experiment", help="Hold runs that belong together, as a file has th
 
 app.command("index", help="Make an index of passages that agents can look up; resumable.")(
     command(show_index, IndexOptions)
+)
+
+
+app.command("judge", help="Let a model say of a run's answers whether they are right; tell who agrees; resumable.")(
+    command(show_judging, JudgeOptions, Limits)
 )
 
 
