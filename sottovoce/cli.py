@@ -30,6 +30,7 @@ from sottovoce.evaluation.runs.samples import SAMPLES
 from sottovoce.evaluation.runs.shelf import KEPT
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.evaluation.views import runs as kept_runs
+from sottovoce.evaluation.views.audit import show_audit
 from sottovoce.evaluation.views.branches import ReplayOptions, show_replay
 from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
 from sottovoce.evaluation.views.games import GamesOptions, store_games
@@ -263,6 +264,12 @@ def compare(
 ) -> None:
     """Compare runs on the questions they share: accuracy with intervals, costs, tests, and a verdict in words."""
     kept_runs.compare_runs(names, against) if matched is None else compare_matched(names, matched)
+
+
+@app.command()
+def audit(names: list[str] = RUNS) -> None:
+    """Score runs again under other policies, those of the papers' own programs among them; tell what changes."""
+    show_audit(names)
 
 
 @app.command()
