@@ -32,6 +32,7 @@ from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.evaluation.views import runs as kept_runs
 from sottovoce.evaluation.views.audit import show_audit
 from sottovoce.evaluation.views.branches import ReplayOptions, show_replay
+from sottovoce.evaluation.views.discussing import By, show_measures
 from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
 from sottovoce.evaluation.views.games import GamesOptions, store_games
 from sottovoce.evaluation.views.indexing import show_index
@@ -105,6 +106,7 @@ FILE = typer.Argument(metavar="FILE", help="is written")
 FORMAT = typer.Option(
     None, "--format", help="jsonl (records), csv (results) or markdown (transcripts); else by the file's ending"
 )
+BY = typer.Option(None, help="of rounds, agents or models alone, or limit: never agreed within so many; else all")
 MATCHED = typer.Option(
     None, help="of one run: ask one agent alone, and self-consistency at the same cost, as runs beside it"
 )
@@ -270,6 +272,12 @@ def compare(
 def audit(names: list[str] = RUNS) -> None:
     """Score runs again under other policies, those of the papers' own programs among them; tell what changes."""
     show_audit(names)
+
+
+@app.command()
+def measures(names: list[str] = RUNS, by: By | None = BY) -> None:
+    """Tell what discussion did to answers: accuracy, agreement, flips, and errors by kind, with intervals."""
+    show_measures(names, by)
 
 
 @app.command()

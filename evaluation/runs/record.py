@@ -17,9 +17,10 @@ from sottovoce.evaluation.runs.readings import Readings, readings
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.squad import measures
 from sottovoce.graphs import scheme
+from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, heard
+from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, heard
 
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
@@ -189,6 +190,18 @@ class Record(BaseModel):
         for each in spoken:
             rounds[each.round][each.agent] = each
         return rounds
+
+    def answered_as(self) -> list[dict[str, tuple[Message, Vote]]]:
+        """The same with what each was read as: the vote that the scheme counted, or as its rule reads the last."""
+        state = self._state()
+        counted = {(each.epoch, each.round, vote["agent"]): vote for each in self.counts for vote in each.votes}
+        return [
+            {
+                agent: (said, counted.get((said.epoch, said.round, agent)) or voted(said, state))
+                for agent, said in round.items()
+            }
+            for round in self.answered()
+        ]
 
     def last_texts(self) -> list[str]:
         """The replies of the last round in which answers were stated; [] where none were."""

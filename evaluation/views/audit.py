@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sottovoce.errors import UsageError
-from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.runs import read_runs
 from sottovoce.evaluation.views.tables import share_cells, table
 
@@ -32,7 +32,9 @@ def show_audit(names: Sequence[str]) -> None:
     for name, run in read_runs(names).items():
         if not (found := audit(run)):
             raise UsageError(f"run {name!r} has no scored discussion; expected questions with a target that ended")
-        typer.echo(f"`{one_line(name)}`: {len(run.questions())} questions\n\n{table(HEADINGS, map(_line, found))}\n")
+        typer.echo(
+            f"`{one_line(name)}`: {counted(len(run.questions()), 'question')}\n\n{table(HEADINGS, map(_line, found))}\n"
+        )
 
 
 def _line(found: Audited) -> list[str]:

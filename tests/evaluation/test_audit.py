@@ -124,7 +124,7 @@ def test_policies_tell_what_changes_by_name(tmp_path: Path, capsys: pytest.Captu
     assert found["as CIPHER"].worse == ("it",) and found["each agent by itself"].better == ()
     show_audit([str(tmp_path / "run")])
     out = capsys.readouterr().out
-    assert out.startswith("`run`: 1 questions\n\n| policy | discussions |") and "| 0 | 1 | -it |" in out
+    assert out.startswith("`run`: 1 question\n\n| policy | discussions |") and "| 0 | 1 | -it |" in out
 
 
 def test_abstentions_are_left_out_where_that_is_the_policy(tmp_path: Path) -> None:
