@@ -30,10 +30,13 @@ from sottovoce.evaluation.runs.samples import SAMPLES
 from sottovoce.evaluation.runs.shelf import KEPT
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.evaluation.views import runs as kept_runs
+from sottovoce.evaluation.views.audit import show_audit
 from sottovoce.evaluation.views.branches import ReplayOptions, show_replay
+from sottovoce.evaluation.views.discussing import By, show_measures
 from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
 from sottovoce.evaluation.views.games import GamesOptions, store_games
 from sottovoce.evaluation.views.indexing import show_index
+from sottovoce.evaluation.views.judging import JudgeOptions, show_judging
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
 from sottovoce.evaluation.views.matched import compare_matched
 from sottovoce.evaluation.views.monitoring import (
@@ -104,6 +107,7 @@ FILE = typer.Argument(metavar="FILE", help="is written")
 FORMAT = typer.Option(
     None, "--format", help="jsonl (records), csv (results) or markdown (transcripts); else by the file's ending"
 )
+BY = typer.Option(None, help="of rounds, agents or models alone, or limit: never agreed within so many; else all")
 MATCHED = typer.Option(
     None, help="of one run: ask one agent alone, and self-consistency at the same cost, as runs beside it"
 )
@@ -159,6 +163,11 @@ app.command("experiment", help="Hold runs that belong together, as a file has th
 
 app.command("index", help="Make an index of passages that agents can look up; resumable.")(
     command(show_index, IndexOptions)
+)
+
+
+app.command("judge", help="Let a model say of a run's answers whether they are right; tell who agrees; resumable.")(
+    command(show_judging, JudgeOptions, Limits)
 )
 
 
@@ -268,6 +277,18 @@ def compare(
 ) -> None:
     """Compare runs on the questions they share: accuracy with intervals, costs, tests, and a verdict in words."""
     kept_runs.compare_runs(names, against) if matched is None else compare_matched(names, matched)
+
+
+@app.command()
+def audit(names: list[str] = RUNS) -> None:
+    """Score runs again under other policies, those of the papers' own programs among them; tell what changes."""
+    show_audit(names)
+
+
+@app.command()
+def measures(names: list[str] = RUNS, by: By | None = BY) -> None:
+    """Tell what discussion did to answers: accuracy, agreement, flips, and errors by kind, with intervals."""
+    show_measures(names, by)
 
 
 @app.command()

@@ -17,9 +17,10 @@ from sottovoce.evaluation.runs.readings import Readings, readings
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.squad import measures
 from sottovoce.graphs import scheme
+from sottovoce.nodes.decide import voted
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened
+from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, heard
 
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
@@ -181,6 +182,30 @@ class Record(BaseModel):
     def chosen(self) -> Settings:
         """The settings as the scheme's own kind, unchecked: a run is shown whatever this program knows of them."""
         return scheme(self.scheme).settings.model_construct(**self.settings)
+
+    def answered(self) -> list[dict[str, Message]]:
+        """What was heard in the acts that state answers, by round and agent, the agents in their order."""
+        spoken = [each for each in heard(self._state()) if each.act in scheme(self.scheme).answers]
+        rounds: list[dict[str, Message]] = [{} for _ in range(1 + max((each.round for each in spoken), default=-1))]
+        for each in spoken:
+            rounds[each.round][each.agent] = each
+        return rounds
+
+    def answered_as(self) -> list[dict[str, tuple[Message, Vote]]]:
+        """The same with what each was read as: the vote that the scheme counted, or as its rule reads the last."""
+        state = self._state()
+        counted = {(each.epoch, each.round, vote["agent"]): vote for each in self.counts for vote in each.votes}
+        return [
+            {
+                agent: (said, counted.get((said.epoch, said.round, agent)) or voted(said, state))
+                for agent, said in round.items()
+            }
+            for round in self.answered()
+        ]
+
+    def last_texts(self) -> list[str]:
+        """The replies of the last round in which answers were stated; [] where none were."""
+        return [each.whole for each in (self.answered() or [{}])[-1].values()]
 
     def withdrew(self, message: Message) -> bool:
         """Whether a reset withdrew a message: each later one leaves what was said before its cut."""
