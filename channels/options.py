@@ -34,6 +34,9 @@ class CipherOptions(ProtocolOptions):
     threshold: float | None = Field(
         default=None, allow_inf_nan=False, description="cipher: of --partial, nats or probability"
     )
+    bridge: bool = Field(
+        default=False, description="cipher: between two vocabularies, carry what both share, and the rest as words"
+    )
 
     @model_validator(mode="after")
     def _threshold_of_a_criterion(self) -> Self:
