@@ -111,7 +111,7 @@ def distributions(prompt: Prompt, said: tuple[int, ...], hearer: LoadedModel) ->
     rows = hearer.table.rows
     pieces = [rows[list(each.ids)] if isinstance(each, Ids) else each.rows for each in (*prompt.pieces, Ids(said[:-1]))]
     with torch.inference_mode():
-        logits = hearer.model(inputs_embeds=torch.cat(pieces)[None], logits_to_keep=len(said)).logits[0]
+        logits: torch.Tensor = hearer.model(inputs_embeds=torch.cat(pieces)[None], logits_to_keep=len(said)).logits[0]
     return logits[:, : len(hearer.table)].float().log_softmax(-1)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -21,7 +22,7 @@ pytestmark = [pytest.mark.real, pytest.mark.slow]
 
 def test_a_debate_between_real_and_bundled_runs_over_a_bridge_and_repeats(smollm2: LoadedModel, tmp_path: Path) -> None:
     store = PayloadStore(tmp_path)
-    named = {"model": [smollm2.name, "bundled"], "temperature": [0.2, 0.35], "rounds": 2, "max_tokens": 12}
+    named: Any = {"model": [smollm2.name, "bundled"], "temperature": [0.2, 0.35], "rounds": 2, "max_tokens": 12}
     ends = [held(debating(protocol="cipher", bridge=True, exact=True, store=store, **named)) for _ in range(2)]
 
     first, again = ([(each.text, each.payload) for each in replies(end)] for end in ends)
