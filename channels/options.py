@@ -54,6 +54,9 @@ class CipherOptions(ProtocolOptions):
     threshold: float | None = Field(
         default=None, allow_inf_nan=False, description="cipher: of --partial, nats or probability"
     )
+    bridge: bool = Field(
+        default=False, description="cipher: between two vocabularies, carry what both share, and the rest as words"
+    )
 
     @model_validator(mode="after")
     def _threshold_of_a_criterion(self) -> Self:
@@ -61,6 +64,12 @@ class CipherOptions(ProtocolOptions):
             raise UsageError(
                 "cipher got a threshold but no criterion; set partial to one of entropy, max, ..._reversed"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _probed_without_a_bridge(self) -> Self:
+        if self.bridge and self.probe != "none":
+            raise UsageError(f"probe {self.probe!r} replaces what goes between equal vocabularies; leave out bridge")
         return self
 
 

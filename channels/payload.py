@@ -7,6 +7,7 @@ would be written in random order, and equal payloads would differ). Tensors by n
     logprob, entropy, varentropy, kurtosis (n,)  see models.sampling.statistics; natural logs
     top_ids, top_logprobs (n, k)                the most probable tokens at each position
     rows.<table key> (n, E)                     cipher: expected embeddings, one tensor a receiver's table
+    bridged.<table key>.<vocabularies> (n, E + 1)   cipher over a bridge: unscaled means, and the mass on shared tokens
     sparse.ids, sparse.weights (n, k), sparse.covered (n,)   cipher: the largest weights and their mass
     states (L, n, H)                            sde: differences; hidden: states; of the layers listed
 """

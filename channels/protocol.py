@@ -223,6 +223,10 @@ class Protocol:
         """How a message with a payload in the hearer's vocabulary enters its prompt; edits count from 0."""
         return payload_ids(heard, payload), ()
 
+    def across(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
+        """How a message in another vocabulary than the hearer's enters its prompt: as words."""
+        return in_words(heard.body, loaded), ()
+
     _special: ClassVar[bool] = False
 
     def _layers(self, loaded: LoadedModel) -> tuple[int, ...]:
@@ -238,7 +242,7 @@ class Protocol:
             message = heard.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
         if payload.label.vocabulary != loaded.vocabulary_key:
-            return in_words(heard.body, loaded), ()
+            return self.across(heard, payload, loaded)
         return self.read(heard, payload if heard.own else self._probed(heard, ref, payload, loaded, load), loaded)
 
     def _probed(self, heard: Heard, ref: PayloadRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
