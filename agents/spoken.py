@@ -75,4 +75,5 @@ def _summary(payload: Payload, temperature: float) -> dict[str, float]:
         "max_entropy": round(float(entropy.max()), 4) if len(entropy) else 0.0,
         "repeated": round(degenerate.repeated(payload.ids), 4),
         "surprise": round(degenerate.surprise(payload), 4),
+        **({"carried_bytes": float(payload.carried_bytes)} if payload.carried_bytes else {}),
     }

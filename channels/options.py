@@ -14,6 +14,7 @@ CompatName = Literal["paper", "reference"]
 Partial = Literal["entropy", "entropy_reversed", "max", "max_reversed"]
 CriterionAt = Literal["one", "generation"]
 Inject = Literal["latest", "all"]
+Carry = Literal["model", "bfloat16", "int8"]
 Probe = Literal["none", "shuffled", "zeroed", "noise", "text"]
 
 
@@ -42,7 +43,30 @@ class ProtocolOptions(Checked):
         return self
 
 
-class CipherOptions(ProtocolOptions):
+class LatentOptions(ProtocolOptions):
+    """In how many bytes a message carries what it does beside words."""
+
+    carry: Carry = Field(
+        default="model", description="cipher, sde, hidden: dtype of what is carried; int8 has a scale for each row"
+    )
+    keep: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="cipher, sde, hidden: carry this share of a message's tokens, the most uncertain; "
+        "the others are heard as words",
+    )
+    rank: int | None = Field(
+        default=None, ge=1, description="cipher, sde, hidden: carry an approximation of this rank, for each layer"
+    )
+
+    @property
+    def compresses(self) -> bool:
+        """Whether anything is carried otherwise than it was made."""
+        return (self.carry, self.keep, self.rank) != ("model", 1.0, None)
+
+
+class CipherOptions(LatentOptions):
     """Where CIPHER averages."""
 
     partial: Partial | None = Field(
@@ -64,7 +88,7 @@ class CipherOptions(ProtocolOptions):
         return self
 
 
-class StateOptions(ProtocolOptions):
+class StateOptions(LatentOptions):
     """Which states SDE and `hidden` read and add, and for whom."""
 
     layers: tuple[Annotated[int, Field(ge=0)], ...] = Field(

@@ -5,6 +5,7 @@ It is made of events: those of a discussion that goes on, or the same ones read 
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Literal, cast
 
 from pydantic import BaseModel, Field, PrivateAttr, field_serializer
@@ -20,6 +21,8 @@ from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened
 
+BYTES = "bytes a message"
+"""A measure of every discussion in which messages carry more than words."""
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
 
@@ -154,6 +157,12 @@ class Record(BaseModel):
             total += 2 * made.parameters * computed
         return total
 
+    @property
+    def carried(self) -> dict[str, float]:
+        """Bytes that a message carries beside words and statistics, on average over those that carry any."""
+        found = [each.stats["carried_bytes"] for each in self.messages if each.stats.get("carried_bytes")]
+        return {BYTES: fmean(found)} if found else {}
+
     def result(self) -> Result:
         """What it came to."""
         decision = self.decision
@@ -165,7 +174,7 @@ class Record(BaseModel):
             score=decision["score"] if decision else None,
             target=self.question.get("target"),
             failed=decision is None,
-            measures=decision.get("measures", {}) if decision else {},
+            measures={**(decision.get("measures", {}) if decision else {}), **self.carried},
             **self.cost.model_dump(),
             flops=self.flops,
             seconds=self.seconds,

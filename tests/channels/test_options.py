@@ -47,7 +47,11 @@ def test_every_option_is_described_and_has_a_default(kind: type[ProtocolOptions]
         (NL, {"compat": "papers"}, "compat is 'papers': expected 'paper' or 'reference'"),
         (Cipher, {"partial": "max", "threshold": float("inf")}, "threshold is inf: expected a finite number"),
         (SDE, {"layers": (-1,)}, "layers.0 is -1: expected greater than or equal to 0"),
-        (Hidden, {"partial": "max"}, "protocol 'hidden' has no option 'partial'; it has: allow_other_weights, compat"),
+        (
+            Hidden,
+            {"partial": "max"},
+            "protocol 'hidden' has no option 'partial'; it has: allow_other_weights, carry, compat",
+        ),
     ],
 )
 def test_a_value_that_does_not_fit_is_told_in_one_line(kind: type[Protocol], values: dict[str, Any], told: str) -> None:
