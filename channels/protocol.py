@@ -244,6 +244,8 @@ class Protocol:
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
         if payload.label.vocabulary != loaded.vocabulary_key:
             return in_words(heard.body, loaded), ()
+        if heard.plain:
+            return payload_ids(heard, payload), ()
         return self.read(heard, payload if heard.own else self._probed(heard, ref, payload, loaded, load), loaded)
 
     def _probed(self, heard: Heard, ref: PayloadRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:

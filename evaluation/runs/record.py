@@ -17,10 +17,13 @@ from sottovoce.evaluation.runs.head import FORMAT, VERSION, ModelOf, versions
 from sottovoce.evaluation.runs.readings import Readings, readings
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.graphs import scheme
+from sottovoce.nodes.escalate import HEARD_LATENT, HEARD_PLAIN
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened
 
+LATENT = "latent"
+"""A measure of a discussion that escalates: the share of hearings of the round before that were more than words."""
 BYTES = "bytes a message"
 """A measure of every discussion in which messages carry more than words."""
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
@@ -159,9 +162,17 @@ class Record(BaseModel):
 
     @property
     def carried(self) -> dict[str, float]:
-        """Bytes that a message carries beside words and statistics, on average over those that carry any."""
+        """Bytes that a message carries beside words and statistics, and the share of messages heard with those.
+
+        The bytes are a mean over the messages that carry any; the share is told where words come first.
+        """
         found = [each.stats["carried_bytes"] for each in self.messages if each.stats.get("carried_bytes")]
-        return {BYTES: fmean(found)} if found else {}
+        return ({BYTES: fmean(found)} if found else {}) | self._escalated()
+
+    def _escalated(self) -> dict[str, float]:
+        stats = [each.stats for each in self.messages]
+        latent, plain = (sum(each.get(name, 0) for each in stats) for name in (HEARD_LATENT, HEARD_PLAIN))
+        return {LATENT: latent / (latent + plain)} if latent + plain else {}
 
     def result(self) -> Result:
         """What it came to."""

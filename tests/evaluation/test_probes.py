@@ -143,3 +143,17 @@ def test_the_bytes_of_a_message_stand_beside_accuracy(tmp_path: Path, model: str
     assert ways["nl"] is None
     assert ways["sde"] == 6 * 32 * 4 and ways["small"] == 3 * (32 + 4 + 8)
     assert "| `nl` |  |" in markdown(compare({name: run.results() for name, run in found.items()}))
+
+
+def test_words_first_lies_between_words_and_all_that_is_carried(tmp_path: Path, model: str) -> None:
+    sde = {"scheme": "debate", "protocol": "sde", "escalate": "uncertainty"}
+    rows = {name: {"scheme": "debate", "protocol": name} for name in ("nl", "sde")}
+    rows |= {"never": {**sde, "escalate_above": 99}, "always": {**sde, "escalate_above": 0}}
+
+    found = held(tmp_path, model, limit=1, rows=rows)
+
+    assert said(found["never"], 1) == said(found["nl"], 1) != said(found["sde"], 1) == said(found["always"], 1)
+    shares = {name: found[name].results()[0].measures.get("latent") for name in rows}
+    assert shares == {"nl": None, "sde": None, "never": 0.0, "always": 1.0}
+    last = next(iter(found["never"].records.values())).messages[-1]
+    assert "heard agent_1 in words" in last.notes
