@@ -79,9 +79,9 @@ def nbytes(tensors: Tensors) -> int:
 def _encoded(name: str, whole: torch.Tensor, options: LatentOptions) -> dict[str, torch.Tensor]:
     n, width = whole.shape[-2:]
     if options.rank is None or options.rank * (n + width) >= n * width:  # factors would be no smaller
-        return _stored(name, whole, options.carry)
+        return _stored(name, whole, options.carry_as)
     left, right = (each.to(whole.dtype) for each in _factors(whole, options.rank))
-    return _stored(name + FACTORS[0], left, options.carry) | _stored(name + FACTORS[1], right, options.carry)
+    return _stored(name + FACTORS[0], left, options.carry_as) | _stored(name + FACTORS[1], right, options.carry_as)
 
 
 def _factors(whole: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor]:

@@ -46,7 +46,7 @@ class ProtocolOptions(Checked):
 class LatentOptions(ProtocolOptions):
     """In how many bytes a message carries what it does beside words."""
 
-    carry: Carry = Field(
+    carry_as: Carry = Field(
         default="model", description="cipher, sde, hidden: dtype of what is carried; int8 has a scale for each row"
     )
     keep: float = Field(
@@ -63,7 +63,7 @@ class LatentOptions(ProtocolOptions):
     @property
     def compresses(self) -> bool:
         """Whether anything is carried otherwise than it was made."""
-        return (self.carry, self.keep, self.rank) != ("model", 1.0, None)
+        return (self.carry_as, self.keep, self.rank) != ("model", 1.0, None)
 
 
 class CipherOptions(LatentOptions):

@@ -61,8 +61,9 @@ def _where_kept(payload: Payload, other: torch.Tensor, own: torch.Tensor) -> tor
 def noise(vectors: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
     """Gaussian directions (..., H) with the norms of the vectors that they replace, in their dtype."""
     drawn = torch.randn(vectors.shape, generator=chance)
-    norms = vectors.float().norm(dim=-1, keepdim=True)
-    return (drawn * (norms / drawn.norm(dim=-1, keepdim=True))).to(vectors.dtype)
+    norms: torch.Tensor = vectors.float().norm(dim=-1, keepdim=True)
+    lengths: torch.Tensor = drawn.norm(dim=-1, keepdim=True)
+    return (drawn * (norms / lengths)).to(vectors.dtype)
 
 
 def fitted(states: torch.Tensor, n: int) -> torch.Tensor:

@@ -48,8 +48,9 @@ def escalated(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) 
         return turns
 
     def read(part: Part) -> Part:
-        others = isinstance(part, Heard) and not part.own and part.message.latent is not None
-        return replace(part, plain=not _needed(run, state, part.message)) if others else part  # type: ignore[union-attr]
+        if isinstance(part, str) or part.own or part.message.latent is None:
+            return part
+        return replace(part, plain=not _needed(run, state, part.message))
 
     return tuple(replace(turn, parts=tuple(map(read, turn.parts))) for turn in turns)
 
@@ -75,6 +76,7 @@ def _when(run: RunContext[Any]) -> Escalate:
 
 def _needed(run: RunContext[Any], state: Discussion, message: Message) -> bool:
     if _when(run) == "uncertainty":
-        return message.stats.get("mean_entropy", 0.0) > run.settings.escalate_above
+        above: float = run.settings.escalate_above
+        return message.stats.get("mean_entropy", 0.0) > above
     votes = votes_of(run, state, message.round)
     return len(viewpoints(votes, state)) > 1 or bool(abstaining(votes))

@@ -39,7 +39,7 @@ def test_it_is_held_by_its_name_on_the_command_line() -> None:
     [
         (
             ("--option", "gian=3"),
-            "protocol 'louder' has no option 'gian'; it has: allow_other_weights, carry, compat, gain",
+            "protocol 'louder' has no option 'gian'; it has: allow_other_weights, carry_as, compat, gain",
         ),
         (("--option", "gain=-1"), "gain is -1: expected greater than or equal to 0"),
         (("--option", "gain"), "option is 'gain'; expected NAME=VALUE, or AGENT.NAME=VALUE for one agent"),

@@ -53,13 +53,13 @@ def payload_bytes(message: Message, store: PayloadStore) -> bytes:
 def test_int8_is_off_by_half_a_step_of_its_row_at_most() -> None:
     step = MADE.abs().amax(-1, keepdim=True) / 127
 
-    off = (decoded(carry="int8") - MADE).abs()
+    off = (decoded(carry_as="int8") - MADE).abs()
 
     assert (off <= step * 0.5001).all() and off.max() > 0
 
 
 def test_bfloat16_is_off_by_a_part_in_256() -> None:
-    assert ((decoded(carry="bfloat16").float() - MADE).abs() <= MADE.abs() / 256).all()
+    assert ((decoded(carry_as="bfloat16").float() - MADE).abs() <= MADE.abs() / 256).all()
 
 
 def test_what_is_kept_whole_is_exact() -> None:
@@ -86,14 +86,14 @@ def test_a_low_rank_is_the_nearest_of_that_rank_in_each_layer() -> None:
 
 
 def test_a_row_of_zeros_stays_one() -> None:
-    stored = compressed({"states": torch.zeros(1, 2, 4)}, torch.zeros(2), LatentOptions(carry="int8"))
+    stored = compressed({"states": torch.zeros(1, 2, 4)}, torch.zeros(2), LatentOptions(carry_as="int8"))
 
     assert torch.equal(vectors(stored, "states"), torch.zeros(1, 2, 4))  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("kind", [SDE, Hidden])
 def test_states_that_are_not_kept_add_nothing(store: PayloadStore, kind: type[SDE]) -> None:
-    message = said(kind(layers=(0, 1), keep=0.5, carry="int8"), store)
+    message = said(kind(layers=(0, 1), keep=0.5, carry_as="int8"), store)
     payload = payload_of(message, store)
 
     request = hear(kind(layers=(0, 1)), LOADED, store, Heard(message))
@@ -124,7 +124,7 @@ def test_rows_that_are_not_kept_are_the_tokens(store: PayloadStore, sparse: bool
 
 @pytest.mark.parametrize(
     ("options", "part"),
-    [({"carry": "bfloat16"}, 0.5), ({"carry": "int8"}, 0.25 + 1 / 32), ({"keep": 0.25}, 0.25 + 1 / 64)],
+    [({"carry_as": "bfloat16"}, 0.5), ({"carry_as": "int8"}, 0.25 + 1 / 32), ({"keep": 0.25}, 0.25 + 1 / 64)],
 )
 @pytest.mark.parametrize("kind", [Cipher, SDE])
 def test_the_bytes_carried_shrink_as_told(store: PayloadStore, kind: type[Protocol], options: Any, part: float) -> None:
@@ -137,17 +137,17 @@ def test_the_bytes_carried_shrink_as_told(store: PayloadStore, kind: type[Protoc
     assert after.carried_bytes == before.carried_bytes * part
     assert len(payload_bytes(small, store)) < len(payload_bytes(whole, store))
     assert small.payload is not None and small.payload.hidden == 32
-    assert small.payload.dtype == options.get("carry", "float32")
+    assert small.payload.dtype == options.get("carry_as", "float32")
 
 
 def test_words_carry_nothing_that_could_be_smaller(store: PayloadStore) -> None:
     assert payload_of(say(NL(), LOADED, store), store).carried_bytes == 0
-    with pytest.raises(UsageError, match="protocol 'nl' has no option 'carry'"):
-        NL(carry="int8")
+    with pytest.raises(UsageError, match="protocol 'nl' has no option 'carry_as'"):
+        NL(carry_as="int8")
 
 
 def test_a_compressed_payload_has_a_format_of_its_own(store: PayloadStore) -> None:
-    plain, small = (payload_bytes(said(SDE(carry=carry), store), store) for carry in ("model", "int8"))
+    plain, small = (payload_bytes(said(SDE(carry_as=carry), store), store) for carry in ("model", "int8"))
 
     assert Payload.from_bytes(plain).label.format == 2 and Payload.from_bytes(small).label.format == 3
     with pytest.raises(PayloadError, match="payload has format 4; this version reads 2 and 3"):

@@ -50,7 +50,7 @@ def test_every_option_is_described_and_has_a_default(kind: type[ProtocolOptions]
         (
             Hidden,
             {"partial": "max"},
-            "protocol 'hidden' has no option 'partial'; it has: allow_other_weights, carry, compat",
+            "protocol 'hidden' has no option 'partial'; it has: allow_other_weights, carry_as, compat",
         ),
     ],
 )

@@ -135,7 +135,7 @@ def test_a_run_that_knew_fewer_options_goes_on_with_their_defaults(kept: Path) -
 
 def test_the_bytes_of_a_message_stand_beside_accuracy(tmp_path: Path, model: str) -> None:
     rows = {name: {"scheme": "debate", "protocol": name, "layers": None} for name in ("nl", "sde")}
-    rows["small"] = {"scheme": "debate", "protocol": "sde", "carry": "int8", "keep": 0.5}
+    rows["small"] = {"scheme": "debate", "protocol": "sde", "carry_as": "int8", "keep": 0.5}
 
     found = held(tmp_path, model, limit=1, rows=rows)
 
