@@ -78,4 +78,5 @@ def _summary(payload: Payload, temperature: float) -> dict[str, float]:
         "repeated": round(degenerate.repeated(payload.ids), 4),
         "surprise": round(degenerate.surprise(payload), 4),
         **bridge.measured(payload),
+        **({"carried_bytes": float(payload.carried_bytes)} if payload.carried_bytes else {}),
     }

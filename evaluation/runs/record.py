@@ -5,6 +5,7 @@ It is made of events: those of a discussion that goes on, or the same ones read 
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Literal, cast
 
 from pydantic import BaseModel, Field, PrivateAttr, field_serializer
@@ -18,10 +19,15 @@ from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.squad import measures
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
+from sottovoce.nodes.escalate import HEARD_LATENT, HEARD_PLAIN
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, heard
 
+LATENT = "latent"
+"""A measure of a discussion that escalates: the share of hearings of the round before that were more than words."""
+BYTES = "bytes a message"
+"""A measure of every discussion in which messages carry more than words."""
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
 
@@ -162,6 +168,25 @@ class Record(BaseModel):
             return None
         return float(2 * made.parameters * computed(message))
 
+    @property
+    def carried(self) -> dict[str, float]:
+        """Bytes that a message carries beside words and statistics, and the share of messages heard with those.
+
+        The bytes are a mean over the messages that carry any; the share is told where words come first.
+        """
+        found = [each.stats["carried_bytes"] for each in self.messages if each.stats.get("carried_bytes")]
+        return ({BYTES: fmean(found)} if found else {}) | self._escalated()
+
+    def _escalated(self) -> dict[str, float]:
+        stats = [each.stats for each in self.messages]
+        latent, plain = (sum(each.get(name, 0) for each in stats) for name in (HEARD_LATENT, HEARD_PLAIN))
+        return {LATENT: latent / (latent + plain)} if latent + plain else {}
+
+    def _of_decision(self) -> dict[str, int | float | None]:
+        """What its world measures of a game, and what a free answer has of its target."""
+        decision = self.decision
+        return {**decision.get("measures", {}), **measures(self.question, decision)} if decision else {}
+
     def result(self) -> Result:
         """What it came to."""
         decision = self.decision
@@ -173,7 +198,7 @@ class Record(BaseModel):
             score=decision["score"] if decision else None,
             target=self.question.get("target"),
             failed=decision is None,
-            measures={**decision.get("measures", {}), **measures(self.question, decision)} if decision else {},
+            measures={**self._of_decision(), **self.carried},
             **self.cost.model_dump(),
             flops=self.flops,
             seconds=self.seconds,
