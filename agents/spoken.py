@@ -25,7 +25,7 @@ def message(reply: Reply, payload: Payload, ref: PayloadRef, temperature: float)
         content=payload.label.text,
         additional_kwargs={
             "payload": ref.to_dict(),
-            "stats": _summary(payload, temperature),
+            "stats": summary(payload, temperature),
             "notes": list(degenerate.signs(payload)),
         },
         response_metadata={
@@ -66,7 +66,7 @@ def last_chunk(message: AIMessage, shown: str) -> ChatGenerationChunk:
     )
 
 
-def _summary(payload: Payload, temperature: float) -> dict[str, float]:
+def summary(payload: Payload, temperature: float) -> dict[str, float]:
     """Small numbers for the state and the transcript: plain floats, rounded as they are shown."""
     from sottovoce.channels import bridge  # late: it imports torch
 

@@ -53,6 +53,7 @@ from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.published import show_datasets
 from sottovoce.evaluation.views.showing import show
+from sottovoce.evaluation.views.verifying import show_verification
 from sottovoce.graphs import Scheme, schemes
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.settings import Settings
@@ -105,12 +106,15 @@ monitor = typer.Typer(cls=Commands, help="Collect what foretells failure, train 
 app.add_typer(monitor, name="monitor")
 FILE = typer.Argument(metavar="FILE", help="is written")
 FORMAT = typer.Option(
-    None, "--format", help="jsonl (records), csv (results) or markdown (transcripts); else by the file's ending"
+    None, "--format", help="jsonl (records), csv (results), markdown (transcripts) or card; else by the file's name"
 )
 BY = typer.Option(None, help="of rounds, agents or models alone, or limit: never agreed within so many; else all")
 MATCHED = typer.Option(
     None, help="of one run: ask one agent alone, and self-consistency at the same cost, as runs beside it"
 )
+OF_RUN = typer.Option(None, help="the file that the questions were read from")
+TABLE = typer.Option(None, help="compare results that `runs export` wrote as CSV")
+CARD = typer.Option(None, help="compare a card that `runs export RUN card.json` wrote")
 RUNS = typer.Argument(metavar="RUN ...", help="as for `runs show`; the folder of an experiment is all its rows")
 NAME = typer.Argument(metavar="RUN", help="a name that `runs list` shows, or its beginning; `latest`; or a folder")
 
@@ -247,7 +251,7 @@ def export_run(
     file: Path = FILE,
     form: str | None = FORMAT,
 ) -> None:
-    """Write a run to a file: records as JSON Lines, results as CSV, or transcripts as Markdown."""
+    """Write a run to a file: records as JSON Lines, results as CSV, transcripts as Markdown, or its card as JSON."""
     kept_runs.export_run(name, form, file)
 
 
@@ -289,6 +293,20 @@ def audit(names: list[str] = RUNS) -> None:
 def measures(names: list[str] = RUNS, by: By | None = BY) -> None:
     """Tell what discussion did to answers: accuracy, agreement, flips, and errors by kind, with intervals."""
     show_measures(names, by)
+
+
+@app.command()
+def verify(
+    name: str = NAME,
+    anew: int = typer.Option(3, "-k", min=0, help="how many discussions are held anew by their models"),
+    seed: int = typer.Option(0, help="by which these are drawn"),
+    no_model: bool = typer.Option(False, "--no-model", help="hold none anew, and load no model"),
+    questions: Path | None = OF_RUN,
+    table: Path | None = TABLE,
+    card: Path | None = CARD,
+) -> int:
+    """Tell whether a kept run is what it says: recompute all that its folder holds, and hold some of it anew."""
+    return show_verification(name, 0 if no_model else anew, seed, questions, table, card)
 
 
 @app.command()

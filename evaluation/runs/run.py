@@ -181,9 +181,15 @@ class Run:
     def end(self, why: str = "") -> None:
         """The run is over, or stopped for a reason."""
         self.status, self.why = ("stopped" if why or self.unfinished else "done"), why
-        sizes = {ref.sha256: ref.nbytes for ref in self._payloads()}
-        told = {"why": why, "nbytes": sum(sizes.values()), "counts": self.counts.model_dump()}
+        told: JSON = {"why": why, "nbytes": self.nbytes, "counts": self.counts.model_dump()}
+        if self._log is not None:
+            told["digest"] = self._log.digest
         self.write({"line": self.status, **told})
+
+    @property
+    def nbytes(self) -> int:
+        """Of all payloads, each file once."""
+        return sum({ref.sha256: ref.nbytes for ref in self._payloads()}.values())
 
     def _payloads(self) -> Iterator[PayloadRef]:
         for record in self.records.values():
