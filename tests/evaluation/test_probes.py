@@ -134,7 +134,7 @@ def test_a_run_that_knew_fewer_options_goes_on_with_their_defaults(kept: Path) -
 
 
 def test_the_bytes_of_a_message_stand_beside_accuracy(tmp_path: Path, model: str) -> None:
-    rows = {name: {"scheme": "debate", "protocol": name, "layers": None} for name in ("nl", "sde")}
+    rows: dict[str, Any] = {name: {"scheme": "debate", "protocol": name, "layers": None} for name in ("nl", "sde")}
     rows["small"] = {"scheme": "debate", "protocol": "sde", "carry_as": "int8", "keep": 0.5}
 
     found = held(tmp_path, model, limit=1, rows=rows)
@@ -146,8 +146,8 @@ def test_the_bytes_of_a_message_stand_beside_accuracy(tmp_path: Path, model: str
 
 
 def test_words_first_lies_between_words_and_all_that_is_carried(tmp_path: Path, model: str) -> None:
-    sde = {"scheme": "debate", "protocol": "sde", "escalate": "uncertainty"}
-    rows = {name: {"scheme": "debate", "protocol": name} for name in ("nl", "sde")}
+    sde: dict[str, Any] = {"scheme": "debate", "protocol": "sde", "escalate": "uncertainty"}
+    rows: dict[str, Any] = {name: {"scheme": "debate", "protocol": name} for name in ("nl", "sde")}
     rows |= {"never": {**sde, "escalate_above": 99}, "always": {**sde, "escalate_above": 0}}
 
     found = held(tmp_path, model, limit=1, rows=rows)
