@@ -46,6 +46,7 @@ from sottovoce.evaluation.views.monitoring import (
 )
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.search import LayersOptions, show_layers
 from sottovoce.evaluation.views.showing import show
 from sottovoce.graphs import Scheme, schemes
 from sottovoce.monitors.settings import Measure
@@ -150,6 +151,10 @@ app.command("convince", help="Find questions on which an explanation convinces a
 app.command("experiment", help="Hold runs that belong together, as a file has them, and compare them; resumable.")(
     command(show_experiment, ExperimentOptions, Limits)
 )
+
+app.command(
+    "layers", help="Find the layer that SDE reads and edits best in a model: all, or by successive halving; resumable."
+)(command(show_layers, LayersOptions, Settings, QuestionOptions, Limits))
 
 app.command("index", help="Make an index of passages that agents can look up; resumable.")(
     command(show_index, IndexOptions)

@@ -60,13 +60,14 @@ def hold(
             continue
         if not (why := reached(limits, runs.values(), began)):
             left = left_of(limits, [run for other, run in runs.items() if other != name], began)
-            runs[name] = _opened(rows[name], runs.get(name), runs.values(), folder, models)
-            _hold(rows[name], runs[name], left, shown, models)
+            runs[name] = opened(rows[name], runs.get(name), runs.values(), folder, models)
+            hold_row(rows[name], runs[name], left, shown, models)
             why = runs[name].why and (reached(limits, runs.values(), began) or runs[name].why)
     return {name: runs[name] for name in experiment.rows if name in runs}, why
 
 
-def _hold(row: Prepared, run: Run, limits: Limits, shown: Shown | None, models: Models) -> None:
+def hold_row(row: Prepared, run: Run, limits: Limits, shown: Shown | None, models: Models) -> None:
+    """Hold what is not over of a row's run. Errors: see `hold_all`."""
     _forget(row.settings, models)
     with shown(row.name, run) if shown else nullcontext() as observe:
         hold_all(run, row.settings, run.store(), models=models, observe=observe, limits=limits)
@@ -103,7 +104,12 @@ def _spent(runs: Iterable[Run]) -> tuple[int, int]:
     return sum(cost.calls for cost in costs), sum(cost.tokens_in + cost.tokens_out for cost in costs)
 
 
-def _opened(row: Prepared, run: Run | None, others: Iterable[Run], folder: Path, models: Models) -> Run:
+def opened(row: Prepared, run: Run | None, others: Iterable[Run], folder: Path, models: Models) -> Run:
+    """A row's run in `folder`, begun or gone on with, once its models are known to be those of the others.
+
+    Raises:
+        RecordError: they are not, or the run cannot go on.
+    """
     head = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=models)
     check_weights(row.name, head, [each.head for each in others], folder)
     return begun(head, row.questions, folder / row.name) if run is None else resumed(run, head)

@@ -1,0 +1,58 @@
+"""What a search found as SVG: the same bytes for the same findings, and matplotlib's global state as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.runs.files import write
+
+if TYPE_CHECKING:
+    from sottovoce.evaluation.search.layers import Ranking
+
+SALT = "sottovoce"
+"""From it matplotlib derives ids, otherwise random."""
+CHOSEN, OTHER = "tab:blue", "tab:gray"
+
+
+@contextmanager
+def figure(
+    path: Path, width: float, height: float
+) -> Iterator[Any]:  # Any: a Figure; naming it would import matplotlib
+    """A figure of so many inches that is written to `path` when it is drawn.
+
+    Raises:
+        UsageError: the extra `eval` is not installed.
+        RecordError: it cannot be written.
+    """
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UsageError("plots need the extra 'eval', which is not installed: pip install matplotlib") from error
+    drawn, text = Figure(figsize=(width, height), layout="constrained"), StringIO()
+    FigureCanvasSVG(drawn)
+    yield drawn
+    with matplotlib.rc_context({"svg.hashsalt": SALT}):  # put back as it was
+        drawn.savefig(text, format="svg", metadata={"Date": None})
+    write(path, text.getvalue())
+
+
+def bars(path: Path, ranking: Ranking) -> None:
+    """Layers by number, each with what it was worth and its 95 % interval; the best one stands out."""
+    shown = sorted(ranking.layers, key=lambda each: each.layer)
+    best, places = ranking.layers[0].layer, range(len(ranking.layers))
+    down = [each.worth - (each.worth if each.low is None else each.low) for each in shown]
+    up = [(each.worth if each.high is None else each.high) - each.worth for each in shown]
+    with figure(path, max(4.0, 1.5 + 0.3 * len(shown)), 3.2) as drawn:
+        axes = drawn.add_subplot()
+        colours = [CHOSEN if each.layer == best else OTHER for each in shown]
+        axes.bar(places, [each.worth for each in shown], color=colours, yerr=[down, up], capsize=2)
+        axes.set_xticks(places, [str(each.layer) for each in shown])
+        axes.set_xlabel("layer (0-based)")
+        axes.set_ylabel("accuracy" if shown[0].overlap is None else "EM + F1")
