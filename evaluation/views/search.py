@@ -5,6 +5,7 @@ Nothing here imports torch or langgraph before a search is held: the command lin
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,15 +15,18 @@ from sottovoce.checked import Checked
 from sottovoce.errors import StoppedError, UsageError
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
-from sottovoce.evaluation.views.printable import figure, one_line
-from sottovoce.evaluation.views.tables import table
+from sottovoce.evaluation.views.printable import counted, figure, one_line
+from sottovoce.evaluation.views.tables import share_cells, table
 from sottovoce.nodes.settings import Settings
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.experiments.rows import Prepared
     from sottovoce.evaluation.search.layers import Ranked, Ranking
+    from sottovoce.evaluation.search.tune import Trial, Tuned
 
 SAVE = "keep its runs and what it found in this folder; the same command goes on there"
+TRIALS = "trial | temperatures | decision | 95 % | first debater | 95 %"
+SHOWN = 10
 HEADINGS = "layer | questions | accuracy | 95 %", "layer | questions | EM + F1 | 95 % | EM | F1"
 
 
@@ -84,6 +88,72 @@ def _ranked(each: Ranked) -> list[str]:
     interval = "" if each.low is None or each.high is None else f"{figure(each.low)} to {figure(each.high)}"
     parts = [] if each.overlap is None else [figure(each.exact), figure(each.overlap)]
     return [str(each.layer), str(each.questions), figure(each.worth), interval, *parts]
+
+
+class TuneOptions(Checked):
+    """How temperatures are searched."""
+
+    model_config = ConfigDict(title="Tune")
+
+    trials: int = Field(default=30, ge=1, description="how many temperatures are tried, as optuna's TPE proposes them")
+    grid: int | None = Field(
+        default=None, ge=2, description="instead: so many values for each agent, and all their combinations"
+    )
+    from_: float = Field(default=0.05, description="the lowest temperature, in hundredths")
+    to: float = Field(default=1.5, description="the highest")
+    objective: Literal["decision", "first"] = Field(
+        default="decision", description="what is to be right: the decision, or the first debater's last answer (CIPHER)"
+    )
+    validation: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="search on this share of the questions, drawn by --seed, and ask the rest once, of the best; "
+        "else all questions are the validation part",
+    )
+    map: bool = Field(
+        default=False, description="CIPHER's map for two agents: the first one's last answer in both orders"
+    )
+    save: Path | None = Field(default=None, description=SAVE)
+
+
+def show_tune(scheme: str, settings: Settings, asked: QuestionOptions, options: TuneOptions, limits: Limits) -> None:
+    """Search the temperatures of those who discuss, and print what was found. Errors: see `show_layers`."""
+    folder = _folder(options.save, "tune debate --sample arithmetic --limit 100")
+    row = _prepared(scheme, settings, asked)
+    # Late: see `show_layers`.
+    from sottovoce.evaluation.search.space import Space
+    from sottovoce.evaluation.search.tune import tune
+
+    space = Space(options.from_, options.to, options.grid, options.trials)
+    search = partial(
+        tune, row=row, space=space, objective=options.objective, part=options.validation, wants_map=options.map
+    )
+    print(_tuned_told(_held(folder, limits, search), options.objective))
+    print(f"kept in {one_line(str(folder))}")
+
+
+def _tuned_told(found: Tuned, objective: Literal["decision", "first"]) -> str:
+    """The best trials in Markdown, what they are worth elsewhere, and what to type."""
+    ranked = sorted(found.trials, key=lambda trial: -trial.value(objective))
+    told = [table(TRIALS, map(_trial, ranked[:SHOWN]))]
+    if len(ranked) > SHOWN:
+        told.append(f"and {counted(len(ranked) - SHOWN, 'trial')} more in tune.json")
+    told.append(
+        f"validation part: {counted(found.validation, 'question')}; the best of many trials looks better than it is"
+    )
+    if (last := found.held_out) is not None:
+        value, interval = share_cells(last.decision if objective == "decision" else last.first)
+        told.append(f"on {counted(found.held_out_questions, 'question')} that no trial saw: {value}, 95 % {interval}")
+    if found.map:
+        told.append("the temperature map is in map.svg and map.csv")
+    options = " ".join(f"--temperature {value:g}" for value in found.best.temperatures)
+    return "\n".join([told[0], "", *told[1:], f"take it with `{options}`"])
+
+
+def _trial(trial: Trial) -> list[str]:
+    temperatures = ", ".join(f"{value:g}" for value in trial.temperatures)
+    return [trial.name, temperatures, *share_cells(trial.decision), *share_cells(trial.first)]
 
 
 def _folder(save: Path | None, example: str) -> Path:
