@@ -46,7 +46,7 @@ def exhaustive(candidates: int, questions: int) -> list[Rung]:
 def halving(candidates: int, questions: int) -> list[Rung]:
     """Rungs that spend a tenth of the exhaustive search's discussions at most.
 
-    What rounding leaves is spent on the last two.
+    What rounding leaves is spent on the last two, as far as there are questions.
 
     Raises:
         UsageError: fewer than two candidates, or too few questions for one each in the first rung.

@@ -47,12 +47,15 @@ def bars(path: Path, ranking: Ranking) -> None:
     """Layers by number, each with what it was worth and its 95 % interval; the best one stands out."""
     shown = sorted(ranking.layers, key=lambda each: each.layer)
     best, places = ranking.layers[0].layer, range(len(ranking.layers))
-    down = [each.worth - (each.worth if each.low is None else each.low) for each in shown]
-    up = [(each.worth if each.high is None else each.high) - each.worth for each in shown]
+    # Bounds come of other sums than means do: a mean of 1 may stand a rounding above its upper one.
+    reach = [
+        [0.0 if end is None else max(0.0, sign * (end - each.worth)) for each, end in zip(shown, ends, strict=True)]
+        for sign, ends in ((-1, [each.low for each in shown]), (1, [each.high for each in shown]))
+    ]
     with figure(path, max(4.0, 1.5 + 0.3 * len(shown)), 3.2) as drawn:
         axes = drawn.add_subplot()
         colours = [CHOSEN if each.layer == best else OTHER for each in shown]
-        axes.bar(places, [each.worth for each in shown], color=colours, yerr=[down, up], capsize=2)
+        axes.bar(places, [each.worth for each in shown], color=colours, yerr=reach, capsize=2)
         axes.set_xticks(places, [str(each.layer) for each in shown])
         axes.set_xlabel("layer (0-based)")
         axes.set_ylabel("accuracy" if shown[0].overlap is None else "EM + F1")
@@ -68,6 +71,8 @@ def heat(path: Path, panels: Mapping[str, Mapping[tuple[float, ...], float]], gr
             if grid:
                 rows = [[points[first, second] for first in grid] for second in grid]
                 shown = axes.pcolormesh(grid, grid, rows, shading="nearest", **span)
+                axes.set_xticks(grid)
+                axes.set_yticks(grid)
             else:
                 shown = axes.scatter(*zip(*points, strict=True), c=list(points.values()), edgecolors="black", **span)
             axes.set_title(title)
