@@ -40,7 +40,8 @@ class Study:
     def __init__(
         self, folder: Path, limits: Limits | None = None, shown: Shown | None = None, models: Models = None
     ) -> None:
-        """In a folder; for the rest see `experiments.running.hold`."""
+        """In a folder; for the rest see `experiments.running.hold`. Errors: see `check_folder`."""
+        check_folder(folder)
         self.folder, self.limits = folder, limits or Limits()
         self._shown, self._models, self._began = shown, models, time.monotonic()
         self._runs: dict[str, Run] = {}
@@ -102,11 +103,10 @@ def opened_study(study: Study, told: JSON) -> Iterator[None]:
     """Hold a study's folder, new or one that was begun as it is `told` now.
 
     Raises:
-        UsageError: it holds something else, or another search.
+        UsageError: it holds another search.
         RecordError: another process has it, or it cannot be written.
     """
     folder = study.folder
-    check_folder(folder)
     before = read_study(folder)
     if before is not None:
         _check(before, told, folder)
@@ -155,13 +155,17 @@ def read_study(folder: Path) -> JSON | None:
 def _check(before: JSON, now: JSON, folder: Path) -> None:
     for name, wanted in now.items():
         if (found := before.get(name)) != wanted:
-            both = isinstance(found, Mapping) and isinstance(wanted, Mapping)
-            plain = name in ("command", "scheme")
-            told = f" ({differing(found, wanted)})" if both else f" ({found!r}, now {wanted!r})" if plain else ""
             raise UsageError(
-                f"the search in {str(folder)!r} was begun with other {name}{told}; "
+                f"the search in {str(folder)!r} was begun with other {name}{_told(name, found, wanted)}; "
                 "put that back, or give another folder (--save)"
             )
+
+
+def _told(name: str, found: object, wanted: object) -> str:
+    """What differs, where a reader would know it again."""
+    if isinstance(found, Mapping) and isinstance(wanted, Mapping):
+        return f" ({differing(found, wanted)})"
+    return f" ({found!r}, now {wanted!r})" if name in ("command", "scheme") else ""
 
 
 def _check_over(run: Run, name: str) -> None:
