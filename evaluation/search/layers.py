@@ -17,7 +17,7 @@ from sottovoce.evaluation.search.halving import Rung, Scores, exhaustive, halvin
 from sottovoce.evaluation.search.marks import Mark, mark
 from sottovoce.evaluation.search.plots import bars
 from sottovoce.evaluation.search.study import Study, about, opened_study, read_study
-from sottovoce.evaluation.statistics import mean
+from sottovoce.evaluation.statistics import Mean, mean
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.nodes.context import made_from
 from sottovoce.nodes.settings import Settings
@@ -68,8 +68,15 @@ def rank(study: Study, row: Prepared, *, halve: bool) -> Ranking:
     with opened_study(study, about("layers", row, given)):
         ranking = _searched(study, row, plan, order, usual)
         study.keep(FILE, asdict(ranking))
-        bars(study.folder / PLOT, ranking)
+        _draw(study, ranking)
     return ranking
+
+
+def _draw(study: Study, ranking: Ranking) -> None:
+    shown = sorted(ranking.layers, key=lambda each: each.layer)
+    best = ranking.layers[0]
+    worth = {each.layer: Mean(each.worth, each.low, each.high) for each in shown}
+    bars(study.folder / PLOT, worth, best.layer, "accuracy" if best.overlap is None else "EM + F1")
 
 
 def _layers(study: Study, row: Prepared) -> tuple[int, tuple[int, ...]]:

@@ -6,13 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.runs.files import write
-
-if TYPE_CHECKING:
-    from sottovoce.evaluation.search.layers import Ranking
+from sottovoce.evaluation.statistics import Mean
 
 SALT = "sottovoce"
 """From it matplotlib derives ids, otherwise random."""
@@ -43,22 +41,21 @@ def figure(
     write(path, text.getvalue())
 
 
-def bars(path: Path, ranking: Ranking) -> None:
-    """Layers by number, each with what it was worth and its 95 % interval; the best one stands out."""
-    shown = sorted(ranking.layers, key=lambda each: each.layer)
-    best, places = ranking.layers[0].layer, range(len(ranking.layers))
+def bars(path: Path, worth: Mapping[int, Mean], best: int, label: str) -> None:
+    """Layers, each with what it was worth and its 95 % interval; the best one stands out."""
+    places, shown = range(len(worth)), list(worth.values())
     # Bounds come of other sums than means do: a mean of 1 may stand a rounding above its upper one.
     reach = [
-        [0.0 if end is None else max(0.0, sign * (end - each.worth)) for each, end in zip(shown, ends, strict=True)]
+        [0.0 if end is None else max(0.0, sign * (end - each.value)) for each, end in zip(shown, ends, strict=True)]
         for sign, ends in ((-1, [each.low for each in shown]), (1, [each.high for each in shown]))
     ]
     with figure(path, max(4.0, 1.5 + 0.3 * len(shown)), 3.2) as drawn:
         axes = drawn.add_subplot()
-        colours = [CHOSEN if each.layer == best else OTHER for each in shown]
-        axes.bar(places, [each.worth for each in shown], color=colours, yerr=reach, capsize=2)
-        axes.set_xticks(places, [str(each.layer) for each in shown])
+        colours = [CHOSEN if layer == best else OTHER for layer in worth]
+        axes.bar(places, [each.value for each in shown], color=colours, yerr=reach, capsize=2)
+        axes.set_xticks(places, [str(layer) for layer in worth])
         axes.set_xlabel("layer (0-based)")
-        axes.set_ylabel("accuracy" if shown[0].overlap is None else "EM + F1")
+        axes.set_ylabel(label)
 
 
 def heat(path: Path, panels: Mapping[str, Mapping[tuple[float, ...], float]], grid: Sequence[float] | None) -> None:
