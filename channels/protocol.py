@@ -12,9 +12,11 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from sottovoce.channels.compress import compressed
 from sottovoce.channels.message import Heard, Part, Turn
-from sottovoce.channels.options import CompatName, ProtocolOptions
-from sottovoce.channels.payload import Label, Payload
+from sottovoce.channels.options import CompatName, LatentOptions, ProtocolOptions
+from sottovoce.channels.payload import COMPRESSED, Label, Payload
+from sottovoce.channels.probe import probed
 from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import PayloadError, UsageError
 from sottovoce.form import Form
@@ -125,6 +127,11 @@ class Protocol:
             if name not in known:
                 raise UsageError(f"protocol {self.name!r} has no option {name!r}; it has: {', '.join(sorted(known))}")
         self.options = self.Options.model_validate(values if options is None else options)
+        if self.options.probe != "none" and not self.latent:
+            raise UsageError(
+                f"probe is {self.options.probe!r}, and protocol {self.name!r} carries words alone; leave it out, "
+                "or choose a protocol that carries more: cipher, sde, hidden"
+            )
 
     @property
     def compat(self) -> CompatName:
@@ -207,7 +214,11 @@ class Protocol:
             "ids": torch.tensor(reply.ids, dtype=torch.long),
             "spans": torch.tensor(detokenizer.spans(reply.ids), dtype=torch.long).reshape(-1, 2),
         }
-        return Payload(label, tensors | _stats(reply) | self.carry(reply, loaded))
+        tensors |= _stats(reply)
+        carried, options = self.carry(reply, loaded), self.options
+        if not isinstance(options, LatentOptions) or not options.compresses:
+            return Payload(label, tensors | carried)
+        return Payload(replace(label, format=COMPRESSED), tensors | compressed(carried, tensors["entropy"], options))
 
     def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """The tensors that this protocol sends along, by their names in the payload."""
@@ -216,6 +227,10 @@ class Protocol:
     def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
         """How a message with a payload in the hearer's vocabulary enters its prompt; edits count from 0."""
         return payload_ids(heard, payload), ()
+
+    def across(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
+        """How a message in another vocabulary than the hearer's enters its prompt: as words."""
+        return in_words(heard.body, loaded), ()
 
     _special: ClassVar[bool] = False
 
@@ -232,8 +247,18 @@ class Protocol:
             message = heard.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
         if payload.label.vocabulary != loaded.vocabulary_key:
-            return in_words(heard.body, loaded), ()
-        return self.read(heard, payload, loaded)
+            return self.across(heard, payload, loaded)
+        if heard.plain:
+            return payload_ids(heard, payload), ()
+        return self.read(heard, payload if heard.own else self._probed(heard, ref, payload, loaded, load), loaded)
+
+    def _probed(self, heard: Heard, ref: PayloadRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
+        """What is heard of another agent, under the probe of the options."""
+        probe = self.options.probe
+        if probe == "none" or not len(payload) or payload.label.protocol != self.name:  # the latter carries words
+            return payload
+        donor = load(heard.donor) if heard.donor else None
+        return probed(payload, loaded, probe, seed=ref.sha256, donor=donor)
 
 
 def in_words(text: str, loaded: LoadedModel) -> Ids:

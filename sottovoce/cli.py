@@ -23,17 +23,22 @@ from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.checked import Checked
 from sottovoce.errors import SottovoceError, UsageError, choose
 from sottovoce.evaluation.convincing import SampleOptions, SpeakingOptions, show_convince
+from sottovoce.evaluation.runs.budget import Currency
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions
 from sottovoce.evaluation.runs.samples import SAMPLES
 from sottovoce.evaluation.runs.shelf import KEPT
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.evaluation.views import runs as kept_runs
+from sottovoce.evaluation.views.audit import show_audit
 from sottovoce.evaluation.views.branches import ReplayOptions, show_replay
+from sottovoce.evaluation.views.discussing import By, show_measures
 from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
 from sottovoce.evaluation.views.games import GamesOptions, store_games
 from sottovoce.evaluation.views.indexing import show_index
+from sottovoce.evaluation.views.judging import JudgeOptions, show_judging
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
+from sottovoce.evaluation.views.matched import compare_matched
 from sottovoce.evaluation.views.monitoring import (
     CollectOptions,
     EvaluateOptions,
@@ -46,8 +51,10 @@ from sottovoce.evaluation.views.monitoring import (
 )
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.published import show_datasets
 from sottovoce.evaluation.views.search import LayersOptions, TuneOptions, show_layers, show_tune
 from sottovoce.evaluation.views.showing import show
+from sottovoce.evaluation.views.verifying import show_verification
 from sottovoce.graphs import Scheme, schemes
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.settings import Settings
@@ -102,8 +109,15 @@ monitor = typer.Typer(cls=Commands, help="Collect what foretells failure, train 
 app.add_typer(monitor, name="monitor")
 FILE = typer.Argument(metavar="FILE", help="is written")
 FORMAT = typer.Option(
-    None, "--format", help="jsonl (records), csv (results) or markdown (transcripts); else by the file's ending"
+    None, "--format", help="jsonl (records), csv (results), markdown (transcripts) or card; else by the file's name"
 )
+BY = typer.Option(None, help="of rounds, agents or models alone, or limit: never agreed within so many; else all")
+MATCHED = typer.Option(
+    None, help="of one run: ask one agent alone, and self-consistency at the same cost, as runs beside it"
+)
+OF_RUN = typer.Option(None, help="the file that the questions were read from")
+TABLE = typer.Option(None, help="compare results that `runs export` wrote as CSV")
+CARD = typer.Option(None, help="compare a card that `runs export RUN card.json` wrote")
 RUNS = typer.Argument(metavar="RUN ...", help="as for `runs show`; the folder of an experiment is all its rows")
 NAME = typer.Argument(metavar="RUN", help="a name that `runs list` shows, or its beginning; `latest`; or a folder")
 
@@ -164,6 +178,11 @@ app.command("index", help="Make an index of passages that agents can look up; re
 )
 
 
+app.command("judge", help="Let a model say of a run's answers whether they are right; tell who agrees; resumable.")(
+    command(show_judging, JudgeOptions, Limits)
+)
+
+
 @app.command("list")
 def list_() -> None:
     """List schemes, protocols, forms of answer and retrievers, also those that other packages bring."""
@@ -175,6 +194,16 @@ def list_() -> None:
     typer.echo(f"{'--library':18}documents (the question's own), or a retriever, as `open_retriever` in code takes it:")
     for each in described():
         typer.echo(f"  {each.spec:28}{each.searches}{each.needs and f'; needs {each.needs}'}".rstrip())
+
+
+@app.command()
+def datasets(
+    given: str | None = typer.Argument(
+        None, metavar="[NAME|NAME:FILE]", help="one of them, or a file of one, as --questions takes it"
+    ),
+) -> None:
+    """List published data sets; or show an example of a file of one, its count, and its digest."""
+    show_datasets(given)
 
 
 @models.command("pull")
@@ -230,7 +259,7 @@ def export_run(
     file: Path = FILE,
     form: str | None = FORMAT,
 ) -> None:
-    """Write a run to a file: records as JSON Lines, results as CSV, or transcripts as Markdown."""
+    """Write a run to a file: records as JSON Lines, results as CSV, transcripts as Markdown, or its card as JSON."""
     kept_runs.export_run(name, form, file)
 
 
@@ -256,9 +285,36 @@ monitor.command("show", help="Tell what a monitor is, and what it was fitted on.
 def compare(
     names: list[str] = RUNS,
     against: str | None = typer.Option(None, help="compare the others with this run alone, instead of all pairs"),
+    matched: Currency | None = MATCHED,
 ) -> None:
     """Compare runs on the questions they share: accuracy with intervals, costs, tests, and a verdict in words."""
-    kept_runs.compare_runs(names, against)
+    kept_runs.compare_runs(names, against) if matched is None else compare_matched(names, matched)
+
+
+@app.command()
+def audit(names: list[str] = RUNS) -> None:
+    """Score runs again under other policies, those of the papers' own programs among them; tell what changes."""
+    show_audit(names)
+
+
+@app.command()
+def measures(names: list[str] = RUNS, by: By | None = BY) -> None:
+    """Tell what discussion did to answers: accuracy, agreement, flips, and errors by kind, with intervals."""
+    show_measures(names, by)
+
+
+@app.command()
+def verify(
+    name: str = NAME,
+    anew: int = typer.Option(3, "-k", min=0, help="how many discussions are held anew by their models"),
+    seed: int = typer.Option(0, help="by which these are drawn"),
+    no_model: bool = typer.Option(False, "--no-model", help="hold none anew, and load no model"),
+    questions: Path | None = OF_RUN,
+    table: Path | None = TABLE,
+    card: Path | None = CARD,
+) -> int:
+    """Tell whether a kept run is what it says: recompute all that its folder holds, and hold some of it anew."""
+    return show_verification(name, 0 if no_model else anew, seed, questions, table, card)
 
 
 @app.command()

@@ -1,7 +1,7 @@
 """Questions of a file, JSON Lines or CSV: each row is a question, its columns are the fields of `Question`.
 
 One line of a .jsonl file: {"question": "What is 14 + 3 * 5?", "target": 29, "subject": "sums"}. In a cell of
-CSV, a list (choices, decoys, demonstrations, hints) is a JSON array, or its texts with | between them; what
+CSV, a list (choices, aliases, decoys, demonstrations, hints) is a JSON array, or its texts with | between them; what
 stands by agent (documents, wordings, starting_views) is JSON. Other columns, as `subject`, are kept apart:
 no agent reads them, and rows can be chosen by them. A row without an id is named by a digest of what it asks.
 A row of HumanEval, in JSON Lines, is a problem of CodeGen.
@@ -11,6 +11,7 @@ Nothing here imports torch or langgraph.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,18 +58,29 @@ class QuestionFile:
     """How many rows the file holds."""
     where: tuple[str, ...] = ()
     """What all of these have."""
+    order: str | None = None
+    """In which they are taken, where it is not that of the file."""
+    skipped: int = 0
+    """How many such rows stand before these."""
+    data_set: str | None = None
+    """Of a published data set: its name and part."""
+    noun: str = "line"
+    """See `DataFile.noun`."""
 
     @property
     def name(self) -> str:
         """As errors call it."""
-        return f"{WHAT} {str(self.path)!r}"
+        return f"{self.data_set} file {str(self.path)!r}" if self.data_set else f"{WHAT} {str(self.path)!r}"
 
     @property
     def taken(self) -> str:
         """How many of which file, in a phrase: "40 of 200 rows of a.csv with split=test"."""
+        of = f"{self.data_set} ({self.path.name})" if self.data_set else self.path.name
         taken = "all" if len(self.rows) == self.total else f"{len(self.rows):,} of"
         conditions = f" with {' and '.join(self.where)}" if self.where else ""
-        return f"{taken} {counted(self.total, 'row')} of {self.path.name}{conditions}"
+        order = f" {self.order}" if self.order else ""
+        skipped = f" behind the first {self.skipped:,}" if self.skipped else ""
+        return f"{taken} {counted(self.total, 'row')} of {of}{conditions}{order}{skipped}"
 
     @property
     def metadata(self) -> dict[str, Values]:
@@ -80,21 +92,34 @@ class QuestionFile:
         """What is asked."""
         return [row.question for row in self.rows]
 
-    def take(self, where: Sequence[str] = (), limit: int | None = None) -> QuestionFile:
-        """The first `limit` rows that meet all conditions of `where` (see `Condition`).
+    def take(
+        self, where: Sequence[str] = (), limit: int | None = None, shuffle: int | None = None, skip: int = 0
+    ) -> QuestionFile:
+        """The first `limit` rows behind the first `skip` that meet all conditions of `where` (see `Condition`).
+
+        `shuffle` is a seed of Python's `random`: rows are taken in the order that it brings those to that meet them,
+        as the authors of ReAct (seed 233) and of Du et al. (seed 0) took theirs.
 
         Raises:
             UsageError: a condition is none, names a field that no row has, or no row meets them all.
         """
         fields = [*dict.fromkeys(name for row in self.rows for name in row.fields)]
-        conditions, broken, rows = read_conditions(where, fields), Broken(self.name), []
+        conditions, broken, rows = read_conditions(where, fields), Broken(self.name, self.noun), []
         for row in self.rows:
             with broken.at(row.line):
                 rows += [row] if all(condition.holds(row.fields) for condition in conditions) else []
         broken.tell()
         if not rows:
             raise UsageError(f"no row of {self.name} has {' and '.join(map(str, conditions))}; expected at least one")
-        return replace(self, rows=tuple(rows[:limit]), where=tuple(map(str, conditions)))
+        if shuffle is not None:
+            random.Random(shuffle).shuffle(rows)
+        if skip >= len(rows):
+            raise UsageError(f"--skip is {skip:,}, and {self.name} has {counted(len(rows), 'such row')}; skip fewer")
+        end = None if limit is None else skip + limit
+        shuffled = None if shuffle is None else f"shuffled by seed {shuffle}"
+        return replace(
+            self, rows=tuple(rows[skip:end]), where=tuple(map(str, conditions)), order=shuffled, skipped=skip
+        )
 
     def check(self, settings: Settings) -> None:
         """Refuse rows that cannot be discussed with these settings.
@@ -102,7 +127,7 @@ class QuestionFile:
         Raises:
             UsageError: as `check_question` does, with the line of the first such row.
         """
-        broken = Broken(self.name)
+        broken = Broken(self.name, self.noun)
         for row in self.rows:
             with broken.at(row.line):
                 check(row.question, settings)

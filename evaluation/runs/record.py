@@ -5,6 +5,7 @@ It is made of events: those of a discussion that goes on, or the same ones read 
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Literal, cast
 
 from pydantic import BaseModel, Field, PrivateAttr, field_serializer
@@ -15,11 +16,18 @@ from sottovoce.evaluation.runs.events import Asked, Count, Decided, Intervention
 from sottovoce.evaluation.runs.head import FORMAT, VERSION, ModelOf, versions
 from sottovoce.evaluation.runs.readings import Readings, readings
 from sottovoce.evaluation.runs.results import Result
+from sottovoce.evaluation.squad import measures
 from sottovoce.graphs import scheme
+from sottovoce.nodes.decide import voted
+from sottovoce.nodes.escalate import HEARD_LATENT, HEARD_PLAIN
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened
+from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, heard
 
+LATENT = "latent"
+"""A measure of a discussion that escalates: the share of hearings of the round before that were more than words."""
+BYTES = "bytes a message"
+"""A measure of every discussion in which messages carry more than words."""
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
 
@@ -140,19 +148,44 @@ class Record(BaseModel):
     def flops(self) -> float | None:
         """Floating-point operations of its calls, about: 2 a parameter and computed token (arXiv 2001.08361, 2.1).
 
-        None where a hosted model spoke.
+        None where a hosted model spoke. Tokens of a prompt that were reused count nothing: their keys and values
+        were there. A tied table counts once, as the head that multiplies by it; the head counts for every token of
+        a prompt, too, though only the last one has logits (SmolLM2-135M's is 21 % of it), and an untied table
+        counts twice. Attention over what was read before is left out (SmolLM2-135M: 13 % at position 500), and so
+        are means over the table and the look-up of nearest tokens under CIPHER.
         """
-        total, first = 0.0, next(iter(self.models.values()), None)
-        for message in self.messages:
-            if message.source not in ("model", "hosted"):
-                continue  # given, not computed
-            # Who has no model of its own thinks with the first agent's.
-            made, stats = self.models.get(message.agent, first), message.stats
-            if message.source == "hosted" or made is None:
-                return None
-            computed = stats.get("tokens_in", 0) - stats.get("tokens_reused", 0) + stats.get("tokens_out", 0)
-            total += 2 * made.parameters * computed
-        return total
+        found = [self.flops_of(message) for message in self.messages]
+        known = [each for each in found if each is not None]
+        return sum(known, 0.0) if len(known) == len(found) else None
+
+    def flops_of(self, message: Message) -> float | None:
+        """The same of one call; 0 of what was given, not computed."""
+        if message.source not in ("model", "hosted"):
+            return 0.0
+        # Who has no model of its own thinks with the first agent's.
+        made = self.models.get(message.agent, next(iter(self.models.values()), None))
+        if message.source == "hosted" or made is None:
+            return None
+        return float(2 * made.parameters * computed(message))
+
+    @property
+    def carried(self) -> dict[str, float]:
+        """Bytes that a message carries beside words and statistics, and the share of messages heard with those.
+
+        The bytes are a mean over the messages that carry any; the share is told where words come first.
+        """
+        found = [each.stats["carried_bytes"] for each in self.messages if each.stats.get("carried_bytes")]
+        return ({BYTES: fmean(found)} if found else {}) | self._escalated()
+
+    def _escalated(self) -> dict[str, float]:
+        stats = [each.stats for each in self.messages]
+        latent, plain = (sum(each.get(name, 0) for each in stats) for name in (HEARD_LATENT, HEARD_PLAIN))
+        return {LATENT: latent / (latent + plain)} if latent + plain else {}
+
+    def _of_decision(self) -> dict[str, int | float | None]:
+        """What its world measures of a game, and what a free answer has of its target."""
+        decision = self.decision
+        return {**decision.get("measures", {}), **measures(self.question, decision)} if decision else {}
 
     def result(self) -> Result:
         """What it came to."""
@@ -165,7 +198,7 @@ class Record(BaseModel):
             score=decision["score"] if decision else None,
             target=self.question.get("target"),
             failed=decision is None,
-            measures=decision.get("measures", {}) if decision else {},
+            measures={**self._of_decision(), **self.carried},
             **self.cost.model_dump(),
             flops=self.flops,
             seconds=self.seconds,
@@ -174,6 +207,30 @@ class Record(BaseModel):
     def chosen(self) -> Settings:
         """The settings as the scheme's own kind, unchecked: a run is shown whatever this program knows of them."""
         return scheme(self.scheme).settings.model_construct(**self.settings)
+
+    def answered(self) -> list[dict[str, Message]]:
+        """What was heard in the acts that state answers, by round and agent, the agents in their order."""
+        spoken = [each for each in heard(self._state()) if each.act in scheme(self.scheme).answers]
+        rounds: list[dict[str, Message]] = [{} for _ in range(1 + max((each.round for each in spoken), default=-1))]
+        for each in spoken:
+            rounds[each.round][each.agent] = each
+        return rounds
+
+    def answered_as(self) -> list[dict[str, tuple[Message, Vote]]]:
+        """The same with what each was read as: the vote that the scheme counted, or as its rule reads the last."""
+        state = self._state()
+        counted = {(each.epoch, each.round, vote["agent"]): vote for each in self.counts for vote in each.votes}
+        return [
+            {
+                agent: (said, counted.get((said.epoch, said.round, agent)) or voted(said, state))
+                for agent, said in round.items()
+            }
+            for round in self.answered()
+        ]
+
+    def last_texts(self) -> list[str]:
+        """The replies of the last round in which answers were stated; [] where none were."""
+        return [each.whole for each in (self.answered() or [{}])[-1].values()]
 
     def withdrew(self, message: Message) -> bool:
         """Whether a reset withdrew a message: each later one leaves what was said before its cut."""
@@ -185,6 +242,12 @@ class Record(BaseModel):
         spoken = [each for each in self.messages if each.agent == agent and each.act in answers]
         replies = (message for message in reversed(spoken) if message.asked != "answer")
         return next((message for message in replies if not self.withdrew(message)), None)
+
+
+def computed(message: Message) -> float:
+    """The tokens of a call that were read and not reused, and those that were written."""
+    stats = message.stats
+    return stats.get("tokens_in", 0) - stats.get("tokens_reused", 0) + stats.get("tokens_out", 0)
 
 
 def ordered(messages: list[Message]) -> list[Message]:

@@ -5,17 +5,10 @@ Nothing here imports torch.
 
 from __future__ import annotations
 
-import re
-import string
-from collections import Counter
 from dataclasses import dataclass
-from statistics import fmean
 
 from sottovoce.evaluation.runs.record import Record
-
-ALONE = ("box", "average")
-"""Rules by which each agent's answer counts by itself: so does its F1."""
-ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+from sottovoce.evaluation.squad import measures
 
 
 @dataclass(frozen=True)
@@ -23,7 +16,7 @@ class Mark:
     """How right a discussion is."""
 
     exact: float
-    """The decision's score, in [0, 1]."""
+    """EM for free text, else the decision's score, in [0, 1]."""
     overlap: float | None = None
     """F1 of the words of a free text, in [0, 1]; None for other kinds of answer."""
 
@@ -39,20 +32,5 @@ def mark(record: Record) -> Mark:
     assert decision is not None and decision["score"] is not None, (
         "failures and questions without a target were refused"
     )
-    if question.get("kind") != "text" or "target" not in question:
-        return Mark(decision["score"])
-    counting = [vote["answer"] for vote in decision["votes"] if vote["counts"]] if decision["rule"] in ALONE else []
-    answers = counting or [decision["answer"]]
-    return Mark(decision["score"], fmean(f1(answer or "", question["target"]) for answer in answers))
-
-
-def f1(answer: str, target: str) -> float:
-    """The harmonic mean of precision and recall of words, as SQuAD's scorer has it (Rajpurkar et al. 2016)."""
-    said, wanted = _words(answer), _words(target)
-    common = (Counter(said) & Counter(wanted)).total()
-    return 2 * common / (len(said) + len(wanted)) if common else float(said == wanted)
-
-
-def _words(text: str) -> list[str]:
-    bare = text.lower().translate(str.maketrans("", "", string.punctuation))
-    return ARTICLES.sub(" ", bare).split()
+    words = measures(question, decision)
+    return Mark(words["EM"], words["F1"]) if words else Mark(decision["score"])

@@ -68,7 +68,8 @@ class Study:
         others = [*self._runs.values()]
         if why := reached(self.limits, others, self._began):
             raise _stopped(why)
-        run = opened(row, run, others, folder, self._models)
+        known = self._runs if run is None else {**self._runs, row.name: run}
+        run = opened(row, None, known, folder, self._models)
         hold_row(row, run, left_of(self.limits, others, self._began), self._shown, self._models)
         if run.why:
             raise _stopped(run.why)

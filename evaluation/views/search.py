@@ -177,9 +177,9 @@ def _prepared(scheme: str, settings: Settings, asked: QuestionOptions) -> Prepar
 def _held(folder: Path, limits: Limits, search: Any) -> Any:  # Any: what a search takes and finds
     """Hold a search; a stop leaves it for the same command."""
     from sottovoce.evaluation.search.study import Study
-    from sottovoce.evaluation.views.experiment import shown
+    from sottovoce.evaluation.views.experiment import shown_row
 
     try:
-        return search(Study(folder, limits, shown))
+        return search(Study(folder, limits, shown_row))
     except KeyboardInterrupt as stop:
         raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop

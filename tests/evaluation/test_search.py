@@ -18,7 +18,6 @@ from sottovoce.errors import RecordError, SottovoceError, UsageError
 from sottovoce.evaluation.arithmetic import questions
 from sottovoce.evaluation.experiments.rows import Prepared
 from sottovoce.evaluation.runs.limits import Limits
-from sottovoce.evaluation.search.marks import f1
 from sottovoce.evaluation.search.plots import bars
 from sottovoce.evaluation.search.space import Space
 from sottovoce.evaluation.search.study import Study
@@ -180,16 +179,3 @@ def test_the_same_ranking_is_drawn_in_the_same_bytes(tmp_path: Path, global_stat
 
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
     assert "layer (0-based)" in (tmp_path / "one.svg").read_text()
-
-
-@pytest.mark.parametrize(
-    ("answer", "target", "worth"),
-    [
-        ("the Eiffel Tower", "Eiffel tower.", 1.0),
-        ("Tower of London", "London Bridge", 2 * (1 / 3) * (1 / 2) / (1 / 3 + 1 / 2)),
-        ("yes", "no", 0.0),
-        ("", "no", 0.0),
-    ],
-)
-def test_f1_is_of_words_without_articles_and_marks(answer: str, target: str, worth: float) -> None:
-    assert f1(answer, target) == pytest.approx(worth)
