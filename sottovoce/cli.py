@@ -46,6 +46,7 @@ from sottovoce.evaluation.views.monitoring import (
 )
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.reporting import show_report
 from sottovoce.evaluation.views.showing import show
 from sottovoce.graphs import Scheme, schemes
 from sottovoce.monitors.settings import Measure
@@ -102,6 +103,7 @@ FORMAT = typer.Option(
     None, "--format", help="jsonl (records), csv (results) or markdown (transcripts); else by the file's ending"
 )
 RUNS = typer.Argument(metavar="RUN ...", help="as for `runs show`; the folder of an experiment is all its rows")
+HTML = typer.Option(Path("report.html"), "--html", metavar="FILE", help="is written")
 NAME = typer.Argument(metavar="RUN", help="a name that `runs list` shows, or its beginning; `latest`; or a folder")
 
 
@@ -251,6 +253,15 @@ def compare(
 ) -> None:
     """Compare runs on the questions they share: accuracy with intervals, costs, tests, and a verdict in words."""
     kept_runs.compare_runs(names, against)
+
+
+@app.command()
+def report(
+    names: list[str] = RUNS,
+    html: Path = HTML,
+) -> None:
+    """Write a page about runs that opens anywhere: tables, plots, and every message with what lay under it."""
+    show_report(names, html)
 
 
 @app.command()

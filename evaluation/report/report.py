@@ -1,0 +1,75 @@
+"""A report of kept runs: what is gathered becomes tables, plots and discussions, and these a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from sottovoce.evaluation.compare import Comparison, compare
+from sottovoce.evaluation.report.cards import card, what_was_run
+from sottovoce.evaluation.report.discussions import of_runs
+from sottovoce.evaluation.report.gathered import Gathered
+from sottovoce.evaluation.report.packed import JSON
+from sottovoce.evaluation.report.page import embedded, page
+from sottovoce.evaluation.report.tensors import Tensors
+from sottovoce.evaluation.report.words import Words
+from sottovoce.evaluation.triggers import told
+from sottovoce.evaluation.views.comparison import sentences, tables
+from sottovoce.evaluation.views.printable import counted
+
+
+def report(found: Gathered) -> str:
+    """The page.
+
+    Raises:
+        UsageError: the extra `eval` is not installed.
+    """
+    words = Words()
+    tensors = Tensors(words)
+    index, discussions = _embedded(of_runs(found.runs.values(), tensors))
+    return page(
+        title=f"Report of {', '.join(found.runs)}",
+        unfinished=found.unfinished,
+        about=found.about,
+        what=what_was_run(found.runs),
+        **_numbers(found),
+        plots=[],
+        runs=list(found.runs),
+        seeds=sorted({row["seed"] for row in index}),
+        outcomes=list(dict.fromkeys(row["outcome"] for row in index)),
+        index=index,
+        discussions=discussions,
+        words=words.texts,
+        cards={name: card(run) for name, run in found.runs.items()},
+        notes=_notes(found, tensors, words),
+    )
+
+
+def _embedded(found: Iterable[tuple[JSON, list[JSON]]]) -> tuple[list[JSON], list[Markup]]:
+    """Rows of the list, and each discussion as JSON of its own: the page reads it when it is shown."""
+    index, discussions = list[JSON](), list[Markup]()
+    for row, items in found:
+        index.append(row)
+        discussions.append(embedded(items))
+    return index, discussions
+
+
+def _numbers(found: Gathered) -> dict[str, Any]:  # Any: what the template names
+    made = compared(found)
+    return {"tables": tables(made), "sentences": sentences(made)}
+
+
+def compared(found: Gathered) -> Comparison:
+    """The runs in which anything ended, side by side."""
+    results = {name: run.results() for name, run in found.runs.items()}
+    return compare({name: each for name, each in results.items() if each})
+
+
+def _notes(found: Gathered, tensors: Tensors, words: Words) -> Sequence[str]:
+    watched = [f"{name}: {line}" for name, run in found.runs.items() for line in told([*run.records.values()])]
+    stopped = [f"{name} was stopped: {run.why}" for name, run in found.runs.items() if run.why]
+    of_runs = [f"{name}: {note}" for name, run in found.runs.items() for note in run.notes]
+    lost = [f"{counted(len(tensors.lost), 'payload')} missing or damaged; the words are shown"] if tensors.lost else []
+    return [*watched, *stopped, *of_runs, *lost, *words.notes]
