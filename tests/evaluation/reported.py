@@ -26,13 +26,14 @@ REPLIES = {
 }
 
 
-def scripted(folder: Path, discussions: int = 1, record: Record | None = None) -> Run:
-    """A run of so many equal discussions, each of four messages with a payload."""
+def scripted(folder: Path, discussions: int = 1, rounds: int = 2) -> Run:
+    """A run of so many equal discussions, each of two messages a round, with a payload each."""
     store = PayloadStore(folder / "payloads")
-    record = record or held(REPLIES, folder / "payloads", rounds=2)
+    replies = {agent: [said[0], *said[1:] * (rounds - 1)] for agent, said in REPLIES.items()}
+    record = held(replies, folder / "payloads")
     record.messages = [_carrying(message, store) for message in record.messages]
     asked: list[Question] = [{**QUESTION, "id": f"sum/{i}"} for i in range(discussions)]
-    run = Run(head_of("debate", Debate(rounds=2), asked, models=ScriptedChatModel({})), asked, folder)
+    run = Run(head_of("debate", Debate(rounds=rounds), asked, models=ScriptedChatModel({})), asked, folder)
     (folder / "log.jsonl").touch()
     run.records = {(str(each["id"]), 0): record.model_copy(update={"question": each, "seed": 0}) for each in asked}
     run.status = "done"
