@@ -1,19 +1,14 @@
-"""What a report is about: kept runs by name, those of an experiment's folder among them, and studies beside them."""
+"""What a report is about: kept runs by name, those of an experiment's folder among them, and what searches drew."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from pydantic import BaseModel, ConfigDict, ValidationError
-
-from sottovoce.checked import first_wrong
-from sottovoce.errors import RecordError, UsageError
+from sottovoce.errors import UsageError
 from sottovoce.evaluation.experiments.files import read_experiment
 from sottovoce.evaluation.experiments.folder import FILE, runs_in
-from sottovoce.evaluation.report.packed import JSON
 from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.run import Run
@@ -22,14 +17,12 @@ from sottovoce.evaluation.views.printable import counted
 STUDY = "study.json"
 
 
-class Study(BaseModel):
-    """What a search left for a plot, in the file `study.json` of its folder."""
+@dataclass(frozen=True)
+class Picture:
+    """A plot that a search left in its folder."""
 
-    model_config = ConfigDict(extra="ignore")
-
-    kind: str
-    """"temperatures" or "layers"; a report draws no others."""
-    points: list[JSON]
+    name: str
+    svg: bytes
 
 
 @dataclass
@@ -37,7 +30,8 @@ class Gathered:
     """Runs by the name that the report gives them."""
 
     runs: dict[str, Run] = field(default_factory=dict)
-    studies: dict[str, Study] = field(default_factory=dict)
+    pictures: list[Picture] = field(default_factory=list)
+    """The plots of searches."""
     about: list[str] = field(default_factory=list)
     """What experiments say that they are to show."""
 
@@ -60,17 +54,17 @@ class Gathered:
 
 
 def gathered(names: Sequence[str]) -> Gathered:
-    """Read runs, rows of experiments and studies by name or folder.
+    """Read runs, rows of experiments and the plots of searches by name or folder.
 
     Raises:
-        RecordError: there is no such run, it or a study is damaged.
+        RecordError: there is no such run, or it is damaged.
         UsageError: one is named twice, or no discussion has ended yet.
     """
     found = Gathered()
     for name in names:
         _gather(name, found)
     if not found.runs:
-        raise UsageError("there are studies alone; name a run too")
+        raise UsageError("these are searches alone; name a run too")
     if not found.held[0]:
         told = ", ".join(found.runs)
         raise UsageError(f"nothing to report yet: no discussion of {told} has ended; `runs resume` goes on with a run")
@@ -80,7 +74,7 @@ def gathered(names: Sequence[str]) -> Gathered:
 def _gather(name: str, found: Gathered) -> None:
     for folder in (Path(name), shelf.shelf() / name):
         if (folder / STUDY).exists():
-            found.studies[folder.resolve().name] = _study(folder / STUDY)
+            found.pictures += _drawn(folder)
             return
         if (folder / FILE).exists():
             experiment, _ = read_experiment(folder / FILE)
@@ -98,10 +92,7 @@ def _add(name: str, run: Run, found: Gathered) -> None:
     found.runs[name] = run
 
 
-def _study(path: Path) -> Study:
-    try:
-        return Study.model_validate(json.loads(path.read_text(encoding="utf-8")))
-    except ValidationError as error:
-        raise RecordError(f"study {str(path)!r} is damaged: {first_wrong(error, 'it')}") from error
-    except (OSError, ValueError) as error:
-        raise RecordError(f"study {str(path)!r} cannot be read: {error}") from error
+def _drawn(folder: Path) -> list[Picture]:
+    return [
+        Picture(f"{folder.resolve().name}: {file.stem}", file.read_bytes()) for file in sorted(folder.glob("*.svg"))
+    ]

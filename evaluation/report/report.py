@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
 from markupsafe import Markup
 
@@ -12,7 +11,8 @@ from sottovoce.evaluation.report.cards import card, what_was_run
 from sottovoce.evaluation.report.discussions import of_runs
 from sottovoce.evaluation.report.gathered import Gathered
 from sottovoce.evaluation.report.packed import JSON
-from sottovoce.evaluation.report.page import embedded, page
+from sottovoce.evaluation.report.page import embedded, image, page
+from sottovoce.evaluation.report.plots import Plot, plots
 from sottovoce.evaluation.report.tensors import Tensors
 from sottovoce.evaluation.report.words import Words
 from sottovoce.evaluation.triggers import told
@@ -26,7 +26,7 @@ def report(found: Gathered) -> str:
     Raises:
         UsageError: the extra `eval` is not installed.
     """
-    words = Words()
+    made, words = compared(found), Words()
     tensors = Tensors(words)
     index, discussions = _embedded(of_runs(found.runs.values(), tensors))
     return page(
@@ -34,8 +34,12 @@ def report(found: Gathered) -> str:
         unfinished=found.unfinished,
         about=found.about,
         what=what_was_run(found.runs),
-        **_numbers(found),
-        plots=[],
+        tables=tables(made),
+        sentences=sentences(made),
+        plots=[
+            *plots(found.runs, made.runs),
+            *(Plot(image(each.svg, each.name), each.name) for each in found.pictures),
+        ],
         runs=list(found.runs),
         seeds=sorted({row["seed"] for row in index}),
         outcomes=list(dict.fromkeys(row["outcome"] for row in index)),
@@ -54,11 +58,6 @@ def _embedded(found: Iterable[tuple[JSON, list[JSON]]]) -> tuple[list[JSON], lis
         index.append(row)
         discussions.append(embedded(items))
     return index, discussions
-
-
-def _numbers(found: Gathered) -> dict[str, Any]:  # Any: what the template names
-    made = compared(found)
-    return {"tables": tables(made), "sentences": sentences(made)}
 
 
 def compared(found: Gathered) -> Comparison:

@@ -13,12 +13,12 @@ from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
 from sottovoce.evaluation.runs.events import Asked, Count, Decided, Intervention, Kept, Level, Opened, Reset
 from sottovoce.evaluation.runs.head import FORMAT, VERSION, ModelOf, versions
-from sottovoce.evaluation.runs.readings import Readings, readings
+from sottovoce.evaluation.runs.readings import Readings, readings, votes_said
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened
+from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote
 
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
@@ -126,6 +126,10 @@ class Record(BaseModel):
             case Decided():
                 self.decision, self.status = event.decision, "done"
                 self.readings = readings(self._state(), self.counts, scheme(self.scheme).answers)
+
+    def votes(self) -> list[tuple[Message, Vote]]:
+        """Each reply that states an answer, with what it was read as, in the board's order."""
+        return list(votes_said(self._state(), self.counts, scheme(self.scheme).answers))
 
     def _state(self) -> Discussion:
         """As far as answers are read from it."""
