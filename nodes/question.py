@@ -43,6 +43,8 @@ class Question(TypedDict):
     """What agents know: a list for all of them, or private lists by agent name."""
     target: NotRequired[str]
     """The right answer, where it is known; no agent ever reads it."""
+    aliases: NotRequired[list[str]]
+    """Other forms of the target that are right too: other names, another option that says the same."""
     solution: NotRequired[str]
     """The right answer with its working: what an expert debater says."""
     decoys: NotRequired[list[str]]
@@ -110,7 +112,7 @@ def check_question(
     if len(question.get("choices") or []) > kinds.MOST_CHOICES:
         found, most = len(question["choices"]), kinds.MOST_CHOICES
         raise UsageError(f"there are {found} choices; expected at most {most}, one a letter")
-    kinds.KINDS[question.get("kind", "number")].check(question)
+    _check_targets(question)
     for field, what_for in (needs or {}).items():
         if not question.get(field):
             raise UsageError(f"{what_for}, but the question has no {field!r}")
@@ -119,6 +121,16 @@ def check_question(
         for agent in by_agent if isinstance(by_agent, dict) else ():
             if known is not None and agent not in known:
                 raise UsageError(choose(f"agent among the {field.replace('_', ' ')}:", agent, known))
+
+
+def _check_targets(question: Question) -> None:
+    """Refuse choices, and a target or an alias, that the question's kind has no use for."""
+    check = kinds.KINDS[question.get("kind", "number")].check
+    check(question)
+    if (aliases := question.get("aliases")) and question.get("target") is None:
+        raise UsageError(f"aliases are {aliases!r}, other forms of a target, and there is none; give a target, too")
+    for alias in aliases or []:
+        check({**question, "target": alias})
 
 
 def _once(passages: Iterable[Passage]) -> list[Passage]:

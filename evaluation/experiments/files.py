@@ -6,7 +6,7 @@ Nothing here imports torch or langgraph.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -22,14 +22,14 @@ OF_FILES = ("prompts", "convincing", "model")
 def read_experiment(path: Path, limit: int | None = None) -> tuple[Experiment, Given]:
     """The experiment of a file, and what stands there; relative paths are made those of the file's folder.
 
-    `limit` stands in the place of the file's own.
+    `limit` stands in the place of the file's own, for each source of questions.
 
     Raises:
         UsageError: it cannot be read, or something in it is wrong.
     """
     given = _placed(read_yaml(path, WHAT, "rows: {alone: {scheme: single}}"), path.parent)
-    if limit is not None and isinstance(given.get("questions"), dict):
-        given["questions"] = {**given["questions"], "limit": limit}
+    if limit is not None:
+        given = _of_each_source(given, lambda asked: {**asked, "limit": limit})
     try:
         return Experiment.model_validate(given), given
     except UsageError as error:
@@ -38,9 +38,11 @@ def read_experiment(path: Path, limit: int | None = None) -> tuple[Experiment, G
 
 def _placed(given: Given, folder: Path) -> Given:
     """The same with the paths in it made those of a folder."""
-    found = dict(given)
-    if isinstance(asked := given.get("questions"), Mapping) and isinstance(asked.get("file"), str):
-        found["questions"] = {**asked, "file": str(folder.resolve() / asked["file"])}
+
+    def located(asked: Given) -> Given:
+        return {**asked, "file": str(folder.resolve() / asked["file"])} if isinstance(asked.get("file"), str) else asked
+
+    found = _of_each_source(given, located)
     if isinstance(common := given.get("settings"), Mapping):
         found["settings"] = _settings_placed(common, folder)
     if isinstance(rows := given.get("rows"), Mapping):
@@ -48,6 +50,14 @@ def _placed(given: Given, folder: Path) -> Given:
             name: _settings_placed(row, folder) if isinstance(row, Mapping) else row for name, row in rows.items()
         }
     return found
+
+
+def _of_each_source(given: Given, change: Callable[[Given], Given]) -> Given:
+    """The same with each source of questions changed, be it one or a list; what is no mapping is told later."""
+    asked = given.get("questions")
+    if isinstance(asked, list):
+        return {**given, "questions": [change({**each}) if isinstance(each, Mapping) else each for each in asked]}
+    return {**given, "questions": change({**asked})} if isinstance(asked, Mapping) else dict(given)
 
 
 def _settings_placed(given: Mapping[Any, Any], folder: Path) -> Given:  # Any: YAML as it comes

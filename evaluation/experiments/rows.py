@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sottovoce.errors import UsageError, nearest
-from sottovoce.evaluation.experiments.schema import Experiment, Kept
+from sottovoce.evaluation.experiments.schema import Asked, Experiment, Kept, Matched
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.nodes.question import Passage, Question, passages_of, question_id
 from sottovoce.nodes.settings import Settings
@@ -26,6 +26,8 @@ class Prepared:
     seeds: list[int]
     origin: str | None
     """Where the questions are from, in a phrase."""
+    matched: Matched | None = None
+    """Its samples are not known before that row is over."""
 
 
 def prepare(experiment: Experiment, name: str) -> Prepared:
@@ -34,19 +36,36 @@ def prepare(experiment: Experiment, name: str) -> Prepared:
     Raises:
         UsageError: its questions cannot be read, or its agents cannot be asked them.
     """
-    row, asked = experiment.rows[name], experiment.questions
-    said = asked.model_dump(exclude_defaults=True, exclude={"file"})
-    if asked.file is not None:
-        said["questions"] = asked.file
+    row = experiment.rows[name]
     try:
-        options = QuestionOptions.model_validate({**said, "seeds": experiment.seeds})
-        questions, origin = questions_of(options, row.settings)
+        pooled = [_of_source(asked, row.settings, experiment.seeds) for asked in experiment.questions]
+        questions = [each for asked, _ in pooled for each in asked]
+        _check_different(questions)
         if row.documents:
             _check_agents(row.documents, row.settings)
             questions = [keeping(each, row.documents) for each in questions]
     except UsageError as error:
         raise UsageError(f"row {name!r}: {error}") from error
-    return Prepared(name, row.scheme, row.settings, questions, experiment.seeds, origin.words)
+    origin = "; ".join(words for _, words in pooled if words) or None
+    return Prepared(name, row.scheme, row.settings, questions, experiment.seeds, origin, row.matched)
+
+
+def _of_source(asked: Asked, settings: Settings, seeds: list[int]) -> tuple[list[Question], str | None]:
+    """The questions of one source, and where they are from, in a phrase."""
+    said = asked.model_dump(exclude_defaults=True, exclude={"file", "dataset"})
+    if asked.said is not None:
+        said["questions"] = asked.said
+    questions, origin = questions_of(QuestionOptions.model_validate({**said, "seeds": seeds}), settings)
+    return questions, origin.words
+
+
+def _check_different(questions: list[Question]) -> None:
+    """Refuse two questions under one name: their discussions could not be told apart."""
+    seen = set[str]()
+    for each in questions:
+        if (id := question_id(each)) in seen:
+            raise UsageError(f"two of the questions have the id {id!r}; name the part of a data set, or drop a source")
+        seen.add(id)
 
 
 def keeping(question: Question, kept: Mapping[str, Kept]) -> Question:

@@ -13,7 +13,7 @@ from sottovoce.evaluation.runs.rows import Values, json_of
 from sottovoce.nodes.question import Question, question_id
 
 KNOWN = tuple(get_type_hints(Question))
-LISTS = ("choices", "decoys", "demonstrations", "hints")
+LISTS = ("choices", "aliases", "decoys", "demonstrations", "hints")
 BY_AGENT = ("documents", "wordings", "starting_views")
 ALIKE = 0.81  # of difflib's ratio: qestion, targets and traget are near ours; idx, qid and document_id are columns
 ELSEWHERE = {
@@ -21,7 +21,7 @@ ELSEWHERE = {
     "prompt": "question", "context": "documents", "passages": "documents",
 }  # fmt: skip
 """What data sets often call a field of ours: were it taken for another column, an answer would count for nothing."""
-UNASKED = {"id", "kind", "target", "solution", "decoys"}
+UNASKED = {"id", "kind", "target", "aliases", "solution", "decoys"}
 """What may change while a row asks the same."""
 TRUTH = {"true": "yes", "false": "no"}
 
@@ -56,8 +56,9 @@ def question_from(values: Values, common: Values, *, cells: bool) -> tuple[Quest
             asked[name] = _text(asked[name])
     if "target" in asked:
         asked["target"] = _target(asked["target"], asked["kind"])
-    if isinstance(asked.get("choices"), list):
-        asked["choices"] = [_text(choice) for choice in asked["choices"]]
+    for name in ("choices", "aliases"):
+        if isinstance(asked.get(name), list):
+            asked[name] = [_text(each) for each in asked[name]]
     return cast(Question, asked), {name: value for name, value in values.items() if name not in KNOWN}
 
 

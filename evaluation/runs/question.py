@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, field_validator
 
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
+from sottovoce.evaluation.datasets.sources import read_source, source_of
 from sottovoce.evaluation.runs.by_agent import dealt_documents, texts_by_agent
 from sottovoce.evaluation.runs.questions import check, read_file
 from sottovoce.evaluation.runs.rows import Values
@@ -68,7 +69,10 @@ class QuestionOptions(Checked):
         "or with a seed: split/3"
     )
     games: list[Path] = _many("instead of a question: a stored game of whodunit or govsim", "game")
-    questions: Path | None = _one("instead of a question: a file of them, .jsonl or .csv, whose columns are its fields")
+    questions: str | None = _one(
+        "instead of a question: a file of them, .jsonl or .csv, whose columns are its fields; or a published data set: "
+        "NAME:FILE or NAME/PART:FILE, as gsm8k:test.jsonl"
+    )
     where: list[str] = _many(
         "FIELD=VALUE: only rows of --questions that have it; also != and, for numbers, < <= > >=", "where"
     )
@@ -76,6 +80,11 @@ class QuestionOptions(Checked):
         default=None, ge=1, description="ask only the first so many of --questions, or so many of --sample"
     )
     seeds: list[int] = _many("instead of --seed: ask each question once under each", "seeds")
+
+    @field_validator("questions", mode="before")
+    @classmethod
+    def _said(cls, given: Any) -> Any:  # Any: as it was given; in code it may be a path
+        return str(given) if isinstance(given, Path) else given
 
 
 @dataclass(frozen=True)
@@ -124,9 +133,11 @@ def _asked(options: QuestionOptions, settings: Settings) -> tuple[list[Question]
     return asked, source
 
 
-def _of_file(path: Path, options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
+def _of_file(given: str, options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
     common = {name: getattr(options, name) for name in COMMON & options.model_fields_set}
-    file = read_file(path, common).take(options.where, options.limit)
+    source = source_of(given)
+    file = read_file(given, common) if source is None else read_source(source, common)
+    file = file.take(options.where, options.limit)
     file.check(settings)
     return file.questions, Origin(file.taken, file.digest, file.metadata)
 

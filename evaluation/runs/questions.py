@@ -1,7 +1,7 @@
 """Questions of a file, JSON Lines or CSV: each row is a question, its columns are the fields of `Question`.
 
 One line of a .jsonl file: {"question": "What is 14 + 3 * 5?", "target": 29, "subject": "sums"}. In a cell of
-CSV, a list (choices, decoys, demonstrations, hints) is a JSON array, or its texts with | between them; what
+CSV, a list (choices, aliases, decoys, demonstrations, hints) is a JSON array, or its texts with | between them; what
 stands by agent (documents, wordings, starting_views) is JSON. Other columns, as `subject`, are kept apart:
 no agent reads them, and rows can be chosen by them. A row without an id is named by a digest of what it asks.
 A row of HumanEval, in JSON Lines, is a problem of CodeGen.
@@ -57,18 +57,23 @@ class QuestionFile:
     """How many rows the file holds."""
     where: tuple[str, ...] = ()
     """What all of these have."""
+    data_set: str | None = None
+    """Of a published data set: its name and part."""
+    noun: str = "line"
+    """See `DataFile.noun`."""
 
     @property
     def name(self) -> str:
         """As errors call it."""
-        return f"{WHAT} {str(self.path)!r}"
+        return f"{self.data_set} file {str(self.path)!r}" if self.data_set else f"{WHAT} {str(self.path)!r}"
 
     @property
     def taken(self) -> str:
         """How many of which file, in a phrase: "40 of 200 rows of a.csv with split=test"."""
+        of = f"{self.data_set} ({self.path.name})" if self.data_set else self.path.name
         taken = "all" if len(self.rows) == self.total else f"{len(self.rows):,} of"
         conditions = f" with {' and '.join(self.where)}" if self.where else ""
-        return f"{taken} {counted(self.total, 'row')} of {self.path.name}{conditions}"
+        return f"{taken} {counted(self.total, 'row')} of {of}{conditions}"
 
     @property
     def metadata(self) -> dict[str, Values]:
@@ -87,7 +92,7 @@ class QuestionFile:
             UsageError: a condition is none, names a field that no row has, or no row meets them all.
         """
         fields = [*dict.fromkeys(name for row in self.rows for name in row.fields)]
-        conditions, broken, rows = read_conditions(where, fields), Broken(self.name), []
+        conditions, broken, rows = read_conditions(where, fields), Broken(self.name, self.noun), []
         for row in self.rows:
             with broken.at(row.line):
                 rows += [row] if all(condition.holds(row.fields) for condition in conditions) else []
@@ -102,7 +107,7 @@ class QuestionFile:
         Raises:
             UsageError: as `check_question` does, with the line of the first such row.
         """
-        broken = Broken(self.name)
+        broken = Broken(self.name, self.noun)
         for row in self.rows:
             with broken.at(row.line):
                 check(row.question, settings)

@@ -9,7 +9,7 @@ import csv
 import hashlib
 import io
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -38,14 +38,16 @@ class DataFile:
     header: tuple[int, list[str]] | None
     """Of CSV: the line of the names, and the names."""
     rows: list[Row]
+    noun: str = "line"
+    """What its rows are counted by: lines, or the rows of a JSON list."""
 
 
 class Broken:
     """What is wrong with rows of a file, so that the first is told and the others are counted."""
 
-    def __init__(self, name: str) -> None:
-        """`name` is the file's, as errors call it."""
-        self.name = name
+    def __init__(self, name: str, noun: str = "line") -> None:
+        """`name` is the file's, as errors call it; `noun` what its rows are counted by."""
+        self.name, self.noun = name, noun
         self._found: list[tuple[int, UsageError]] = []
 
     @contextmanager
@@ -65,8 +67,8 @@ class Broken:
         if not self._found:
             return
         (line, error), *others = self._found
-        more = f"; {len(others):,} more of its lines cannot be asked either" if others else ""
-        raise UsageError(f"line {line} of {self.name}: {shortened(str(error), LONGEST)}{more}") from error
+        more = f"; {len(others):,} more of its {self.noun}s cannot be asked either" if others else ""
+        raise UsageError(f"{self.noun} {line} of {self.name}: {shortened(str(error), LONGEST)}{more}") from error
 
 
 def read_rows(path: Path, what: str) -> DataFile:
@@ -79,7 +81,7 @@ def read_rows(path: Path, what: str) -> DataFile:
     if (form := path.suffix.lower()) not in (".jsonl", ".ndjson", ".csv"):
         raise UsageError(f"{name} is neither JSON Lines nor CSV by its name; expected .jsonl or .csv")
     text, digest = read_text(path, name)
-    header, rows = _split_csv(text, name) if form == ".csv" else (None, _split_lines(text))
+    header, rows = split_csv(text, name) if form == ".csv" else (None, split_lines(text))
     if not rows:
         raise UsageError(f"{name} {'is empty' if header is None else 'holds names and no row'}; expected rows")
     return DataFile(name, digest, header, rows)
@@ -101,7 +103,8 @@ def read_text(path: Path, name: str) -> tuple[str, str]:
         raise UsageError(f"{name} is not UTF-8: {error.reason} at byte {error.start}, line {line}") from error
 
 
-def _split_lines(text: str) -> list[Row]:
+def split_lines(text: str) -> list[Row]:
+    """The rows of a text of JSON Lines."""
     # Not splitlines: a text may hold U+2028, at which that would split too.
     lines = enumerate(text.split("\n"), start=1)
     return [(number, partial(_object, line)) for number, line in lines if line.strip()]
@@ -133,10 +136,15 @@ def _no_number(name: str) -> float:
     raise ValueError(f"{name} is no number of JSON")
 
 
-def _split_csv(text: str, name: str) -> tuple[tuple[int, list[str]] | None, list[Row]]:
+def split_csv(text: str, name: str, columns: Sequence[str] = ()) -> tuple[tuple[int, list[str]] | None, list[Row]]:
+    """The names of a text of CSV, with their line, and its rows; `columns` are the names where no row holds them.
+
+    Raises:
+        UsageError: it cannot be split, or a name stands there twice.
+    """
     found = [(line, cells) for line, cells in _cells(text, name) if any(cells)]
-    if not found:
-        return None, []
+    if not found or columns:
+        return None, [(number, partial(_named, columns, cells)) for number, cells in found]
     (line, names), *rows = found
     if twice := next((each for each in names if each and names.count(each) > 1), None):
         raise UsageError(f"line {line} of {name} names {twice!r} twice; expected each column to have its own name")
@@ -157,7 +165,7 @@ def _cells(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
             raise UsageError(f"line {line} of {name} is no row of CSV: {error}; is a quote left open?") from error
 
 
-def _named(names: list[str], cells: list[str]) -> Values:
+def _named(names: Sequence[str], cells: list[str]) -> Values:
     """Cells by name; empty ones are left out, and a column without a name too (pandas writes its index so)."""
     if len(cells) != len(names):
         raise UsageError(f"found {len(cells)} cells; expected {len(names)}, as many as names; quote cells with commas")

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from sottovoce.evaluation.compare import Comparison, Summary
+from sottovoce.evaluation.compare import Comparison, Summary, compare
+from sottovoce.evaluation.experiments.folder import ended
+from sottovoce.evaluation.experiments.matching import told
 from sottovoce.evaluation.measures import Measured
 from sottovoce.evaluation.pairs import Pair, points
+from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.views.printable import counted, figure, one_line
 from sottovoce.evaluation.views.tables import p_value, share_cells, table
 
@@ -22,6 +25,20 @@ class Table(NamedTuple):
 
     headings: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+
+
+def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Comparison:
+    """The runs in which anything ended, side by side, with what is to be told of matched ones.
+
+    Raises:
+        UsageError: see `compare`.
+    """
+    return compare(ended(runs), against, told(runs))
+
+
+def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
+    """The same as Markdown. Errors: see `compare`."""
+    return markdown(comparison_of(runs, against))
 
 
 def tables(comparison: Comparison) -> list[Table]:
@@ -43,8 +60,8 @@ def sentences(comparison: Comparison) -> list[str]:
 def markdown(comparison: Comparison) -> str:
     """What the command line prints."""
     blocks = [table(" | ".join(map(_cell, each.headings)), map(_cells, each.rows)) for each in tables(comparison)]
-    if told := sentences(comparison):
-        blocks.append("\n".join(f"- {sentence}" for sentence in told))
+    if verdicts := sentences(comparison):
+        blocks.append("\n".join(f"- {sentence}" for sentence in verdicts))
     return "\n\n".join(blocks) + "\n"
 
 

@@ -98,11 +98,10 @@ def same(left: str | None, right: str | None, kind: str, question: str = "") -> 
 
 
 def right(answer: str | None, question: Mapping[str, Any]) -> bool:  # Any: see is_open
-    """Tell whether a canonical answer is the question's target."""
-    kind, target = KINDS[_kind(question)], target_of(question)
-    if answer is None or target is None or kind.is_target is None:
-        return same(answer, target, _kind(question), question.get("question", ""))
-    return kind.is_target(answer, target, question.get("question", ""))
+    """Tell whether a canonical answer is the question's target, or one of its aliases."""
+    kind, choices = KINDS[_kind(question)], question.get("choices") or []
+    others = [kind.target(each, choices) for each in question.get("aliases") or []]
+    return any(_is_target(answer, target, question) for target in [target_of(question), *others])
 
 
 def target_of(question: Mapping[str, Any]) -> str | None:  # Any: see is_open
@@ -138,6 +137,13 @@ def lettered(choices: list[str]) -> list[str]:
     """Choices as agents read them, "(A) red": the letters are what an answer names."""
     letters = zip(string.ascii_uppercase, bare(choices), strict=False)
     return [f"({letter}) {choice}" for letter, choice in letters]
+
+
+def _is_target(answer: str | None, target: str | None, question: Mapping[str, Any]) -> bool:  # Any: see is_open
+    kind = KINDS[_kind(question)]
+    if answer is None or target is None or kind.is_target is None:
+        return same(answer, target, _kind(question), question.get("question", ""))
+    return kind.is_target(answer, target, question.get("question", ""))
 
 
 def _kind(question: Mapping[str, Any]) -> str:

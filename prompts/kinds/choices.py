@@ -57,8 +57,10 @@ def ends_with(said: str, choices: Sequence[str]) -> str | None:
     return found[0] if words and f" {normalise(said)}".endswith(f" {words}") else None
 
 
-def check(choices: Sequence[str], what: str) -> None:
+def check(choices: Sequence[str], what: str, *, may_repeat: bool = False) -> None:
     """Refuse choices that nobody could choose from.
+
+    `may_repeat`: where a letter tells which is right, two may be alike, as in some published questions.
 
     Raises:
         UsageError: there are fewer than two, an empty one, or two that are the same but for case and spaces.
@@ -71,7 +73,7 @@ def check(choices: Sequence[str], what: str) -> None:
         if not re.search(r"\S", choice):
             raise UsageError(f"choices hold an empty one: {[*choices]!r}; expected a text each")
         plain = " ".join(choice.casefold().split())
-        if plain in known:
+        if plain in known and not may_repeat:
             raise UsageError(f"choices hold {choice!r} twice; expected each once")
         known[plain] = choice
 

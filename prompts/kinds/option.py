@@ -101,7 +101,7 @@ def led(said: str, choices: Choices) -> str | None:
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
     """Refuse choices that nobody could choose from, and a target that is none of them."""
     choices, target = question.get("choices") or [], known.target_of(question)
-    known.check(choices, "options")
+    known.check(choices, "options", may_repeat=target is not None and len(target) == 1 and target.isupper())
     if target is not None and canonical(target, choices) is None:
         last = string.ascii_uppercase[len(choices) - 1]
         raise UsageError(

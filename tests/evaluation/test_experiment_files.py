@@ -32,7 +32,7 @@ def test_every_file_can_be_held_as_it_stands(path: Path) -> None:
 
     assert experiment.about and experiment.against in experiment.rows
     assert len({tuple(each["question"] for each in questions) for questions in asked}) == 1
-    assert len(asked[0]) == experiment.questions.limit
+    assert len(asked[0]) == experiment.questions[0].limit
 
 
 def test_the_file_of_the_how_to_can_be_held(tmp_path: Path) -> None:

@@ -98,7 +98,7 @@ def test_rows_take_the_settings_of_all_that_their_scheme_has(tmp_path: Path) -> 
         (changed(rows={}), "there are no rows; expected at least one"),
         (changed(rows=["a"]), "rows is ['a']: expected a valid dictionary"),
         (changed(questions={"limit": 3}), "questions are of a sample or of a file; give one of the keys"),
-        (changed(questions="split"), "questions is 'split'; expected keys: sample, file, where"),
+        (changed(questions="split"), "questions is 'split'; expected keys: sample, file, dataset, where"),
         (changed(seeds=[1, 1]), "seeds are 1, 1; give each once"),
         (changed(settings={"seed": 3}), "settings hold a seed; give the experiment 'seeds'"),
         (changed(rows={"a": {"scheme": "single", "seed": 1}}), "row 'a': a row has no seed of its own"),
@@ -128,7 +128,7 @@ def test_a_prompt_pack_and_a_question_file_lie_beside_the_file(tmp_path: Path, m
 
     experiment = read(tmp_path / "there", given)
 
-    assert experiment.questions.file == tmp_path / "there" / "q.jsonl"
+    assert experiment.questions[0].file == tmp_path / "there" / "q.jsonl"
     assert experiment.rows["a"].settings.prompts == str(tmp_path / "there" / "pack")
     assert experiment.rows["a"].settings.model == ["bundled"]
 
@@ -309,3 +309,27 @@ def test_what_is_not_over_is_told_under_the_table(tmp_path: Path) -> None:
     runs, _ = held(tmp_path, names=["pair"], limits=Limits(at_once=1, call_limit=5))
     text = report(read(tmp_path), runs)
     assert "- `pair`: 2 of 3 are not over.\n- `alone`: not begun." in text
+
+
+# Data sets
+
+
+def test_questions_of_several_data_sets_are_pooled_in_their_order(tmp_path: Path) -> None:
+    (tmp_path / "g.jsonl").write_text('{"question": "1 + 1?", "answer": "so\\n#### 2"}\n' * 3)
+    (tmp_path / "m.csv").write_text("Which?,1,2,3,4,B\n")
+    pool = [{"dataset": "gsm8k", "file": "g.jsonl", "limit": 2}, {"dataset": "mmlu/sums", "file": "m.csv"}]
+
+    runs, _ = held(tmp_path, changed(questions=pool))
+    again, _ = read_experiment(tmp_path / "kept" / "experiment.yaml")  # its files lie beside it
+
+    assert [each["id"] for each in runs["alone"].questions()] == ["gsm8k/0", "gsm8k/1", "mmlu/sums/0"]
+    origin = prepare(again, "alone").origin
+    assert origin == "2 of 3 rows of gsm8k (questions.jsonl); all 1 row of mmlu/sums (questions1.csv)"
+
+
+def test_two_sources_with_the_same_questions_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "g.jsonl").write_text('{"question": "1 + 1?", "answer": "so\\n#### 2"}\n')
+    twice = [{"dataset": "gsm8k", "file": "g.jsonl"}] * 2
+
+    with pytest.raises(UsageError, match=r"two of the questions have the id 'gsm8k/0'; name the part"):
+        prepare(read(tmp_path, changed(questions=twice)), "alone")

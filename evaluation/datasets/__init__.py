@@ -1,0 +1,20 @@
+"""Published data sets by name: how their files are read, and how many questions they were published with.
+
+A data set is one `DataSet` (see `schema`), registered here or named as an entry point of the group
+`sottovoce.datasets`. The data itself is never part of this package: whoever has the files names them.
+
+Nothing here imports torch, langgraph or, before a hub is asked, the library `datasets`.
+"""
+
+from sottovoce.evaluation.datasets.schema import DataSet as DataSet
+from sottovoce.registry import Registry
+
+OURS = {
+    "gsm8k": "numbers:GSM8K",
+    "mmlu": "choices:MMLU",
+    "ecqa": "choices:ECQA",
+    "aqua": "choices:AQUA",
+}
+DATASETS = Registry[DataSet](
+    "data set", "sottovoce.datasets", {name: f"sottovoce.evaluation.datasets.{at}" for name, at in OURS.items()}
+)

@@ -1,0 +1,123 @@
+"""Questions of a data set by how it is named: NAME:FILE or NAME/PART:FILE, as "gsm8k:test.jsonl".
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from sottovoce.errors import UsageError, nearest
+from sottovoce.evaluation.datasets import DATASETS, DataSet
+from sottovoce.evaluation.datasets.files import read_published
+from sottovoce.evaluation.datasets.schema import Row
+from sottovoce.evaluation.runs.questions import AskedRow, QuestionFile
+from sottovoce.evaluation.runs.rows import Broken, DataFile, Values
+from sottovoce.nodes.question import Question, check_question
+
+WRITTEN = re.compile(r"([A-Za-z0-9_-]{2,})(?:/([^:/\\]+))?:(.+)", re.DOTALL)  # one letter is a drive
+DECOYS = 3
+"""Worked solutions of the next rows, for dummy debaters."""
+
+
+@dataclass(frozen=True)
+class Source:
+    """A data set, a part of it, and where it lies."""
+
+    data: DataSet
+    part: str
+    where: str
+
+    @property
+    def name(self) -> str:
+        """With its part: what ids begin with."""
+        return f"{self.data.name}/{self.part}" if self.part else self.data.name
+
+
+def source_of(written: str) -> Source | None:
+    """What is named; None where it is the path of a file.
+
+    Raises:
+        UsageError: there is no such data set, or no such part of it.
+    """
+    if not (found := WRITTEN.fullmatch(written)) or Path(written).exists():
+        return None
+    return named(found[1], found[2] or "", found[3])
+
+
+def named(name: str, part: str, where: str) -> Source:
+    """A data set by its name and part. Errors: see `source_of`."""
+    if name not in DATASETS:
+        raise UsageError(nearest("data set", name, DATASETS))
+    data = DATASETS[name]
+    data.check_part(part)
+    return Source(data, part, where)
+
+
+def read_source(source: Source, common: Mapping[str, object] | None = None) -> QuestionFile:
+    """All its rows as questions; `common` holds fields for those that lack them.
+
+    Raises:
+        UsageError: it cannot be read, or a row is broken: the first is named, the others are counted.
+    """
+    if "kind" in (common or {}):
+        known = f"answers of {source.data.name} are of kind {source.data.kind!r}"
+        raise UsageError(f"--kind is for files of your own; {known}")
+    path = Path(source.where)
+    file = read_published(path, source.data)
+    rows = _with_decoys(_asked(file, source, {**(common or {}), "kind": source.data.kind}))
+    return QuestionFile(path, file.digest, tuple(rows), len(rows), data_set=source.name, noun=file.noun)
+
+
+def odd_answers(source: Source) -> Counter[str]:
+    """How many right answers are written unusually, by how; the rows must be readable."""
+    file = read_published(Path(source.where), source.data)
+    return Counter(how for _, read in file.rows if (how := source.data.odd(Row(read(), source.part))))
+
+
+def _asked(file: DataFile, source: Source, common: Values) -> list[AskedRow]:
+    rows, ids, broken = list[AskedRow](), set[str](), Broken(file.name, file.noun)
+    for at, (line, read) in enumerate(file.rows):
+        with broken.at(line):
+            row = _row(line, read(), source, common)
+            row.question["id"] = _different(f"{source.name}/{row.question.get('id', at)}", ids)
+            rows.append(row)
+    broken.tell()
+    return rows
+
+
+def _row(line: int, values: Values, source: Source, common: Values) -> AskedRow:
+    data = source.data
+    try:
+        fields = data.read(Row(values, source.part))
+    except UsageError as error:
+        raise UsageError(f"{error}; a row of {data.name} is {data.shape}") from error
+    own = next((values[name] for name in data.own_id if values.get(name) not in (None, "")), None)
+    question = cast(Question, {**common, **fields, **({} if own is None else {"id": str(own)})})
+    check_question(question, None)
+    return AskedRow(line, question, {name: values[name] for name in data.kept if name in values})
+
+
+def _different(id: str, known: set[str]) -> str:
+    """The id, with a number behind it where another row has it: some data sets name two rows alike."""
+    found, number = id, 1
+    while found in known:
+        number += 1
+        found = f"{id}-{number}"
+    known.add(found)
+    return found
+
+
+def _with_decoys(rows: list[AskedRow]) -> list[AskedRow]:
+    """Each with solutions of the rows behind it, where there are any; after the last row comes the first."""
+    n = len(rows)
+    for at, row in enumerate(rows):
+        others = [rows[(at + 1 + k) % n].question.get("solution") for k in range(min(DECOYS, n - 1))]
+        if found := [each for each in others if each]:
+            row.question["decoys"] = found
+    return rows
