@@ -4,6 +4,7 @@
 """
 
 from sottovoce.form import Form
+from sottovoce.models.attention import attention_of_last
 from sottovoce.models.base_temperature import Base, base_temperature
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import (
@@ -62,6 +63,7 @@ __all__ = [
     "Weigh",
     "Weights",
     "assemble",
+    "attention_of_last",
     "base_temperature",
     "layers_read_ids",
     "load",

@@ -265,9 +265,12 @@ def compare(
 def report(
     names: list[str] = RUNS,
     html: Path = HTML,
+    attention: int | None = typer.Option(
+        None, metavar="LAYER", help="draw what it attends to, 0-based or -1 for the last; loads the models"
+    ),
 ) -> None:
     """Write a page about runs that opens anywhere: tables, plots, and every message with what lay under it."""
-    show_report(names, html)
+    show_report(names, html, attention)
 
 
 @app.command()

@@ -34,6 +34,8 @@ class Gathered:
     """The plots of searches."""
     about: list[str] = field(default_factory=list)
     """What experiments say that they are to show."""
+    against: str | None = None
+    """The row that the others are compared with, where an experiment names one and is all there is."""
 
     @property
     def held(self) -> tuple[int, int]:
@@ -63,6 +65,8 @@ def gathered(names: Sequence[str]) -> Gathered:
     found = Gathered()
     for name in names:
         _gather(name, found)
+    if len(names) > 1:
+        found.against = None
     if not found.runs:
         raise UsageError("these are searches alone; name a run too")
     if not found.held[0]:
@@ -78,6 +82,7 @@ def _gather(name: str, found: Gathered) -> None:
             return
         if (folder / FILE).exists():
             experiment, _ = read_experiment(folder / FILE)
+            found.against = experiment.against
             found.about += [experiment.about] if experiment.about else []
             for row, run in runs_in(folder, experiment).items():
                 _add(row, run, found)

@@ -48,7 +48,7 @@ def _rounds(runs: Mapping[str, Run]) -> Plot | None:
     lines = {name: shares for name, run in runs.items() if (shares := by_round([*run.records.values()]))}
     if not lines:
         return None
-    figure, axes = drawing()
+    figure, [axes] = drawing()
     for name, shares in lines.items():
         rounds = [each + 1 for each in shares]
         low, high = _reach(shares.values())
@@ -85,20 +85,20 @@ def _bytes(scored: Sequence[Summary]) -> Plot | None:
 
 
 def _scattered(scored: Sequence[Summary], at: Sequence[float], what: str, caption: str) -> Plot:
-    figure, axes = drawing()
+    figure, [axes] = drawing()
     for each, x in zip(scored, at, strict=True):
         assert each.accuracy is not None, "only scored runs are drawn"
         low, high = _reach([each.accuracy])
-        axes.errorbar([x], [each.accuracy.value], (low, high), marker="o", capsize=3)
-        axes.annotate(_plain(each.run), (x, each.accuracy.value), (5, 4), textcoords="offset points")
+        axes.errorbar([x], [each.accuracy.value], (low, high), marker="o", capsize=3, label=_plain(each.run))
     axes.set_xscale("log")
     axes.set_xlabel(what)
     _accuracy(axes)
+    axes.legend()
     return Plot(svg(figure, caption), caption)
 
 
-def drawing(size: tuple[float, float] = SIZE) -> tuple[Any, Any]:  # Any: a Figure and its Axes
-    """An empty figure.
+def drawing(size: tuple[float, float] = SIZE, panels: int = 1) -> tuple[Any, list[Any]]:  # Any: a Figure, its Axes
+    """An empty figure with so many panels side by side.
 
     Raises:
         UsageError: the extra `eval` is not installed.
@@ -108,7 +108,7 @@ def drawing(size: tuple[float, float] = SIZE) -> tuple[Any, Any]:  # Any: a Figu
     except ImportError as error:
         raise UsageError("plots need the extra 'eval', which is not installed: pip install matplotlib") from error
     figure = Figure(figsize=size, layout="constrained")
-    return figure, figure.add_subplot()
+    return figure, list(figure.subplots(1, panels, squeeze=False)[0])
 
 
 def svg(figure: Any, title: str) -> Markup:  # Any: a Figure

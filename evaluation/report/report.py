@@ -6,28 +6,29 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from sottovoce.evaluation.compare import Comparison, compare
+from sottovoce.evaluation.report.attention import attention_plot
 from sottovoce.evaluation.report.cards import card, what_was_run
 from sottovoce.evaluation.report.discussions import of_runs
-from sottovoce.evaluation.report.gathered import Gathered
+from sottovoce.evaluation.report.gathered import Gathered, Picture
 from sottovoce.evaluation.report.packed import JSON
 from sottovoce.evaluation.report.page import embedded, image, page
 from sottovoce.evaluation.report.plots import Plot, plots
 from sottovoce.evaluation.report.tensors import Tensors
 from sottovoce.evaluation.report.words import Words
 from sottovoce.evaluation.triggers import told
-from sottovoce.evaluation.views.comparison import sentences, tables
+from sottovoce.evaluation.views.comparison import comparison_of, sentences, tables
 from sottovoce.evaluation.views.printable import counted
 
 
-def report(found: Gathered) -> str:
-    """The page.
+def report(found: Gathered, attention: int | None = None) -> str:
+    """The page; with the attention of a layer, which loads the models.
 
     Raises:
-        UsageError: the extra `eval` is not installed.
+        UsageError: the extra `eval` is not installed, or the attention cannot be drawn.
     """
-    made, words = compared(found), Words()
+    made, words = comparison_of(found.runs, found.against), Words()
     tensors = Tensors(words)
+    looked = [] if attention is None else [attention_plot(found.runs, attention)]
     index, discussions = _embedded(of_runs(found.runs.values(), tensors))
     return page(
         title=f"Report of {', '.join(found.runs)}",
@@ -36,10 +37,7 @@ def report(found: Gathered) -> str:
         what=what_was_run(found.runs),
         tables=tables(made),
         sentences=sentences(made),
-        plots=[
-            *plots(found.runs, made.runs),
-            *(Plot(image(each.svg, each.name), each.name) for each in found.pictures),
-        ],
+        plots=[*plots(found.runs, made.runs), *looked, *map(_pictured, found.pictures)],
         runs=list(found.runs),
         seeds=sorted({row["seed"] for row in index}),
         outcomes=list(dict.fromkeys(row["outcome"] for row in index)),
@@ -60,10 +58,8 @@ def _embedded(found: Iterable[tuple[JSON, list[JSON]]]) -> tuple[list[JSON], lis
     return index, discussions
 
 
-def compared(found: Gathered) -> Comparison:
-    """The runs in which anything ended, side by side."""
-    results = {name: run.results() for name, run in found.runs.items()}
-    return compare({name: each for name, each in results.items() if each})
+def _pictured(picture: Picture) -> Plot:
+    return Plot(image(picture.svg, picture.name), picture.name)
 
 
 def _notes(found: Gathered, tensors: Tensors, words: Words) -> Sequence[str]:

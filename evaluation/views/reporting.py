@@ -11,8 +11,8 @@ from sottovoce.evaluation.runs.files import check_writable, write
 from sottovoce.evaluation.views.printable import counted, one_line
 
 
-def show_report(names: Sequence[str], html: Path) -> None:
-    """Write the page; of unfinished runs what is there.
+def show_report(names: Sequence[str], html: Path, attention: int | None) -> None:
+    """Write the page; of unfinished runs what is there, and the attention of a layer if one is named.
 
     Raises:
         RecordError: there is no such run, or it is damaged.
@@ -24,8 +24,8 @@ def show_report(names: Sequence[str], html: Path) -> None:
 
     check_writable(html, "--html")
     found = gathered(names)
+    write(html, report(found, attention))
     if found.unfinished:
         typer.echo(one_line(found.unfinished))
-    write(html, report(found))
     told = f"{counted(len(found.runs), 'run')}, {counted(found.held[0], 'discussion')}"
     typer.echo(f"report of {told}: {one_line(str(html))} ({amount(html.stat().st_size)})")

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import re
 from base64 import b64decode
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
+from sottovoce.channels.cipher import Cipher
+from sottovoce.channels.message import Heard, Message, Part, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.evaluation.compare import compare
 from sottovoce.evaluation.report import packed
+from sottovoce.evaluation.report.attention import looked
 from sottovoce.evaluation.report.discussions import items
-from sottovoce.evaluation.report.gathered import Gathered
+from sottovoce.evaluation.report.gathered import Gathered, gathered
+from sottovoce.evaluation.report.plots import plots
 from sottovoce.evaluation.report.report import report
+from sottovoce.evaluation.report.rounds import by_round
 from sottovoce.evaluation.report.tensors import Tensors
 from sottovoce.evaluation.report.words import Words
 from sottovoce.evaluation.runs.run import Run
-from sottovoce.evaluation.views.comparison import tables
-from sottovoce.models import load
+from sottovoce.evaluation.views.comparison import comparison_of, tables
+from sottovoce.models import Rows, load
 from tests.evaluation.reported import HOSTILE, cipher, scripted, unfinished, withheld
 from tests.evaluation.support import carrying
 
@@ -137,3 +145,75 @@ def test_cards_hold_the_head_of_the_log_and_its_digest(spoken: Run) -> None:
     first = json.loads((spoken.folder / "log.jsonl").read_text().split("\n")[0])
     assert {name: card[name] for name in first if name != "line"} == {n: v for n, v in first.items() if n != "line"}
     assert card["counts"]["done"] == 1 and len(card["log"]) == 64
+
+
+def test_attention_is_that_of_the_model_over_the_rows_that_were_heard(spoken: Run) -> None:
+    """Against transformers' own eager attention over what the engine read: rows where CIPHER's messages stand."""
+    [key] = spoken.records
+    layer, found = 1, looked("run", spoken, key, 1).weights
+
+    prompt, said = prompt_of(spoken, "agent_1", round=1)
+    rows = torch.cat([prompt, said])[None]
+    model = copy.deepcopy(load().model)
+    model.set_attn_implementation("eager")
+    with torch.no_grad():
+        expected = model(inputs_embeds=rows, output_attentions=True).attentions[layer][0, :, -1]
+    assert torch.allclose(torch.tensor(found), expected[:, -101:-1], atol=1e-5)
+    assert load().model.config._attn_implementation != "eager"
+
+
+def prompt_of(run: Run, agent: str, round: int) -> tuple[torch.Tensor, torch.Tensor]:
+    """The rows that an agent read and said in a round: told by the digest of its words, and the payload."""
+    store, loaded = run.store(), load()
+    message = next(each for each in run.only.messages if (each.agent, each.round) == (agent, round))
+    before = {each.text: each for each in run.only.messages if each.round < round}
+    asked = next(each.turns for each in run.only.prompts if each.place == message.place)
+    turns = [Turn(role, tuple(_parts(text, before))) for role, text in asked]  # type: ignore[arg-type]  # a role
+    pieces = Cipher().hear(turns, loaded, lambda ref: ref.load(store)).pieces
+    embedded = [
+        each.rows if isinstance(each, Rows) else loaded.network.embed(torch.tensor(each.ids)) for each in pieces
+    ]
+    assert any(isinstance(each, Rows) for each in pieces) and message.payload is not None
+    said = message.payload.load(store).rows(loaded.table.key)
+    assert said is not None
+    return torch.cat(embedded), said
+
+
+def _parts(text: str, before: dict[str, Message]) -> Iterator[Part]:
+    """The text with the messages that stand in it as such."""
+    found = (
+        min((at, each) for each in before if (at := text.find(each)) >= 0) if any(b in text for b in before) else None
+    )
+    if found is None:
+        yield text
+        return
+    at, said = found
+    yield from [text[:at], Heard(before[said])]
+    yield from _parts(text[at + len(said) :], before)
+
+
+def test_a_search_is_drawn_with_the_runs_beside_it(tmp_path: Path) -> None:
+    kept = cipher(tmp_path / "run", questions=1)
+    (tmp_path / "search").mkdir()
+    (tmp_path / "search" / "study.json").write_text("{}")
+    (tmp_path / "search" / "map.svg").write_text("<svg><script>alert(1)</script></svg>")
+
+    found = gathered([str(tmp_path / "search"), str(tmp_path / "run")])
+    page = report(found)
+
+    assert 'alt="search: map"' in page and "alert(1)" not in page
+    assert [*found.runs] == ["run"] and kept.status == "done"
+
+
+def test_plots_are_the_same_bytes_again_with_titles_and_text(spoken: Run) -> None:
+    one, two = (plots({"run": spoken}, comparison_of({"run": spoken}).runs) for _ in range(2))
+
+    assert one == two and len(one) == 2
+    for plot in one:
+        assert "<title>" + plot.caption.split(":")[0] in plot.svg and "<text" in plot.svg
+
+
+def test_accuracy_by_round_counts_every_reply(tmp_path: Path) -> None:
+    found = by_round([scripted(tmp_path, rounds=3).only])
+
+    assert {round: share.value for round, share in found.items()} == {0: 0.5, 1: 1.0, 2: 1.0}
