@@ -53,13 +53,7 @@ def attention_plot(runs: Mapping[str, Run], layer: int) -> Plot:
     key = _shared(runs)
     panels = [looked(name, run, key, layer) for name, run in runs.items()]
     most = max(float(panel.weights.max()) for panel in panels)
-    drawn: dict[str, Any] = {
-        "aspect": "auto",
-        "cmap": "viridis",
-        "interpolation": "nearest",
-        "vmin": 0,
-        "vmax": most,
-    }  # Any: as imshow takes them
+    drawn: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest", "vmin": 0, "vmax": most}  # Any: for imshow
     figure, places = drawing((3.4 * len(panels) + 1, 3.4), len(panels))
     for axes, panel in zip(places, panels, strict=True):
         heads, n = panel.weights.shape

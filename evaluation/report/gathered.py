@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -36,6 +36,9 @@ class Gathered:
     """What experiments say that they are to show."""
     against: str | None = None
     """The row that the others are compared with, where an experiment names one and is all there is."""
+
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By run and by `accuracy` or the name of a world's measure: what a paper prints, in the unit of ours."""
 
     @property
     def held(self) -> tuple[int, int]:

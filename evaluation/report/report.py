@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from markupsafe import Markup
 
 from sottovoce.evaluation.report.attention import attention_plot
+from sottovoce.evaluation.report.beside import beside
 from sottovoce.evaluation.report.cards import card, what_was_run
 from sottovoce.evaluation.report.discussions import of_runs
 from sottovoce.evaluation.report.gathered import Gathered, Picture
@@ -35,7 +36,7 @@ def report(found: Gathered, attention: int | None = None) -> str:
         unfinished=found.unfinished,
         about=found.about,
         what=what_was_run(found.runs),
-        tables=tables(made),
+        tables=[*tables(made), *beside(found.published, made)],
         sentences=sentences(made),
         plots=[*plots(found.runs, made.runs), *looked, *map(_pictured, found.pictures)],
         runs=list(found.runs),

@@ -20,6 +20,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.evaluation.compare import compare
 from sottovoce.evaluation.report import packed
 from sottovoce.evaluation.report.attention import looked
+from sottovoce.evaluation.report.beside import beside
 from sottovoce.evaluation.report.discussions import items
 from sottovoce.evaluation.report.gathered import Gathered, gathered
 from sottovoce.evaluation.report.plots import plots
@@ -217,3 +218,17 @@ def test_accuracy_by_round_counts_every_reply(tmp_path: Path) -> None:
     found = by_round([scripted(tmp_path, rounds=3).only])
 
     assert {round: share.value for round, share in found.items()} == {0: 0.5, 1: 1.0, 2: 1.0}
+
+
+def test_what_is_published_stands_beside_what_was_obtained(tmp_path: Path) -> None:
+    found = comparison_of({"ours": scripted(tmp_path, 3)})
+
+    [table] = beside({"ours": {"accuracy": 0.887, "turns": 12.4}, "theirs": {"accuracy": 0.5}}, found)
+
+    low = "43.9%"  # Wilson's interval of 3 in 3
+    assert [row[:4] for row in table.rows] == [
+        ("ours", "accuracy", "88.7%", "100.0%"),
+        ("ours", "turns", "12.4", ""),
+        ("theirs", "accuracy", "50.0%", ""),
+    ]
+    assert table.rows[0][4] == f"{low} to 100.0%" and beside({}, found) == []
