@@ -30,10 +30,13 @@ from sottovoce.evaluation.runs.samples import SAMPLES
 from sottovoce.evaluation.runs.shelf import KEPT
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.evaluation.views import runs as kept_runs
+from sottovoce.evaluation.views.audit import show_audit
 from sottovoce.evaluation.views.branches import ReplayOptions, show_replay
+from sottovoce.evaluation.views.discussing import By, show_measures
 from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
 from sottovoce.evaluation.views.games import GamesOptions, store_games
 from sottovoce.evaluation.views.indexing import show_index
+from sottovoce.evaluation.views.judging import JudgeOptions, show_judging
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
 from sottovoce.evaluation.views.matched import compare_matched
 from sottovoce.evaluation.views.monitoring import (
@@ -49,7 +52,9 @@ from sottovoce.evaluation.views.monitoring import (
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.reporting import show_report
+from sottovoce.evaluation.views.published import show_datasets
 from sottovoce.evaluation.views.showing import show
+from sottovoce.evaluation.views.verifying import show_verification
 from sottovoce.graphs import Scheme, schemes
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.settings import Settings
@@ -102,11 +107,15 @@ monitor = typer.Typer(cls=Commands, help="Collect what foretells failure, train 
 app.add_typer(monitor, name="monitor")
 FILE = typer.Argument(metavar="FILE", help="is written")
 FORMAT = typer.Option(
-    None, "--format", help="jsonl (records), csv (results) or markdown (transcripts); else by the file's ending"
+    None, "--format", help="jsonl (records), csv (results), markdown (transcripts) or card; else by the file's name"
 )
+BY = typer.Option(None, help="of rounds, agents or models alone, or limit: never agreed within so many; else all")
 MATCHED = typer.Option(
     None, help="of one run: ask one agent alone, and self-consistency at the same cost, as runs beside it"
 )
+OF_RUN = typer.Option(None, help="the file that the questions were read from")
+TABLE = typer.Option(None, help="compare results that `runs export` wrote as CSV")
+CARD = typer.Option(None, help="compare a card that `runs export RUN card.json` wrote")
 RUNS = typer.Argument(metavar="RUN ...", help="as for `runs show`; the folder of an experiment is all its rows")
 HTML = typer.Option(Path("report.html"), "--html", metavar="FILE", help="is written")
 NAME = typer.Argument(metavar="RUN", help="a name that `runs list` shows, or its beginning; `latest`; or a folder")
@@ -163,6 +172,11 @@ app.command("index", help="Make an index of passages that agents can look up; re
 )
 
 
+app.command("judge", help="Let a model say of a run's answers whether they are right; tell who agrees; resumable.")(
+    command(show_judging, JudgeOptions, Limits)
+)
+
+
 @app.command("list")
 def list_() -> None:
     """List schemes, protocols, forms of answer and retrievers, also those that other packages bring."""
@@ -174,6 +188,16 @@ def list_() -> None:
     typer.echo(f"{'--library':18}documents (the question's own), or a retriever, as `open_retriever` in code takes it:")
     for each in described():
         typer.echo(f"  {each.spec:28}{each.searches}{each.needs and f'; needs {each.needs}'}".rstrip())
+
+
+@app.command()
+def datasets(
+    given: str | None = typer.Argument(
+        None, metavar="[NAME|NAME:FILE]", help="one of them, or a file of one, as --questions takes it"
+    ),
+) -> None:
+    """List published data sets; or show an example of a file of one, its count, and its digest."""
+    show_datasets(given)
 
 
 @models.command("pull")
@@ -229,7 +253,7 @@ def export_run(
     file: Path = FILE,
     form: str | None = FORMAT,
 ) -> None:
-    """Write a run to a file: records as JSON Lines, results as CSV, or transcripts as Markdown."""
+    """Write a run to a file: records as JSON Lines, results as CSV, transcripts as Markdown, or its card as JSON."""
     kept_runs.export_run(name, form, file)
 
 
@@ -271,6 +295,29 @@ def report(
 ) -> None:
     """Write a page about runs that opens anywhere: tables, plots, and every message with what lay under it."""
     show_report(names, html, attention)
+def audit(names: list[str] = RUNS) -> None:
+    """Score runs again under other policies, those of the papers' own programs among them; tell what changes."""
+    show_audit(names)
+
+
+@app.command()
+def measures(names: list[str] = RUNS, by: By | None = BY) -> None:
+    """Tell what discussion did to answers: accuracy, agreement, flips, and errors by kind, with intervals."""
+    show_measures(names, by)
+
+
+@app.command()
+def verify(
+    name: str = NAME,
+    anew: int = typer.Option(3, "-k", min=0, help="how many discussions are held anew by their models"),
+    seed: int = typer.Option(0, help="by which these are drawn"),
+    no_model: bool = typer.Option(False, "--no-model", help="hold none anew, and load no model"),
+    questions: Path | None = OF_RUN,
+    table: Path | None = TABLE,
+    card: Path | None = CARD,
+) -> int:
+    """Tell whether a kept run is what it says: recompute all that its folder holds, and hold some of it anew."""
+    return show_verification(name, 0 if no_model else anew, seed, questions, table, card)
 
 
 @app.command()

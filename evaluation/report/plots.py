@@ -16,12 +16,11 @@ from markupsafe import Markup, escape
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.compare import Summary
 from sottovoce.evaluation.report.rounds import by_round
+from sottovoce.evaluation.runs.record import BYTES
 from sottovoce.evaluation.runs.run import Run
 
 STYLE = {"svg.fonttype": "none", "svg.hashsalt": "sottovoce", "font.family": "sans-serif", "font.size": 9}
 """Text as text; ids from a salt, not from chance."""
-BYTES = "bytes a message"
-"""The measure of what messages carry besides words."""
 SIZE = (6.2, 3.4)  # inches
 
 

@@ -26,7 +26,7 @@ from sottovoce.prompts.kinds import KindName
 
 COMMON = {"kind", "description", "answer_description", "demonstrations", "hints"}
 """What can be said of all rows of a file: it tells of the task, and holds for rows without their own."""
-CHOOSING = {"question", "sample", "games", "questions", "where", "limit", "seeds"}
+CHOOSING = {"question", "sample", "games", "questions", "where", "limit", "shuffle", "skip", "seeds"}
 """What chooses questions; all other options are fields of a question."""
 
 
@@ -63,15 +63,16 @@ class QuestionOptions(Checked):
     starting_views: list[str] = _many("NAME=TEXT: the view that an agent starts from", "starting_view")
     hints: list[str] = _many("what a secretary is to mind (cmd)", "hint")
     sample: str | None = _one(
-        "instead of a question: arithmetic, split or facts (private documents), world (an encyclopedia), world/bridge, "
-        "world/comparison, world/strategy, world/claim or world/fact; for the scheme of that name whodunit or govsim "
-        "(or a split of its games: govsim/train, govsim/validation, govsim/test); problems for codegen; "
-        "or with a seed: split/3"
+        "instead of a question: arithmetic, arithmetic_cipher or arithmetic_files (CIPHER's paper, and its files), "
+        "chain2 to chain6 (so many operations), split or facts (private documents), world (an encyclopedia), "
+        "world/bridge, world/comparison, world/strategy, world/claim or world/fact; for the scheme of that name "
+        "whodunit or govsim (or a split of its games: govsim/train, govsim/validation, govsim/test); problems for "
+        "codegen; or with a seed: split/3"
     )
     games: list[Path] = _many("instead of a question: a stored game of whodunit or govsim", "game")
     questions: str | None = _one(
         "instead of a question: a file of them, .jsonl or .csv, whose columns are its fields; or a published data set: "
-        "NAME:FILE or NAME/PART:FILE, as gsm8k:test.jsonl"
+        "NAME:FILE or NAME/PART:FILE, as gsm8k:test.jsonl, or with ID@COMMIT of the Hugging Face hub for FILE"
     )
     where: list[str] = _many(
         "FIELD=VALUE: only rows of --questions that have it; also != and, for numbers, < <= > >=", "where"
@@ -79,6 +80,8 @@ class QuestionOptions(Checked):
     limit: int | None = Field(
         default=None, ge=1, description="ask only the first so many of --questions, or so many of --sample"
     )
+    shuffle: int | None = _one("take rows of --questions in the order that this seed of Python's random brings them to")
+    skip: int = Field(default=0, ge=0, description="pass over the first so many rows of --questions")
     seeds: list[int] = _many("instead of --seed: ask each question once under each", "seeds")
 
     @field_validator("questions", mode="before")
@@ -137,7 +140,7 @@ def _of_file(given: str, options: QuestionOptions, settings: Settings) -> tuple[
     common = {name: getattr(options, name) for name in COMMON & options.model_fields_set}
     source = source_of(given)
     file = read_file(given, common) if source is None else read_source(source, common)
-    file = file.take(options.where, options.limit)
+    file = file.take(options.where, options.limit, options.shuffle, options.skip)
     file.check(settings)
     return file.questions, Origin(file.taken, file.digest, file.metadata)
 
@@ -152,8 +155,9 @@ def _check_options(options: QuestionOptions, settings: Settings) -> None:
     if len(sources) > 1:
         raise UsageError(f"{sources[0]} and {sources[1]} were given; give one of them")
     _check_fields(options)
-    if options.where and options.questions is None:
-        raise UsageError("--where chooses rows of a file, and none was given; give --questions FILE, or drop it")
+    for name in ("where", "shuffle", "skip"):
+        if name in options.model_fields_set and options.questions is None:
+            raise UsageError(f"--{name} chooses rows of a file, and none was given; give --questions FILE, or drop it")
     if options.limit is not None and options.question is not None:
         raise UsageError("--limit is for --questions and --sample, and one question was given; drop it")
     if options.seeds and "seed" in settings.model_fields_set:

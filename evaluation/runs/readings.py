@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Literal
 
 from pydantic import BaseModel
@@ -34,21 +34,16 @@ class Readings(BaseModel):
 
 
 def readings(state: Discussion, counts: Iterable[Count], answers: tuple[str, ...]) -> Readings:
-    """Count over all rounds, one a reply that states an answer (in one of the acts `answers`)."""
-    found = Counter[Way]()
-    for message, vote in votes_said(state, counts, answers):
-        found[_way(vote, concluded(state, message) or message, state)] += 1
-    return Readings.model_validate(found)
-
-
-def votes_said(state: Discussion, counts: Iterable[Count], answers: tuple[str, ...]) -> Iterator[tuple[Message, Vote]]:
-    """Each reply that states an answer and is heard, with what it was read as.
+    """Count over all rounds, one a reply that states an answer (in one of the acts `answers`).
 
     A reply is read as the scheme counted it after its round; where it counts no rounds, as its rule reads the last.
     """
     counted = {(count.epoch, count.round, vote["agent"]): vote for count in counts for vote in count.votes}
+    found = Counter[Way]()
     for message in (each for each in heard(state) if each.act in answers):
-        yield message, counted.get((message.epoch, message.round, message.agent)) or voted(message, state)
+        vote = counted.get((message.epoch, message.round, message.agent)) or voted(message, state)
+        found[_way(vote, concluded(state, message) or message, state)] += 1
+    return Readings.model_validate(found)
 
 
 def _way(vote: Vote, last: Message, question: Discussion) -> Way:

@@ -28,7 +28,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["mat"], "unknown command 'mat'; choose from: cmd, codegen, compare, convince, debate, doctor, draw, experiment, games, govsim, ia, index, list, mad, madra, models, monitor, react, reconcile, runs, self-consistency, single, symmetry, whodunit"),
+        (["mat"], "unknown command 'mat'; choose from: cmd, codegen, compare, convince, datasets, debate, doctor, draw, experiment, games, govsim, ia, index, list, mad, madra, models, monitor, react, reconcile, runs, self-consistency, single, symmetry, whodunit"),
         (["draw", "mat"], "unknown scheme 'mat'; choose from: cmd, codegen, debate, govsim, ia, mad, madra, react, reconcile, self-consistency, single, whodunit"),
         (["games", "debate"], "unknown world 'debate'; choose from: govsim, whodunit"),
         (["games", "whodunit", "--n", "3"], "games are written to a .jsonl file: games whodunit --n 100 --to games.jsonl"),
@@ -51,8 +51,8 @@ def refused(call: Call, code: int, *arguments: object) -> str:
         (["doctor", "bundled", "--weights", "int9"], "unknown weights 'int9'; choose from: auto, bfloat16, float32, int4, int8"),
         (["doctor", "bundled", "--weights", "int4", "--dtype", "float16"], "a model with weights in int4 computes in float32, and dtype is 'float16'; leave dtype at auto, or give weights auto"),
         (["debate", "2 + 2?", "--weights", "int4", "--exact"], "exact is promised for weights in float32 alone, and they are in int4; give weights float32, or no exact"),
-        (["debate", "--sample", "riddle"], "sample is 'riddle'; expected arithmetic, split, facts, world, world/bridge, world/comparison, world/strategy, world/claim, world/fact, whodunit, whodunit/train, whodunit/validation, whodunit/test, govsim, govsim/train, govsim/validation, govsim/test, problems, each with a number or without: split/3"),
-        (["debate", "--sample", "split/x"], "sample is 'split/x'; expected arithmetic, split, facts, world, world/bridge, world/comparison, world/strategy, world/claim, world/fact, whodunit, whodunit/train, whodunit/validation, whodunit/test, govsim, govsim/train, govsim/validation, govsim/test, problems, each with a number or without: split/3"),
+        (["debate", "--sample", "riddle"], "sample is 'riddle'; expected arithmetic, arithmetic_cipher, arithmetic_files, chain2, chain3, chain4, chain5, chain6, split, facts, world, world/bridge, world/comparison, world/strategy, world/claim, world/fact, whodunit, whodunit/train, whodunit/validation, whodunit/test, govsim, govsim/train, govsim/validation, govsim/test, problems, each with a number or without: split/3"),
+        (["debate", "--sample", "split/x"], "sample is 'split/x'; expected arithmetic, arithmetic_cipher, arithmetic_files, chain2, chain3, chain4, chain5, chain6, split, facts, world, world/bridge, world/comparison, world/strategy, world/claim, world/fact, whodunit, whodunit/train, whodunit/validation, whodunit/test, govsim, govsim/train, govsim/validation, govsim/test, problems, each with a number or without: split/3"),
         (["debate", "2 + 2?", "--document", "agent_9=x"], "unknown agent among the documents: 'agent_9'; choose from: agent_1, agent_2"),
         (["debate", "--temperature", "1", "--temperature", "1", "--temperature", "1"], "temperature has 3 values for 2 agents; give one for all, or one each"),
         (["mad", "--disagreement", "7"], "disagreement is '7': expected less than or equal to 3"),
