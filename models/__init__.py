@@ -4,6 +4,7 @@
 """
 
 from sottovoce.form import Form
+from sottovoce.models.attention import attention_of_last
 from sottovoce.models.base_temperature import Base, base_temperature
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import (
@@ -29,8 +30,8 @@ from sottovoce.models.huggingface.formats import Dtype, Weights
 from sottovoce.models.huggingface.layers import record_activations
 from sottovoce.models.huggingface.table import Table, tensor_digest
 from sottovoce.models.huggingface.text import Span, overlapping
-from sottovoce.models.load import assemble, load, unload
-from sottovoce.models.loaded import LoadedModel
+from sottovoce.models.load import assemble, load, load_tokenizer, unload
+from sottovoce.models.loaded import LoadedModel, vocabulary_digest
 from sottovoce.models.sources.locate import BUNDLED_FOLDER
 from sottovoce.models.sources.pull import pull, pulled
 
@@ -62,9 +63,11 @@ __all__ = [
     "Weigh",
     "Weights",
     "assemble",
+    "attention_of_last",
     "base_temperature",
     "layers_read_ids",
     "load",
+    "load_tokenizer",
     "overlapping",
     "pull",
     "pulled",
@@ -72,4 +75,5 @@ __all__ = [
     "streams",
     "tensor_digest",
     "unload",
+    "vocabulary_digest",
 ]

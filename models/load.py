@@ -15,7 +15,7 @@ from sottovoce.models.engine.engine import Engine
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.devices import Device, Place, is_spread, place_of
 from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, never_exact, settled
-from sottovoce.models.huggingface.load import read
+from sottovoce.models.huggingface.load import read, tokenizer_at
 from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.pack import format_of
 from sottovoce.models.huggingface.packed import Packing
@@ -81,6 +81,15 @@ def load(
             else:
                 _known[key] = other.behind(other.engine.twin(memory=memory, exact=exact))
         return _known[key]
+
+
+def load_tokenizer(name: str | Path = BUNDLED) -> PreTrainedTokenizerBase:
+    """The tokenizer of a model by name, without its weights.
+
+    Raises:
+        ModelError: no such model, a hub out of reach, or files that are no tokenizer.
+    """
+    return tokenizer_at(str(name), ready(locate(name)))
 
 
 def unload(name: str | Path = BUNDLED) -> bool:

@@ -123,8 +123,7 @@ class LoadedModel:
     @cached_property
     def vocabulary_key(self) -> str:
         """A digest of the tokenizer's vocabulary, ids included; table heights do not count."""
-        entries = sorted(self.tokenizer.get_vocab().items(), key=lambda entry: (entry[1], entry[0]))
-        return hashlib.sha256(repr(entries).encode()).hexdigest()[:16]
+        return vocabulary_digest(self.tokenizer)
 
     def latent_layers(self, chosen: tuple[int, ...] = ()) -> tuple[int, ...]:
         """The layers whose states are exchanged, ascending: the chosen ones, a paper's, or one near 0.7 of the depth.
@@ -153,3 +152,9 @@ class LoadedModel:
     def dtype(self) -> torch.dtype:
         """The dtype the model computes in."""
         return self.table.rows.dtype
+
+
+def vocabulary_digest(tokenizer: PreTrainedTokenizerBase) -> str:
+    """Equal for tokenizers that give every token the same id."""
+    entries = sorted(tokenizer.get_vocab().items(), key=lambda entry: (entry[1], entry[0]))
+    return hashlib.sha256(repr(entries).encode()).hexdigest()[:16]

@@ -51,6 +51,7 @@ from sottovoce.evaluation.views.monitoring import (
 )
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.reporting import show_report
 from sottovoce.evaluation.views.published import show_datasets
 from sottovoce.evaluation.views.search import LayersOptions, TuneOptions, show_layers, show_tune
 from sottovoce.evaluation.views.showing import show
@@ -119,6 +120,7 @@ OF_RUN = typer.Option(None, help="the file that the questions were read from")
 TABLE = typer.Option(None, help="compare results that `runs export` wrote as CSV")
 CARD = typer.Option(None, help="compare a card that `runs export RUN card.json` wrote")
 RUNS = typer.Argument(metavar="RUN ...", help="as for `runs show`; the folder of an experiment is all its rows")
+HTML = typer.Option(Path("report.html"), "--html", metavar="FILE", help="is written")
 NAME = typer.Argument(metavar="RUN", help="a name that `runs list` shows, or its beginning; `latest`; or a folder")
 
 
@@ -292,6 +294,15 @@ def compare(
 
 
 @app.command()
+def report(
+    names: list[str] = RUNS,
+    html: Path = HTML,
+    attention: int | None = typer.Option(
+        None, metavar="LAYER", help="draw what it attends to, 0-based or -1 for the last; loads the models"
+    ),
+) -> None:
+    """Write a page about runs that opens anywhere: tables, plots, and every message with what lay under it."""
+    show_report(names, html, attention)
 def audit(names: list[str] = RUNS) -> None:
     """Score runs again under other policies, those of the papers' own programs among them; tell what changes."""
     show_audit(names)

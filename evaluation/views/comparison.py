@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
 
 from sottovoce.evaluation.compare import Comparison, Summary, compare
 from sottovoce.evaluation.experiments.folder import ended
@@ -19,27 +20,57 @@ RUNS = (
 PAIRS = "run | against | questions | discussions | points | 95 % | p, McNemar | p, bootstrap | p, Holm"
 
 
-def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
-    """The comparison of runs in which anything ended, with what is to be told of matched ones.
+class Table(NamedTuple):
+    """Headings and rows; a cell is plain text, names of runs between backticks."""
+
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Comparison:
+    """The runs in which anything ended, side by side, with what is to be told of matched ones.
 
     Raises:
         UsageError: see `compare`.
     """
-    return markdown(compare(ended(runs), against, told(runs)))
+    return compare(ended(runs), against, told(runs))
+
+
+def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
+    """The same as Markdown. Errors: see `compare`."""
+    return markdown(comparison_of(runs, against))
+
+
+def tables(comparison: Comparison) -> list[Table]:
+    """Runs, what worlds measure of them, pairs; tokens, FLOPs and seconds are means of a discussion."""
+    found = [_table(RUNS.split(" | "), map(_run, comparison.runs))]
+    if names := list(dict.fromkeys(name for run in comparison.runs for name in run.measures)):
+        rows = ([_name(run.run), *_measures(run, names)] for run in comparison.runs)
+        found.append(_table(["run", *map(one_line, names)], rows))
+    if comparison.pairs:
+        found.append(_table(PAIRS.split(" | "), map(_pair, comparison.pairs)))
+    return found
+
+
+def sentences(comparison: Comparison) -> list[str]:
+    """The verdicts, and what was left out."""
+    return [one_line(each) for each in (*(pair.verdict for pair in comparison.pairs), *comparison.notes)]
 
 
 def markdown(comparison: Comparison) -> str:
-    """What the command line prints; tokens, FLOPs and seconds are means of a discussion."""
-    blocks = [table(RUNS, map(_run, comparison.runs))]
-    if names := list(dict.fromkeys(name for run in comparison.runs for name in run.measures)):
-        headings = " | ".join(["run", *map(_cell, names)])
-        blocks.append(table(headings, ([_name(run.run), *_measures(run, names)] for run in comparison.runs)))
-    if comparison.pairs:
-        blocks.append(table(PAIRS, map(_pair, comparison.pairs)))
-    sentences = [*(pair.verdict for pair in comparison.pairs), *comparison.notes]
-    if sentences:
-        blocks.append("\n".join(f"- {one_line(sentence)}" for sentence in sentences))
+    """What the command line prints."""
+    blocks = [table(" | ".join(map(_cell, each.headings)), map(_cells, each.rows)) for each in tables(comparison)]
+    if verdicts := sentences(comparison):
+        blocks.append("\n".join(f"- {sentence}" for sentence in verdicts))
     return "\n\n".join(blocks) + "\n"
+
+
+def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
+    return Table(tuple(headings), tuple(map(tuple, rows)))
+
+
+def _cells(row: Iterable[str]) -> list[str]:
+    return list(map(_cell, row))
 
 
 def _run(run: Summary) -> list[str]:
@@ -74,9 +105,9 @@ def _number(value: float | None, form: str) -> str:
 
 def _name(run: str) -> str:
     """As code."""
-    return _cell(f"`{run}`")
+    return one_line(f"`{run}`")
 
 
 def _cell(text: str) -> str:
     """A bar would end the cell."""
-    return one_line(text).replace("|", "\\|")
+    return text.replace("|", "\\|")

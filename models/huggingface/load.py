@@ -71,6 +71,19 @@ def read(
     return model, tokenizer
 
 
+def tokenizer_at(name: str, where: str) -> PreTrainedTokenizerBase:
+    """The tokenizer that lies at `where` (see `ready`); `name` is for errors.
+
+    Raises:
+        ModelError: a hub out of reach, or files that are no tokenizer.
+    """
+    quiet()
+    try:
+        return _tokenizer(where)
+    except (OSError, ValueError, KeyError, ImportError) as error:
+        raise ModelError(f"the tokenizer of {name!r} cannot be loaded: {_reason(error)}") from error
+
+
 def _pack(name: str, model: PreTrainedModel, packing: Packing, folder: Path) -> None:
     try:
         pack(model, packing, Blocks(folder))

@@ -114,6 +114,27 @@ class Network:
             again = self._captured.step(reading, layers) if self._captured and not self.hooked else None
             return again or self.forward(reading, layers)
 
+    def attention_of_last(
+        self, inputs: torch.Tensor, layer: int, edits: Mapping[int, Change] | None = None
+    ) -> torch.Tensor:
+        """(heads, n): how a layer's heads weigh the n positions of one sequence (1, n) or (1, n, E) at the last one.
+
+        `edits` change what decoder layers put out at all positions but the last. Only the last is computed by
+        transformers' own eager attention, the one kind that gives its weights.
+        """
+        config = self.model.config.get_text_config()
+        kind = config._attn_implementation
+        with self._lock, torch.inference_mode():
+            with hooked(self.layers, edits):
+                cache = self.model(**_named(inputs[:, :-1]), use_cache=True).past_key_values
+            try:
+                self.model.set_attn_implementation("eager")
+                last = self.model(**_named(inputs[:, -1:]), past_key_values=cache, output_attentions=True)
+            finally:
+                self.model.set_attn_implementation(kind)
+        weights: torch.Tensor = last.attentions[layer]
+        return weights[0, :, -1].float()
+
     @property
     def hooked(self) -> bool:
         """True while somebody else's hooks are on the model: what it reads meanwhile serves nobody afterwards."""
@@ -145,7 +166,7 @@ class Network:
         """Keyword arguments of the model (Any: of all kinds)."""
         inputs, end = reading.inputs, reading.span.shape[0]
         arguments: dict[str, Any] = {
-            "input_ids" if inputs.dim() == 2 else "inputs_embeds": inputs,
+            **_named(inputs),
             "past_key_values": CacheView(self.kinds, reading.window, reading.columns, end),
         }
         if not reading.plain or self.attention.window is not None:
@@ -155,3 +176,7 @@ class Network:
         if "position_ids" in self._accepts:  # alibi families count positions from the mask
             arguments["position_ids"] = reading.positions
         return arguments
+
+
+def _named(inputs: torch.Tensor) -> dict[str, torch.Tensor]:
+    return {"input_ids" if inputs.dim() == 2 else "inputs_embeds": inputs}

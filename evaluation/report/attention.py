@@ -1,0 +1,135 @@
+"""The attention figure of CIPHER (arXiv 2310.06272, appendix B.3): where one layer looks as an agent ends its message.
+
+Heads by the 100 positions before the last token of the first agent's last message. The discussion is led again through
+its scheme's graph by agents that say what the run has: so the prompt holds the messages that were heard, not only their
+words, and the model reads what it read then, rows of CIPHER and changes of SDE included.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.report.packed import Numbers
+from sottovoce.evaluation.report.plots import Plot, drawing, svg
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.runs.run import Key, Run
+from sottovoce.evaluation.runs.running import Task, hold
+from sottovoce.evaluation.runs.starting import settings_of
+from sottovoce.models import Ids, Piece, Rows, attention_of_last
+from sottovoce.nodes.context import made_from
+from sottovoce.nodes.settings import Settings
+
+BEFORE = 100
+"""Positions that are shown."""
+SAID_BY_MODELS = ("model", "hosted")
+
+
+@dataclass(frozen=True)
+class Looked:
+    """One run's panel."""
+
+    title: str
+    weights: Numbers
+    """(heads, up to 100), of the positions before the last token."""
+
+
+def attention_plot(runs: Mapping[str, Run], layer: int) -> Plot:
+    """A panel for each run, on the first question and seed that all of them discussed; negative layers from the end.
+
+    Raises:
+        UsageError: they share no discussion, a model is hosted, the layer is out of range, somebody was held back.
+        ModelError: a model cannot be loaded.
+    """
+    key = _shared(runs)
+    panels = [looked(name, run, key, layer) for name, run in runs.items()]
+    most = max(float(panel.weights.max()) for panel in panels)
+    drawn: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest", "vmin": 0, "vmax": most}  # Any: for imshow
+    figure, places = drawing((3.4 * len(panels) + 1, 3.4), len(panels))
+    for axes, panel in zip(places, panels, strict=True):
+        heads, n = panel.weights.shape
+        box = (-n - 0.5, -0.5, heads - 0.5, -0.5)
+        shown = axes.imshow(panel.weights, extent=box, **drawn)
+        axes.set_title(panel.title)
+        axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.set_xlabel("tokens before the last one")
+        axes.set_ylabel("head")
+    figure.colorbar(shown, ax=list(places), label="attention")
+    caption = (
+        f"Attention at the last token of the first agent's last message, head by head, "
+        f"to the {BEFORE} tokens before it; question {key[0]}, seed {key[1]}."
+    )
+    return Plot(svg(figure, caption), caption)
+
+
+def looked(name: str, run: Run, key: Key, layer: int) -> Looked:
+    """What one layer of the first agent's model looked at in one discussion of a run. Errors: see `attention_plot`."""
+    record, settings = run.records[key], settings_of(run)
+    agent = settings.speakers()[0]
+    said = record.said(agent)
+    if said is None:
+        raise UsageError(f"{name}: {agent} never states an answer in {key[0]!r}; its attention cannot be drawn")
+    model = made_from(settings, agent, run.store())
+    if not isinstance(model, HookedChatModel):
+        raise UsageError(f"{name}: {agent} is a hosted model, whose attention cannot be seen; leave --attention away")
+    prompt = model.channel.hear(asked(record, settings, said), model.loaded, lambda ref: ref.load(run.store()))
+    prompt = prompt.begun(said.begun, model.loaded)
+    weights = attention_of_last(model.loaded, (*prompt.pieces, _spoken(said, model)), prompt.edits, layer)
+    return Looked(
+        f"{name} ({settings.protocol}), layer {layer % model.loaded.layers}", weights[:, -1 - BEFORE : -1].numpy()
+    )
+
+
+def asked(record: Record, settings: Settings, said: Message) -> list[Turn]:
+    """The prompt of a message with the messages that it hears, as the run's own graph renders it.
+
+    Raises:
+        UsageError: a watch held somebody back, or the graph asks otherwise today.
+    """
+    if record.interventions:
+        raise UsageError("the discussion was intervened in, and is not led again for a figure; leave --attention away")
+    replies: dict[str, list[str]] = {}
+    for message in record.messages:
+        if message.source in SAID_BY_MODELS:
+            replies.setdefault(message.agent, []).append(message.whole)
+    chosen = settings.model_dump(include=settings.model_fields_set - settings.of_models())
+    model = ScriptedChatModel(replies)
+    task = Task(record.scheme, type(settings).model_validate(chosen), record.question, models=model)
+    with TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True) as folder:
+        hold(task, PayloadStore(folder))
+    by_place = {message.place: message for message in record.messages}
+    call = next((each for each in model.asked if each.place == said.place._asdict()), None)
+    if call is None:
+        raise UsageError(f"the graph asks for no message of {said.place} today; leave --attention away")
+    return [replace(turn, parts=tuple(_recorded(part, by_place) for part in turn.parts)) for turn in call.turns]
+
+
+def _recorded(part: str | Heard, by_place: Mapping[tuple[object, ...], Message]) -> str | Heard:
+    """The message that was heard, with what lay under it."""
+    return part if isinstance(part, str) else replace(part, message=by_place[part.message.place])
+
+
+def _spoken(said: Message, model: HookedChatModel) -> Piece:
+    """What the agent read of its own reply while it spoke: its rows, or its tokens."""
+    if said.latent is None:
+        raise UsageError(f"the message of {said.place} has no payload any more; its attention cannot be drawn")
+    payload = said.latent.load(model.store)
+    rows = payload.rows(model.loaded.table.key)
+    return Ids(payload.ids) if rows is None else Rows(rows.to(torch.float32))
+
+
+def _shared(runs: Mapping[str, Run]) -> Key:
+    ended = [[key for key, record in run.records.items() if record.decision is not None] for run in runs.values()]
+    for key in ended[0]:
+        if all(key in keys for keys in ended):
+            return key
+    raise UsageError(f"{', '.join(runs)} have no discussion in common that ended; give --attention with other runs")

@@ -1,0 +1,76 @@
+"""What was run: the card of each run, and a table of what they are and in which settings they differ."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from sottovoce.evaluation.report.packed import JSON
+from sottovoce.evaluation.runs.log import LOG
+from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.views.comparison import Table
+from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.graphs import scheme
+
+DIGEST = 12
+"""So many letters of a digest tell it from others in a table; the card has all of them."""
+
+
+def card(run: Run) -> JSON:
+    """The head of the run's log, how it ended, and the digest of the log: whoever has the run can check each."""
+    log = (run.folder / LOG).read_bytes() if run.folder else b""
+    return {
+        **run.head.model_dump(mode="json"),
+        "status": run.status,
+        "why": run.why,
+        "counts": run.counts.model_dump(),
+        "cost": run.cost.model_dump(),
+        "log": hashlib.sha256(log).hexdigest() if log else "",
+    }
+
+
+def what_was_run(runs: Mapping[str, Run]) -> Table:
+    """A row for each thing that there is to know, a column for each run; of settings those that differ."""
+    told = {name: _told(run) for name, run in runs.items()}
+    differing = differences(runs)
+    names = list(dict.fromkeys([name for each in told.values() for name in each]))
+    rows = [(name, *(each.get(name, "") for each in told.values())) for name in names]
+    settings = [(setting, *values) for setting, values in differing.items()]
+    return Table(("", *runs), tuple(tuple(map(one_line, cells)) for cells in (*rows, *settings)))
+
+
+def differences(runs: Mapping[str, Run]) -> dict[str, list[str]]:
+    """Settings that are not the same in all runs, by name: the value of each run, "" where it lacks it."""
+    settings = [run.head.settings for run in runs.values()]
+    names = dict.fromkeys(name for each in settings for name in each)
+    found = {name: [_value(each.get(name)) if name in each else "" for each in settings] for name in names}
+    shown = {"protocol", "model"}  # in the table anyway
+    return {name: values for name, values in found.items() if len(set(values)) > 1 and name not in shown}
+
+
+def _told(run: Run) -> dict[str, str]:
+    head, cost, records = run.head, run.cost, run.records.values()
+    made = dict.fromkeys(
+        f"{each.model} ({each.weights}, {each.stored}, {each.device})" for each in head.models.values()
+    )
+    held = sum(record.status in ("done", "failed") for record in records)
+    return {
+        "status": f"{run.status}: {held:,} of {counted(len(records), 'discussion')} held",
+        "scheme": scheme(head.scheme).command,
+        "protocol": head.settings["protocol"],
+        "models": "; ".join(made) or ", ".join(dict.fromkeys(head.settings["model"])),
+        "seeds": ", ".join(map(str, head.seeds)),
+        "questions": f"{len(records) // len(head.seeds):,}, sha256 {head.questions[:DIGEST]}",
+        "from": head.origin or "a person",
+        "prompts": f"sha256 {head.prompts[:DIGEST]}",
+        "calls": f"{cost.calls:,}",
+        "tokens": f"{cost.tokens_in:,} read, {cost.tokens_reused:,} of them reused; {cost.tokens_out:,} written",
+        "versions": ", ".join(f"{name} {version}" for name, version in head.versions.items()),
+        "begun": head.started,
+    }
+
+
+def _value(value: Any) -> str:  # Any: JSON
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

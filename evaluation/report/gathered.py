@@ -1,0 +1,106 @@
+"""What a report is about: kept runs by name, those of an experiment's folder among them, and what searches drew."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.experiments.files import read_experiment
+from sottovoce.evaluation.experiments.folder import FILE, runs_in
+from sottovoce.evaluation.runs import shelf
+from sottovoce.evaluation.runs.reading import load_run
+from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.views.printable import counted
+
+STUDY = "study.json"
+
+
+@dataclass(frozen=True)
+class Picture:
+    """A plot that a search left in its folder."""
+
+    name: str
+    svg: bytes
+
+
+@dataclass
+class Gathered:
+    """Runs by the name that the report gives them."""
+
+    runs: dict[str, Run] = field(default_factory=dict)
+    pictures: list[Picture] = field(default_factory=list)
+    """The plots of searches."""
+    about: list[str] = field(default_factory=list)
+    """What experiments say that they are to show."""
+    against: str | None = None
+    """The row that the others are compared with, where an experiment names one and is all there is."""
+
+    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """By run and by `accuracy` or the name of a world's measure: what a paper prints, in the unit of ours."""
+
+    @property
+    def held(self) -> tuple[int, int]:
+        """How many discussions ended, and how many there are to be."""
+        records = [record for run in self.runs.values() for record in run.records.values()]
+        return sum(record.status in ("done", "failed") for record in records), len(records)
+
+    @property
+    def unfinished(self) -> str:
+        """The line that a report of an unfinished run begins with; empty where all discussions have a decision."""
+        left = [name for name, run in self.runs.items() if run.unfinished]
+        held, all_of_them = self.held
+        if not left:
+            return ""
+        failed = sum(record.status == "failed" for run in self.runs.values() for record in run.records.values())
+        but = f", {failed:,} of them failed" if failed else ""
+        return f"unfinished: {held:,} of {counted(all_of_them, 'discussion')} held{but} (open: {', '.join(left)})"
+
+
+def gathered(names: Sequence[str]) -> Gathered:
+    """Read runs, rows of experiments and the plots of searches by name or folder.
+
+    Raises:
+        RecordError: there is no such run, or it is damaged.
+        UsageError: one is named twice, or no discussion has ended yet.
+    """
+    found = Gathered()
+    for name in names:
+        _gather(name, found)
+    if len(names) > 1:
+        found.against = None
+    if not found.runs:
+        raise UsageError("these are searches alone; name a run too")
+    if not found.held[0]:
+        told = ", ".join(found.runs)
+        raise UsageError(f"nothing to report yet: no discussion of {told} has ended; `runs resume` goes on with a run")
+    return found
+
+
+def _gather(name: str, found: Gathered) -> None:
+    for folder in (Path(name), shelf.shelf() / name):
+        if (folder / STUDY).exists():
+            found.pictures += _drawn(folder)
+            return
+        if (folder / FILE).exists():
+            experiment, _ = read_experiment(folder / FILE)
+            found.against = experiment.against
+            found.about += [experiment.about] if experiment.about else []
+            for row, run in runs_in(folder, experiment).items():
+                _add(row, run, found)
+            return
+    folder = shelf.folder_of(name)
+    _add(folder.resolve().name, load_run(folder), found)
+
+
+def _add(name: str, run: Run, found: Gathered) -> None:
+    if name in found.runs:
+        raise UsageError(f"two of the runs have the name {name!r}; give each once, or rename a folder")
+    found.runs[name] = run
+
+
+def _drawn(folder: Path) -> list[Picture]:
+    return [
+        Picture(f"{folder.resolve().name}: {file.stem}", file.read_bytes()) for file in sorted(folder.glob("*.svg"))
+    ]

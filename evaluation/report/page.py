@@ -1,0 +1,72 @@
+"""The page: one HTML file with its data, its style and its script inside, that asks nobody for anything.
+
+What models wrote enters as data: jinja escapes it, and in JSON every "<" is written as an escape, so that no text ends
+the element it stands in. A policy in the page allows its own script, by digest, and no request at all.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from base64 import b64encode
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+TEMPLATES = Path(__file__).parent / "templates"
+SCRIPTS = ("unpacked.js", "list.js", "tokens.js", "viewer.js")
+"""In the order in which they are read."""
+
+
+def page(**parts: Any) -> str:  # Any: what the template names
+    """The whole page."""
+    return (
+        _environment()
+        .get_template("page.html")
+        .render(script=Markup(_script()), style=Markup(_read("page.css")), policy=_policy(), **parts)
+    )
+
+
+def embedded(data: object) -> Markup:
+    """JSON that stands in a script element as it is."""
+    return Markup(json.dumps(data, ensure_ascii=False, separators=(",", ":")).replace("<", "\\u003c"))
+
+
+def image(svg: bytes, title: str) -> Markup:
+    """An SVG of any origin as an image, in which no script runs."""
+    return Markup('<img src="data:image/svg+xml;base64,{}" alt="{}">').format(b64encode(svg).decode("ascii"), title)
+
+
+def _environment() -> Environment:
+    found = Environment(
+        loader=FileSystemLoader(TEMPLATES),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.filters["embedded"] = embedded
+    found.filters["pretty"] = _pretty
+    return found
+
+
+def _pretty(data: Mapping[str, Any]) -> str:  # Any: JSON
+    return json.dumps(data, ensure_ascii=False, indent=2)
+
+
+@cache
+def _script() -> str:
+    return "".join(map(_read, SCRIPTS))
+
+
+def _read(name: str) -> str:
+    return (TEMPLATES / name).read_text(encoding="utf-8")
+
+
+def _policy() -> str:
+    digest = b64encode(hashlib.sha256(_script().encode()).digest()).decode("ascii")
+    return f"default-src 'none'; style-src 'unsafe-inline'; img-src data:; script-src 'sha256-{digest}'"

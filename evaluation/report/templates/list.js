@@ -1,0 +1,91 @@
+// A list of any length of which only what is in sight is in the page. Heights are guessed, and measured when shown.
+
+const BEYOND = 3; // entries above and below what is in sight
+
+class LongList {
+  constructor(box, guess, make) {
+    this.box = box;
+    this.guess = guess;
+    this.make = make;
+    this.sizer = box.appendChild(element("div", "sizer"));
+    this.shown = new Map();
+    this.asked = false;
+    box.addEventListener("scroll", () => this.soon());
+    new ResizeObserver(() => this.again()).observe(box);
+    this.show(0);
+  }
+
+  show(count) {
+    this.heights = new Float64Array(count).fill(this.guess);
+    this.tops = new Float64Array(count + 1);
+    this.sum(0);
+    this.box.scrollTop = 0;
+    this.again();
+  }
+
+  // Make anew what is in sight, e.g. after something was opened.
+  again() {
+    for (const node of this.shown.values()) node.remove();
+    this.shown.clear();
+    this.draw();
+  }
+
+  go(entry) {
+    this.box.scrollTop = this.tops[entry];
+    this.draw();
+  }
+
+  soon() {
+    if (this.asked) return;
+    this.asked = true;
+    requestAnimationFrame(() => { this.asked = false; this.draw(); });
+  }
+
+  // The last entry that begins at or above a height.
+  at(height) {
+    let low = 0, high = this.heights.length - 1;
+    while (low < high) {
+      const middle = (low + high + 1) >> 1;
+      if (this.tops[middle] <= height) low = middle; else high = middle - 1;
+    }
+    return low;
+  }
+
+  sum(from) {
+    for (let i = from; i < this.heights.length; i++) this.tops[i + 1] = this.tops[i] + this.heights[i];
+    this.sizer.style.height = `${this.tops[this.heights.length]}px`;
+  }
+
+  draw() {
+    const count = this.heights.length, above = this.box.scrollTop, anchor = this.at(above);
+    const first = Math.max(0, anchor - BEYOND);
+    const last = Math.min(count - 1, this.at(above + this.box.clientHeight) + BEYOND);
+    for (const [entry, node] of this.shown) {
+      if (entry < first || entry > last) { node.remove(); this.shown.delete(entry); }
+    }
+    for (let entry = first; entry <= last; entry++) if (!this.shown.has(entry)) this.add(entry);
+    const changed = this.measure();
+    if (changed < count) {
+      const before = this.tops[anchor];
+      this.sum(changed);
+      if (this.tops[anchor] !== before) this.box.scrollTop = above + this.tops[anchor] - before; // what is read stays
+      this.soon();
+    }
+    for (const [entry, node] of this.shown) node.style.transform = `translateY(${this.tops[entry]}px)`;
+  }
+
+  add(entry) {
+    const node = element("div", "placed");
+    node.appendChild(this.make(entry));
+    this.shown.set(entry, this.sizer.appendChild(node));
+  }
+
+  measure() {
+    let changed = this.heights.length;
+    for (const [entry, node] of this.shown) {
+      const height = node.offsetHeight;
+      if (height !== this.heights[entry]) { this.heights[entry] = height; changed = Math.min(changed, entry); }
+    }
+    return changed;
+  }
+}

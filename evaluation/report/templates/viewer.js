@@ -1,0 +1,146 @@
+// Choosing, searching and showing discussions. Each is parsed when it is first needed.
+
+function data(name) {
+  return JSON.parse(document.getElementById(`data-${name}`).textContent);
+}
+
+const WORDS = data("words"), INDEX = data("index"), RUNS = Object.keys(data("cards"));
+const STORED = document.querySelectorAll("script.discussion");
+const PARSED = new Map(), OPENED = new Set();
+const HEADER = -1; // in the place of an item: the row that names a discussion
+const field = (name) => document.getElementById(name);
+
+let rows = [], entries = [], chosen = null, kept = null;
+
+function items(discussion) {
+  if (!PARSED.has(discussion)) PARSED.set(discussion, JSON.parse(STORED[discussion].textContent));
+  return PARSED.get(discussion);
+}
+
+function sought() {
+  return field("search").value.trim().toLowerCase();
+}
+
+function holds(item, words) {
+  return item.text.toLowerCase().includes(words) || (item.answer || "").toLowerCase().includes(words);
+}
+
+function fits(row) {
+  const way = field("of-outcome").value, run = field("of-run").value, seed = field("of-seed").value;
+  if (run !== "" && row.run !== Number(run)) return false;
+  if (seed !== "" && row.seed !== Number(seed)) return false;
+  if (way === "disagreed" || way === "watched") return row[way];
+  return way === "" || row.outcome === way;
+}
+
+function filter() {
+  const words = sought();
+  rows = INDEX.map((_, d) => d).filter((d) => fits(INDEX[d]) && (!words || items(d).some((item) => holds(item, words))));
+  if (!rows.includes(chosen)) chosen = null;
+  field("found").textContent = `${rows.length.toLocaleString("en")} of ${INDEX.length.toLocaleString("en")} discussions`;
+  list.show(rows.length);
+  fill();
+}
+
+// The entries on the right: the chosen discussion; else what was sought, or all that is listed.
+function fill() {
+  const words = sought();
+  entries = [];
+  for (const d of chosen === null ? rows : [chosen]) {
+    entries.push([d, HEADER]);
+    for (let i = 0; i < INDEX[d].items; i++) {
+      if (chosen !== null || !words || holds(items(d)[i], words)) entries.push([d, i]);
+    }
+  }
+  messages.show(entries.length);
+  if (chosen !== null && words) messages.go(Math.max(0, entries.findIndex(([d, i]) => i >= 0 && holds(items(d)[i], words))));
+}
+
+function named(row) {
+  return `${RUNS.length > 1 ? `${RUNS[row.run]} · ` : ""}${row.id} · seed ${row.seed}`;
+}
+
+function listRow(entry) {
+  const d = rows[entry], row = INDEX[d], made = element("button", d === chosen ? "row chosen" : "row");
+  made.type = "button";
+  made.setAttribute("role", "option");
+  made.setAttribute("aria-selected", String(d === chosen));
+  made.append(element("span", "aside", named(row)), " ", element("span", `way ${row.outcome}`, row.outcome));
+  made.append(element("span", "text", row.text));
+  made.addEventListener("click", () => { chosen = d === chosen ? null : d; list.again(); fill(); });
+  return made;
+}
+
+function itemRow(entry) {
+  const [d, i] = entries[entry];
+  if (i === HEADER) return element("div", "item head", named(INDEX[d]));
+  const item = items(d)[i];
+  if (item.k === "head") return element("div", "item head", item.text);
+  return item.k === "line" ? line(item) : said(item, `${d}/${i}`);
+}
+
+function line(item) {
+  const made = element("div", `item line ${item.style}`);
+  if (item.answer) made.append(element("strong", "", item.answer), "  ");
+  made.append(item.text);
+  return made;
+}
+
+function said(item, key) {
+  const outer = element("div", "item"), made = outer.appendChild(element("div", item.mark ? "said marked" : "said"));
+  made.append(element("span", "who", item.who), " ", element("span", "place", item.place));
+  if (item.mark) made.append(" ", element("span", "mark", item.mark));
+  made.append(body(item, key));
+  if (item.public) made.append(element("div", "line aside", `others hear: ${item.public}`));
+  made.append(element("div", "foot", item.foot));
+  if (item.asked) made.append(asked(item, key));
+  return outer;
+}
+
+function asked(item, key) {
+  const open = OPENED.has(key), made = element("div"), button = element("button", "", open ? "hide what was asked" : "what was asked");
+  button.type = "button";
+  button.setAttribute("aria-expanded", String(open));
+  button.addEventListener("click", () => { if (open) OPENED.delete(key); else OPENED.add(key); messages.again(); });
+  made.append(button);
+  for (const [role, text] of open ? item.asked : []) {
+    const turn = made.appendChild(element("div", "asked"));
+    turn.append(element("span", "role", `${role}: `), text);
+  }
+  return made;
+}
+
+function itemOf(key) {
+  const [d, i] = key.split("/").map(Number);
+  return items(d)[i];
+}
+
+function tell(key, token) {
+  field("token").replaceChildren(...panel(itemOf(key), token));
+}
+
+function keep(key, token) {
+  const item = itemOf(key);
+  if (token < 0 || token >= laid(item.tokens).ends.length) return;
+  kept = [key, token];
+  document.querySelectorAll(".t.chosen").forEach((each) => each.classList.remove("chosen"));
+  document.querySelector(`.t[data-key="${key}"][data-token="${token}"]`)?.classList.add("chosen");
+  tell(key, token);
+}
+
+const list = new LongList(field("discussions"), 60, listRow);
+const messages = new LongList(field("items"), 110, itemRow);
+const under = (event) => event.target.closest?.(".t")?.dataset;
+
+field("items").addEventListener("mouseover", (event) => { const at = under(event); if (at && !kept) tell(at.key, Number(at.token)); });
+field("items").addEventListener("click", (event) => { const at = under(event); if (at) keep(at.key, Number(at.token)); });
+document.addEventListener("keydown", (event) => {
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  if (!kept || event.target.closest?.("form")) return;
+  if (event.key === "Escape") { kept = null; document.querySelector(".t.chosen")?.classList.remove("chosen"); }
+  if (step) { event.preventDefault(); keep(kept[0], kept[1] + step); }
+});
+let waiting = 0;
+field("find").addEventListener("submit", (event) => event.preventDefault());
+field("find").addEventListener("input", () => { clearTimeout(waiting); waiting = setTimeout(filter, 150); });
+filter();

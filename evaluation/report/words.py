@@ -1,0 +1,69 @@
+"""Tokens in words: the tokenizer alone of whoever spoke, by the name in the payload; ids where it cannot be had."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from transformers import PreTrainedTokenizerBase
+
+from sottovoce.channels.payload import Label
+from sottovoce.errors import ModelError
+from sottovoce.evaluation.report.packed import Numbers
+from sottovoce.models import load_tokenizer, vocabulary_digest
+from sottovoce.models.huggingface.text import BROKEN
+
+
+class Words:
+    """Every token that a page shows, each once; messages refer to them by number."""
+
+    def __init__(self) -> None:
+        """Before the first message."""
+        self.texts: list[str] = []
+        self.notes: list[str] = []
+        """Of which models the tokenizer could not be had, and why."""
+        self._numbers: dict[tuple[str, int], int] = {}
+        self._tokenizers: dict[tuple[str, str], PreTrainedTokenizerBase | None] = {}
+
+    def numbers(self, ids: Numbers, label: Label) -> Numbers:
+        """The numbers of tokens, in the shape of their ids."""
+        distinct, at = np.unique(ids, return_inverse=True)
+        found = np.array([self._number(each, label) for each in distinct.tolist()], dtype=np.int64)
+        return found[at].reshape(ids.shape)
+
+    def _number(self, token: int, label: Label) -> int:
+        key = (label.vocabulary, token)
+        if key not in self._numbers:
+            self._numbers[key] = len(self.texts)
+            self.texts.append(_told(token, self._tokenizer(label)))
+        return self._numbers[key]
+
+    def _tokenizer(self, label: Label) -> PreTrainedTokenizerBase | None:
+        key = (label.model, label.vocabulary)
+        if key not in self._tokenizers:
+            self._tokenizers[key] = self._found(label)
+        return self._tokenizers[key]
+
+    def _found(self, label: Label) -> PreTrainedTokenizerBase | None:
+        try:
+            tokenizer = load_tokenizer(label.model)
+            if vocabulary_digest(tokenizer) == label.vocabulary:
+                return tokenizer
+            why = "it has another vocabulary now"
+        except ModelError as error:
+            why = str(error)
+        self.notes.append(f"tokens of {label.model!r} are shown as numbers: {why}")
+        return None
+
+
+def _told(token: int, tokenizer: PreTrainedTokenizerBase | None) -> str:
+    """A token's text; where its bytes are no whole character, as the vocabulary writes it."""
+    if tokenizer is None:
+        return f"#{token}"
+    text = _text(tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False))
+    return _text(tokenizer.convert_ids_to_tokens([token])) if BROKEN in text or not text else text
+
+
+def _text(found: str | Iterable[str | None]) -> str:
+    """Transformers' types allow for lists."""
+    return found if isinstance(found, str) else "".join(each or "" for each in found)

@@ -1,0 +1,52 @@
+"""Where a layer looks as a sequence ends: attention weights, head by head, of a prompt as the engine reads it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+import torch
+
+from sottovoce.errors import UsageError
+from sottovoce.models.engine.request import Edit, Ids, Piece
+from sottovoce.models.huggingface.layers import Change
+from sottovoce.models.loaded import LoadedModel
+
+
+def attention_of_last(loaded: LoadedModel, pieces: Sequence[Piece], edits: Sequence[Edit], layer: int) -> torch.Tensor:
+    """(heads, n), float32 on the CPU: how the last of n positions weighs all of them, itself included.
+
+    `edits` are added at their positions, of which the last is none. Negative layers count from the end.
+
+    Raises:
+        UsageError: there is no such layer.
+    """
+    if not -loaded.layers <= layer < loaded.layers:
+        raise UsageError(f"layer {layer} is out of range; {loaded.name!r} has layers 0 to {loaded.layers - 1}")
+    changes: dict[int, Change] = {}
+    for at in {edit.layer for edit in edits}:
+        changes[at] = partial(_added, [edit for edit in edits if edit.layer == at])
+    return loaded.network.attention_of_last(_inputs(loaded, pieces), layer, changes).cpu()
+
+
+def _inputs(loaded: LoadedModel, pieces: Sequence[Piece]) -> torch.Tensor:
+    """(1, n) ids, or (1, n, E) embeddings where any piece is rows."""
+    table = loaded.table.rows
+    if all(isinstance(piece, Ids) for piece in pieces):
+        return torch.tensor([[token for piece in pieces if isinstance(piece, Ids) for token in piece.ids]]).to(
+            table.device
+        )
+    with torch.inference_mode():
+        rows = [
+            loaded.network.embed(torch.tensor(each.ids, device=table.device)) if isinstance(each, Ids) else each.rows
+            for each in pieces
+        ]
+        return torch.cat([each.to(table) for each in rows])[None]
+
+
+def _added(edits: Sequence[Edit], hidden: torch.Tensor) -> torch.Tensor:
+    hidden = hidden.clone()
+    for edit in edits:
+        here = hidden[0, edit.at : edit.at + len(edit.delta)]
+        here.copy_(here.float() + edit.delta.to(here.device).float())
+    return hidden
