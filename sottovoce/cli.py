@@ -46,6 +46,7 @@ from sottovoce.evaluation.views.monitoring import (
 )
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.reproduction import ReproduceOptions, show_reproduction
 from sottovoce.evaluation.views.showing import show
 from sottovoce.graphs import Scheme, schemes
 from sottovoce.monitors.settings import Measure
@@ -149,6 +150,10 @@ app.command("convince", help="Find questions on which an explanation convinces a
 
 app.command("experiment", help="Hold runs that belong together, as a file has them, and compare them; resumable.")(
     command(show_experiment, ExperimentOptions, Limits)
+)
+
+app.command("reproduce", help="Hold a table or figure of the papers, and set published and obtained side by side.")(
+    command(show_reproduction, ReproduceOptions, Limits)
 )
 
 app.command("index", help="Make an index of passages that agents can look up; resumable.")(

@@ -62,7 +62,7 @@ def show_experiment(options: ExperimentOptions, limits: Limits) -> None:
     folder = options.save or (file if again else shelf() / f"{file.stem}{few}")
     experiment, given = read_experiment(file / FILE if again else file, options.limit)
     try:
-        runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=_shown)
+        runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=shown)
     except KeyboardInterrupt as stop:
         raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop
     print(report(experiment, runs))
@@ -86,7 +86,7 @@ def report(experiment: Experiment, runs: dict[str, Run]) -> str:
 
 
 @contextmanager
-def _shown(name: str, run: Run) -> Iterator[Observer]:
+def shown(name: str, run: Run) -> Iterator[Observer]:
     """Progress goes to stderr, so that stdout holds the tables alone."""
     from rich.console import Console
 
