@@ -134,7 +134,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="where the experiment says it is kept")
     folder: Path = parser.parse_args().folder
     experiment, _ = read_experiment(folder / FILE)
-    print(tables(runs_in(folder, experiment)))
+    print(tables(runs_in(folder, experiment.rows)))
 
 
 if __name__ == "__main__":

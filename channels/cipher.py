@@ -118,9 +118,7 @@ class Cipher(Protocol):
 
     def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
         """The rows of the hearer's table; made from the sparse distribution where it was no known receiver."""
-        rows = payload.rows(loaded.table.key)
-        if rows is None and "sparse.ids" in payload.tensors:
-            rows = _from_sparse(payload, loaded)
+        rows = payload.rows_over(loaded.table)
         if rows is None:  # spoken in words, or by another protocol
             return payload_ids(heard, payload), ()
         return Rows(rows[payload.tokens(heard.spans)]), ()
@@ -149,11 +147,3 @@ def _others(loaded: LoadedModel, speech: Speech) -> tuple[Table, ...]:
     tables = {hearer.table.key: hearer.table for hearer in sharing}
     tables.pop(loaded.table.key, None)
     return tuple(tables.values())
-
-
-def _from_sparse(payload: Payload, loaded: LoadedModel) -> torch.Tensor:
-    """(n, E): the kept weights, scaled to the mass 1 that they approximate, over the hearer's table."""
-    weights, ids = payload.tensors["sparse.weights"], payload.tensors["sparse.ids"]
-    table = loaded.table.rows
-    scaled = weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
-    return torch.einsum("nk,nke->ne", scaled.to(table), table[ids.to(table.device)])

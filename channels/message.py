@@ -122,6 +122,8 @@ class Heard:
     """True where the message is of the round before this one (SDE's `inject="latest"`)."""
     own: bool = False
     """True where the hearer reads what it said itself."""
+    donor: PayloadRef | None = None
+    """Whose payload is read in the place of its own: a probe, see `channels.probe`."""
 
     @property
     def in_public(self) -> bool:
@@ -149,13 +151,15 @@ class Heard:
     def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
         """Plain JSON for a content block's `extras`."""
         spans = [list(span) for span in self.spans]
-        return {"message": self.message.to_dict(), "spans": spans, "latest": self.latest, "own": self.own}
+        donor = {"donor": self.donor.to_dict()} if self.donor else {}
+        return {"message": self.message.to_dict(), "spans": spans, "latest": self.latest, "own": self.own, **donor}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Heard:  # Any: JSON as it comes
         """Read what `to_dict` wrote."""
         spans = tuple((int(start), int(end)) for start, end in data.get("spans", ()))
-        return cls(**{**data, "message": Message.from_dict(data["message"]), "spans": spans})
+        donor = PayloadRef.from_dict(data["donor"]) if data.get("donor") else None
+        return cls(**{**data, "message": Message.from_dict(data["message"]), "spans": spans, "donor": donor})
 
 
 Part = str | Heard

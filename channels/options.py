@@ -14,12 +14,32 @@ CompatName = Literal["paper", "reference"]
 Partial = Literal["entropy", "entropy_reversed", "max", "max_reversed"]
 CriterionAt = Literal["one", "generation"]
 Inject = Literal["latest", "all"]
+Probe = Literal["none", "shuffled", "zeroed", "noise", "text"]
 
 
 class ProtocolOptions(Checked):
     """What every protocol can be told."""
 
     compat: CompatName = Field(default="paper", description="follow the papers, or their published code")
+    probe: Probe = Field(
+        default="none",
+        description="replace what heard messages carry beside words, to see what it does: by that of another question, "
+        "by nothing (cipher: the mean row), by noise of equal norm, by the nearest tokens",
+    )
+    probe_from: str = Field(
+        default="",
+        description="of --probe shuffled: the finished run whose payloads are heard; its folder, or its name beside "
+        "this run (in an experiment: an earlier row)",
+    )
+
+    @model_validator(mode="after")
+    def _shuffled_from_a_run(self) -> Self:
+        if (self.probe == "shuffled") != bool(self.probe_from):
+            raise UsageError(
+                f"probe is {self.probe!r} and probe_from {self.probe_from!r}; give shuffled and a finished run, "
+                "or another probe alone"
+            )
+        return self
 
 
 class CipherOptions(ProtocolOptions):

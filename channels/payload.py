@@ -25,6 +25,8 @@ from sottovoce.errors import PayloadError
 if TYPE_CHECKING:  # torch takes seconds, and a discussion of hosted models needs none
     import torch
 
+    from sottovoce.models import Table
+
 FORMAT = 2
 METADATA = "sottovoce"
 Span = tuple[int, int]
@@ -75,6 +77,18 @@ class Payload:
     def rows(self, table: str) -> torch.Tensor | None:
         """Expected embeddings (n, E) in the space of the table with this key."""
         return self.tensors.get(f"rows.{table}")
+
+    def rows_over(self, table: Table) -> torch.Tensor | None:
+        """(n, E): its rows in the space of a table; made from the sparse distribution where that was no receiver's."""
+        rows = self.rows(table.key)
+        if rows is not None or "sparse.ids" not in self.tensors:
+            return rows
+        import torch  # late, as below
+
+        weights, ids = self.tensors["sparse.weights"], self.tensors["sparse.ids"]
+        # The kept weights, scaled to the mass 1 that they approximate.
+        scaled = weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
+        return torch.einsum("nk,nke->ne", scaled.to(table.rows), table.rows[ids.to(table.rows.device)])
 
     @property
     def carried(self) -> torch.Tensor | None:

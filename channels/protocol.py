@@ -15,6 +15,7 @@ import torch
 from sottovoce.channels.message import Heard, Part, Turn
 from sottovoce.channels.options import CompatName, ProtocolOptions
 from sottovoce.channels.payload import Label, Payload
+from sottovoce.channels.probe import probed
 from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import PayloadError, UsageError
 from sottovoce.form import Form
@@ -125,6 +126,11 @@ class Protocol:
             if name not in known:
                 raise UsageError(f"protocol {self.name!r} has no option {name!r}; it has: {', '.join(sorted(known))}")
         self.options = self.Options.model_validate(values if options is None else options)
+        if self.options.probe != "none" and not self.latent:
+            raise UsageError(
+                f"probe is {self.options.probe!r}, and protocol {self.name!r} carries words alone; leave it out, "
+                "or choose a protocol that carries more: cipher, sde, hidden"
+            )
 
     @property
     def compat(self) -> CompatName:
@@ -233,7 +239,15 @@ class Protocol:
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
         if payload.label.vocabulary != loaded.vocabulary_key:
             return in_words(heard.body, loaded), ()
-        return self.read(heard, payload, loaded)
+        return self.read(heard, payload if heard.own else self._probed(heard, ref, payload, loaded, load), loaded)
+
+    def _probed(self, heard: Heard, ref: PayloadRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
+        """What is heard of another agent, under the probe of the options."""
+        probe = self.options.probe
+        if probe == "none" or not len(payload) or payload.label.protocol != self.name:  # the latter carries words
+            return payload
+        donor = load(heard.donor) if heard.donor else None
+        return probed(payload, loaded, probe, seed=ref.sha256, donor=donor)
 
 
 def in_words(text: str, loaded: LoadedModel) -> Ids:

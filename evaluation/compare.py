@@ -57,8 +57,10 @@ class Comparison:
     """Sentences on what was left out, and why."""
 
 
-def compare(runs: Mapping[str, Sequence[Result]], against: str | None = None) -> Comparison:
+def compare(runs: Mapping[str, Sequence[Result]], against: str | None = None, notes: Iterable[str] = ()) -> Comparison:
     """Compare runs by name: all pairs of them, each against those before it, or all `against` one.
+
+    `notes` are what else is to be told of the runs.
 
     Raises:
         UsageError: no runs, an empty one, one with a discussion twice, no run `against`, or no extra `eval`.
@@ -70,6 +72,7 @@ def compare(runs: Mapping[str, Sequence[Result]], against: str | None = None) ->
         tuple(_summary(name, results) for name, results in runs.items()),
         correct([paired(*names, each) for names, each in matched.items() if each.left]),
         (
+            *notes,
             *(note for name, results in runs.items() for note in _left_out(name, results)),
             *(note for names, each in matched.items() for note in _unmatched(names, each)),
         ),

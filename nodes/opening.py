@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableConfig, RunnableLambda
 
 from sottovoce.errors import UsageError
 from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.donors import check_probes
 from sottovoce.nodes.edges import check_edges
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.state import Discussion, Update, marked
@@ -42,7 +43,7 @@ def opening(
         run = contexts.of(opened)
         told = [] if watch is None else check_watch(watch, run, config)
         begun = begin(run, opened)
-        return {**first, **begun, "notes": [*check_edges(run), *told, *begun.get("notes", [])]}
+        return {**first, **begun, "notes": [*check_edges(run), *check_probes(run), *told, *begun.get("notes", [])]}
 
     return RunnableLambda(opening, name="opening")
 

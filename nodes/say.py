@@ -15,6 +15,7 @@ from sottovoce.channels.message import Heard, Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
 from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.donors import with_donors
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import NOTE, Discussion, attempt_of, heard, moment
 from sottovoce.nodes.uncertainty import measured
@@ -126,7 +127,8 @@ async def _attempt(
     place = Place(*moment(state), ask.agent, ask.act, attempt)
     heat = run.temperature(ask.agent, words=ask.protocol == WORDS) if ask.temperature is None else ask.temperature
     seed, kept_to = run.seed(state, ask.agent, ask.act, attempt), run.guided(ask.form)
-    call = Call(replace(ask, form=kept_to), run.model(ask.agent), place, seed, heat, asked)
+    asks = replace(ask, form=kept_to, turns=with_donors(run, state, ask.agent, ask.turns))
+    call = Call(asks, run.model(ask.agent), place, seed, heat, asked)
     reply = await call
     return replace(message_of(call, reply, run.order(ask.agent)), measured=measured(reply, run.store))
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -66,9 +67,10 @@ class Prompts:
             raise PromptError(f"prompt {name!r} writes a list of messages in one; expected a loop over it, as ours has")
         return _split(text.strip("\n"), heard)
 
-    def digest(self) -> str:
-        """The sha256 over names and texts, by which a model card says what it was trained on."""
-        lines = "".join(f"{name}\n{self._texts[name]}\n" for name in self.names())
+    def digest(self, folders: Collection[str] = ()) -> str:
+        """The sha256 over names and texts, of these folders alone where some are named."""
+        names = [name for name in self.names() if not folders or name.partition("/")[0] in folders]
+        lines = "".join(f"{name}\n{self._texts[name]}\n" for name in names)
         return hashlib.sha256(lines.encode()).hexdigest()
 
     def _read_pack(self, pack: Path) -> dict[str, str]:

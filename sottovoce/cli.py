@@ -23,6 +23,7 @@ from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.checked import Checked
 from sottovoce.errors import SottovoceError, UsageError, choose
 from sottovoce.evaluation.convincing import SampleOptions, SpeakingOptions, show_convince
+from sottovoce.evaluation.runs.budget import Currency
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions
 from sottovoce.evaluation.runs.samples import SAMPLES
@@ -34,6 +35,7 @@ from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experi
 from sottovoce.evaluation.views.games import GamesOptions, store_games
 from sottovoce.evaluation.views.indexing import show_index
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
+from sottovoce.evaluation.views.matched import compare_matched
 from sottovoce.evaluation.views.monitoring import (
     CollectOptions,
     EvaluateOptions,
@@ -101,6 +103,9 @@ app.add_typer(monitor, name="monitor")
 FILE = typer.Argument(metavar="FILE", help="is written")
 FORMAT = typer.Option(
     None, "--format", help="jsonl (records), csv (results) or markdown (transcripts); else by the file's ending"
+)
+MATCHED = typer.Option(
+    None, help="of one run: ask one agent alone, and self-consistency at the same cost, as runs beside it"
 )
 RUNS = typer.Argument(metavar="RUN ...", help="as for `runs show`; the folder of an experiment is all its rows")
 NAME = typer.Argument(metavar="RUN", help="a name that `runs list` shows, or its beginning; `latest`; or a folder")
@@ -253,9 +258,10 @@ monitor.command("show", help="Tell what a monitor is, and what it was fitted on.
 def compare(
     names: list[str] = RUNS,
     against: str | None = typer.Option(None, help="compare the others with this run alone, instead of all pairs"),
+    matched: Currency | None = MATCHED,
 ) -> None:
     """Compare runs on the questions they share: accuracy with intervals, costs, tests, and a verdict in words."""
-    kept_runs.compare_runs(names, against)
+    kept_runs.compare_runs(names, against) if matched is None else compare_matched(names, matched)
 
 
 @app.command()

@@ -21,7 +21,7 @@ def check_same(row: Prepared, old: Head, folder: Path) -> None:
     """
     now = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
     for name in SAME:
-        before, after = getattr(old, name), getattr(now, name)
+        before, after = (each.complete if name == "settings" else getattr(each, name) for each in (old, now))
         if before != after:
             told = f" ({_differing(before, after)})" if name == "settings" else ""
             raise _another(row.name, f"was begun with other {name}{told}", folder)

@@ -2,17 +2,18 @@
 
 FOLDER/experiment.yaml   what it is, with its question file beside it: it goes on from here, wherever that is
 FOLDER/ROW/              the run of each row (see `runs.run`)
+FOLDER/ROW/pilot/        the run that measured what samples cost, of a row that is matched to another
 """
 
 from __future__ import annotations
 
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.experiments.files import read_experiment
-from sottovoce.evaluation.experiments.schema import Experiment, Given
+from sottovoce.evaluation.experiments.schema import Given
 from sottovoce.evaluation.runs.files import write
 from sottovoce.evaluation.runs.log import LOG
 from sottovoce.evaluation.runs.reading import load_run
@@ -53,24 +54,32 @@ def _kept(asked: Given, name: str, folder: Path) -> Given:
     return {**asked, "file": to.name}
 
 
-def runs_in(folder: Path, experiment: Experiment) -> dict[str, Run]:
-    """The runs of its rows that were begun, in the order of the file.
+def runs_in(folder: Path, names: Iterable[str]) -> dict[str, Run]:
+    """The runs of the rows of these names that were begun.
 
     Raises:
         RecordError: one of them is damaged, or was written by another version.
     """
-    return {name: load_run(folder / name) for name in experiment.rows if (folder / name / LOG).exists()}
+    return {name: load_run(folder / name) for name in names if (folder / name / LOG).exists()}
 
 
-def results_in(folder: Path) -> dict[str, list[Result]]:
-    """What the discussions of each row came to; rows in which none ended are left out. No model is needed.
+def rows_in(folder: Path) -> dict[str, Run]:
+    """The runs of all rows of the experiment in a folder that were begun, in the order of its file.
 
     Raises:
         UsageError: it holds no experiment.
         RecordError: see `runs_in`.
     """
     experiment, _ = read_experiment(folder / FILE)
-    return ended(runs_in(folder, experiment))
+    return runs_in(folder, experiment.rows)
+
+
+def results_in(folder: Path) -> dict[str, list[Result]]:
+    """What the discussions of each row came to; rows in which none ended are left out. No model is needed.
+
+    Errors: see `rows_in`.
+    """
+    return ended(rows_in(folder))
 
 
 def ended(runs: Mapping[str, Run]) -> dict[str, list[Result]]:

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sottovoce.errors import UsageError, nearest
-from sottovoce.evaluation.experiments.schema import Asked, Experiment, Kept
+from sottovoce.evaluation.experiments.schema import Asked, Experiment, Kept, Matched
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.nodes.question import Passage, Question, passages_of, question_id
 from sottovoce.nodes.settings import Settings
@@ -26,6 +26,8 @@ class Prepared:
     seeds: list[int]
     origin: str | None
     """Where the questions are from, in a phrase."""
+    matched: Matched | None = None
+    """Its samples are not known before that row is over."""
 
 
 def prepare(experiment: Experiment, name: str) -> Prepared:
@@ -45,7 +47,7 @@ def prepare(experiment: Experiment, name: str) -> Prepared:
     except UsageError as error:
         raise UsageError(f"row {name!r}: {error}") from error
     origin = "; ".join(words for _, words in pooled if words) or None
-    return Prepared(name, row.scheme, row.settings, questions, experiment.seeds, origin)
+    return Prepared(name, row.scheme, row.settings, questions, experiment.seeds, origin, row.matched)
 
 
 def _of_source(asked: Asked, settings: Settings, seeds: list[int]) -> tuple[list[Question], str | None]:

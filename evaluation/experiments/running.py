@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.evaluation.experiments.checks import check_same, check_weights
 from sottovoce.evaluation.experiments.folder import keep, runs_in
+from sottovoce.evaluation.experiments.matching import check_order, fitted, is_known, pilot_name, pilot_of
 from sottovoce.evaluation.experiments.rows import Prepared, prepare
 from sottovoce.evaluation.experiments.schema import Experiment, Given
+from sottovoce.evaluation.runs.budget import Budget
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.run import Observer, Run
@@ -50,20 +52,54 @@ def hold(
         RecordError: a row was begun with something else than it has now, or the folder cannot be written.
         KeyboardInterrupt: it was stopped; the same call goes on.
     """
-    rows, began = {name: prepare(experiment, name) for name in experiment.rows}, time.monotonic()
-    runs, limits, why = runs_in(folder, experiment), limits or Limits(), ""
-    for name, run in runs.items():
-        check_same(rows[name], run.head, folder)
+    rows = with_pilots(prepare(experiment, name) for name in experiment.rows)
+    chosen = [each for name in experiment.chosen([*names]) for each in (pilot_name(name), name) if each in rows]
+    runs = runs_in(folder, rows)
+    check_all(rows, runs, folder)
+    check_order(rows, chosen, runs)
     keep(given, folder)
-    for name in experiment.chosen([*names]):
+    why = hold_rows([rows[name] for name in chosen], runs, folder, limits or Limits(), shown=shown, models=models)
+    return {name: runs[name] for name in experiment.rows if name in runs}, why
+
+
+def with_pilots(rows: Iterable[Prepared]) -> dict[str, Prepared]:
+    """The rows by name, a pilot before each that is matched to another."""
+    found = [[pilot_of(row), row] if row.matched else [row] for row in rows]
+    return {each.name: each for pair in found for each in pair}
+
+
+def check_all(rows: Mapping[str, Prepared], runs: Mapping[str, Run], folder: Path) -> None:
+    """Refuse to go on with rows that are others now. Errors: see `check_same`."""
+    for name, run in runs.items():
+        if name in rows and is_known(rows[name], runs):
+            check_same(fitted(rows[name], runs)[0], run.head, folder)
+
+
+def hold_rows(
+    rows: Iterable[Prepared],
+    runs: dict[str, Run],
+    folder: Path,
+    limits: Limits,
+    *,
+    shown: Shown | None = None,
+    models: Models = None,
+) -> str:
+    """Hold what is not over of the rows, in their order; `runs` has what was begun, and gets them.
+
+    Returns why it was stopped, if it was. Errors: see `hold`.
+    """
+    why, began = "", time.monotonic()
+    for row in rows:
+        name = row.name
         if why or (name in runs and not runs[name].unfinished):
             continue
         if not (why := reached(limits, runs.values(), began)):
             left = left_of(limits, [run for other, run in runs.items() if other != name], began)
-            runs[name] = _opened(rows[name], runs.get(name), runs.values(), folder, models)
-            _hold(rows[name], runs[name], left, shown, models)
+            fit, budget = fitted(row, runs)
+            runs[name] = _opened(fit, budget, runs, folder, models)
+            _hold(fit, runs[name], left, shown, models)
             why = runs[name].why and (reached(limits, runs.values(), began) or runs[name].why)
-    return {name: runs[name] for name in experiment.rows if name in runs}, why
+    return why
 
 
 def _hold(row: Prepared, run: Run, limits: Limits, shown: Shown | None, models: Models) -> None:
@@ -103,7 +139,9 @@ def _spent(runs: Iterable[Run]) -> tuple[int, int]:
     return sum(cost.calls for cost in costs), sum(cost.tokens_in + cost.tokens_out for cost in costs)
 
 
-def _opened(row: Prepared, run: Run | None, others: Iterable[Run], folder: Path, models: Models) -> Run:
+def _opened(row: Prepared, budget: Budget | None, runs: Mapping[str, Run], folder: Path, models: Models) -> Run:
     head = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=models)
-    check_weights(row.name, head, [each.head for each in others], folder)
+    head = head.model_copy(update={"budget": budget})
+    check_weights(row.name, head, [each.head for each in runs.values()], folder)
+    run = runs.get(row.name)
     return begun(head, row.questions, folder / row.name) if run is None else resumed(run, head)

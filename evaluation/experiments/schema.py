@@ -8,6 +8,7 @@
     rows:
       alone: {scheme: single, temperature: 0}
       words: {scheme: debate}
+      costs-the-same: {scheme: self-consistency, matched: {row: words, by: flops}}
       deaf: {scheme: debate, control: empty}
     against: alone                                 # compare with this row only; else all with one another
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Literal, Self
 
@@ -25,6 +27,7 @@ from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, nearest
+from sottovoce.evaluation.runs.budget import Currency
 from sottovoce.graphs import scheme, schemes
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.settings.plain import UnknownName, named
@@ -33,6 +36,8 @@ from sottovoce.prompts.kinds import KindName
 NAME = re.compile(r"[\w-][\w.-]*")
 """Of a row: it is a folder's name, too."""
 Given = dict[str, Any]  # Any: YAML as it comes
+OF_ROWS = ("scheme", "documents", "matched")
+"""What a row has besides settings."""
 Kept = Literal["all"] | list[int]
 """Which documents an agent keeps: all that it was dealt, or some by number, from 1."""
 
@@ -88,6 +93,15 @@ class Asked(Keyed):
         return f"{self.dataset}:{self.file}" if self.dataset else str(self.file) if self.file else None
 
 
+class Matched(Keyed):
+    """Of self-consistency: so many samples as cost what a discussion of another row does."""
+
+    model_config = ConfigDict(title="matched")
+
+    row: str = Field(description="an earlier one")
+    by: Currency = Field(default="flops", description="flops, or tokens: read and not reused, and written")
+
+
 class Row(Checked):
     """One line of the table: a run of its own."""
 
@@ -95,6 +109,7 @@ class Row(Checked):
     documents: dict[str, Kept] = Field(
         default={}, description="what agents keep of those that they were dealt; who is not named keeps none"
     )
+    matched: Matched | None = None
     settings: Settings
 
 
@@ -139,6 +154,13 @@ class Experiment(Keyed):
             raise UsageError(f"seeds are {', '.join(map(str, self.seeds))}; give each once")
         if self.against is not None and self.against not in self.rows:
             raise UsageError(nearest("row in 'against'", self.against, self.rows))
+        before = list[str]()
+        for name, row in self.rows.items():
+            if row.matched is not None and row.matched.row not in before:
+                raise UsageError(_too_early(name, row.matched.row, self.rows))
+            before.append(name)
+        for name, row in self.rows.items():
+            _check_donor(name, row, self.rows)
         return self
 
     def chosen(self, names: list[str]) -> list[str]:
@@ -153,32 +175,59 @@ class Experiment(Keyed):
         return [name for name in self.rows if name in names or not names]
 
 
+def _check_donor(name: str, row: Row, rows: Mapping[str, Row]) -> None:
+    """Refuse a probe that is not from an earlier row of the same scheme and protocol: their runs lie side by side."""
+    donor, kind = row.settings.probe_from, (row.scheme, row.settings.protocol)
+    earlier = list(takewhile(lambda each: each != name, rows))
+    like = [each for each in earlier if (rows[each].scheme, rows[each].settings.protocol) == kind]
+    if donor and donor not in like:
+        raise UsageError(
+            f"row {name!r}: probe_from is {donor!r}; expected an earlier row of {' and '.join(kind)}: "
+            f"{', '.join(like) or 'there is none'}"
+        )
+
+
 def _row(name: str, given: Any, common: Mapping[str, Any]) -> Given:  # Any: YAML as it comes
     try:
         if not NAME.fullmatch(name):
             raise UsageError("the name becomes a folder's; expected letters, digits, '-', '_' and '.'")
         if not isinstance(given, Mapping) or "scheme" not in given:
             raise UsageError(f"it is {given!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}")
-        own = {key: value for key, value in given.items() if key not in ("scheme", "documents")}
+        own = {key: value for key, value in given.items() if key not in OF_ROWS}
         found = str(given["scheme"]).replace("-", "_")
         if found not in (known := {each.name: each for each in schemes()}):
             raise UsageError(nearest("scheme", given["scheme"], known))
         kind = known[found].settings
         shared = {key: value for key, value in common.items() if _plain(key) in kind.model_fields}
         settings = kind.model_validate({**named(shared, kind.model_fields), **_named(own, kind)})
-        return {"scheme": found, "documents": given.get("documents", {}), "settings": settings}
+        if given.get("matched") is not None:
+            _check_matched(found, own)
+        return {"scheme": found, "settings": settings, **{name: given[name] for name in OF_ROWS[1:] if name in given}}
     except UsageError as error:
         raise UsageError(f"row {name!r}: {error}") from error
 
 
+def _check_matched(found: str, own: Mapping[str, Any]) -> None:
+    if found != "self_consistency":
+        raise UsageError(f"{found} cannot be matched; write {{scheme: self-consistency, matched: {{row: NAME}}}}")
+    if "samples" in own:
+        raise UsageError("samples follow from the row that it is matched to; leave one of the two out")
+
+
+def _too_early(name: str, wanted: str, rows: Mapping[str, Row]) -> str:
+    if wanted not in rows:
+        return nearest(f"row in 'matched' of {name!r}", wanted, rows)
+    return f"row {name!r} is matched to {wanted!r}, which is not before it; rows are held in the order of the file"
+
+
 def _named(own: Given, kind: type[Settings]) -> Given:
-    """A row's own settings; `documents` and `scheme` are no settings, and may be what was misspelt."""
+    """A row's own settings; what else a row has is no setting, and may be what was misspelt."""
     if "seed" in map(_plain, own):
         raise UsageError("a row has no seed of its own; give the experiment 'seeds'")
     try:
         return named(own, kind.model_fields)
     except UnknownName:
-        known = [*kind.model_fields, "documents"]
+        known = [*kind.model_fields, *OF_ROWS[1:]]
         wrong = next(_plain(name) for name in own if _plain(name) not in kind.model_fields)
         raise UnknownName(nearest("setting", wrong, known)) from None
 

@@ -16,6 +16,8 @@ from pydantic import BaseModel, Field
 import sottovoce
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.errors import RecordError
+from sottovoce.evaluation.runs.budget import Budget
+from sottovoce.graphs import scheme
 from sottovoce.nodes.context import Models, made_from
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
@@ -25,6 +27,8 @@ from sottovoce.prompts.render import Prompts
 FORMAT = "sottovoce.run"
 VERSION = 3
 LIBRARIES = ("torch", "transformers", "langgraph")
+EVERYWHERE = ("answers", "debate", "shared")
+"""Folders of prompts that any scheme may use; others are each a scheme's own."""
 
 
 def versions() -> dict[str, str]:
@@ -69,13 +73,20 @@ class Head(BaseModel):
     questions: str
     """The sha256 of all of them."""
     prompts: str
-    """`Prompts.digest`"""
+    """`Prompts.digest` of those that the scheme may use."""
     models: dict[str, ModelOf] = {}
     """By agent; hosted models have no entry."""
+    budget: Budget | None = None
+    """What its samples were to cost, where their number follows from another run."""
     monitors: str = ""
     """The sha256 of all that watched it; empty where the settings name none."""
     versions: dict[str, str] = Field(default_factory=versions)
     started: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
+
+    @property
+    def complete(self) -> JSON:
+        """The settings, with the defaults of those that this version knows besides: who began knew no other value."""
+        return {**scheme(self.scheme).settings().model_dump(mode="json"), **self.settings}
 
     def check_same(self, now: Head, where: str) -> list[str]:
         """Refuse to go on with other models, prompts or settings than those that spoke so far; versions are notes.
@@ -84,7 +95,8 @@ class Head(BaseModel):
             RecordError: names what differs.
         """
         for name in ("scheme", "settings", "seeds", "questions", "prompts", "monitors"):
-            if getattr(self, name) != getattr(now, name):
+            mine, other = (each.complete if name == "settings" else getattr(each, name) for each in (self, now))
+            if mine != other:
                 raise RecordError(f"run {where!r} was begun with other {name}; begin another, or put them back")
         for agent, model in self.models.items():
             other = now.models.get(agent)
@@ -116,7 +128,7 @@ def head_of(
         seeds=list(seeds) or [settings.seed],
         origin=origin,
         questions=digest(questions),
-        prompts=Prompts(Path(settings.prompts) if settings.prompts else None).digest(),
+        prompts=Prompts(Path(settings.prompts) if settings.prompts else None).digest({*EVERYWHERE, scheme}),
         models=_models(settings, models),
         monitors=_monitors(settings),
     )

@@ -24,7 +24,7 @@ class Result:
     failed: bool = False
     """Whether it ended without a decision."""
     measures: Mapping[str, int | float | None] = field(default_factory=dict)
-    """What a world measures of it, by name; None where a measure does not apply."""
+    """What a world measures of it, and EM and F1 of a few words, by name; None where a measure does not apply."""
     calls: int = 0
     tokens_in: int = 0
     tokens_reused: int = 0

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from sottovoce.evaluation.compare import Comparison, Summary
+from collections.abc import Mapping
+
+from sottovoce.evaluation.compare import Comparison, Summary, compare
+from sottovoce.evaluation.experiments.folder import ended
+from sottovoce.evaluation.experiments.matching import told
 from sottovoce.evaluation.measures import Measured
 from sottovoce.evaluation.pairs import Pair, points
+from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.views.printable import counted, figure, one_line
 from sottovoce.evaluation.views.tables import p_value, share_cells, table
 
@@ -12,6 +17,15 @@ RUNS = (
     "run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written | FLOPs | seconds"
 )
 PAIRS = "run | against | questions | discussions | points | 95 % | p, McNemar | p, bootstrap | p, Holm"
+
+
+def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
+    """The comparison of runs in which anything ended, with what is to be told of matched ones.
+
+    Raises:
+        UsageError: see `compare`.
+    """
+    return markdown(compare(ended(runs), against, told(runs)))
 
 
 def markdown(comparison: Comparison) -> str:

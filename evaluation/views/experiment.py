@@ -62,7 +62,7 @@ def show_experiment(options: ExperimentOptions, limits: Limits) -> None:
     folder = options.save or (file if again else shelf() / f"{file.stem}{few}")
     experiment, given = read_experiment(file / FILE if again else file, options.limit)
     try:
-        runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=shown)
+        runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=shown_row)
     except KeyboardInterrupt as stop:
         raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop
     print(report(experiment, runs))
@@ -72,13 +72,12 @@ def show_experiment(options: ExperimentOptions, limits: Limits) -> None:
 
 def report(experiment: Experiment, runs: dict[str, Run]) -> str:
     """The comparison of its rows in Markdown, and what is not over."""
-    from sottovoce.evaluation.compare import compare
     from sottovoce.evaluation.experiments.folder import ended
-    from sottovoce.evaluation.views.comparison import markdown
+    from sottovoce.evaluation.views.comparison import compared
 
     results = ended(runs)
     against = experiment.against if experiment.against in results else None
-    blocks = [experiment.about.strip(), markdown(compare(results, against)).rstrip() if results else ""]
+    blocks = [experiment.about.strip(), compared(runs, against).rstrip() if results else ""]
     waiting = [f"- `{name}`: {len(run.unfinished)} of {len(run.records)} are not over." for name, run in runs.items()
                if run.unfinished]  # fmt: skip
     waiting += [f"- `{name}`: not begun." for name in experiment.rows if name not in runs]
@@ -86,7 +85,7 @@ def report(experiment: Experiment, runs: dict[str, Run]) -> str:
 
 
 @contextmanager
-def shown(name: str, run: Run) -> Iterator[Observer]:
+def shown_row(name: str, run: Run) -> Iterator[Observer]:
     """Progress goes to stderr, so that stdout holds the tables alone."""
     from rich.console import Console
 

@@ -156,7 +156,7 @@ def _hold_one(
 ) -> None:
     from sottovoce.evaluation.experiments.running import hold
     from sottovoce.evaluation.published.beside import beside, keep_figures
-    from sottovoce.evaluation.views.experiment import shown
+    from sottovoce.evaluation.views.experiment import shown_row
 
     experiment = Experiment.model_validate(given)
     keep_figures(table, *which, folder)
@@ -164,7 +164,7 @@ def _hold_one(
     if options.row and not rows:
         return
     try:
-        runs, why = hold(experiment, given, folder, names=rows, limits=limits, shown=shown)
+        runs, why = hold(experiment, given, folder, names=rows, limits=limits, shown=shown_row)
     except KeyboardInterrupt as stop:
         raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop
     if options.small:

@@ -10,6 +10,7 @@ import io
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 from pydantic import ConfigDict, Field
@@ -24,6 +25,9 @@ from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.showing import go_on, show_run
+
+if TYPE_CHECKING:
+    from sottovoce.evaluation.runs.run import Run
 
 EXPERIMENT = "experiment.yaml"
 FORMS = {".csv": "csv", ".md": "markdown"}
@@ -153,28 +157,36 @@ def compare_runs(names: Sequence[str], against: str | None) -> None:
         RecordError: there is no such run.
         UsageError: nothing to compare, or the libraries for statistics are absent.
     """
-    from sottovoce.evaluation.compare import compare
-    from sottovoce.evaluation.views.comparison import markdown
+    from sottovoce.evaluation.views.comparison import compared
 
-    found: dict[str, list[Result]] = {}
+    typer.echo(compared(read_runs(names), against), nl=False)
+
+
+def read_runs(names: Sequence[str]) -> dict[str, Run]:
+    """Runs by name, and in the place of an experiment those of its rows by theirs.
+
+    Raises:
+        RecordError: there is no such run.
+        UsageError: two of them have one name.
+    """
+    found: dict[str, Run] = {}
     for name in names:
-        for run, results in _results(name).items():
+        for run, read in _named_so(name).items():
             if run in found:
                 raise UsageError(f"two of the runs have the name {run!r}; give each once, or rename a folder")
-            found[run] = results
-    typer.echo(markdown(compare(found, against)), nl=False)
+            found[run] = read
+    return found
 
 
-def _results(name: str) -> dict[str, list[Result]]:
-    """Of a run by its name, or of the rows of an experiment by theirs."""
-    from sottovoce.evaluation.experiments.folder import FILE, results_in
+def _named_so(name: str) -> dict[str, Run]:
+    from sottovoce.evaluation.experiments.folder import FILE, rows_in
     from sottovoce.evaluation.runs.reading import load_run
 
     for folder in (Path(name), shelf.shelf() / name):
         if (folder / FILE).exists():
-            return results_in(folder)
+            return rows_in(folder)
     folder = shelf.folder_of(name)
-    return {folder.resolve().name: load_run(folder).results()}
+    return {folder.resolve().name: load_run(folder)}
 
 
 def prune_runs(keep: int) -> None:

@@ -65,6 +65,11 @@ class Table:
         return tensor_digest(torch.tensor(self.rows.shape), flat[::step].float())[:16]
 
     @cached_property
+    def centre(self) -> torch.Tensor:
+        """The mean of all rows, (E,), in the table's dtype."""
+        return self.rows.float().mean(0).to(self.rows.dtype)
+
+    @cached_property
     def _unit(self) -> torch.Tensor:
         return nn.functional.normalize(self.rows.float(), dim=-1).to(self.rows.dtype)
 

@@ -7,8 +7,11 @@ import pytest
 
 from sottovoce.channels.message import Heard, Message, words
 from sottovoce.errors import PromptError
+from sottovoce.evaluation.runs.head import EVERYWHERE
+from sottovoce.graphs.scheme import NAMES
 from sottovoce.prompts.render import BUILT_IN, Prompts
 
+ROOT = Path(__file__).resolve().parents[2]
 QUESTION = "What is 14 + 3?"
 ONE, TWO = [Heard(Message(f"agent_{n}", 0, "answer", f"It is {n}.")) for n in (1, 2)]
 ASKED = {"question": QUESTION, "choices": [], "form": "Say N."}
@@ -152,3 +155,24 @@ def test_a_pack_that_fails_while_it_is_rendered_names_its_prompt(tmp_path: Path,
 
     with pytest.raises(PromptError, match="prompt 'shared/question' cannot be rendered: "):
         prompts.render("shared/question", **ASKED)
+
+
+# What a run depends on
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_scheme_uses_the_prompts_of_its_digest_alone(name: str) -> None:
+    """Else a run would go on with other prompts than it was begun with."""
+    files = [*(ROOT / "nodes").glob(f"{name}.py"), *(ROOT / "nodes").glob(f"{name}_*.py")]
+    texts = [file.read_text(encoding="utf-8") for file in files]
+    used = re.findall(r'"([a-z_]+)/[a-z_{}.]+"', "".join(texts))
+    folders = {each.name for each in (ROOT / "prompts").iterdir() if each.is_dir()}
+
+    assert {*used} & folders <= {*EVERYWHERE, name}
+
+
+def test_the_digest_of_folders_tells_of_no_other(tmp_path: Path) -> None:
+    mine = Prompts(pack(tmp_path, answers__number="Only the number."))
+
+    assert mine.digest({"shared"}) == Prompts().digest({"shared"})
+    assert mine.digest({"answers"}) != Prompts().digest({"answers"})

@@ -1,0 +1,65 @@
+"""The baselines of a run that is over: one agent alone, and self-consistency at the run's own cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sottovoce.channels.registry import PROTOCOLS
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.experiments.rows import Prepared
+from sottovoce.evaluation.experiments.schema import Matched
+from sottovoce.evaluation.runs.budget import Currency
+from sottovoce.evaluation.runs.questions import check
+from sottovoce.evaluation.runs.run import Run
+from sottovoce.graphs import scheme
+from sottovoce.nodes.settings.base import EACH, OF_PROTOCOL, Settings
+from sottovoce.nodes.settings.watched import Watched
+
+OF_DISCUSSING = {"protocol", "option", "fallback", "seed", *OF_PROTOCOL, *Watched.model_fields}
+"""Settings that both schemes have, and that one agent alone has no use for."""
+
+
+def baselines(name: str, run: Run, by: Currency) -> list[Prepared]:
+    """Both as rows beside the run, asked the same questions under the same seeds.
+
+    Raises:
+        UsageError: the run is not over, or one agent alone cannot be asked its questions.
+    """
+    if run.unfinished:
+        raise UsageError(f"run {name!r} is not over, so that its cost is not known; `runs resume {name}` goes on")
+    matched = Matched(row=name, by=by)
+    return [_row(name, run, "single"), _row(name, run, "self_consistency", matched)]
+
+
+def _row(name: str, run: Run, wanted: str, matched: Matched | None = None) -> Prepared:
+    settings, questions = alike(run, scheme(wanted).settings), run.questions()
+    for question in questions:
+        check(question, settings)
+    called = f"{name}-{scheme(wanted).command}"
+    return Prepared(called, wanted, settings, questions, run.head.seeds, run.head.origin, matched)
+
+
+def alike(run: Run, kind: type[Settings]) -> Settings:
+    """The settings of a run that another scheme has, too, as far as they are of one agent.
+
+    A temperature is left to the model where it is of means, and where samples would all be the same at 0.
+
+    Raises:
+        UsageError: the run's agents have several models.
+    """
+    given, usual = run.head.settings, kind().model_dump(mode="json")
+    shared = {name: _of_one(name, given[name]) for name in usual if name in given and name not in OF_DISCUSSING}
+    drawn = kind is scheme("self_consistency").settings and shared["temperature"] == [0]
+    if drawn or PROTOCOLS[given["protocol"]].averages:
+        del shared["temperature"]
+    chosen = {name: value for name, value in shared.items() if value is not None and value != usual[name]}
+    return kind.model_validate(chosen)
+
+
+def _of_one(name: str, value: Any) -> Any:  # Any: as JSON has it
+    """The value of one agent; None where agents differ in it."""
+    if name not in EACH or not value or all(each == value[0] for each in value):
+        return value[:1] if name in EACH else value
+    if name == "model":
+        raise UsageError(f"the run's agents have several models ({', '.join(value)}); no single agent stands for them")
+    return None

@@ -1,0 +1,61 @@
+"""EM and F1 of short answers, as SQuAD has them (ReAct and SDE score so, too).
+
+Over target and aliases the best counts, for each of the two by itself. An abstention has neither.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sottovoce.nodes.state import Decision
+from sottovoce.prompts.kinds import normalise
+
+CLOSED = ("yes", "no", "noanswer")
+"""Answers that share no words with others, whatever these are."""
+EACH = ("average", "box")
+"""Rules by which each agent's answer counts by itself."""
+
+
+def exact_match(answer: str | None, golds: Sequence[str]) -> float:
+    """1 where the answer is one of the right ones after SQuAD's normalisation, else 0.
+
+    >>> exact_match("The Orla.", ["river Orla", "orla"])
+    1.0
+    """
+    return float(answer is not None and normalise(answer) in map(normalise, golds))
+
+
+def f1(answer: str | None, golds: Sequence[str]) -> float:
+    """The harmonic mean of precision and recall over words, the best over the right answers.
+
+    >>> f1("the river Orla", ["Orla"])
+    0.6666666666666666
+    """
+    return 0.0 if answer is None else max((_overlap(normalise(answer), normalise(gold)) for gold in golds), default=0.0)
+
+
+def _overlap(answer: str, gold: str) -> float:
+    if answer != gold and (answer in CLOSED or gold in CLOSED):
+        return 0.0
+    said, wanted = answer.split(), gold.split()
+    common = (Counter(said) & Counter(wanted)).total()
+    return 2 * common / (len(said) + len(wanted)) if common else 0.0
+
+
+def golds_of(question: Mapping[str, Any]) -> list[str]:  # Any: of a Question
+    """The right answers of a question: its target, and other forms of it."""
+    target = question.get("target")
+    return [] if target is None else [target, *question.get("aliases", [])]
+
+
+def measures(question: Mapping[str, Any], decision: Decision) -> dict[str, float]:  # Any: of a Question
+    """Both of a decision, where a few words were asked for and the right ones are known."""
+    golds = golds_of(question)
+    if question.get("kind") != "text" or not golds:
+        return {}
+    said = [vote["answer"] for vote in decision["votes"]] if decision["rule"] in EACH else []
+    answers = said or [decision["answer"]]
+    means = {name: [score(answer, golds) for answer in answers] for name, score in (("EM", exact_match), ("F1", f1))}
+    return {name: sum(scores) / len(scores) for name, scores in means.items()}

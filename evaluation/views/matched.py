@@ -1,0 +1,49 @@
+"""`compare RUN --matched`: a run beside one agent alone, and self-consistency at its own cost.
+
+Nothing here imports torch or langgraph before runs are read: the command line reads the options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import typer
+
+from sottovoce.errors import StoppedError, UsageError
+from sottovoce.evaluation.runs import shelf
+from sottovoce.evaluation.runs.budget import Currency
+from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.views.printable import one_line
+
+
+def compare_matched(names: Sequence[str], by: Currency) -> None:
+    """Hold what is not over of a run's baselines, beside it, and print the comparison of all three.
+
+    Raises:
+        UsageError: several runs were named, or this one has no baselines.
+        RecordError: there is no such run, or its baselines were begun with something else.
+    """
+    # Late: langgraph takes a second, and torch more where a run is to be held.
+    from sottovoce.evaluation.experiments.baselines import baselines
+    from sottovoce.evaluation.experiments.folder import runs_in
+    from sottovoce.evaluation.experiments.running import check_all, hold_rows, with_pilots
+    from sottovoce.evaluation.runs.reading import load_run
+    from sottovoce.evaluation.statistics import check_installed
+    from sottovoce.evaluation.views.comparison import compared
+    from sottovoce.evaluation.views.experiment import shown_row
+
+    if len(names) > 1:
+        raise UsageError(f"matched baselines are of one run, and {len(names)} were named; give one")
+    check_installed()
+    folder = shelf.folder_of(names[0]).resolve()
+    run, beside = load_run(folder), folder.parent
+    rows = with_pilots(baselines(folder.name, run, by))
+    runs = {folder.name: run, **runs_in(beside, rows)}
+    check_all(rows, runs, beside)
+    try:
+        hold_rows(rows.values(), runs, beside, Limits(), shown=shown_row)
+    except KeyboardInterrupt as stop:
+        raise StoppedError("stopped; what was said is kept, and the same command goes on") from stop
+    told = {name: each for name, each in runs.items() if "/" not in name}  # pilots are within their rows
+    typer.echo(compared(told, folder.name), nl=False)
+    typer.echo(f"kept beside {one_line(str(folder))}")

@@ -1,0 +1,129 @@
+"""A probed run hears the payloads of another run's questions: beside it, finished, of its scheme, and never its own."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from sottovoce.channels.message import Message
+from sottovoce.errors import RecordError, UsageError
+from sottovoce.evaluation.experiments.files import read_experiment
+from sottovoce.evaluation.experiments.running import hold
+from sottovoce.evaluation.runs.head import head_of
+from sottovoce.evaluation.runs.reading import load_run
+from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.runs.running import hold_all
+from sottovoce.evaluation.runs.starting import begun
+from sottovoce.nodes.donors import Donors, read_donors
+from sottovoce.nodes.settings import Debate
+
+COMMON = {"rounds": 2, "max_tokens": 6, "temperature": 1, "answer-turn": False, "exact": True}
+ROWS = {
+    "sde": {"scheme": "debate", "protocol": "sde", "layers": [0]},
+    "shuffled": {"scheme": "debate", "protocol": "sde", "layers": [0], "probe": "shuffled", "probe_from": "sde"},
+}
+
+
+def held(folder: Path, model: str, limit: int = 2, rows: Any = ROWS, **more: Any) -> dict[str, Run]:
+    file = folder / "probes.yaml"
+    given = {"questions": {"sample": "arithmetic", "limit": limit}, "rows": rows}
+    file.write_text(yaml.safe_dump({**given, "settings": {**COMMON, "model": model}}, sort_keys=False))
+    experiment, stands = read_experiment(file)
+    return hold(experiment, stands, folder / "kept", **more)[0]
+
+
+def said(run: Run, round: int) -> list[str]:
+    return [each.text for record in run.records.values() for each in record.messages if each.round == round]
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory, model: str) -> Path:
+    folder = tmp_path_factory.mktemp("probes")
+    held(folder, model)
+    return folder / "kept"
+
+
+def test_a_shuffled_run_begins_alike_hears_otherwise_and_says_so(kept: Path) -> None:
+    plain, shuffled = load_run(kept / "sde"), load_run(kept / "shuffled")
+
+    assert said(plain, 0) == said(shuffled, 0)
+    assert said(plain, 1) != said(shuffled, 1)
+    notes = next(iter(shuffled.records.values())).notes
+    assert "agent_1 hears others under the probe 'shuffled', from the run 'sde'" in notes
+
+
+def test_a_probed_run_names_its_donor_by_the_row_and_goes_on_wherever_it_is(kept: Path, tmp_path: Path) -> None:
+    moved = shutil.copytree(kept, tmp_path / "elsewhere")
+    experiment, stands = read_experiment(moved / "experiment.yaml")
+
+    runs, why = hold(experiment, stands, moved)
+
+    assert not why and runs["shuffled"].head.settings["probe_from"] == "sde"
+
+
+def test_donors_are_the_same_agents_of_another_question(kept: Path) -> None:
+    donors, run = read_donors(kept / "sde", "sde"), load_run(kept / "sde")
+
+    for (question, _), record in run.records.items():
+        for message in record.messages:
+            assert message.payload is not None
+            (other,) = [
+                each for asked, each in donors.said[message.agent, message.act, message.round] if asked != question
+            ]
+            assert donors.of(message, question) == other.payload != message.payload
+
+
+def test_a_donor_is_never_of_a_question_where_the_same_was_said(kept: Path) -> None:
+    donors = read_donors(kept / "sde", "sde")
+    where, there = next(iter(donors.said.items()))
+    (_, one), (_, two) = there
+    same = Message(**{**vars(two), "text": one.text})
+    few = Donors(kept, "sde", {where: [("a", one), ("b", same)]})
+
+    with pytest.raises(UsageError, match="holds no payload that 'agent_[12]' made in round 0, act 'answer', for another"):
+        few.of(one, "c")
+
+
+def test_what_is_no_donor_is_refused_before_anybody_speaks(kept: Path, tmp_path: Path, model: str) -> None:
+    settings = Debate(protocol="sde", layers=(0,), probe="shuffled", probe_from=str(tmp_path), model=[model])
+    run = load_run(kept / "sde")
+
+    with pytest.raises(UsageError, match="the run of --probe-from cannot be read from"):
+        hold_all(
+            run := begun(head_of("debate", settings, run.questions()), run.questions(), tmp_path / "a"),
+            settings,
+            run.store(),
+        )
+    assert not (tmp_path / "a").exists()
+    with pytest.raises(UsageError, match="holds no payload of protocol 'cipher'; give --probe-from another"):
+        read_donors(kept / "sde", "cipher")
+    broken = shutil.copytree(kept / "sde", tmp_path / "broken")
+    log = broken / "log.jsonl"
+    log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
+    with pytest.raises(UsageError, match="is not over, and --probe-from takes a finished one; resume it first"):
+        read_donors(broken, "sde")
+
+
+@pytest.mark.parametrize("donor", ["shuffled", "later", "cipher"])
+def test_a_row_is_probed_from_an_earlier_one_of_its_kind(tmp_path: Path, model: str, donor: str) -> None:
+    cipher = {"scheme": "debate", "protocol": "cipher"}
+    rows = {"cipher": cipher, **ROWS, "later": ROWS["sde"]}
+    rows["shuffled"] = {**ROWS["shuffled"], "probe_from": donor}
+
+    with pytest.raises(UsageError, match=rf"row 'shuffled': probe_from is '{donor}'; expected an earlier row .* sde"):
+        held(tmp_path, model, rows=rows)
+
+
+def test_a_run_that_knew_fewer_options_goes_on_with_their_defaults(kept: Path) -> None:
+    old = load_run(kept / "sde")
+    now = old.head.model_copy(deep=True)
+    del old.head.settings["probe"], old.head.settings["probe_from"]
+
+    assert old.head.check_same(now, "old") == []
+    now.settings["probe"] = "noise"
+    with pytest.raises(RecordError, match="'old' was begun with other settings"):
+        old.head.check_same(now, "old")

@@ -1,0 +1,52 @@
+"""EM and F1: the edges of SQuAD's definitions, and where they stand in results."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sottovoce.evaluation.squad import exact_match, f1
+from sottovoce.nodes.question import Question
+from tests.evaluation.support import held
+
+RIVER: Question = {"question": "On which river does Tarn lie?", "kind": "text", "target": "Orla", "id": "river"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "golds", "em", "overlap"),
+    [
+        ("An Orla!", ["orla"], 1, 1),
+        ("river Orla", ["Orla"], 0, 2 / 3),
+        ("river Orla", ["Orla", "the River Orla"], 1, 1),  # an alias
+        ("new new york", ["new york city"], 0, 4 / 6),  # a multiset: one "new" is in common
+        ("yes", ["yes it is"], 0, 0),  # yes shares no words
+        ("yes it is", ["no"], 0, 0),
+        ("Yes.", ["yes"], 1, 1),
+        ("Mirn", ["Orla"], 0, 0),
+        (None, ["Orla"], 0, 0),
+    ],
+)
+def test_em_and_f1_are_squads(answer: str | None, golds: list[str], em: float, overlap: float) -> None:
+    assert (exact_match(answer, golds), f1(answer, golds)) == (em, pytest.approx(overlap))
+
+
+@pytest.mark.parametrize(
+    ("replies", "rule", "score", "measures"),
+    [
+        (["The answer is New Orla."] * 2, "majority", 0, {"EM": 0, "F1": 2 / 3}),
+        (["The answer is Orla.", "The answer is Mirn."], "average", 0.5, {"EM": 0.5, "F1": 0.5}),
+        (["I cannot say."] * 2, "majority", 0, {"EM": 0, "F1": 0}),
+    ],
+)
+def test_a_few_words_are_measured_by_both(
+    tmp_path: Path, replies: list[str], rule: str, score: float, measures: dict[str, float]
+) -> None:
+    said = {f"agent_{i}": [reply] for i, reply in enumerate(replies, 1)}
+    record = held(said, tmp_path, question=RIVER, rule=rule, answer_turn=False)
+    assert record.decision is not None and "measures" not in record.decision
+    assert (record.result().score, record.result().measures) == (score, pytest.approx(measures))
+
+
+def test_a_number_has_neither(tmp_path: Path) -> None:
+    assert held({"agent_1": ["The answer is 22."]}, tmp_path).result().measures == {}
