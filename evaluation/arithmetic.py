@@ -12,8 +12,9 @@ from __future__ import annotations
 import hashlib
 import random
 import string
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice, product
 from typing import Literal
 
 from sottovoce.nodes.question import Question
@@ -27,6 +28,8 @@ Step = tuple[int, str, int, int]
 MIXED: tuple[Shape, ...] = (("+", "*", "-"), ("-", "*", "+"), ("*", "+"), ("*", "-"), ("+", "-"), ("-", "+"))
 SHORT: tuple[Shape, ...] = (("+",), ("-",), ("*",), ("+", "*"), ("-", "*"), ("*", "+"), ("+", "-"), ("+", "+"))
 SPLIT: tuple[Shape, ...] = (("+",), ("-",), ("+", "-"), ("+", "+"), ("-", "+"), ("+", "*"), ("*", "+"), ("*", "-"))
+CHAINS: dict[str, int] = {f"chain{operations}": operations for operations in range(2, 7)}
+"""Difficulties by name: how many operations an expression has."""
 TOP = 700
 """Largest number of held-out questions: the bundled model gets about three in four of them right."""
 
@@ -94,6 +97,39 @@ def questions(n: int, seed: int, split: Split = "held_out", top: int = TOP) -> l
     ]
 
 
+def six_numbers(rng: random.Random) -> Expression:
+    """Six different numbers of two digits, joined by + - *: as the paper of CIPHER says (arXiv 2310.06272)."""
+    return Expression(tuple(rng.sample(range(10, 100), 6)), tuple(rng.choices("+-*", k=5)))
+
+
+def two_products(rng: random.Random) -> Expression:
+    """a+b*c+d-e*f with numbers from 0 to 29: as the files of CIPHER's experiments are."""
+    return Expression(tuple(rng.randrange(30) for _ in range(6)), ("+", "*", "+", "-", "*"))
+
+
+def chain(operations: int) -> Callable[[random.Random], Expression]:
+    """So many operations of + - *, over numbers to 99; the bundled model was trained on none of these expressions."""
+    shapes = tuple(product("+-*", repeat=operations))
+    return lambda rng: draw(rng, shapes, split="held_out")
+
+
+MADE: dict[str, Callable[[random.Random], Expression]] = {
+    "arithmetic_cipher": six_numbers,
+    "arithmetic_files": two_products,
+    **{name: chain(operations) for name, operations in CHAINS.items()},
+}
+"""Other arithmetic, by the name of its sample."""
+
+
+def made_arithmetic(name: str, n: int, seed: int) -> list[Question]:
+    """Different questions of one of `MADE`, the same ones for the same arguments."""
+    found = islice(_unlike(random.Random(f"{name}/{seed}"), MADE[name]), n)
+    return [
+        Question(id=f"{name}/{seed}/{i}", question=f"What is {expression.text()}?", **_answer(expression))
+        for i, expression in enumerate(found)
+    ]
+
+
 def split_knowledge(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0) -> list[Question]:
     """Questions over letters whose values are dealt to `agents`: only together do they know them.
 
@@ -129,9 +165,14 @@ def deal(rng: random.Random, names: Sequence[str], agents: Sequence[str]) -> lis
 
 def _different(n: int, seed: int, split: Split, shapes: Sequence[Shape], top: int) -> Iterator[Expression]:
     rng = random.Random(f"questions/{seed}")
+    return islice(_unlike(rng, lambda rng: draw(rng, shapes, top, split)), n)
+
+
+def _unlike(rng: random.Random, make: Callable[[random.Random], Expression]) -> Iterator[Expression]:
+    """What is made, without end, each expression once."""
     seen: set[Expression] = set()
-    while len(seen) < n:
-        expression = draw(rng, shapes, top, split)
+    while True:
+        expression = make(rng)
         if expression not in seen:
             seen.add(expression)
             yield expression

@@ -48,6 +48,7 @@ from sottovoce.evaluation.views.monitoring import (
 )
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.published import show_datasets
 from sottovoce.evaluation.views.reproduction import ReproduceOptions, show_reproduction
 from sottovoce.evaluation.views.showing import show
 from sottovoce.graphs import Scheme, schemes
@@ -177,6 +178,14 @@ def list_() -> None:
     typer.echo(f"{'--library':18}documents (the question's own), or a retriever, as `open_retriever` in code takes it:")
     for each in described():
         typer.echo(f"  {each.spec:28}{each.searches}{each.needs and f'; needs {each.needs}'}".rstrip())
+
+
+@app.command()
+def datasets(
+    given: str | None = typer.Argument(None, metavar="[NAME:FILE]", help="one of them, as --questions takes it"),
+) -> None:
+    """List published data sets; or show an example of a file of one, its count, and its digest."""
+    show_datasets(given)
 
 
 @models.command("pull")

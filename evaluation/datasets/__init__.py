@@ -14,6 +14,22 @@ OURS = {
     "mmlu": "choices:MMLU",
     "ecqa": "choices:ECQA",
     "aqua": "choices:AQUA",
+    "arithmetic": "numbers:ARITHMETIC",
+    "ciar": "numbers:CIAR",
+    "folio": "labels:FOLIO",
+    "strategyqa": "labels:STRATEGYQA",
+    "fever": "labels:FEVER",
+    "fever2": "labels:FEVER2",
+    "feverous": "labels:FEVEROUS",
+    "hotpotqa": "spans:HOTPOTQA",
+    "2wiki": "spans:TWO_WIKI",
+    "cwq": "spans:CWQ",
+    "quasar_t": "spans:QUASAR_T",
+    "triviaqa": "spans:TRIVIAQA",
+    "nq": "spans:NQ",
+    "humaneval": "code:HUMANEVAL",
+    "livecodebench": "code:LIVECODEBENCH",
+    "commonmt": "translation:COMMONMT",
 }
 DATASETS = Registry[DataSet](
     "data set", "sottovoce.datasets", {name: f"sottovoce.evaluation.datasets.{at}" for name, at in OURS.items()}

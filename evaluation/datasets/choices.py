@@ -77,19 +77,19 @@ MMLU = DataSet(
     {name: "..." for name in ("question", "A", "B", "C", "D", "answer")},
     _mmlu,
     {
+        "test": 14_042,
         "formal_logic": 126,
         "high_school_mathematics": 270,
         "professional_psychology": 612,
         "abstract_algebra": 100,
         "college_mathematics": 100,
-        "test": 14_042,
     },
     columns=("question", "A", "B", "C", "D", "answer"),
     is_csv=True,
     any_part=True,
     kept=("subject",),
     odd=lambda row: _twice(row, _mmlu(row)["choices"]),
-    hub=Hub("all", part_is="config"),
+    hub=Hub("all", part_is_config=True),
 )
 AQUA = DataSet(
     "aqua",

@@ -6,23 +6,28 @@ never run: no pickle is opened.
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.datasets.schema import DataSet
-from sottovoce.evaluation.runs.rows import DataFile, Row, Values, json_of, read_text, split_csv, split_lines
+from sottovoce.evaluation.runs.rows import Broken, DataFile, Row, Values, json_of, read_text, split_csv, split_lines
 from sottovoce.evaluation.views.printable import shortened
 
 
-def read_published(path: Path, data: DataSet) -> DataFile:
-    """Split a file into its rows.
+def read_published(path: Path, data: DataSet, part: str = "") -> DataFile:
+    """Split a file into its rows; a folder holds the file of a part, and another one with names of answers.
 
     Raises:
         UsageError: it cannot be read, is in another form, or holds no row.
     """
+    if data.aliases_in and path.is_dir():
+        return _with_aliases(path, data, part)
     name = f"{data.name} file {str(path)!r}"
     text, digest = read_text(path, name)
     noun, rows = _split(text, name, data)
@@ -41,6 +46,8 @@ def _split(text: str, name: str, data: DataSet) -> tuple[str, list[Row]]:
         return ("line", split_lines(text)) if found is None else ("row", listed(found))
     if not data.is_csv and begins:
         raise UsageError(f"{name} is no JSON: it begins with {shortened(text, 40)!r}; expected {data.shape}")
+    if data.tabs:
+        return "line", _split_tabs(text, data)
     header, rows = split_csv(text, name, data.columns)
     if header and not {*data.row} & {*header[1]}:
         raise UsageError(f"{name} names {', '.join(map(repr, header[1]))}; expected {data.shape}")
@@ -50,6 +57,42 @@ def _split(text: str, name: str, data: DataSet) -> tuple[str, list[Row]]:
 def listed(found: list[Any]) -> list[Row]:  # Any: JSON
     """The rows of a list, counted from 1."""
     return [(number, partial(_object, each)) for number, each in enumerate(found, start=1)]
+
+
+def _split_tabs(text: str, data: DataSet) -> list[Row]:
+    lines = enumerate(text.split("\n"), start=1)
+    return [(number, partial(_cells, line, data)) for number, line in lines if line.strip()]
+
+
+def _cells(line: str, data: DataSet) -> Values:
+    cells = [cell.strip() for cell in line.split("\t")]
+    if len(cells) != len(data.columns):
+        raise UsageError(f"found {len(cells)} texts with tabs between; expected {len(data.columns)}")
+    return dict(zip(data.columns, cells, strict=True))
+
+
+def _with_aliases(folder: Path, data: DataSet, part: str) -> DataFile:
+    """The rows of a folder's file, dev.json unless a part says otherwise; their digest is that of both files."""
+    split = part if part in data.counts else next(iter(data.counts))
+    file = read_published(folder / f"{split}.json", data)
+    name = f"{data.name} file {str(folder / data.aliases_in)!r}"
+    text, digest = read_text(folder / data.aliases_in, name)
+    names, broken = dict[str, list[str]](), Broken(name)
+    for line, read in split_lines(text):
+        with broken.at(line):
+            found = read()
+            if not isinstance(found.get("aliases"), list):
+                raise UsageError(f"found {', '.join(map(repr, found))}; expected Q_id and aliases")
+            names[str(found.get("Q_id"))] = found["aliases"]
+    broken.tell()
+
+    def named(read: Callable[[], Values]) -> Values:
+        values = read()
+        return {**values, "answer_aliases": names.get(str(values.get("answer_id")), [])}
+
+    both = hashlib.sha256(f"{file.digest} {digest}".encode()).hexdigest()
+    rows: list[Row] = [(number, partial(named, read)) for number, read in file.rows]
+    return replace(file, digest=both, rows=rows)
 
 
 def _object(found: Any) -> Values:  # Any: JSON

@@ -61,3 +61,48 @@ GSM8K = DataSet(
     odd=lambda row: oddly_written(_gold(row)),
     hub=Hub("main"),
 )
+
+
+def _arithmetic(row: Row) -> Fields:
+    return {"question": row.text("question"), "target": plain_number(str(row.get("answer")))}
+
+
+def _ciar(row: Row) -> Fields:
+    """Forms that are plain numbers are held against answers; where there is none, all are, as texts."""
+    answer = row.get("answer")
+    forms = [str(each).strip() for each in (answer if isinstance(answer, list) else [answer])]
+    numbers = list(dict.fromkeys(found for form in forms if (found := _number_in(form)) is not None))
+    first, *others = numbers or forms
+    fields: Fields = {"question": row.text("question"), "target": first, "kind": "number" if numbers else "text"}
+    fields |= {"aliases": others} if others else {}
+    if why := row.values.get("explanation"):
+        fields["solution"] = f"{why} The answer is {first}."
+    if wrong := row.values.get("incorrect explanation"):
+        fields["decoys"] = [str(wrong)]
+    return fields
+
+
+def _number_in(form: str) -> str | None:
+    try:
+        return plain_number(form)
+    except UsageError:
+        return None
+
+
+ARITHMETIC = DataSet(
+    "arithmetic",
+    "a+b*c+d-e*f with numbers from 0 to 29 (files of CIPHER's experiments)",
+    "number",
+    {"question": "What is the result of 1+2*3+4-5*6?", "answer": "-19"},
+    _arithmetic,
+    {"validation": 200, "test": 200},
+    odd=lambda row: "negative" if str(row.get("answer")).strip().startswith("-") else "",
+)
+CIAR = DataSet(
+    "ciar",
+    "questions whose first thought is wrong (counter-intuitive arithmetic)",
+    "number",
+    {"question": "...", "answer": ["15", "fifteen"], "explanation": "...", "incorrect explanation": "..."},
+    _ciar,
+    {"repository": 50, "paper": 200},
+)

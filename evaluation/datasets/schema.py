@@ -11,6 +11,8 @@ from sottovoce.errors import UsageError, nearest
 from sottovoce.evaluation.runs.rows import Values
 from sottovoce.prompts.kinds import KindName
 
+SPLITS = {"dev": "validation", "test": "test", "train": "train"}
+"""Of published ones, what they are called on the hub."""
 Fields = dict[str, Any]  # Any: of a Question, without `id` and `kind`
 
 
@@ -63,8 +65,8 @@ class Hub:
 
     config: str | None = None
     split: str = "test"
-    part_is: str = "split"
-    """What a part names there: a "split", a "config", or "nothing"."""
+    part_is_config: bool = False
+    """Whether a part names a config there, as a subject; else it names a split where one of that name was published."""
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class DataSet:
     row: Mapping[str, Any]  # Any: JSON
     """A row as it was published, for who gives another file: our own words, its columns."""
     read: Callable[[Row], Fields]
-    """The fields of a question; a UsageError where the row is broken."""
+    """The fields of a question, with a `kind` where it is another one; a UsageError where the row is broken."""
     counts: Mapping[str, int]
     """How many rows were published, by split or part."""
     metric: str = "accuracy"
@@ -89,12 +91,18 @@ class DataSet:
     columns: tuple[str, ...] = ()
     """Of CSV without a row of names: what stands there."""
     is_csv: bool = False
+    tabs: bool = False
+    """Whether tabs part the cells, and quotes mean nothing."""
     within: str = ""
     """Of a JSON object that holds the rows: under which key."""
     own_id: tuple[str, ...] = ()
     """The columns that may name a row; the place from 0 where none does."""
     kept: tuple[str, ...] = ()
     """Columns that no agent reads, and rows can be chosen by."""
+    aliases_in: str = ""
+    """The file beside it that has other names of answers, by their `answer_id`."""
+    passes_over: Callable[[Row], bool] = lambda row: False
+    """Rows that are no question of this part."""
     odd: Callable[[Row], str] = lambda row: ""
     """What is unusual about a row's right answer, in a few words that are counted; empty for most."""
     hub: Hub = Hub()
@@ -109,6 +117,12 @@ class DataSet:
         if self.is_csv:
             return f"CSV with the names {', '.join(self.row)}"
         return json.dumps(dict(self.row), ensure_ascii=False)
+
+    def on_hub(self, part: str) -> tuple[str | None, str]:
+        """The config and the split of a part there, where what was published as dev is called validation."""
+        if self.hub.part_is_config and part and part not in SPLITS:
+            return part, self.hub.split
+        return self.hub.config, SPLITS.get(part, part) if part in self.counts else self.hub.split
 
     def check_part(self, part: str) -> None:
         """Refuse a part that there is not.

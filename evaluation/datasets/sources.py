@@ -1,5 +1,7 @@
 """Questions of a data set by how it is named: NAME:FILE or NAME/PART:FILE, as "gsm8k:test.jsonl".
 
+In the place of a file may stand a repository on the Hugging Face hub at a commit, or a folder with a copy of one.
+
 Nothing here imports torch or langgraph.
 """
 
@@ -15,6 +17,7 @@ from typing import cast
 from sottovoce.errors import UsageError, nearest
 from sottovoce.evaluation.datasets import DATASETS, DataSet
 from sottovoce.evaluation.datasets.files import read_published
+from sottovoce.evaluation.datasets.hub import is_on_hub, read_hub
 from sottovoce.evaluation.datasets.schema import Row
 from sottovoce.evaluation.runs.questions import AskedRow, QuestionFile
 from sottovoce.evaluation.runs.rows import Broken, DataFile, Values
@@ -69,36 +72,50 @@ def read_source(source: Source, common: Mapping[str, object] | None = None) -> Q
         known = f"answers of {source.data.name} are of kind {source.data.kind!r}"
         raise UsageError(f"--kind is for files of your own; {known}")
     path = Path(source.where)
-    file = read_published(path, source.data)
-    rows = _with_decoys(_asked(file, source, {**(common or {}), "kind": source.data.kind}))
+    file = _read(source)
+    rows = _with_decoys(_asked(file, source, dict(common or {})))
+    if not rows:
+        raise UsageError(f"no row of {file.name} is a question of {source.name}; expected at least one")
     return QuestionFile(path, file.digest, tuple(rows), len(rows), data_set=source.name, noun=file.noun)
 
 
 def odd_answers(source: Source) -> Counter[str]:
     """How many right answers are written unusually, by how; the rows must be readable."""
-    file = read_published(Path(source.where), source.data)
-    return Counter(how for _, read in file.rows if (how := source.data.odd(Row(read(), source.part))))
+    file = _read(source)
+    rows = (Row(read(), source.part) for _, read in file.rows)
+    return Counter(how for row in rows if not source.data.passes_over(row) and (how := source.data.odd(row)))
+
+
+def _read(source: Source) -> DataFile:
+    is_copy = Path(source.where).is_dir() and not source.data.aliases_in
+    if is_copy or is_on_hub(source.where):
+        return read_hub(source.where, source.data, source.part)
+    return read_published(Path(source.where), source.data, source.part)
 
 
 def _asked(file: DataFile, source: Source, common: Values) -> list[AskedRow]:
     rows, ids, broken = list[AskedRow](), set[str](), Broken(file.name, file.noun)
     for at, (line, read) in enumerate(file.rows):
         with broken.at(line):
-            row = _row(line, read(), source, common)
+            published = Row(read(), source.part)
+            if source.data.passes_over(published):
+                continue
+            row = _row(line, published, source, common)
             row.question["id"] = _different(f"{source.name}/{row.question.get('id', at)}", ids)
             rows.append(row)
     broken.tell()
     return rows
 
 
-def _row(line: int, values: Values, source: Source, common: Values) -> AskedRow:
+def _row(line: int, row: Row, source: Source, common: Values) -> AskedRow:
     data = source.data
     try:
-        fields = data.read(Row(values, source.part))
+        fields = data.read(row)
     except UsageError as error:
         raise UsageError(f"{error}; a row of {data.name} is {data.shape}") from error
+    values = row.values
     own = next((values[name] for name in data.own_id if values.get(name) not in (None, "")), None)
-    question = cast(Question, {**common, **fields, **({} if own is None else {"id": str(own)})})
+    question = cast(Question, {"kind": data.kind, **fields, **common, **({} if own is None else {"id": str(own)})})
     check_question(question, None)
     return AskedRow(line, question, {name: values[name] for name in data.kept if name in values})
 
@@ -118,6 +135,6 @@ def _with_decoys(rows: list[AskedRow]) -> list[AskedRow]:
     n = len(rows)
     for at, row in enumerate(rows):
         others = [rows[(at + 1 + k) % n].question.get("solution") for k in range(min(DECOYS, n - 1))]
-        if found := [each for each in others if each]:
+        if "decoys" not in row.question and (found := [each for each in others if each]):
             row.question["decoys"] = found
     return rows

@@ -52,7 +52,7 @@ def prepare(experiment: Experiment, name: str) -> Prepared:
 
 def _of_source(asked: Asked, settings: Settings, seeds: list[int]) -> tuple[list[Question], str | None]:
     """The questions of one source, and where they are from, in a phrase."""
-    said = asked.model_dump(exclude_defaults=True, exclude={"file", "dataset"})
+    said = asked.model_dump(exclude_defaults=True, exclude={"file", "dataset", "hub"})
     if asked.said is not None:
         said["questions"] = asked.said
     questions, origin = questions_of(QuestionOptions.model_validate({**said, "seeds": seeds}), settings)

@@ -2,7 +2,8 @@
 
     about: Does a second agent help?
     questions: {sample: split/7, limit: 100}       # or {file: FILE, where: [level<3], limit: 100}, or
-                                                   # {dataset: gsm8k, file: FILE}, or a list of these, pooled
+                                                   # {dataset: gsm8k, file: FILE} (or hub: ID@COMMIT), or a
+                                                   # list of these, pooled
     seeds: [0, 1]
     settings: {model: bundled, rounds: 2}          # of all rows: each takes those that its scheme has
     rows:
@@ -68,6 +69,7 @@ class Asked(Keyed):
     sample: str | None = Field(default=None, description="as --sample; documents are dealt to each row's own agents")
     file: Path | None = Field(default=None, description="as --questions")
     dataset: str | None = Field(default=None, description="of which data set the file is: NAME or NAME/PART")
+    hub: str | None = Field(default=None, description="where the data set lies, instead of a file: ID@COMMIT")
     where: list[str] = Field(default=[], description="rows of the file, as --where")
     limit: int | None = Field(default=None, ge=1, description="the first so many, as --limit")
     kind: KindName | None = Field(default=None, description="of the file's rows that name none, as --kind")
@@ -81,16 +83,18 @@ class Asked(Keyed):
 
     @model_validator(mode="after")
     def _of_one_source(self) -> Self:
-        if (self.sample is None) == (self.file is None):
-            raise UsageError("questions are of a sample or of a file; give one of the keys 'sample' and 'file'")
+        if [self.sample, self.file, self.hub].count(None) != 2:
+            raise UsageError("questions are of a sample or of a file; give one of the keys 'sample', 'file' and 'hub'")
         if self.dataset is not None and self.sample is not None:
             raise UsageError("'dataset' says of which data set a file is, and a sample was given; drop one of them")
+        if self.hub is not None and self.dataset is None:
+            raise UsageError("'hub' says where a data set lies; say which with 'dataset', as gsm8k")
         return self
 
     @property
     def said(self) -> str | None:
         """What --questions would be; None for a sample."""
-        return f"{self.dataset}:{self.file}" if self.dataset else str(self.file) if self.file else None
+        return f"{self.dataset}:{self.file or self.hub}" if self.dataset else str(self.file) if self.file else None
 
 
 class Matched(Keyed):

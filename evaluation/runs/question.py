@@ -63,15 +63,16 @@ class QuestionOptions(Checked):
     starting_views: list[str] = _many("NAME=TEXT: the view that an agent starts from", "starting_view")
     hints: list[str] = _many("what a secretary is to mind (cmd)", "hint")
     sample: str | None = _one(
-        "instead of a question: arithmetic, split or facts (private documents), world (an encyclopedia), world/bridge, "
-        "world/comparison, world/strategy, world/claim or world/fact; for the scheme of that name whodunit or govsim "
-        "(or a split of its games: govsim/train, govsim/validation, govsim/test); problems for codegen; "
-        "or with a seed: split/3"
+        "instead of a question: arithmetic, arithmetic_cipher or arithmetic_files (CIPHER's paper, and its files), "
+        "chain2 to chain6 (so many operations), split or facts (private documents), world (an encyclopedia), "
+        "world/bridge, world/comparison, world/strategy, world/claim or world/fact; for the scheme of that name "
+        "whodunit or govsim (or a split of its games: govsim/train, govsim/validation, govsim/test); problems for "
+        "codegen; or with a seed: split/3"
     )
     games: list[Path] = _many("instead of a question: a stored game of whodunit or govsim", "game")
     questions: str | None = _one(
         "instead of a question: a file of them, .jsonl or .csv, whose columns are its fields; or a published data set: "
-        "NAME:FILE or NAME/PART:FILE, as gsm8k:test.jsonl"
+        "NAME:FILE or NAME/PART:FILE, as gsm8k:test.jsonl, or with ID@COMMIT of the Hugging Face hub for FILE"
     )
     where: list[str] = _many(
         "FIELD=VALUE: only rows of --questions that have it; also != and, for numbers, < <= > >=", "where"

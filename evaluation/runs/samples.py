@@ -8,7 +8,7 @@ from typing import get_args
 from sottovoce.environments.encyclopedia.questions import Type
 from sottovoce.environments.problems import PROBLEMS
 from sottovoce.errors import UsageError
-from sottovoce.evaluation.arithmetic import questions, split_knowledge
+from sottovoce.evaluation.arithmetic import CHAINS, MADE, made_arithmetic, questions, split_knowledge
 from sottovoce.evaluation.facts import two_facts
 from sottovoce.evaluation.world import about_the_world
 from sottovoce.evaluation.worlds import check_sample, drawn
@@ -17,7 +17,10 @@ from sottovoce.nodes.settings import Settings
 
 SAMPLES = {
     "arithmetic": "arithmetic, for the bundled model",
-    "split": "the same with the values dealt to the agents",
+    "arithmetic_cipher": "six numbers of two digits and + - *, as CIPHER's paper says",
+    "arithmetic_files": "a + b * c + d - e * f with numbers from 0 to 29, as the files of CIPHER's experiments are",
+    **{name: f"arithmetic of {operations} operations" for name, operations in CHAINS.items()},
+    "split": "arithmetic with the values dealt to the agents",
     "facts": "a question that two facts answer, dealt to the agents: for real language models",
     "world": "questions of the next four types in turn, about the invented encyclopedia, with six passages of it",
     "world/bridge": "what one article tells, and another one must be read first to know which",
@@ -92,6 +95,8 @@ def _made(name: str, n: int, seed: int, settings: Settings) -> list[Question]:
     agents = settings.speakers()
     if name == "arithmetic":
         return questions(n, seed)
+    if name in MADE:
+        return made_arithmetic(name, n, seed)
     if name.startswith("world"):
         return about_the_world(OF_WORLD.get(name), n, seed)
     return split_knowledge(n, agents, seed) if name == "split" else two_facts(n, agents, seed)

@@ -98,7 +98,7 @@ def test_rows_take_the_settings_of_all_that_their_scheme_has(tmp_path: Path) -> 
         (changed(rows={}), "there are no rows; expected at least one"),
         (changed(rows=["a"]), "rows is ['a']: expected a valid dictionary"),
         (changed(questions={"limit": 3}), "questions are of a sample or of a file; give one of the keys"),
-        (changed(questions="split"), "questions is 'split'; expected keys: sample, file, dataset, where"),
+        (changed(questions="split"), "questions is 'split'; expected keys: sample, file, dataset, hub, where"),
         (changed(seeds=[1, 1]), "seeds are 1, 1; give each once"),
         (changed(settings={"seed": 3}), "settings hold a seed; give the experiment 'seeds'"),
         (changed(rows={"a": {"scheme": "single", "seed": 1}}), "row 'a': a row has no seed of its own"),

@@ -1,289 +1,284 @@
-"""Published tables: each file can be held, has the figures as printed, and what is obtained is set beside them."""
+"""One row of each data set as it was published, on the hub, and broken; and what `datasets` tells of a file."""
 
 from __future__ import annotations
 
 import json
-import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
-from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.errors import RecordError, UsageError
-from sottovoce.evaluation.experiments.running import hold
-from sottovoce.evaluation.experiments.schema import Experiment
-from sottovoce.evaluation.published.beside import FILE, Beside, beside, keep_figures, published_in
-from sottovoce.evaluation.published.expand import experiment_of, small_of
-from sottovoce.evaluation.published.figures import Figure, figure_of
-from sottovoce.evaluation.published.files import names, read_published, read_table
-from sottovoce.evaluation.published.here import lacking
-from sottovoce.evaluation.published.schema import Published
-from sottovoce.evaluation.published.small import write_stand_ins
-from sottovoce.evaluation.runs.run import Run
-from sottovoce.monitors.monitor import Monitor
+from sottovoce.cli import main
+from sottovoce.evaluation.datasets import DATASETS
+from sottovoce.evaluation.views.published import count_told, example
+from sottovoce.nodes.question import passages_of
+from sottovoce.prompts import kinds
+from tests.evaluation.test_datasets import AQUA, ECQA, GSM8K, file, read, said
+from tests.shared import shared
 
-ROOT = Path(__file__).resolve().parents[2]
-SPEC = ROOT.parent / "shared" / "spec" / "published.md"
-NUMBER = re.compile(r"(?<![\w.-])\d*\.?\d+")
-PAPERS = {"SDE": "sde", "CIPHER": "cipher", "Rogue agents": "rogue", "CMD": "cmd", "MADRA": "madra"}
-"""A section of what was published, and how the names of its files begin."""
-GIVEN: dict[str, Any] = {  # Any: YAML as it comes
-    "about": "Two agents.",
-    "paper": {"name": "Ours", "arxiv": "0000.00000", "place": "Table 1"},
-    "metrics": {"accuracy": "score", "first": "agent_1 in round 1", "agreement": "agreement in round 2"},
-    "percent": ["accuracy"],
-    "parts": {"sums": {"dataset": "gsm8k", "file": "gsm8k/test.jsonl"}, "made": {"sample": "arithmetic/1", "limit": 2}},
-    "models": {"a": "some/model", "b": ["some/model", "other/model"]},
-    "settings": {"max-tokens": 9, "rounds": 2},
-    "rows": {"alone": {"scheme": "single", "only": {"models": "a"}}, "two": {"scheme": "debate"}},
-    "where": [{"rows": "two", "parts": "sums", "temperature": [0.1, 0.2]}],
-    "published": {"a": {"made": {"alone": 50, "two": {"accuracy": {"mean": 60, "spread": 2.5}, "first": [0.1, 0.3]}}}},
-}
+FOLIO = {"premises": ["All cats purr.", "Tom is a cat."], "conclusion": "Tom purrs.", "label": "true"}
+STRATEGY = {"qid": "q7", "question": "Do cats purr?", "answer": True, "facts": ["Cats purr."], "term": "Cat"}
+FEVER = {"id": 9, "claim": "Cats bark.", "label": "REFUTES", "verifiable": "VERIFIABLE"}
+HOTPOT = {
+    "_id": "h1", "question": "Who?", "answer": "Tom", "type": "bridge", "level": "hard",
+    "context": [["Tom", ["Tom is a cat. ", "He purrs."]], ["Ann", ["Ann is not."]]],
+}  # fmt: skip
+CWQ = {"ID": "c1", "question": "Where?", "answers": [{"answer": "Rome", "aliases": ["Roma"]}, {"answer": "Ostia"}]}
+TRIVIA = {"QuestionId": "t1", "Question": "Who?", "Answer": {"Value": "Tom", "Aliases": ["Tom", "Thomas"]}}
+HUMANEVAL = {
+    "task_id": "HumanEval/0", "prompt": "def f(x):\n", "canonical_solution": "    return x\n",
+    "test": "def check(candidate):\n    assert candidate(1) == 1\n", "entry_point": "f",
+}  # fmt: skip
+CASES = json.dumps([{"input": "[1, 2]\n3", "output": "6", "testtype": "functional"}])
+LCB = {
+    "question_id": "l1", "question_content": "Add them.", "difficulty": "easy",
+    "starter_code": "class Solution:\n    def add(self, a: List[int], b: int) -> int:\n        ",
+    "public_test_cases": CASES, "private_test_cases": CASES,
+}  # fmt: skip
+CIAR = {
+    "question": "How long?", "answer": ["15", "fifteen", "15.0"],
+    "explanation": "3 by 5.", "incorrect explanation": "3.",
+}  # fmt: skip
 
-
-def table(**more: Any) -> Published:
-    return Published.model_validate({**GIVEN, **more})
-
-
-# The files
-
-
-@pytest.mark.parametrize("name", names())
-def test_each_table_can_be_held_as_experiments_for_real_and_in_small(name: str) -> None:
-    found = read_published(name)
-
-    assert [*found.held()], "no model has a row of any part"
-    for model, part in found.held():
-        for given in (experiment_of(found, model, part, Path("data")), small_of(found, model, part, Path("data"))):
-            assert set(Experiment.model_validate(given).rows) == set(found.rows_of(model, part))
-
-
-@pytest.mark.parametrize("name", names())
-def test_what_is_published_is_of_rows_that_are_held_or_said_to_be_missing(name: str) -> None:
-    found = read_published(name)
-
-    for model, parts in found.published.items():
-        for part, figures in parts.items():
-            assert set(figures) <= {*found.rows_of(model, part), *found.best_of, *found.missing}
+ROWS: list[tuple[str, dict[str, Any], str, dict[str, Any]]] = [
+    ("gsm8k", GSM8K, "7", {"id": "gsm8k/0"}),
+    ("ecqa", ECQA, "C", {"solution": "It is. The answer is thing 3."}),
+    ("aqua", AQUA, "B", {"choices": ["1", "2", "3", "A", "5"]}),
+    ("arithmetic", {"question": "2-9?", "answer": "-7"}, "-7", {"kind": "number"}),
+    ("ciar", CIAR, "15", {"kind": "number", "decoys": ["3."], "aliases": ["15.0"]}),
+    ("ciar", {**CIAR, "answer": ["Tom"]}, "Tom", {"kind": "text"}),
+    ("folio", FOLIO, "Correct", {"question": "Premises:\n1. All cats purr.\n2. Tom is a cat.\nConclusion: Tom purrs."}),
+    ("folio/documents", {**FOLIO, "label": "Uncertain"}, "Unknown", {"documents": FOLIO["premises"]}),
+    ("strategyqa", STRATEGY, "yes", {"id": "strategyqa/q7", "solution": "Cats purr. The answer is yes."}),
+    ("strategyqa/facts", STRATEGY, "yes", {"documents": ["Cats purr."]}),
+    ("fever", FEVER, "REFUTES", {"id": "fever/9", "choices": ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]}),
+    ("fever2", {**FEVER, "label": "NOT ENOUGH INFO"}, "NOT ENOUGH INFO", {"kind": "label"}),
+    ("hotpotqa", HOTPOT, "Tom", {"id": "hotpotqa/h1"}),
+    ("cwq", CWQ, "Rome", {"aliases": ["Roma", "Ostia"]}),
+    ("quasar_t", {"uid": "s1", "question": "Who?", "answer": "Tom"}, "Tom", {"id": "quasar_t/s1"}),
+    ("triviaqa", TRIVIA, "Tom", {"aliases": ["Thomas"]}),
+    ("nq", {"question": "Who?", "answer": ["Tom", "Ann"]}, "Tom", {"aliases": ["Ann"]}),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("section", "prefix"), PAPERS.items())
-def test_every_published_figure_stands_in_a_file(section: str, prefix: str) -> None:
-    if not SPEC.exists():
-        pytest.skip("needs ../shared/spec/published.md, which is no part of the repository")
-    _, _, after = SPEC.read_text(encoding="utf-8").partition(f"\n## {section}")
-    text = re.sub(r"\+-|\+|Table \d|Figures? \d(-\d)?|\d+ rounds|GPT-\S+|arXiv \S+", " ", after.partition("\n## ")[0])
-    wanted = {float(each) for each in NUMBER.findall(text) if "." in each}
-    files = (ROOT / "experiments" / "published").glob(f"{prefix}_*.yaml")
-    printed = {float(each) for file in files for each in NUMBER.findall(file.read_text(encoding="utf-8"))}
-
-    assert len(wanted) > 20 and sorted(wanted - printed) == []
+ELSEWHERE = {"mmlu", "feverous", "2wiki", "humaneval", "livecodebench", "commonmt"}
+"""Those that tests of their own read."""
 
 
-@pytest.mark.parametrize(
-    ("name", "model", "part", "row", "metric", "printed"),
-    [
-        ("sde_table1", "llama-8b", "cwq", "sde", "f1", (0.4640,)),
-        ("sde_table2", "qwen-14b", "formal_logic", "cipher", "accuracy", (0.5675,)),
-        ("cipher_table1", "llama-65b", "arithmetic", "nl", "accuracy", (30.4,)),
-        ("cipher_table2", "both", "gsm8k", "cipher", "agreement-round-3", (83.8,)),
-        ("rogue_table8", "llama-70b", "sym", "double", "success", (63.9, 63.3, 58.9, 61.1)),
-        ("cmd_table1", "gpt-3.5", "folio", "cmd-6-qa-demo", "accuracy", (77.39,)),
-        ("madra_table", "gpt-3.5", "feverous", "madra-all", "accuracy", (0.442,)),
-    ],
-)
-def test_figures_stand_where_the_papers_print_them(
-    name: str, model: str, part: str, row: str, metric: str, printed: tuple[float, ...]
+@pytest.mark.parametrize(("name", "row", "target", "fields"), ROWS)
+def test_a_row_is_read_as_it_was_published(
+    tmp_path: Path, name: str, row: dict[str, Any], target: str, fields: dict[str, Any]
 ) -> None:
-    assert read_published(name).figures(model, part)[row][metric].runs == printed
+    (question,) = read(f"{name}:{file(tmp_path, row)}").questions
+
+    assert kinds.target_of(question) == target
+    assert {**question, **fields} == question
 
 
-def test_sde_debates_as_the_paper_says() -> None:
-    given = experiment_of(read_published("sde_table2"), "llama-8b", "gsm8k", Path("data"))
-
-    assert (given["seeds"], given["questions"]["limit"]) == ([0, 1, 2], 300)
-    row = {"agents": 2, "rounds": 3, "rule": "average", "max_tokens": 512, "layers": [17, 20], "protocol": "sde"}
-    assert row.items() <= given["rows"]["sde"].items() and "temperature" not in given["rows"]["sde"]
+def test_every_data_set_is_known_by_the_name_that_it_has() -> None:
+    assert [DATASETS[name].name for name in DATASETS] == [*DATASETS]
+    assert {row[0].split("/")[0] for row in ROWS} | ELSEWHERE == {*DATASETS}
 
 
-def test_cipher_has_the_temperatures_of_the_paper() -> None:
-    given = experiment_of(read_published("cipher_table1"), "llama2-70b", "arithmetic", Path("data"))
+def test_gold_evidence_is_given_to_nobody_unless_the_part_says_so(tmp_path: Path) -> None:
+    strategy, hotpot = file(tmp_path, STRATEGY, name="s"), file(tmp_path, HOTPOT, name="h")
 
-    temperatures = {name: row["temperature"] for name, row in given["rows"].items()}
-    assert temperatures == {"single": 0.35, "major-at-5": 0.60, "nl": [0.54, 1.00], "cipher": [0.15, 1.75]}
-    assert {row["max_tokens"] for row in given["rows"].values()} == {120}
+    assert passages_of(read(f"strategyqa:{strategy}").questions[0], None) == []
+    assert passages_of(read(f"hotpotqa:{hotpot}").questions[0], None) == []
+    assert passages_of(read(f"hotpotqa/context:{hotpot}").questions[0], None) == [
+        {"title": "Tom", "text": "Tom is a cat. He purrs."},
+        {"title": "Ann", "text": "Ann is not."},
+    ]
 
 
-# What a file says
+def test_paragraphs_of_the_hub_are_read_as_those_of_the_file(tmp_path: Path) -> None:
+    hub = {**HOTPOT, "context": {"title": ["Tom"], "sentences": [["Tom is a cat."]]}}
+
+    assert passages_of(read(f"hotpotqa/context:{file(tmp_path, hub)}").questions[0], None) == [
+        {"title": "Tom", "text": "Tom is a cat."}
+    ]
 
 
 @pytest.mark.parametrize(
-    ("more", "said"),
+    ("answer", "is_right"), [("Rome", True), ("roma", True), ("Ostia", True), ("Milan", False), (None, False)]
+)
+def test_any_form_of_the_target_is_right(tmp_path: Path, answer: str | None, is_right: bool) -> None:
+    (question,) = read(f"cwq:{file(tmp_path, CWQ)}").questions
+
+    assert kinds.right(answer, question) is is_right
+
+
+def test_other_names_of_answers_are_read_from_the_file_beside(tmp_path: Path) -> None:
+    row = {"_id": "w1", "question": "Who?", "answer": "Tom", "answer_id": "Q5", "type": "comparison"}
+    (tmp_path / "dev.json").write_text(json.dumps([row]))
+    file(tmp_path, {"Q_id": "Q5", "aliases": ["Thomas"]}, {"Q_id": "Q6", "aliases": ["Ann"]}, name="id_aliases.json")
+
+    found = read(f"2wiki:{tmp_path}")
+
+    assert found.questions[0]["aliases"] == ["Thomas"]
+    assert found.digest != read(f"2wiki:{tmp_path / 'dev.json'}").digest
+    file(tmp_path, {"Q_id": "Q5"}, name="id_aliases.json")
+    assert "id_aliases.json': found 'Q_id'; expected Q_id and aliases" in said(f"2wiki:{tmp_path}")
+
+
+def test_a_list_within_an_object_is_found_and_its_rows_are_counted(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text(json.dumps({"Version": 1, "Data": [TRIVIA, {**TRIVIA, "Answer": 3}]}, indent=1))
+
+    assert said(f"triviaqa:{tmp_path / 't.json'}").startswith("row 2 of triviaqa file ")
+
+
+def test_two_rows_with_one_id_are_told_apart_and_an_empty_first_row_is_passed_over(tmp_path: Path) -> None:
+    blank = {"id": "", "claim": "", "label": ""}
+
+    found = read(f"feverous:{file(tmp_path, blank, FEVER, FEVER)}")
+
+    assert [each["id"] for each in found.questions] == ["feverous/9", "feverous/9-2"]
+    assert (found.total, found.rows[0].line) == (2, 2)
+
+
+def test_a_programs_tests_are_kept_from_agents_and_ask_for_its_function(tmp_path: Path) -> None:
+    (human,) = read(f"humaneval:{file(tmp_path, HUMANEVAL, name='h')}").questions
+    (contest,) = read(f"livecodebench:{file(tmp_path, LCB, name='l')}").questions
+
+    assert human["game"]["entry_point"] == "f" and human["solution"] == "def f(x):\n    return x\n"
+    assert contest["game"] == {
+        "test": "def check(candidate):\n" + "    assert candidate().add(*[[1, 2], 3]) == 6\n" * 2,
+        "entry_point": "Solution",
+    }
+    assert "assert" not in contest["question"] and "class Solution:" in contest["question"]
+
+
+def test_a_pickle_is_never_opened(tmp_path: Path) -> None:
+    path = file(tmp_path, {**LCB, "private_test_cases": "eJxrYJmayQABtVOm9GgBACSxBLo="})
+
+    assert "private_test_cases are packed as a pickle, which runs code when it is read" in said(f"livecodebench:{path}")
+    assert len(read(f"livecodebench/public:{path}").questions) == 1
+
+
+def test_programs_that_read_standard_input_are_told_or_passed_over(tmp_path: Path) -> None:
+    path = file(tmp_path, {**LCB, "question_id": "l0", "starter_code": ""}, LCB)
+
+    assert "it reads standard input" in said(f"livecodebench:{path}")
+    (only,) = read(f"livecodebench/functional:{path}").questions
+    assert only["id"] == "livecodebench/functional/l1"
+
+
+def test_a_translation_has_a_reference_and_nothing_that_a_wrong_measure_could_score(tmp_path: Path) -> None:
+    (tmp_path / "mt.tsv").write_text('他"吃"食堂。\tHe eats in the canteen.\n', encoding="utf-8")
+
+    found = read(f"commonmt:{tmp_path / 'mt.tsv'}")
+
+    assert found.questions[0]["question"] == 'Translate into English: 他"吃"食堂。'
+    assert "target" not in found.questions[0]
+    assert found.rows[0].metadata == {"reference": "He eats in the canteen."}
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "wrong"),
     [
-        ({"publishd": {}}, "unknown key of the published table 'publishd'; the nearest known one is 'published'"),
-        ({"published": {}}, "nothing is published; expected figures in 'published', or what is shown in 'claim'"),
-        ({"published": {"c": {}}}, "unknown model in published 'c'; the nearest known one is "),
-        ({"published": {"a": {"made": {"tow": 1}}}}, "unknown row in published 'tow'; the nearest known one is 'two'"),
-        ({"published": {"a": {"made": {"two": {"fist": 1}}}}}, "unknown metric in published 'fist'; the nearest "),
-        ({"published": {"a": {"made": {"two": "60"}}}}, "a figure is '60'; expected a number, one a run, or "),
-        ({"where": [{"rows": "tow", "layers": [1]}]}, "unknown name among rows in 'where' 'tow'; the nearest known "),
-        ({"where": ["two"]}, "where.0 is 'two': "),
-        ({"percent": ["acuracy"]}, "unknown metric in percent 'acuracy'; the nearest known one is 'accuracy'"),
+        ("folio", {**FOLIO, "label": "maybe"}, "label is 'maybe'; expected one of true, false, unknown, uncertain"),
+        ("strategyqa", {**STRATEGY, "answer": "perhaps"}, "answer is 'perhaps'; expected true or false"),
+        ("fever", {**FEVER, "label": "TRUE"}, "label is 'TRUE'; expected one of supports, refutes, not enough info"),
+        ("hotpotqa/context", {**HOTPOT, "context": [["Tom"]]}, "context holds no [title, sentences] pairs"),
+        ("cwq", {**CWQ, "answers": "Rome"}, "answers are 'Rome'; expected a list of {answer, aliases}"),
+        ("nq", {"question": "Who?", "answer": []}, "it has no answer that says anything"),
+        ("arithmetic", {"question": "1+1?", "answer": "two"}, "the answer is 'two'; expected a number"),
+        ("humaneval", {**HUMANEVAL, "entry_point": "f()"}, "entry_point is 'f()'; expected the name of a function"),
+        ("livecodebench", {**LCB, "public_test_cases": "[3]"}, "public_test_cases hold no inputs and outputs in JSON"),
     ],
 )
-def test_what_is_wrong_in_a_file_is_said_in_a_line(more: dict[str, Any], said: str, tmp_path: Path) -> None:
-    path = tmp_path / "wrong.yaml"
-    path.write_text(yaml.safe_dump({**GIVEN, **more}))
-
-    with pytest.raises(UsageError) as refused:
-        read_table(path)
-
-    assert str(refused.value).startswith(said)
-    assert str(refused.value).endswith(f"(published table {str(path)!r})")
+def test_a_broken_row_is_told(tmp_path: Path, name: str, row: dict[str, Any], wrong: str) -> None:
+    assert wrong in said(f"{name}:{file(tmp_path, row)}")
 
 
-def test_an_unknown_table_is_told_with_the_nearest_one() -> None:
-    with pytest.raises(UsageError, match="unknown published table 'sde_table'; the nearest known one is 'sde_table"):
-        read_published("sde_table")
+# Real slices
 
 
-def test_rows_come_once_with_each_variant_and_settings_reach_those_they_are_for() -> None:
-    variants = {"few": {"rounds": 2}, "many": {"rounds": 5}}
-    where = [{"rows": "two", "models": "a", "agents": 3}, {"rows": "two-many", "temperature": 0.5}]
+@pytest.mark.parametrize(
+    ("name", "slice", "rows", "targets"),
+    [
+        ("arithmetic", "arithmetic_valid200.jsonl", 200, 0),
+        ("strategyqa", "strategyqa_dev_first60.json", 60, 2),
+        ("fever", "fever_paper_dev_first200.jsonl", 200, 3),
+        ("hotpotqa", "hotpotqa_dev_simplified_first200.json", 200, 0),
+    ],
+)
+def test_each_row_of_a_real_slice_has_an_answer_that_counts(name: str, slice: str, rows: int, targets: int) -> None:
+    asked = read(f"{name}:{shared(f'datasets/{slice}')}").questions
 
-    rows = table(variants=variants, where=where, published={}, claim="More is more.").rows_of("a", "made")
-
-    assert rows["two-few"] == {"scheme": "debate", "rounds": 2, "agents": 3}
-    assert rows["two-many"] == {"scheme": "debate", "rounds": 5, "agents": 3, "temperature": 0.5}
-    assert [*rows] == ["alone-few", "alone-many", "two-few", "two-many"]
+    assert len(asked) == len({each["id"] for each in asked}) == rows
+    assert all(kinds.right(kinds.target_of(each), each) for each in asked)
+    assert targets in (0, len({each["target"] for each in asked}))
 
 
-def test_files_and_what_else_is_needed_lie_in_the_folder_of_the_data(tmp_path: Path) -> None:
-    rows = {"two": {"scheme": "debate", "watch": ["{data}/monitors/all.json"]}}
-    found = table(rows=rows, needs={"monitors/all.json": "train it", "other": "x"}, published={}, claim="It helps.")
+# What is told of a file
 
-    given = experiment_of(found, "a", "sums", tmp_path)
 
-    assert given["questions"]["file"] == str(tmp_path / "gsm8k/test.jsonl")
-    assert given["rows"]["two"]["watch"] == [str(tmp_path / "monitors/all.json")]
-    assert given["rows"]["two"]["temperature"] == [0.1, 0.2]
-    assert [each.partition(" is not there: ")[2] for each in lacking(found, "a", "sums", tmp_path)] == [
-        "the data set 'gsm8k'", "train it",
+@pytest.mark.parametrize(
+    ("name", "part", "total", "told"),
+    [
+        ("gsm8k", "", 1_319, "1,319 rows: the whole of test, as published"),
+        ("gsm8k", "train", 1_319, "1,319 rows of the 7,473 published (train): a slice"),
+        ("gsm8k", "", 200, "200 rows of the 1,319 published (test): a slice"),
+        ("mmlu", "formal_logic", 126, "126 rows: the whole of formal_logic, as published"),
+        ("mmlu", "", 100, "100 rows of the 14,042 published (test): a slice"),
+        ("mmlu", "virology", 166, "166 rows; how many were published of virology is not known here"),
+        ("fever2", "", 1_200, "1,200 rows, and 1,174 were published (dev): another split, or another file"),
+        ("ciar", "", 50, "50 rows: the whole of repository, as published"),
+    ],
+)
+def test_a_count_is_held_against_the_published_one(name: str, part: str, total: int, told: str) -> None:
+    assert count_told(DATASETS[name], part, total) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "row", "rows"), [("folio", FOLIO, 460), ("humaneval", HUMANEVAL, 164), ("aqua", AQUA, 254)]
+)
+def test_a_file_of_the_published_size_is_the_whole(tmp_path: Path, name: str, row: dict[str, Any], rows: int) -> None:
+    found = read(f"{name}:{file(tmp_path, *[row] * rows)}")
+
+    assert "the whole of" in count_told(DATASETS[name], "", found.total)
+
+
+def test_an_example_is_shown_as_agents_read_it_with_its_target(tmp_path: Path) -> None:
+    (question,) = read(f"ecqa:{file(tmp_path, ECQA)}").questions
+
+    assert example(question).split("\n") == [
+        "ecqa/0 (option)", "Which?", *(f"({letter}) thing {i}" for i, letter in enumerate("ABCDE", 1)), "target: C",
     ]  # fmt: skip
 
 
-def test_in_small_a_row_keeps_what_it_is_and_is_asked_of_the_bundled_model(tmp_path: Path) -> None:
-    small = small_of(table(small={"rounds": 1, "limit": 2}), "b", "sums", tmp_path)
+def test_the_command_lists_data_sets_and_shows_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    row = {**GSM8K, "answer": "so\n#### 1,200"}
 
-    assert small["questions"] == {"sample": "arithmetic/1", "limit": 2}
-    assert small["rows"]["two"] == {
-        "scheme": "debate", "model": ["bundled", "bundled"], "temperature": [0.1, 0.2], "rounds": 1, "max_tokens": 16,
-    }  # fmt: skip
+    codes = [main(["datasets"]), main(["datasets", f"gsm8k:{file(tmp_path, row)}"]), main(["datasets", "rows.jsonl"])]
+    out, err = capsys.readouterr()
 
-
-def test_a_model_in_the_place_of_the_tables_own_plays_all_agents() -> None:
-    given = experiment_of(table(), "b", "made", Path("data"), weights="bundled")
-
-    assert given["rows"]["two"]["model"] == ["bundled"]
+    assert codes == [0, 0, 2]
+    assert all(f"\n{name} " in f"\n{out}" for name in DATASETS)
+    assert "1 row of the 1,319 published (test): a slice\nsha256 " in out
+    assert "easily misread: 1 with separators of thousands\n\ngsm8k/0 (number)\nHow many?\ntarget: 1200\n" in out
+    assert err == "sottovoce: 'rows.jsonl' names no data set; expected NAME:FILE, as gsm8k:test.jsonl\n"
 
 
-def test_monitors_have_stand_ins_of_their_roles_in_small(tmp_path: Path) -> None:
-    write_stand_ins(read_published("rogue_table3"), tmp_path)
-
-    found = Monitor.read(tmp_path / "monitors" / "accuser.second.json")
-    assert found.role == "accuser" and found.triggers({"entropy": 0.1}, turn=3)
+# Others' data sets
 
 
-# Published beside obtained
-
-
-def held(folder: Path) -> tuple[Published, dict[str, Run]]:
-    """Both questions of the sample are answered alike; one of the answers is right."""
-    found = table(settings={"rounds": 2})
-    given = experiment_of(found, "a", "made", Path("data"))
-    for row in given["rows"].values():
-        del row["model"]  # scripted ones are given
-    experiment = Experiment.model_validate(given)
-    replies = {"agent_1": ["The answer is 7."] * 99, "agent_2": ["The answer is 8."] * 99}
-    return found, hold(experiment, given, folder, models=ScriptedChatModel(replies))[0]
-
-
-def test_each_figure_is_set_beside_ours_in_its_own_unit(tmp_path: Path) -> None:
-    found, runs = held(tmp_path)
-
-    lines = {(each.row, each.metric): each for each in beside(found, "a", "made", runs)}
-
-    assert [*lines] == [("alone", "accuracy"), ("two", "accuracy"), ("two", "first")]
-    spread = lines["two", "accuracy"]
-    assert spread.published is not None and spread.published.words == "60 ± 2.5" and spread.n == 2
-    rightness = [result.score for result in runs["two"].results() if result.score is not None]
-    assert spread.obtained is not None and spread.obtained.value == 100 * sum(rightness) / 2
-    runs_of_it = lines["two", "first"].published
-    assert runs_of_it is not None and runs_of_it.mean == pytest.approx(0.2)
-
-
-def test_what_agents_said_in_a_round_and_whether_they_agree_are_metrics(tmp_path: Path) -> None:
-    _, runs = held(tmp_path)
-    found = table(published={"a": {"made": {"two": {"first": 1, "agreement": 1}}}})
-
-    lines = {each.metric: each.obtained for each in beside(found, "a", "made", runs) if each.row == "two"}
-
-    targets = [record.question["target"] for record in runs["two"].records.values()]
-    assert lines["agreement"] is not None and lines["agreement"].value == 0
-    assert lines["first"] is not None and lines["first"].value == targets.count("7") / 2
-
-
-def test_a_gain_is_of_the_same_questions_under_the_same_seeds(tmp_path: Path) -> None:
-    _, runs = held(tmp_path)
-    found = table(metrics={"gain": "score over alone"}, percent=["gain"], published={"a": {"made": {"two": 3}}})
-
-    (line,) = (each for each in beside(found, "a", "made", runs) if each.row == "two")
-
-    assert line.obtained is not None and line.obtained.value == 0 and line.n == 2
-
-
-def test_rows_that_cannot_be_held_say_why(tmp_path: Path) -> None:
-    _, runs = held(tmp_path)
-    published = {"a": {"made": {"reflexion": 1, "two": {"accuracy": 1, "f1": 1}}}}
-    found = table(
-        metrics={**GIVEN["metrics"], "f1": "F1"}, missing={"reflexion": "no such scheme"}, published=published
+def test_a_data_set_of_another_package_is_asked_as_the_guide_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "howto" / "data.md").read_text(encoding="utf-8")
+    code = textwrap.dedent(guide[guide.index("    # colours.py") : guide.index("and an entry point in its")])
+    (tmp_path / "colours.py").write_text(code)
+    (tmp_path / "colours-1.dist-info").mkdir()
+    (tmp_path / "colours-1.dist-info" / "METADATA").write_text("Metadata-Version: 2.1\nName: colours\nVersion: 1\n")
+    (tmp_path / "colours-1.dist-info" / "entry_points.txt").write_text(
+        "[sottovoce.datasets]\ncolours = colours:COLOURS\n"
     )
+    monkeypatch.syspath_prepend(tmp_path)
 
-    lines = {(each.row, each.metric): each.words for each in beside(found, "a", "made", runs)}
+    (question,) = read(f"colours:{file(tmp_path, {'ask': 'Grass?', 'colour': 'green'})}").questions
 
-    assert lines["reflexion", "accuracy"] == "cannot be held: no such scheme"
-    assert lines["two", "f1"] == "'F1' is not measured"
-    assert {each.words for each in beside(found, "a", "made", {})} == {"cannot be held: no such scheme", "not held"}
-
-
-@pytest.mark.parametrize(
-    ("printed", "said"),
-    [(30, "is within our interval"), (61, "is above our interval"), (2, "is below our interval")],
-)
-def test_whether_a_published_figure_is_within_our_interval_is_said_in_words(printed: float, said: str) -> None:
-    from sottovoce.evaluation.statistics import Mean
-
-    line = Beside("two", "accuracy", Figure((printed,)), Mean(40.0, 20.0, 60.0), 10)
-
-    assert line.words == f"the published figure {said}"
-
-
-def test_an_experiment_of_a_table_keeps_what_was_published(tmp_path: Path) -> None:
-    keep_figures(table(), "a", "made", tmp_path)
-
-    kept = published_in(tmp_path)
-
-    assert kept["two"] == {"accuracy": Figure((60.0,), 2.5), "first": Figure((0.1, 0.3))}
-    assert json.loads((tmp_path / FILE).read_text())["place"] == "Ours (arXiv 0000.00000), Table 1"
-    assert published_in(tmp_path / "elsewhere") == {}
-    (tmp_path / FILE).write_text("[]")
-    with pytest.raises(RecordError, match="is damaged; hold the experiment again"):
-        published_in(tmp_path)
-
-
-@pytest.mark.parametrize("given", ["a", True, [], [1, "a"], {"mean": 1, "spread": "wide"}])
-def test_what_is_no_figure_is_refused(given: object) -> None:
-    with pytest.raises(UsageError, match="a figure is "):
-        figure_of(given)
+    del DATASETS._known["colours"]  # other tests list all that there are
+    assert question == {"id": "colours/0", "kind": "text", "question": "Grass?", "target": "green"}

@@ -64,7 +64,10 @@ def test_rows_that_are_asked_must_suit_the_agents_and_others_need_not(tmp_path: 
         ({"question": "?", "limit": 2}, "--limit is for --questions and --sample, and one question was given"),
         ({"seeds": [0, 1, 0]}, "--seeds are 0, 1, 0; give each once"),
         ({"sample": "facts", "limit": 289}, "--limit is 289; --sample facts makes at most 288"),
-        ({"sample": "riddles/1"}, "sample is 'riddles/1'; expected arithmetic, split, facts, world, world/bridge, "),
+        (
+            {"sample": "riddles/1"},
+            "sample is 'riddles/1'; expected arithmetic, arithmetic_cipher, arithmetic_files, ",
+        ),
     ],
 )
 def test_what_contradicts_itself_is_refused(given: dict[str, Any], said: str) -> None:
