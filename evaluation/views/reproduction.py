@@ -7,8 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict, Field
 
@@ -16,18 +14,15 @@ from sottovoce.checked import Checked
 from sottovoce.errors import SottovoceError, StoppedError, UsageError
 from sottovoce.evaluation.experiments.schema import Experiment, Given
 from sottovoce.evaluation.published.expand import chosen, experiment_of, small_of
-from sottovoce.evaluation.published.files import names, read_published
-from sottovoce.evaluation.published.here import lacking, weights_here
+from sottovoce.evaluation.published.files import read_published
+from sottovoce.evaluation.published.here import lacking
 from sottovoce.evaluation.published.schema import Published
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.shelf import shelf
-from sottovoce.evaluation.views.printable import figure, one_line
-from sottovoce.evaluation.views.tables import table as markdown_table
+from sottovoce.evaluation.views.paper_tables import about, compared, listed, planned
+from sottovoce.evaluation.views.printable import one_line
 
-if TYPE_CHECKING:
-    from sottovoce.evaluation.published.beside import Beside
-
-HEADINGS = "row | metric | published | obtained | 95 % | discussions | in words"
+STAND_INS = "stand-ins"
 NOTHING = "This was held in small, on the bundled model: it shows that every row runs, and nothing else."
 
 
@@ -71,40 +66,9 @@ def show_reproduction(options: ReproduceOptions, limits: Limits) -> None:
     table = read_published(options.name)
     chosen("row", options.row, table.every_row)
     if options.plan:
-        print("\n".join([*about(table), *planned(table, options)]))
+        print("\n".join([*about(table), *planned(table, _wanted(table, options), options.data)]))
     else:
         _hold_all(options.name, table, options, limits)
-
-
-def listed(data: Path) -> str:
-    """A line a table: what it is, its models and data, and what of these is on this machine."""
-    lines = []
-    for name in names():
-        table = read_published(name)
-        models = ", ".join(f"{each} ({weights_here(weights)})" for each, weights in table.models.items())
-        lacks = {part for model, part in table.held() if lacking(table, model, part, data)}
-        found = ", ".join(f"{part}{' (not here)' * (part in lacks)}" for part in table.parts)
-        lines.append([f"`{name}`", f"{table.paper.name}, {table.paper.place}", models, found])
-    return markdown_table("name | paper | models | data", lines)
-
-
-def about(table: Published) -> Iterator[str]:
-    """What a table is, and what of it cannot be held here."""
-    yield f"{table.paper.words}: {' '.join(table.about.split())}"
-    if table.claim:
-        yield f"The paper's claim: {' '.join(table.claim.split())}"
-    yield from (f"- differs: {' '.join(each.split())}" for each in table.differs)
-    yield from (f"- missing: {name}: {' '.join(why.split())}" for name, why in table.missing.items())
-
-
-def planned(table: Published, options: ReproduceOptions) -> Iterator[str]:
-    """A line an experiment: how many discussions it is, and what it lacks."""
-    for model, part in _wanted(table, options):
-        rows = table.rows_of(model, part)
-        n = table.parts[part].get("limit")
-        size = f"{len(rows)} rows" + (f" of {n * len(table.seeds):,} discussions" if n else "")
-        lacks = lacking(table, model, part, options.data)
-        yield f"- {model}, {part}: {size}" + "".join(f"; {each}" for each in lacks)
 
 
 def _wanted(table: Published, options: ReproduceOptions) -> list[tuple[str, str]]:
@@ -113,42 +77,45 @@ def _wanted(table: Published, options: ReproduceOptions) -> list[tuple[str, str]
 
 
 def _hold_all(name: str, table: Published, options: ReproduceOptions, limits: Limits) -> None:
-    from sottovoce.evaluation.statistics import check_installed  # late: numpy takes its time
+    from sottovoce.evaluation.published.small import write_stand_ins  # late: numpy takes its time
+    from sottovoce.evaluation.statistics import check_installed
 
     check_installed()
     folder = options.save or shelf() / f"{name}{'-small' * options.small}"
     print("\n".join(about(table)), end="\n\n")
-    held = list[object]()
-    with TemporaryDirectory() as stand_ins:
-        for model, part in _wanted(table, options):
-            if options.small:
-                given = _in_small(table, model, part, Path(stand_ins))
-                if (same := {**given, "about": ""}) in held:  # models and data alone differ
-                    print(f"- {model}, {part}: the same in small as one before")
-                    continue
-                held.append(same)
-            elif lacks := _lacks(table, model, part, options):
-                print(f"{model}, {part}: not held: {'; '.join(lacks)}\n")
-                continue
-            else:
-                given = experiment_of(table, model, part, options.data, weights=options.instead)
-            _hold_one(table, (model, part), given, folder / f"{model}-{part}", options, limits)
-            held.append(given)
+    if options.small:
+        write_stand_ins(table, folder / STAND_INS)
+    held = 0
+    for which, given in _experiments(table, options, folder):
+        _hold_one(table, which, given, folder / "-".join(which), options, limits)
+        held += 1
     if not held:
         raise UsageError(f"nothing of {name!r} can be held here; get what is named above, or say --small")
     print(f"{f'{NOTHING} ' * options.small}Kept in {one_line(str(folder))}")
 
 
+def _experiments(table: Published, options: ReproduceOptions, folder: Path) -> Iterator[tuple[tuple[str, str], Given]]:
+    """What can be held, by model and part; what cannot is told in a line."""
+    seen = list[Given]()
+    for model, part in _wanted(table, options):
+        if not options.small:
+            if lacks := _lacks(table, model, part, options):
+                print(f"{model}, {part}: not held: {'; '.join(lacks)}\n")
+            else:
+                yield (model, part), experiment_of(table, model, part, options.data, weights=options.instead)
+            continue
+        given = small_of(table, model, part, folder / STAND_INS)
+        if (same := {**given, "about": ""}) in seen:  # models and data alone differ
+            print(f"- {model}, {part}: the same in small as one before")
+        else:
+            seen.append(same)
+            yield (model, part), given
+
+
 def _lacks(table: Published, model: str, part: str, options: ReproduceOptions) -> list[str]:
+    """As `lacking`; a model that is replaced need not be had."""
     found = lacking(table, model, part, options.data)
     return [each for each in found if not (options.instead and model in table.gone and table.gone[model] in each)]
-
-
-def _in_small(table: Published, model: str, part: str, folder: Path) -> Given:
-    from sottovoce.evaluation.published.small import write_stand_ins  # late: numpy takes its time
-
-    write_stand_ins(table, folder)
-    return small_of(table, model, part, folder)
 
 
 def _hold_one(
@@ -176,17 +143,3 @@ def _hold_one(
     failed = [record.error for run in runs.values() for record in run.records.values() if record.status == "failed"]
     if failed:
         raise SottovoceError(f"{len(failed)} discussions failed, the first one: {failed[0]}")
-
-
-def compared(found: list[Beside]) -> str:
-    """Published figures beside ours, as a table in Markdown."""
-    return markdown_table(HEADINGS, map(_line, found))
-
-
-def _line(each: Beside) -> list[str]:
-    ours = each.obtained
-    interval = (
-        "" if ours is None or ours.low is None or ours.high is None else f"{figure(ours.low)} to {figure(ours.high)}"
-    )
-    cells = [each.published.words if each.published else "", figure(ours.value) if ours else "", interval]
-    return [f"`{each.row}`", each.metric, *cells, str(each.n or ""), one_line(each.words).replace("|", "\\|")]

@@ -12,6 +12,7 @@ import yaml
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.errors import RecordError, UsageError
+from sottovoce.evaluation.datasets import DATASETS
 from sottovoce.evaluation.experiments.running import hold
 from sottovoce.evaluation.experiments.schema import Experiment
 from sottovoce.evaluation.published.beside import FILE, Beside, beside, keep_figures, published_in
@@ -55,6 +56,8 @@ def test_each_table_can_be_held_as_experiments_for_real_and_in_small(name: str) 
     found = read_published(name)
 
     assert [*found.held()], "no model has a row of any part"
+    for data_set, _, part in (each["dataset"].partition("/") for each in found.parts.values() if "dataset" in each):
+        DATASETS[data_set].check_part(part)
     for model, part in found.held():
         for given in (experiment_of(found, model, part, Path("data")), small_of(found, model, part, Path("data"))):
             assert set(Experiment.model_validate(given).rows) == set(found.rows_of(model, part))
