@@ -86,9 +86,18 @@ def _small(table: Published, model: str, row: Given) -> Given:
     found = _merged({**table.settings, "model": table.models[model]}, row, None)
     there = {name: value for name, value in IN_ITS_PLACE.items() if found.get(name)}
     mine = {_plain(name): value for name, value in table.small.items() if name not in SAMPLING}
-    more = {name: value for name, value in {**SMALL, **there, **mine}.items() if name in _fields(row)}
+    more = {
+        name: _least(value, found.get(name))
+        for name, value in {**SMALL, **there, **mine}.items()
+        if name in _fields(row)
+    }
     seats = len(found["model"]) if isinstance(found["model"], list) else 1
     return {**found, **more, "model": [SMALL["model"]] * seats}
+
+
+def _least(small: Any, own: Any) -> Any:  # Any: YAML as it comes
+    """A row's own number where it is smaller still: one round stays one."""
+    return min(small, own) if type(small) is int and type(own) is int else small
 
 
 def _fields(row: Given) -> Collection[str]:

@@ -178,11 +178,11 @@ def test_files_and_what_else_is_needed_lie_in_the_folder_of_the_data(tmp_path: P
 
 
 def test_in_small_a_row_keeps_what_it_is_and_is_asked_of_the_bundled_model(tmp_path: Path) -> None:
-    small = small_of(table(small={"rounds": 1, "limit": 2}), "b", "sums", tmp_path)
+    small = small_of(table(small={"rounds": 5, "limit": 2}), "b", "sums", tmp_path)
 
     assert small["questions"] == {"sample": "arithmetic/1", "limit": 2}
     assert small["rows"]["two"] == {
-        "scheme": "debate", "model": ["bundled", "bundled"], "temperature": [0.1, 0.2], "rounds": 1, "max_tokens": 16,
+        "scheme": "debate", "model": ["bundled", "bundled"], "temperature": [0.1, 0.2], "rounds": 2, "max_tokens": 9,
     }  # fmt: skip
 
 
