@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
 
-from sottovoce.errors import RecordError, UsageError
-from sottovoce.evaluation.published.figures import MEAN, SPREAD, Figure, Figures, by_metric
+from sottovoce.evaluation.published.figures import Figure
+from sottovoce.evaluation.published.kept import PERCENT
 from sottovoce.evaluation.published.observed import observed
 from sottovoce.evaluation.published.schema import Published
-from sottovoce.evaluation.runs.files import write
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.statistics import Mean, mean
-
-FILE = "published.json"
-"""Beside an experiment: what was published of its rows."""
-PERCENT = 100
 
 
 @dataclass(frozen=True)
@@ -64,40 +57,6 @@ def beside(table: Published, model: str, part: str, held: Mapping[str, Run]) -> 
         for metric in figures.get(row, metrics)
     ]
     return [each for each in found if each.published or each.obtained]
-
-
-def keep_figures(table: Published, model: str, part: str, folder: Path) -> None:
-    """Write what was published beside an experiment, for `published_in`.
-
-    Raises:
-        RecordError: it cannot be written.
-    """
-    rows = {row: {name: _plain(each) for name, each in by.items()} for row, by in table.figures(model, part).items()}
-    kept = {"place": table.paper.words, "model": model, "part": part, "claim": table.claim.strip(), "rows": rows}
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        write(folder / FILE, json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
-    except OSError as error:
-        raise RecordError(f"{str(folder / FILE)!r} cannot be written: {error.strerror}") from error
-
-
-def published_in(folder: Path) -> Figures:
-    """What was published of the rows of an experiment that `reproduce` held; {} of any other.
-
-    Raises:
-        RecordError: its file is damaged.
-    """
-    if not (folder / FILE).exists():
-        return {}
-    try:
-        rows = json.loads((folder / FILE).read_text(encoding="utf-8"))["rows"]
-        return {row: by_metric(by, "") for row, by in rows.items()}
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
-        raise RecordError(f"{str(folder / FILE)!r} is damaged; hold the experiment again to write it anew") from error
-
-
-def _plain(figure: Figure) -> object:
-    return list(figure.runs) if figure.spread is None else {MEAN: figure.mean, SPREAD: figure.spread}
 
 
 def _one(table: Published, row: str, metric: str, figure: Figure | None, held: Mapping[str, Run]) -> Beside:

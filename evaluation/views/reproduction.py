@@ -122,7 +122,8 @@ def _hold_one(
     table: Published, which: tuple[str, str], given: Given, folder: Path, options: ReproduceOptions, limits: Limits
 ) -> None:
     from sottovoce.evaluation.experiments.running import hold
-    from sottovoce.evaluation.published.beside import beside, keep_figures
+    from sottovoce.evaluation.published.beside import beside
+    from sottovoce.evaluation.published.kept import keep_figures
     from sottovoce.evaluation.views.experiment import shown_row
 
     experiment = Experiment.model_validate(given)

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from sottovoce.environments.sandbox.running import why_not
-from sottovoce.evaluation.published.beside import FILE, published_in
 from sottovoce.evaluation.published.files import names, read_published
+from sottovoce.evaluation.published.kept import FILE, published_in
 from tests.cli.conftest import Call, Models
 
 
@@ -83,7 +83,7 @@ def test_a_table_runs_in_small(call: Call, tmp_path: Path, name: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", names())
 def test_every_row_of_each_table_runs_in_small(call: Call, tmp_path: Path, name: str) -> None:
-    if "sandbox" in read_published(name).settings and (why := why_not("isolated")):
+    if "sandbox" in read_published(name).settings and (why := why_not("namespaces")):
         pytest.skip(f"programs of models cannot be contained here: {why}")
 
     answer = call("reproduce", name, "--small", "--save", tmp_path)

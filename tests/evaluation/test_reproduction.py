@@ -15,11 +15,12 @@ from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.datasets import DATASETS
 from sottovoce.evaluation.experiments.running import hold
 from sottovoce.evaluation.experiments.schema import Experiment
-from sottovoce.evaluation.published.beside import FILE, Beside, beside, keep_figures, published_in
+from sottovoce.evaluation.published.beside import Beside, beside
 from sottovoce.evaluation.published.expand import experiment_of, small_of
 from sottovoce.evaluation.published.figures import Figure, figure_of
 from sottovoce.evaluation.published.files import names, read_published, read_table
 from sottovoce.evaluation.published.here import lacking
+from sottovoce.evaluation.published.kept import FILE, in_our_units, keep_figures, published_in
 from sottovoce.evaluation.published.schema import Published
 from sottovoce.evaluation.published.small import write_stand_ins
 from sottovoce.evaluation.runs.run import Run
@@ -280,7 +281,8 @@ def test_an_experiment_of_a_table_keeps_what_was_published(tmp_path: Path) -> No
 
     assert kept["two"] == {"accuracy": Figure((60.0,), 2.5), "first": Figure((0.1, 0.3))}
     assert json.loads((tmp_path / FILE).read_text())["place"] == "Ours (arXiv 0000.00000), Table 1"
-    assert published_in(tmp_path / "elsewhere") == {}
+    assert in_our_units(tmp_path) == {"alone": {"accuracy": 0.5}, "two": {"accuracy": 0.6}}
+    assert published_in(tmp_path / "elsewhere") == {} == in_our_units(tmp_path / "elsewhere")
     (tmp_path / FILE).write_text("[]")
     with pytest.raises(RecordError, match="is damaged; hold the experiment again"):
         published_in(tmp_path)
