@@ -13,6 +13,7 @@ import yaml
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.datasets import DATASETS
+from sottovoce.evaluation.experiments.files import read_experiment
 from sottovoce.evaluation.experiments.running import hold
 from sottovoce.evaluation.experiments.schema import Experiment
 from sottovoce.evaluation.published.beside import Beside, beside
@@ -146,6 +147,11 @@ def test_what_is_wrong_in_a_file_is_said_in_a_line(more: dict[str, Any], said: s
 
     assert str(refused.value).startswith(said)
     assert str(refused.value).endswith(f"(published table {str(path)!r})")
+
+
+def test_a_published_table_that_is_taken_for_an_experiment_is_told_from_one() -> None:
+    with pytest.raises(UsageError, match="is a published table, of several experiments; hold it by `reproduce sde_tab"):
+        read_experiment(ROOT / "experiments" / "published" / "sde_table2.yaml")
 
 
 def test_an_unknown_table_is_told_with_the_nearest_one() -> None:
