@@ -25,7 +25,7 @@ def message(reply: Reply, payload: Payload, ref: PayloadRef, temperature: float)
         content=payload.label.text,
         additional_kwargs={
             "payload": ref.to_dict(),
-            "stats": _summary(payload, temperature),
+            "stats": summary(payload, temperature),
             "notes": list(degenerate.signs(payload)),
         },
         response_metadata={
@@ -66,8 +66,10 @@ def last_chunk(message: AIMessage, shown: str) -> ChatGenerationChunk:
     )
 
 
-def _summary(payload: Payload, temperature: float) -> dict[str, float]:
+def summary(payload: Payload, temperature: float) -> dict[str, float]:
     """Small numbers for the state and the transcript: plain floats, rounded as they are shown."""
+    from sottovoce.channels import bridge  # late: it imports torch
+
     entropy = payload.tensors["entropy"]
     return {
         "temperature": float(temperature),
@@ -75,4 +77,6 @@ def _summary(payload: Payload, temperature: float) -> dict[str, float]:
         "max_entropy": round(float(entropy.max()), 4) if len(entropy) else 0.0,
         "repeated": round(degenerate.repeated(payload.ids), 4),
         "surprise": round(degenerate.surprise(payload), 4),
+        **bridge.measured(payload),
+        **({"carried_bytes": float(payload.carried_bytes)} if payload.carried_bytes else {}),
     }

@@ -7,11 +7,13 @@ of each mean. The receiver reads the means themselves, in the space of its own t
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import torch
 
+from sottovoce.channels import bridge
 from sottovoce.channels.message import Heard
 from sottovoce.channels.options import CipherOptions, CriterionAt, Partial
 from sottovoce.channels.payload import Payload
@@ -70,16 +72,22 @@ class Cipher(Protocol):
         return default * (i + 1) / n
 
     def check(self, speaker: LoadedModel, hearer: LoadedModel) -> str | None:
-        """Both models need one vocabulary; tables and hidden sizes may differ."""
+        """Both models need one vocabulary, or a bridge; tables and hidden sizes may differ."""
         _check_rows(speaker)
         _check_rows(hearer)
-        if speaker.vocabulary_key != hearer.vocabulary_key:
+        if speaker.vocabulary_key == hearer.vocabulary_key:
+            return None
+        if not self.options.bridge:
             raise ProtocolError(
                 f"cipher needs one vocabulary, but {speaker.name!r} ({len(speaker.table)} tokens) and "
                 f"{hearer.name!r} ({len(hearer.table)} tokens) have different ones; "
-                "use models that share a tokenizer, or carry that edge in words with --fallback nl"
+                "use models that share a tokenizer, cross with --bridge, or carry that edge in words with --fallback nl"
             )
-        return None
+        share = bridge.between(speaker, hearer).share
+        return (
+            f"by cipher over a bridge: {share:.0%} of the tokens of {speaker.name!r} are shared, the rest is heard as "
+            "words, which is outside the paper"
+        )
 
     def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
         """Mean embeddings at the agent's temperature, without any other logits processor."""
@@ -99,7 +107,7 @@ class Cipher(Protocol):
                 special=self._special,
             ),
             edits=prompt.edits,
-            feed=Feed("mean", self._weigh(), _others(loaded, speech)),
+            feed=Feed("mean", self._weigh(), (*_others(loaded, speech), *self._bridged(loaded, speech))),
             sampling=sampling,
             record=self.keeps(loaded),
             form=self.form(speech),
@@ -110,8 +118,8 @@ class Cipher(Protocol):
         return replace(super().keeps(loaded), sparse=SPARSE)
 
     def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
-        """The rows in every receiver's space, and the sparse distribution."""
-        carried = {f"rows.{key}": rows for key, rows in reply.rows.items()}
+        """The rows in every receiver's space, those over a bridge by its name, and the sparse distribution."""
+        carried = {key if key.startswith(bridge.BRIDGED) else f"rows.{key}": rows for key, rows in reply.rows.items()}
         if reply.sparse is not None:
             carried |= {f"sparse.{name}": getattr(reply.sparse, name) for name in ("ids", "weights", "covered")}
         return carried
@@ -122,6 +130,28 @@ class Cipher(Protocol):
         if rows is None:  # spoken in words, or by another protocol
             return payload_ids(heard, payload), ()
         return Rows(rows[payload.tokens(heard.spans)]), ()
+
+    def across(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
+        """The rows over a bridge, and words where it carries none; made from the sparse form as in `read`."""
+        if not self.options.bridge:
+            return super().across(heard, payload, loaded)
+        means = payload.tensors.get(bridge.name(payload.label.vocabulary, loaded))
+        built = bridge.known(payload.label.vocabulary, loaded)
+        if means is None and built is not None:
+            means = payload.rows_over(built.table)
+        if means is None:
+            return super().across(heard, payload, loaded)
+        return Rows(bridge.heard(payload, means, payload.tokens(heard.spans), loaded)), ()
+
+    def _bridged(self, loaded: LoadedModel, speech: Speech) -> tuple[Table, ...]:
+        """Tables of the hearers over other vocabularies than the speaker's."""
+        tables: dict[str, Table] = {}
+        for hearer in speech.hearers if self.options.bridge else ():
+            if hearer.vocabulary_key != loaded.vocabulary_key:
+                with suppress(ProtocolError):  # `check` has told it: that edge goes in words
+                    table = bridge.between(loaded, hearer).table
+                    tables[table.key] = table
+        return tuple(tables.values())
 
     def _weigh(self) -> Weights | None:
         options = self.options

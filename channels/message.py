@@ -122,6 +122,8 @@ class Heard:
     """True where the message is of the round before this one (SDE's `inject="latest"`)."""
     own: bool = False
     """True where the hearer reads what it said itself."""
+    plain: bool = False
+    """True where nothing is read of it but the tokens that were said."""
     donor: PayloadRef | None = None
     """Whose payload is read in the place of its own: a probe, see `channels.probe`."""
 
@@ -151,8 +153,9 @@ class Heard:
     def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
         """Plain JSON for a content block's `extras`."""
         spans = [list(span) for span in self.spans]
-        donor = {"donor": self.donor.to_dict()} if self.donor else {}
-        return {"message": self.message.to_dict(), "spans": spans, "latest": self.latest, "own": self.own, **donor}
+        more: dict[str, Any] = {"plain": True} if self.plain else {}  # Any: as it returns
+        more |= {"donor": self.donor.to_dict()} if self.donor else {}
+        return {"message": self.message.to_dict(), "spans": spans, "latest": self.latest, "own": self.own, **more}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Heard:  # Any: JSON as it comes

@@ -14,6 +14,7 @@ CompatName = Literal["paper", "reference"]
 Partial = Literal["entropy", "entropy_reversed", "max", "max_reversed"]
 CriterionAt = Literal["one", "generation"]
 Inject = Literal["latest", "all"]
+Carry = Literal["model", "bfloat16", "int8"]
 Probe = Literal["none", "shuffled", "zeroed", "noise", "text"]
 
 
@@ -42,7 +43,30 @@ class ProtocolOptions(Checked):
         return self
 
 
-class CipherOptions(ProtocolOptions):
+class LatentOptions(ProtocolOptions):
+    """In how many bytes a message carries what it does beside words."""
+
+    carry_as: Carry = Field(
+        default="model", description="cipher, sde, hidden: dtype of what is carried; int8 has a scale for each row"
+    )
+    keep: float = Field(
+        default=1.0,
+        gt=0,
+        le=1,
+        description="cipher, sde, hidden: carry this share of a message's tokens, the most uncertain; "
+        "the others are heard as words",
+    )
+    rank: int | None = Field(
+        default=None, ge=1, description="cipher, sde, hidden: carry an approximation of this rank, for each layer"
+    )
+
+    @property
+    def compresses(self) -> bool:
+        """Whether anything is carried otherwise than it was made."""
+        return (self.carry_as, self.keep, self.rank) != ("model", 1.0, None)
+
+
+class CipherOptions(LatentOptions):
     """Where CIPHER averages."""
 
     partial: Partial | None = Field(
@@ -54,6 +78,9 @@ class CipherOptions(ProtocolOptions):
     threshold: float | None = Field(
         default=None, allow_inf_nan=False, description="cipher: of --partial, nats or probability"
     )
+    bridge: bool = Field(
+        default=False, description="cipher: between two vocabularies, carry what both share, and the rest as words"
+    )
 
     @model_validator(mode="after")
     def _threshold_of_a_criterion(self) -> Self:
@@ -63,8 +90,16 @@ class CipherOptions(ProtocolOptions):
             )
         return self
 
+    @model_validator(mode="after")
+    def _bridged_as_it_is(self) -> Self:
+        if self.bridge and self.probe != "none":
+            raise UsageError(f"probe {self.probe!r} replaces what goes between equal vocabularies; leave out bridge")
+        if self.bridge and self.compresses:
+            raise UsageError("a bridge carries means as they are; leave out carry_as, keep and rank")
+        return self
 
-class StateOptions(ProtocolOptions):
+
+class StateOptions(LatentOptions):
     """Which states SDE and `hidden` read and add, and for whom."""
 
     layers: tuple[Annotated[int, Field(ge=0)], ...] = Field(

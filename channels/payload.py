@@ -7,8 +7,11 @@ would be written in random order, and equal payloads would differ). Tensors by n
     logprob, entropy, varentropy, kurtosis (n,)  see models.sampling.statistics; natural logs
     top_ids, top_logprobs (n, k)                the most probable tokens at each position
     rows.<table key> (n, E)                     cipher: expected embeddings, one tensor a receiver's table
+    bridged.<table key>.<vocabularies> (n, E + 1)   cipher over a bridge: unscaled means, and the mass on shared tokens
     sparse.ids, sparse.weights (n, k), sparse.covered (n,)   cipher: the largest weights and their mass
     states (L, n, H)                            sde: differences; hidden: states; of the layers listed
+
+Rows and states may be stored in fewer bytes (`channels.compress`); a payload gives them decoded.
 """
 
 from __future__ import annotations
@@ -20,6 +23,7 @@ from typing import TYPE_CHECKING
 
 from safetensors import SafetensorError
 
+from sottovoce.channels.compress import KEPT, is_carried, nbytes, placed, vectors
 from sottovoce.errors import PayloadError
 
 if TYPE_CHECKING:  # torch takes seconds, and a discussion of hosted models needs none
@@ -28,6 +32,8 @@ if TYPE_CHECKING:  # torch takes seconds, and a discussion of hosted models need
     from sottovoce.models import Table
 
 FORMAT = 2
+COMPRESSED = 3
+"""The format of a payload whose rows or states are stored in fewer bytes: programs that know 2 alone refuse it."""
 METADATA = "sottovoce"
 Span = tuple[int, int]
 """Half-open characters of a text."""
@@ -71,30 +77,56 @@ class Payload:
 
     @property
     def states(self) -> torch.Tensor | None:
-        """(L, n, H), or None where the payload carries no states."""
-        return self.tensors.get("states")
+        """(L, n, H), zero at tokens that are heard as words; None where the payload carries no states."""
+        found = vectors(self.tensors, "states")
+        return found if found is None else placed(found, self.tensors)
 
     def rows(self, table: str) -> torch.Tensor | None:
-        """Expected embeddings (n, E) in the space of the table with this key."""
-        return self.tensors.get(f"rows.{table}")
+        """Expected embeddings (n, E) in the space of the table with this key, zero at tokens heard as words."""
+        found = vectors(self.tensors, f"rows.{table}")
+        return found if found is None else placed(found, self.tensors)
 
     def rows_over(self, table: Table) -> torch.Tensor | None:
         """(n, E): its rows in the space of a table; made from the sparse distribution where that was no receiver's."""
-        rows = self.rows(table.key)
-        if rows is not None or "sparse.ids" not in self.tensors:
-            return rows
+        rows = vectors(self.tensors, f"rows.{table.key}")
+        if rows is None and "sparse.ids" in self.tensors:
+            rows = self._from_sparse(table)
+        return rows if rows is None or self.kept is None else placed(rows, self.tensors, self._as_words(table))
+
+    def _from_sparse(self, table: Table) -> torch.Tensor:
         import torch  # late, as below
 
-        weights, ids = self.tensors["sparse.weights"], self.tensors["sparse.ids"]
+        at = slice(None) if self.kept is None else self.kept
+        weights, ids = self.tensors["sparse.weights"][at], self.tensors["sparse.ids"][at]
         # The kept weights, scaled to the mass 1 that they approximate.
         scaled = weights / weights.sum(-1, keepdim=True).clamp_min(torch.finfo(weights.dtype).tiny)
         return torch.einsum("nk,nke->ne", scaled.to(table.rows), table.rows[ids.to(table.rows.device)])
 
+    def _as_words(self, table: Table) -> torch.Tensor:
+        return table.rows[self.tensors["ids"].to(table.rows.device)]
+
+    @property
+    def kept(self) -> torch.Tensor | None:
+        """The places of the tokens that carry rows or states, where the others are heard as words."""
+        return self.tensors.get(KEPT)
+
+    @property
+    def carried_bytes(self) -> int:
+        """Bytes of what it carries beside words and statistics, as it is stored."""
+        return nbytes(self.tensors)
+
+    @property
+    def carried_dtype(self) -> str | None:
+        """The dtype of that; None where there is nothing."""
+        stored = (tensor for name, tensor in self.tensors.items() if is_carried(name) and not name.endswith(".scale"))
+        first = next(stored, None)
+        return None if first is None else str(first.dtype).removeprefix("torch.")
+
     @property
     def carried(self) -> torch.Tensor | None:
         """What it carries besides words: its states, or its rows in one receiver's space; None for nl."""
-        rows = (tensor for name, tensor in self.tensors.items() if name.startswith("rows."))
-        return self.states if self.states is not None else next(rows, None)
+        tables = (name.split(".")[1] for name in self.tensors if name.startswith("rows."))
+        return self.states if self.states is not None else next(map(self.rows, tables), None)
 
     def tokens(self, spans: Sequence[Span] = ()) -> list[int]:
         """The places of the tokens that overlap character spans of the text, span by span; () is all of it."""
@@ -125,9 +157,10 @@ class Payload:
         try:
             size = int.from_bytes(data[:8], "little")
             label = json.loads(json.loads(data[8 : 8 + size])["__metadata__"][METADATA])
-            if (found := label["format"]) != FORMAT:
+            if (found := label["format"]) not in (FORMAT, COMPRESSED):
                 raise PayloadError(
-                    f"payload has format {found!r}; this version reads {FORMAT}; hold the discussion again"
+                    f"payload has format {found!r}; this version reads {FORMAT} and {COMPRESSED}; "
+                    "hold the discussion again"
                 )
             return cls(Label(**{**label, "layers": tuple(label["layers"])}), safetensors.torch.load(data))
         except (ValueError, KeyError, TypeError, SafetensorError) as error:

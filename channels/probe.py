@@ -21,7 +21,7 @@ from sottovoce.errors import UsageError
 if TYPE_CHECKING:
     from sottovoce.models import LoadedModel
 
-CARRIED = ("states", "rows", "sparse")
+CARRIED = ("states", "rows", "sparse", "kept")
 """Tensors by the first part of their names that hold more than words and statistics."""
 
 
@@ -37,21 +37,33 @@ def probed(payload: Payload, loaded: LoadedModel, probe: Probe, *, seed: str, do
         raise UsageError(f"protocol {payload.label.protocol!r} carries neither rows nor states; it has no probes")
     chance, found = torch.Generator().manual_seed(int(seed[:15], 16)), dict(words)
     if states is not None and probe in ("shuffled", "noise"):
-        found["states"] = noise(states, chance) if probe == "noise" else _donated_states(payload, donor)
+        other = noise(states, chance) if probe == "noise" else _donated_states(payload, donor)
+        found["states"] = _where_kept(payload, other, states)
     if rows is not None and probe != "text":
-        found[f"rows.{loaded.table.key}"] = {
+        other = {
             "noise": lambda: noise(rows, chance),
             "zeroed": lambda: loaded.table.centre.expand(len(payload), -1).cpu(),
             "shuffled": lambda: _donated_rows(payload, donor, loaded, chance),
         }[probe]()
+        found[f"rows.{loaded.table.key}"] = _where_kept(payload, other, rows)
     return Payload(payload.label, found)
+
+
+def _where_kept(payload: Payload, other: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
+    """The other vectors (..., n, H), but the own ones at tokens that carry nothing and are heard as words."""
+    if payload.kept is None:
+        return other
+    whole = own.clone()
+    whole[..., payload.kept, :] = other[..., payload.kept, :].to(own)
+    return whole
 
 
 def noise(vectors: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
     """Gaussian directions (..., H) with the norms of the vectors that they replace, in their dtype."""
     drawn = torch.randn(vectors.shape, generator=chance)
-    norms = vectors.float().norm(dim=-1, keepdim=True)
-    return (drawn * (norms / drawn.norm(dim=-1, keepdim=True))).to(vectors.dtype)
+    norms: torch.Tensor = vectors.float().norm(dim=-1, keepdim=True)
+    lengths: torch.Tensor = drawn.norm(dim=-1, keepdim=True)
+    return (drawn * (norms / lengths)).to(vectors.dtype)
 
 
 def fitted(states: torch.Tensor, n: int) -> torch.Tensor:

@@ -12,9 +12,10 @@ from typing import Any, ClassVar, Literal
 
 import torch
 
+from sottovoce.channels.compress import compressed
 from sottovoce.channels.message import Heard, Part, Turn
-from sottovoce.channels.options import CompatName, ProtocolOptions
-from sottovoce.channels.payload import Label, Payload
+from sottovoce.channels.options import CompatName, LatentOptions, ProtocolOptions
+from sottovoce.channels.payload import COMPRESSED, Label, Payload
 from sottovoce.channels.probe import probed
 from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import PayloadError, UsageError
@@ -213,7 +214,11 @@ class Protocol:
             "ids": torch.tensor(reply.ids, dtype=torch.long),
             "spans": torch.tensor(detokenizer.spans(reply.ids), dtype=torch.long).reshape(-1, 2),
         }
-        return Payload(label, tensors | _stats(reply) | self.carry(reply, loaded))
+        tensors |= _stats(reply)
+        carried, options = self.carry(reply, loaded), self.options
+        if not isinstance(options, LatentOptions) or not options.compresses:
+            return Payload(label, tensors | carried)
+        return Payload(replace(label, format=COMPRESSED), tensors | compressed(carried, tensors["entropy"], options))
 
     def carry(self, reply: Reply, loaded: LoadedModel) -> dict[str, torch.Tensor]:
         """The tensors that this protocol sends along, by their names in the payload."""
@@ -222,6 +227,10 @@ class Protocol:
     def read(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
         """How a message with a payload in the hearer's vocabulary enters its prompt; edits count from 0."""
         return payload_ids(heard, payload), ()
+
+    def across(self, heard: Heard, payload: Payload, loaded: LoadedModel) -> tuple[Piece, tuple[Edit, ...]]:
+        """How a message in another vocabulary than the hearer's enters its prompt: as words."""
+        return in_words(heard.body, loaded), ()
 
     _special: ClassVar[bool] = False
 
@@ -238,7 +247,9 @@ class Protocol:
             message = heard.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
         if payload.label.vocabulary != loaded.vocabulary_key:
-            return in_words(heard.body, loaded), ()
+            return self.across(heard, payload, loaded)
+        if heard.plain:
+            return payload_ids(heard, payload), ()
         return self.read(heard, payload if heard.own else self._probed(heard, ref, payload, loaded, load), loaded)
 
     def _probed(self, heard: Heard, ref: PayloadRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:

@@ -70,7 +70,7 @@ class PayloadRef:
             tokens=len(payload),
             nbytes=len(data),
             hidden=None if carried is None else int(carried.shape[-1]),
-            dtype=None if carried is None else str(carried.dtype).removeprefix("torch."),
+            dtype=payload.carried_dtype,
             layers=payload.label.layers,
         )
 

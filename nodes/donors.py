@@ -88,7 +88,13 @@ def with_donors(run: RunContext[Any], state: Discussion, agent: str, turns: tupl
     store, question = run.store_of(agent), question_id(state)
 
     def given(part: Part) -> Part:
-        if isinstance(part, str) or part.own or (ref := part.message.latent) is None or ref.protocol != donors.protocol:
+        if (
+            isinstance(part, str)
+            or part.own
+            or part.plain
+            or (ref := part.message.latent) is None
+            or ref.protocol != donors.protocol
+        ):
             return part
         return replace(part, donor=donors.copied(donors.of(part.message, question), store))
 

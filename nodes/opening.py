@@ -11,6 +11,7 @@ from sottovoce.errors import UsageError
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.donors import check_probes
 from sottovoce.nodes.edges import check_edges
+from sottovoce.nodes.escalate import check_escalation
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.state import Discussion, Update, marked
 from sottovoce.nodes.watch import Watch, check_watch
@@ -43,7 +44,8 @@ def opening(
         run = contexts.of(opened)
         told = [] if watch is None else check_watch(watch, run, config)
         begun = begin(run, opened)
-        return {**first, **begun, "notes": [*check_edges(run), *check_probes(run), *told, *begun.get("notes", [])]}
+        notes = [*check_edges(run), *check_probes(run), *check_escalation(run), *told, *begun.get("notes", [])]
+        return {**first, **begun, "notes": notes}
 
     return RunnableLambda(opening, name="opening")
 

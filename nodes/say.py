@@ -16,6 +16,7 @@ from sottovoce.channels.store import PayloadRef
 from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.donors import with_donors
+from sottovoce.nodes.escalate import escalated, hearing
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import NOTE, Discussion, attempt_of, heard, moment
 from sottovoce.nodes.uncertainty import measured
@@ -127,10 +128,12 @@ async def _attempt(
     place = Place(*moment(state), ask.agent, ask.act, attempt)
     heat = run.temperature(ask.agent, words=ask.protocol == WORDS) if ask.temperature is None else ask.temperature
     seed, kept_to = run.seed(state, ask.agent, ask.act, attempt), run.guided(ask.form)
-    asks = replace(ask, form=kept_to, turns=with_donors(run, state, ask.agent, ask.turns))
-    call = Call(asks, run.model(ask.agent), place, seed, heat, asked)
+    turns = with_donors(run, state, ask.agent, escalated(run, state, ask.turns))
+    call = Call(replace(ask, form=kept_to, turns=turns), run.model(ask.agent), place, seed, heat, asked)
     reply = await call
-    return replace(message_of(call, reply, run.order(ask.agent)), measured=measured(reply, run.store))
+    message, (notes, numbers) = message_of(call, reply, run.order(ask.agent)), hearing(run, turns)
+    told = {"notes": (*message.notes, *notes), "stats": {**message.stats, **numbers}} if numbers else {}
+    return replace(message, measured=measured(reply, run.store), **told)  # type: ignore[arg-type]  # its own fields
 
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:

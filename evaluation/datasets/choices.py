@@ -10,7 +10,7 @@ from sottovoce.errors import UsageError
 from sottovoce.evaluation.datasets.schema import DataSet, Fields, Hub, Row
 from sottovoce.prompts.kinds.choices import bare
 
-LETTER = re.compile(r"\(?[A-Z]\)\s*")
+LETTER = re.compile(r"\A\(?[A-Z]\)\s*")
 LETTERS = string.ascii_uppercase
 
 

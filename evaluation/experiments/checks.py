@@ -23,7 +23,7 @@ def check_same(row: Prepared, old: Head, folder: Path) -> None:
     for name in SAME:
         before, after = (each.complete if name == "settings" else getattr(each, name) for each in (old, now))
         if before != after:
-            told = f" ({_differing(before, after)})" if name == "settings" else ""
+            told = f" ({differing(before, after)})" if name == "settings" else ""
             raise _another(row.name, f"was begun with other {name}{told}", folder)
 
 
@@ -41,7 +41,8 @@ def check_weights(name: str, now: Head, others: Iterable[Head], folder: Path) ->
             raise _another(name, f"is another: {told}", folder)
 
 
-def _differing(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+def differing(before: Mapping[str, object], after: Mapping[str, object]) -> str:
+    """What is not the same in two mappings, in words."""
     names = [name for name in {**before, **after} if before.get(name) != after.get(name)]
     return ", ".join(f"{name} {before.get(name)!r}, now {after.get(name)!r}" for name in names)
 

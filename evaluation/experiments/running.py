@@ -96,13 +96,14 @@ def hold_rows(
         if not (why := reached(limits, runs.values(), began)):
             left = left_of(limits, [run for other, run in runs.items() if other != name], began)
             fit, budget = fitted(row, runs)
-            runs[name] = _opened(fit, budget, runs, folder, models)
-            _hold(fit, runs[name], left, shown, models)
+            runs[name] = opened(fit, budget, runs, folder, models)
+            hold_row(fit, runs[name], left, shown, models)
             why = runs[name].why and (reached(limits, runs.values(), began) or runs[name].why)
     return why
 
 
-def _hold(row: Prepared, run: Run, limits: Limits, shown: Shown | None, models: Models) -> None:
+def hold_row(row: Prepared, run: Run, limits: Limits, shown: Shown | None, models: Models) -> None:
+    """Hold what is not over of a row's run. Errors: see `hold_all`."""
     _forget(row.settings, models)
     with shown(row.name, run) if shown else nullcontext() as observe:
         hold_all(run, row.settings, run.store(), models=models, observe=observe, limits=limits)
@@ -139,7 +140,12 @@ def _spent(runs: Iterable[Run]) -> tuple[int, int]:
     return sum(cost.calls for cost in costs), sum(cost.tokens_in + cost.tokens_out for cost in costs)
 
 
-def _opened(row: Prepared, budget: Budget | None, runs: Mapping[str, Run], folder: Path, models: Models) -> Run:
+def opened(row: Prepared, budget: Budget | None, runs: Mapping[str, Run], folder: Path, models: Models) -> Run:
+    """A row's run in `folder`, begun or gone on with, once its models are known to be those of the others.
+
+    Raises:
+        RecordError: they are not, or the run cannot go on.
+    """
     head = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=models)
     head = head.model_copy(update={"budget": budget})
     check_weights(row.name, head, [each.head for each in runs.values()], folder)

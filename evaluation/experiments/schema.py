@@ -72,6 +72,8 @@ class Asked(Keyed):
     hub: str | None = Field(default=None, description="where the data set lies, instead of a file: ID@COMMIT")
     where: list[str] = Field(default=[], description="rows of the file, as --where")
     limit: int | None = Field(default=None, ge=1, description="the first so many, as --limit")
+    shuffle: int | None = Field(default=None, description="a seed by which the file's rows are mixed, as --shuffle")
+    skip: int = Field(default=0, ge=0, description="pass over the first so many rows of the file, as --skip")
     kind: KindName | None = Field(default=None, description="of the file's rows that name none, as --kind")
     task_description: str | None = Field(default=None, description="as --task-description")
     task_answer: str | None = Field(default=None, description="as --task-answer")

@@ -5,9 +5,12 @@ Nothing here imports torch or langgraph: the command line reads it to print its 
 
 from __future__ import annotations
 
-from pydantic import ConfigDict, Field
+import re
+
+from pydantic import ConfigDict, Field, field_validator
 
 from sottovoce.checked import Checked
+from sottovoce.errors import UsageError
 
 
 class Limits(Checked):
@@ -21,6 +24,19 @@ class Limits(Checked):
     )
     token_limit: int | None = Field(default=None, gt=0, description="stop after so many tokens, read and written")
     call_limit: int | None = Field(default=None, gt=0, description="stop after so many calls of models")
+
+    workers: str | None = Field(
+        default=None,
+        description="hold discussions on a Ray cluster: ray (all its processors), or ray:4 (so many workers); "
+        "RAY_ADDRESS names the cluster, else one is started here",
+    )
+
+    @field_validator("workers")
+    @classmethod
+    def _known(cls, workers: str | None) -> str | None:
+        if workers is not None and not re.fullmatch(r"ray(:[1-9]\d*)?", workers):
+            raise UsageError(f"workers is {workers!r}; expected 'ray', or with their number 'ray:4'")
+        return workers
 
     @property
     def counts(self) -> bool:

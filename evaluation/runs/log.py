@@ -7,8 +7,8 @@
                                                 a task of the graph, once its writes are committed
     {"line": "again", "of": ...}                its checkpoints were lost: the discussion begins anew
     {"line": "failed", "of": ..., "error": ..., "seconds": ...}
-    {"line": "stopped", "why": ..., "nbytes": ...}, {"line": "resumed"}, {"line": "done", "nbytes": ...}
-                                                nbytes: of all payloads
+    {"line": "stopped", "why": ..., "nbytes": ..., "digest": ...}, {"line": "resumed"}, {"line": "done", ...}
+                                                nbytes: of all payloads; digest: the sha256 of all bytes before it
 
 A process that is killed leaves at most a part of a line at the end, which is cut off by whoever goes on.
 """
@@ -16,6 +16,7 @@ A process that is killed leaves at most a part of a line at the end, which is cu
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 from collections.abc import Sequence
@@ -57,6 +58,12 @@ class Log:
             self._lock.release()
             raise RecordError(f"run {str(folder)!r} cannot be written: {error.strerror}") from error
         self._end = os.fstat(self._file).st_size
+        self._hash = hashlib.sha256(self.path.read_bytes())
+
+    @property
+    def digest(self) -> str:
+        """The sha256 of all that it holds, in hex."""
+        return self._hash.hexdigest()
 
     def write(self, lines: Sequence[JSON]) -> None:
         """Add lines, whole or not at all.
@@ -74,11 +81,12 @@ class Log:
             why = "the disk is full; make room" if error.errno in FULL else error.strerror
             raise RecordError(f"{str(self.path)!r} cannot be written: {why}") from error
         self._end += written
+        self._hash.update(data)
 
     def cut(self, size: int) -> None:
         """Take away what stands after so many bytes."""
         os.ftruncate(self._file, size)
-        self._end = size
+        self._end, self._hash = size, hashlib.sha256(self.path.read_bytes())
 
     def sync(self) -> None:
         """Wait until the disk has it, so that a power cut takes nothing."""

@@ -26,7 +26,7 @@ from sottovoce.prompts.kinds import KindName
 
 COMMON = {"kind", "description", "answer_description", "demonstrations", "hints"}
 """What can be said of all rows of a file: it tells of the task, and holds for rows without their own."""
-CHOOSING = {"question", "sample", "games", "questions", "where", "limit", "seeds"}
+CHOOSING = {"question", "sample", "games", "questions", "where", "limit", "shuffle", "skip", "seeds"}
 """What chooses questions; all other options are fields of a question."""
 
 
@@ -80,6 +80,8 @@ class QuestionOptions(Checked):
     limit: int | None = Field(
         default=None, ge=1, description="ask only the first so many of --questions, or so many of --sample"
     )
+    shuffle: int | None = _one("take rows of --questions in the order that this seed of Python's random brings them to")
+    skip: int = Field(default=0, ge=0, description="pass over the first so many rows of --questions")
     seeds: list[int] = _many("instead of --seed: ask each question once under each", "seeds")
 
     @field_validator("questions", mode="before")
@@ -138,7 +140,7 @@ def _of_file(given: str, options: QuestionOptions, settings: Settings) -> tuple[
     common = {name: getattr(options, name) for name in COMMON & options.model_fields_set}
     source = source_of(given)
     file = read_file(given, common) if source is None else read_source(source, common)
-    file = file.take(options.where, options.limit)
+    file = file.take(options.where, options.limit, options.shuffle, options.skip)
     file.check(settings)
     return file.questions, Origin(file.taken, file.digest, file.metadata)
 
@@ -153,8 +155,9 @@ def _check_options(options: QuestionOptions, settings: Settings) -> None:
     if len(sources) > 1:
         raise UsageError(f"{sources[0]} and {sources[1]} were given; give one of them")
     _check_fields(options)
-    if options.where and options.questions is None:
-        raise UsageError("--where chooses rows of a file, and none was given; give --questions FILE, or drop it")
+    for name in ("where", "shuffle", "skip"):
+        if name in options.model_fields_set and options.questions is None:
+            raise UsageError(f"--{name} chooses rows of a file, and none was given; give --questions FILE, or drop it")
     if options.limit is not None and options.question is not None:
         raise UsageError("--limit is for --questions and --sample, and one question was given; drop it")
     if options.seeds and "seed" in settings.model_fields_set:

@@ -11,6 +11,7 @@ Nothing here imports torch or langgraph.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -57,6 +58,10 @@ class QuestionFile:
     """How many rows the file holds."""
     where: tuple[str, ...] = ()
     """What all of these have."""
+    order: str | None = None
+    """In which they are taken, where it is not that of the file."""
+    skipped: int = 0
+    """How many such rows stand before these."""
     data_set: str | None = None
     """Of a published data set: its name and part."""
     noun: str = "line"
@@ -73,7 +78,9 @@ class QuestionFile:
         of = f"{self.data_set} ({self.path.name})" if self.data_set else self.path.name
         taken = "all" if len(self.rows) == self.total else f"{len(self.rows):,} of"
         conditions = f" with {' and '.join(self.where)}" if self.where else ""
-        return f"{taken} {counted(self.total, 'row')} of {of}{conditions}"
+        order = f" {self.order}" if self.order else ""
+        skipped = f" behind the first {self.skipped:,}" if self.skipped else ""
+        return f"{taken} {counted(self.total, 'row')} of {of}{conditions}{order}{skipped}"
 
     @property
     def metadata(self) -> dict[str, Values]:
@@ -85,8 +92,13 @@ class QuestionFile:
         """What is asked."""
         return [row.question for row in self.rows]
 
-    def take(self, where: Sequence[str] = (), limit: int | None = None) -> QuestionFile:
-        """The first `limit` rows that meet all conditions of `where` (see `Condition`).
+    def take(
+        self, where: Sequence[str] = (), limit: int | None = None, shuffle: int | None = None, skip: int = 0
+    ) -> QuestionFile:
+        """The first `limit` rows behind the first `skip` that meet all conditions of `where` (see `Condition`).
+
+        `shuffle` is a seed of Python's `random`: rows are taken in the order that it brings those to that meet them,
+        as the authors of ReAct (seed 233) and of Du et al. (seed 0) took theirs.
 
         Raises:
             UsageError: a condition is none, names a field that no row has, or no row meets them all.
@@ -99,7 +111,15 @@ class QuestionFile:
         broken.tell()
         if not rows:
             raise UsageError(f"no row of {self.name} has {' and '.join(map(str, conditions))}; expected at least one")
-        return replace(self, rows=tuple(rows[:limit]), where=tuple(map(str, conditions)))
+        if shuffle is not None:
+            random.Random(shuffle).shuffle(rows)
+        if skip >= len(rows):
+            raise UsageError(f"--skip is {skip:,}, and {self.name} has {counted(len(rows), 'such row')}; skip fewer")
+        end = None if limit is None else skip + limit
+        shuffled = None if shuffle is None else f"shuffled by seed {shuffle}"
+        return replace(
+            self, rows=tuple(rows[skip:end]), where=tuple(map(str, conditions)), order=shuffled, skipped=skip
+        )
 
     def check(self, settings: Settings) -> None:
         """Refuse rows that cannot be discussed with these settings.

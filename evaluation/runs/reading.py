@@ -11,8 +11,9 @@ from pydantic import ValidationError
 from sottovoce.checked import first_wrong
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.runs.head import FORMAT, VERSION, Head
+from sottovoce.evaluation.runs.judged import JUDGED, key_of
 from sottovoce.evaluation.runs.log import LOG, in_use, parsed, read
-from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.runs.run import Key, Run
 
 
 def head_in(folder: Path) -> Head:
@@ -46,7 +47,15 @@ def load_run(folder: Path | str) -> Run:
     if run.status == "running" and not in_use(folder):
         run.status = "stopped"
         run.close()
+    if (folder / JUDGED / LOG).exists():
+        run.verdicts = verdicts(load_run(folder / JUDGED))
     return run
+
+
+def verdicts(judged: Run) -> dict[Key, float]:
+    """What could be read of a judge's replies, 1 for right, by the discussion that each is on."""
+    said = {name: each.decision["answer"] for (name, _), each in judged.records.items() if each.decision}
+    return {key_of(name): float(answer == "yes") for name, answer in said.items() if answer is not None}
 
 
 def _head(lines: Sequence[Mapping[str, Any]], folder: Path) -> Head:  # Any: JSON as it comes

@@ -5,6 +5,7 @@ It is made of events: those of a discussion that goes on, or the same ones read 
 
 from __future__ import annotations
 
+from statistics import fmean
 from typing import Literal, cast
 
 from pydantic import BaseModel, Field, PrivateAttr, field_serializer
@@ -17,10 +18,16 @@ from sottovoce.evaluation.runs.readings import Readings, readings
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.squad import measures
 from sottovoce.graphs import scheme
+from sottovoce.nodes.decide import voted
+from sottovoce.nodes.escalate import HEARD_LATENT, HEARD_PLAIN
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened
+from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, heard
 
+LATENT = "latent"
+"""A measure of a discussion that escalates: the share of hearings of the round before that were more than words."""
+BYTES = "bytes a message"
+"""A measure of every discussion in which messages carry more than words."""
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
 
@@ -161,6 +168,25 @@ class Record(BaseModel):
             return None
         return float(2 * made.parameters * computed(message))
 
+    @property
+    def carried(self) -> dict[str, float]:
+        """Bytes that a message carries beside words and statistics, and the share of messages heard with those.
+
+        The bytes are a mean over the messages that carry any; the share is told where words come first.
+        """
+        found = [each.stats["carried_bytes"] for each in self.messages if each.stats.get("carried_bytes")]
+        return ({BYTES: fmean(found)} if found else {}) | self._escalated()
+
+    def _escalated(self) -> dict[str, float]:
+        stats = [each.stats for each in self.messages]
+        latent, plain = (sum(each.get(name, 0) for each in stats) for name in (HEARD_LATENT, HEARD_PLAIN))
+        return {LATENT: latent / (latent + plain)} if latent + plain else {}
+
+    def _of_decision(self) -> dict[str, int | float | None]:
+        """What its world measures of a game, and what a free answer has of its target."""
+        decision = self.decision
+        return {**decision.get("measures", {}), **measures(self.question, decision)} if decision else {}
+
     def result(self) -> Result:
         """What it came to."""
         decision = self.decision
@@ -172,7 +198,7 @@ class Record(BaseModel):
             score=decision["score"] if decision else None,
             target=self.question.get("target"),
             failed=decision is None,
-            measures={**decision.get("measures", {}), **measures(self.question, decision)} if decision else {},
+            measures={**self._of_decision(), **self.carried},
             **self.cost.model_dump(),
             flops=self.flops,
             seconds=self.seconds,
@@ -181,6 +207,30 @@ class Record(BaseModel):
     def chosen(self) -> Settings:
         """The settings as the scheme's own kind, unchecked: a run is shown whatever this program knows of them."""
         return scheme(self.scheme).settings.model_construct(**self.settings)
+
+    def answered(self) -> list[dict[str, Message]]:
+        """What was heard in the acts that state answers, by round and agent, the agents in their order."""
+        spoken = [each for each in heard(self._state()) if each.act in scheme(self.scheme).answers]
+        rounds: list[dict[str, Message]] = [{} for _ in range(1 + max((each.round for each in spoken), default=-1))]
+        for each in spoken:
+            rounds[each.round][each.agent] = each
+        return rounds
+
+    def answered_as(self) -> list[dict[str, tuple[Message, Vote]]]:
+        """The same with what each was read as: the vote that the scheme counted, or as its rule reads the last."""
+        state = self._state()
+        counted = {(each.epoch, each.round, vote["agent"]): vote for each in self.counts for vote in each.votes}
+        return [
+            {
+                agent: (said, counted.get((said.epoch, said.round, agent)) or voted(said, state))
+                for agent, said in round.items()
+            }
+            for round in self.answered()
+        ]
+
+    def last_texts(self) -> list[str]:
+        """The replies of the last round in which answers were stated; [] where none were."""
+        return [each.whole for each in (self.answered() or [{}])[-1].values()]
 
     def withdrew(self, message: Message) -> bool:
         """Whether a reset withdrew a message: each later one leaves what was said before its cut."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields
 
 
 @dataclass(frozen=True)
@@ -33,3 +35,15 @@ class Result:
     flops: float | None = None
     """Floating-point operations of all calls, about; None where a hosted model spoke."""
     seconds: float = 0.0
+
+
+def table(results: Sequence[Result]) -> str:
+    """As CSV, a row each; what a world measures stands in columns of its own after the others."""
+    rows: list[dict[str, object]] = [{**asdict(each), **each.measures} for each in results]
+    names = [each.name for each in fields(Result)] + [name for each in results for name in each.measures]
+    columns = [name for name in dict.fromkeys(names) if name != "measures"]
+    written = io.StringIO()
+    file = csv.DictWriter(written, columns, extrasaction="ignore", lineterminator="\n")
+    file.writeheader()
+    file.writerows(rows)
+    return written.getvalue()

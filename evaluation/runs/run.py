@@ -2,6 +2,7 @@
 
 RUN/log.jsonl           what happened (see `log`)
 RUN/payloads/           what lay under the messages
+RUN/judged/             the run in which a model judged the answers, if one did
 RUN/checkpoints.sqlite  where discussions stand that are not over
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -56,6 +58,8 @@ class Run:
         self.notes: list[str] = []
         """What a reader must know, e.g. that the log's last line was cut off."""
         self.status: Status = "running"
+        self.verdicts: dict[Key, float] = {}
+        """What a judge said of answers, 1 for right, where one was asked (see `judging`)."""
         self.why = ""
         """Why it was stopped."""
         self._log: Log | None = None
@@ -138,8 +142,13 @@ class Run:
 
     def results(self) -> list[Result]:
         """What each discussion that ended came to."""
-        ended = [record for record in self.records.values() if record.status in ("done", "failed")]
-        return [record.result() for record in ended]
+        ended = {key: record for key, record in self.records.items() if record.status in ("done", "failed")}
+        return [self._judged(key, record.result()) for key, record in ended.items()]
+
+    def _judged(self, key: Key, result: Result) -> Result:
+        """With what a judge said of it; of abstentions it is not asked, and they are wrong."""
+        said = self.verdicts.get(key, 0.0 if self.verdicts and result.abstained else None)
+        return result if said is None else replace(result, measures={**result.measures, "judged": said})
 
     def store(self) -> PayloadStore:
         """The payloads of its messages."""
@@ -172,9 +181,15 @@ class Run:
     def end(self, why: str = "") -> None:
         """The run is over, or stopped for a reason."""
         self.status, self.why = ("stopped" if why or self.unfinished else "done"), why
-        sizes = {ref.sha256: ref.nbytes for ref in self._payloads()}
-        told = {"why": why, "nbytes": sum(sizes.values()), "counts": self.counts.model_dump()}
+        told: JSON = {"why": why, "nbytes": self.nbytes, "counts": self.counts.model_dump()}
+        if self._log is not None:
+            told["digest"] = self._log.digest
         self.write({"line": self.status, **told})
+
+    @property
+    def nbytes(self) -> int:
+        """Of all payloads, each file once."""
+        return sum({ref.sha256: ref.nbytes for ref in self._payloads()}.values())
 
     def _payloads(self) -> Iterator[PayloadRef]:
         for record in self.records.values():

@@ -17,6 +17,7 @@ from typing import Any
 
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import RecordError, UsageError
+from sottovoce.evaluation.runs.cluster import hold_on_cluster
 from sottovoce.evaluation.runs.going import Going, Person, Saver, thread_of
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.limits import Limits
@@ -126,9 +127,14 @@ def hold_all(
             raise UsageError(
                 "a human can take a seat where one question is asked; ask one, or choose another intervention"
             )
-        graph = scheme(run.head.scheme).create(settings, models=models, store=store, watch=watch)
-        asyncio.run(pool.hold(graph))
-        run.end(pool.over)
+        if limits is not None and limits.workers:
+            _check_for_workers(settings, models, watch)
+            over = hold_on_cluster(run, settings, store, limits, observing)
+        else:
+            graph = scheme(run.head.scheme).create(settings, models=models, store=store, watch=watch)
+            asyncio.run(pool.hold(graph))
+            over = pool.over
+        run.end(over)
         _clear(run)
     except UsageError:
         if not run.spoken:  # what was refused before anything was said leaves nothing: it is corrected and run again
@@ -138,6 +144,16 @@ def hold_all(
         raise RecordError(f"the checkpoints of {str(run.folder)!r} cannot be written: {error}") from error
     finally:
         run.close()
+
+
+def _check_for_workers(settings: Settings, models: Models, watch: Watch | None) -> None:
+    """Refuse what cannot be sent to another process."""
+    if models is not None or watch is not None:
+        raise UsageError("workers make their models and monitors from the settings; name them there, or drop --workers")
+    if settings.watch and settings.intervention == "human":
+        raise UsageError("workers cannot ask a person; choose another intervention, or drop --workers")
+    if settings.probe_from:
+        raise UsageError("workers have not the run that --probe-from names; hold this one without --workers")
 
 
 def _clear(run: Run) -> None:

@@ -62,6 +62,8 @@ def footer(message: Message) -> str:
         facts.append(counted(int(stats["tokens_out"]), "token"))
     if "mean_entropy" in stats:
         facts.append(f"entropy {stats['mean_entropy']:.2f} nats")
+    if "shared_mass" in stats:
+        facts.append(f"bridge: {stats['shared_mass']:.0%} of the mass shared, {stats['as_words']:.0%} heard as words")
     return " · ".join([*facts, *map(one_line, message.notes)])
 
 

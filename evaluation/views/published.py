@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-from sottovoce.errors import UsageError
+from sottovoce.errors import UsageError, nearest
 from sottovoce.evaluation.datasets import DATASETS, DataSet
 from sottovoce.evaluation.datasets.sources import odd_answers, read_source, source_of
 from sottovoce.evaluation.views.printable import counted, harmless
@@ -19,7 +19,7 @@ LISTED = 3  # published counts of a data set that are shown
 
 
 def show_datasets(given: str | None) -> None:
-    """List the data sets, or show one example of a file of one, its count and its digest.
+    """List the data sets, tell what one is, or show one example of a file of it, its count and its digest.
 
     Raises:
         UsageError: it names no data set, or its file cannot be read.
@@ -29,8 +29,11 @@ def show_datasets(given: str | None) -> None:
             typer.echo(f"{name:{NAME}}{_described(DATASETS[name])}")
         typer.echo("\nasked as --questions NAME:FILE or NAME/PART:FILE; `datasets NAME:FILE` shows an example")
         return
+    if given in DATASETS:
+        typer.echo(f"{given}: {_described(DATASETS[given])}\nfrom the file as published: {DATASETS[given].shape}")
+        return
     if (source := source_of(given)) is None:
-        raise UsageError(f"{given!r} names no data set; expected NAME:FILE, as gsm8k:test.jsonl")
+        raise UsageError(f"{nearest('data set', given, DATASETS)}; expected NAME, or NAME:FILE, as gsm8k:test.jsonl")
     file = read_source(source)
     typer.echo(f"{source.name}: {source.data.about}")
     typer.echo(count_told(source.data, source.part, file.total))

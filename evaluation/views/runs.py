@@ -5,10 +5,8 @@ Nothing here imports torch before a command needs it: a run that is over is read
 
 from __future__ import annotations
 
-import csv
-import io
+import json
 from collections.abc import Sequence
-from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,7 +19,7 @@ from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.files import check_writable, write
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import LOG, last_line
-from sottovoce.evaluation.runs.results import Result
+from sottovoce.evaluation.runs.results import table
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.showing import go_on, show_run
@@ -31,7 +29,8 @@ if TYPE_CHECKING:
 
 EXPERIMENT = "experiment.yaml"
 FORMS = {".csv": "csv", ".md": "markdown"}
-"""By the ending of the file; all others are JSON Lines."""
+"""By the ending of the file; all others are JSON Lines, but for one that is named card.json."""
+CARD = "card.json"
 
 
 def list_runs() -> None:
@@ -112,18 +111,19 @@ def resume_run(named: Named, limits: Limits, output: Output) -> None:
 
 
 def export_run(name: str, form: str | None, out: Path) -> None:
-    """Write a run to a file: whole records as JSON Lines, results as CSV, or transcripts as Markdown.
+    """Write a run to a file: whole records as JSON Lines, results as CSV, transcripts as Markdown, or its card.
 
     Raises:
         RecordError: there is no such run, or it is damaged.
         UsageError: the file cannot be written.
     """
+    from sottovoce.evaluation.runs.card import card
     from sottovoce.evaluation.runs.reading import load_run
     from sottovoce.evaluation.views.markdown import markdown
 
-    form = form or FORMS.get(out.suffix.lower(), "jsonl")
-    if form not in ("jsonl", "csv", "markdown"):
-        raise UsageError(choose("format", form, ["jsonl", "csv", "markdown"]))
+    form = form or ("card" if out.name.endswith(CARD) else FORMS.get(out.suffix.lower(), "jsonl"))
+    if form not in (forms := ["jsonl", "csv", "markdown", "card"]):
+        raise UsageError(choose("format", form, forms))
     check_writable(out, "the file")
     run = load_run(shelf.folder_of(name))
     store = run.store()
@@ -131,23 +131,13 @@ def export_run(name: str, form: str | None, out: Path) -> None:
         text = "".join(record.model_dump_json() + "\n" for record in run.records.values())
     elif form == "markdown":
         text = "\n".join(map(markdown, run.records.values()))
+    elif form == "card":
+        text = json.dumps(card(run), indent=2) + "\n"
     else:
-        text = _csv(run.results())
+        text = table(run.results())
     write(out, text)
     del store
     typer.echo(f"{counted(len(run.records), 'discussion')} written as {form} to {one_line(str(out))}")
-
-
-def _csv(results: Sequence[Result]) -> str:
-    """A row each; what a world measures stands in columns of its own after the others."""
-    rows: list[dict[str, object]] = [{**asdict(each), **each.measures} for each in results]
-    names = [each.name for each in fields(Result)] + [name for each in results for name in each.measures]
-    columns = [name for name in dict.fromkeys(names) if name != "measures"]
-    written = io.StringIO()
-    table = csv.DictWriter(written, columns, extrasaction="ignore", lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    return written.getvalue()
 
 
 def compare_runs(names: Sequence[str], against: str | None) -> None:

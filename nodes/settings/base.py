@@ -25,6 +25,7 @@ COMPONENTS = ("question_description", "answer_description", "demonstrations", "c
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Control = Literal["none", "own", "empty", "decoy"]
+Escalate = Literal["never", "disagreement", "uncertainty"]
 Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
 Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: a `Document`, which stands beside
 """For all agents, or by agent: see `Question`."""
@@ -242,6 +243,24 @@ class Controlled(Settings):
         description="what agents hear in the place of one another's messages, to see what these do: "
         "their own of that round, an empty one, or a decoy of the question (a solution of another one)",
     )
+
+    escalate: Escalate = Field(
+        default="never",
+        description="hear one another's messages as words, and what lies under them only where the votes of their "
+        "round differ, or where their mean entropy is high; never: always both",
+    )
+    escalate_above: float | None = Field(
+        default=None, ge=0, allow_inf_nan=False, description="of --escalate uncertainty: mean entropy, nats a token"
+    )
+
+    @model_validator(mode="after")
+    def _above_a_threshold(self) -> Controlled:
+        if (self.escalate == "uncertainty") != (self.escalate_above is not None):
+            raise UsageError(
+                f"escalate is {self.escalate!r} and escalate_above {self.escalate_above}; give uncertainty and a "
+                "threshold in nats, or another alone"
+            )
+        return self
 
     def needs(self) -> dict[str, str]:
         """Decoys, where they are heard."""

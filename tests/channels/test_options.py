@@ -47,7 +47,11 @@ def test_every_option_is_described_and_has_a_default(kind: type[ProtocolOptions]
         (NL, {"compat": "papers"}, "compat is 'papers': expected 'paper' or 'reference'"),
         (Cipher, {"partial": "max", "threshold": float("inf")}, "threshold is inf: expected a finite number"),
         (SDE, {"layers": (-1,)}, "layers.0 is -1: expected greater than or equal to 0"),
-        (Hidden, {"partial": "max"}, "protocol 'hidden' has no option 'partial'; it has: allow_other_weights, compat"),
+        (
+            Hidden,
+            {"partial": "max"},
+            "protocol 'hidden' has no option 'partial'; it has: allow_other_weights, carry_as, compat",
+        ),
     ],
 )
 def test_a_value_that_does_not_fit_is_told_in_one_line(kind: type[Protocol], values: dict[str, Any], told: str) -> None:
@@ -78,3 +82,9 @@ def test_a_protocol_of_ones_own_adds_options_in_three_lines() -> None:
     assert (loud.options.volume, loud.options.layers, loud.compat) == (3.0, (1,), "paper")
     with pytest.raises(UsageError, match=r"'loud' has no option 'colour'; it has: .*, volume"):
         Loud(colour="red")
+
+
+@pytest.mark.parametrize("more", [{"probe": "noise"}, {"keep": 0.5}])
+def test_a_bridge_is_neither_probed_nor_compressed(more: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match="leave out"):
+        CipherOptions(bridge=True, **more)

@@ -7,7 +7,7 @@ import pytest
 import safetensors.torch
 import torch
 
-from sottovoce.channels.payload import FORMAT, METADATA, Label, Payload
+from sottovoce.channels.payload import COMPRESSED, FORMAT, METADATA, Label, Payload
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.errors import PayloadError
 from tests.support import noise
@@ -91,9 +91,10 @@ def test_another_file_is_no_payload(data: bytes) -> None:
         Payload.from_bytes(data)
 
 
-@pytest.mark.parametrize("other", [FORMAT - 1, FORMAT + 1])
+@pytest.mark.parametrize("other", [FORMAT - 1, COMPRESSED + 1])
 def test_another_format_is_refused_by_its_number(other: int) -> None:
-    with pytest.raises(PayloadError, match=f"payload has format {other}; this version reads {FORMAT}; hold"):
+    told = f"payload has format {other}; this version reads {FORMAT} and {COMPRESSED}; hold"
+    with pytest.raises(PayloadError, match=told):
         Payload.from_bytes(saved({"format": other, "news": True}))
 
 

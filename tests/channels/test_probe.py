@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import torch
@@ -26,7 +27,7 @@ KINDS = (Cipher, SDE, Hidden)
 
 
 def under(kind: type[Protocol], probe: Probe) -> Protocol:
-    options = {"layers": (0, 1)} if kind in (SDE, Hidden) else {}
+    options: dict[str, Any] = {"layers": (0, 1)} if kind in (SDE, Hidden) else {}
     return kind(probe=probe, probe_from="a run" if probe == "shuffled" else "", **options)
 
 

@@ -314,7 +314,7 @@ def test_every_protocol_is_made_by_its_name() -> None:
         (
             "sde",
             {"partial": "max"},
-            "'sde' has no option 'partial'; it has: allow_other_weights, compat, inject, layers",
+            "'sde' has no option 'partial'; it has: allow_other_weights, carry_as, compat",
         ),
     ],
 )

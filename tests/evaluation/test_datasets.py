@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import json
+import random
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.datasets.numbers import plain_number
 from sottovoce.evaluation.datasets.sources import odd_answers, read_source, source_of
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.evaluation.runs.questions import QuestionFile
+from sottovoce.graphs.single import create_single
+from sottovoce.nodes.question import check_question
 from sottovoce.nodes.settings import Settings
 from sottovoce.prompts import kinds
 from tests.shared import shared
@@ -187,3 +191,34 @@ def test_questions_of_a_data_set_keep_the_digest_of_their_file_and_their_own_kin
     assert origin.words == "1 of 2 rows of gsm8k (rows.jsonl)" and len(origin.digest or "") == 64
     with pytest.raises(UsageError, match="answers of gsm8k are of kind 'number'"):
         questions_of(QuestionOptions(questions=f"gsm8k:{path}", kind="text"), Settings())
+
+
+def test_rows_are_skipped_and_mixed_as_the_papers_do_it(tmp_path: Path) -> None:
+    path = file(tmp_path, *[{**GSM8K, "question": f"{i}?"} for i in range(50)])
+    order = [*range(50)]
+    random.Random(233).shuffle(order)
+
+    given = QuestionOptions(questions=f"gsm8k:{path}", shuffle=233, skip=2, limit=5)
+    asked, origin = questions_of(given, Settings())
+
+    assert [each["id"] for each in asked] == [f"gsm8k/{i}" for i in order[2:7]]
+    assert origin.words == "5 of 50 rows of gsm8k (rows.jsonl) shuffled by seed 233 behind the first 2"
+    with pytest.raises(UsageError, match=r"--skip is 50, and gsm8k file .* has 50 such rows; skip fewer"):
+        questions_of(QuestionOptions(questions=f"gsm8k:{path}", skip=50), Settings())
+    with pytest.raises(UsageError, match="--shuffle chooses rows of a file, and none was given"):
+        questions_of(QuestionOptions(shuffle=1), Settings())
+
+
+def test_an_alias_is_right_in_a_discussion() -> None:
+    graph = create_single(models=ScriptedChatModel(["The answer is Roma."])).compile()
+
+    found = graph.invoke({"question": "Where?", "kind": "text", "target": "Rome", "aliases": ["Roma"]})
+
+    assert found["decision"]["score"] == 1.0
+
+
+def test_aliases_are_held_to_what_targets_are() -> None:
+    with pytest.raises(UsageError, match="target is 'two'; expected a plain number"):
+        check_question({"question": "1 + 1?", "target": "2", "aliases": ["two"]}, None)
+    with pytest.raises(UsageError, match=r"aliases are \['2'\], other forms of a target, and there is none"):
+        check_question({"question": "1 + 1?", "aliases": ["2"]}, None)

@@ -11,6 +11,7 @@ import yaml
 
 from sottovoce.channels.message import Message
 from sottovoce.errors import RecordError, UsageError
+from sottovoce.evaluation.compare import compare
 from sottovoce.evaluation.experiments.files import read_experiment
 from sottovoce.evaluation.experiments.running import hold
 from sottovoce.evaluation.runs.head import head_of
@@ -18,6 +19,7 @@ from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.running import hold_all
 from sottovoce.evaluation.runs.starting import begun
+from sottovoce.evaluation.views.comparison import markdown
 from sottovoce.nodes.donors import Donors, read_donors
 from sottovoce.nodes.settings import Debate
 
@@ -84,7 +86,9 @@ def test_a_donor_is_never_of_a_question_where_the_same_was_said(kept: Path) -> N
     same = Message(**{**vars(two), "text": one.text})
     few = Donors(kept, "sde", {where: [("a", one), ("b", same)]})
 
-    with pytest.raises(UsageError, match="holds no payload that 'agent_[12]' made in round 0, act 'answer', for another"):
+    with pytest.raises(
+        UsageError, match="in round 0, act 'answer', for another question; give --probe-from a like run"
+    ):
         few.of(one, "c")
 
 
@@ -127,3 +131,29 @@ def test_a_run_that_knew_fewer_options_goes_on_with_their_defaults(kept: Path) -
     now.settings["probe"] = "noise"
     with pytest.raises(RecordError, match="'old' was begun with other settings"):
         old.head.check_same(now, "old")
+
+
+def test_the_bytes_of_a_message_stand_beside_accuracy(tmp_path: Path, model: str) -> None:
+    rows: dict[str, Any] = {name: {"scheme": "debate", "protocol": name, "layers": None} for name in ("nl", "sde")}
+    rows["small"] = {"scheme": "debate", "protocol": "sde", "carry_as": "int8", "keep": 0.5}
+
+    found = held(tmp_path, model, limit=1, rows=rows)
+
+    ways = {name: next(iter(run.results())).measures.get("bytes a message") for name, run in found.items()}
+    assert ways["nl"] is None
+    assert ways["sde"] == 6 * 32 * 4 and ways["small"] == 3 * (32 + 4 + 8)
+    assert "| `nl` |  |" in markdown(compare({name: run.results() for name, run in found.items()}))
+
+
+def test_words_first_lies_between_words_and_all_that_is_carried(tmp_path: Path, model: str) -> None:
+    sde: dict[str, Any] = {"scheme": "debate", "protocol": "sde", "escalate": "uncertainty"}
+    rows: dict[str, Any] = {name: {"scheme": "debate", "protocol": name} for name in ("nl", "sde")}
+    rows |= {"never": {**sde, "escalate_above": 99}, "always": {**sde, "escalate_above": 0}}
+
+    found = held(tmp_path, model, limit=1, rows=rows)
+
+    assert said(found["never"], 1) == said(found["nl"], 1) != said(found["sde"], 1) == said(found["always"], 1)
+    shares = {name: found[name].results()[0].measures.get("latent") for name in rows}
+    assert shares == {"nl": None, "sde": None, "never": 0.0, "always": 1.0}
+    last = next(iter(found["never"].records.values())).messages[-1]
+    assert "heard agent_1 in words" in last.notes

@@ -252,14 +252,15 @@ def test_an_example_is_shown_as_agents_read_it_with_its_target(tmp_path: Path) -
 def test_the_command_lists_data_sets_and_shows_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     row = {**GSM8K, "answer": "so\n#### 1,200"}
 
-    codes = [main(["datasets"]), main(["datasets", f"gsm8k:{file(tmp_path, row)}"]), main(["datasets", "rows.jsonl"])]
+    codes = [main(["datasets"]), main(["datasets", f"gsm8k:{file(tmp_path, row)}"]), main(["datasets", "rows"])]
     out, err = capsys.readouterr()
 
     assert codes == [0, 0, 2]
     assert all(f"\n{name} " in f"\n{out}" for name in DATASETS)
     assert "1 row of the 1,319 published (test): a slice\nsha256 " in out
     assert "easily misread: 1 with separators of thousands\n\ngsm8k/0 (number)\nHow many?\ntarget: 1200\n" in out
-    assert err == "sottovoce: 'rows.jsonl' names no data set; expected NAME:FILE, as gsm8k:test.jsonl\n"
+    assert err.startswith("sottovoce: unknown data set 'rows'; the nearest known one is ")
+    assert err.endswith("; expected NAME, or NAME:FILE, as gsm8k:test.jsonl\n")
 
 
 # Others' data sets

@@ -34,7 +34,7 @@ def test_em_and_f1_are_squads(answer: str | None, golds: list[str], em: float, o
 @pytest.mark.parametrize(
     ("replies", "rule", "score", "measures"),
     [
-        (["The answer is New Orla."] * 2, "majority", 0, {"EM": 0, "F1": 2 / 3}),
+        (["The answer is New Orla."] * 2, "majority", 1, {"EM": 0, "F1": 2 / 3}),
         (["The answer is Orla.", "The answer is Mirn."], "average", 0.5, {"EM": 0.5, "F1": 0.5}),
         (["I cannot say."] * 2, "majority", 0, {"EM": 0, "F1": 0}),
     ],

@@ -135,6 +135,11 @@ def test_notes_sources_and_summaries_are_marked() -> None:
 
     assert describe.speaker(message) == "agent_1 (expert)"
     assert describe.footer(message) == "words · cut at the token limit"
+
+
+def test_what_a_bridge_lost_is_told() -> None:
+    message = Message("agent_1", 0, "answer", "22", stats={"shared_mass": 0.972, "as_words": 0.04})
+    assert describe.footer(message) == "words · bridge: 97% of the mass shared, 4% heard as words"
     assert describe.speaker(Message("summariser", 0, "summarise", "all say 22")) == "summariser sums up"
 
 

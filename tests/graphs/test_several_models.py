@@ -83,6 +83,20 @@ def test_models_of_other_vocabularies_meet_in_words(protocol: Any, models: dict[
     assert len(texts(state)) == 4 and len(state["notes"]) == (0 if protocol == "nl" else 2)
 
 
+def test_over_a_bridge_means_cross_vocabularies_in_exact_repetition(
+    models: dict[str, str], store: PayloadStore
+) -> None:
+    named = {"model": [models["one"], models["stranger"]], "exact": True, **FAST}
+    ends = [held(debating(protocol="cipher", bridge=True, seed=1, store=store, **named)) for _ in range(2)]
+    first, again = ([(each.text, each.payload) for each in replies(end)] for end in ends)
+    assert first == again and len(first) == 4
+    assert [note.split(":")[0] for note in ends[0]["notes"]] == [
+        "agent_2 hears agent_1 by cipher over a bridge",
+        "agent_1 hears agent_2 by cipher over a bridge",
+    ]
+    assert all(0 < message.stats["shared_mass"] <= 1 for message in replies(ends[0]))
+
+
 def test_the_command_line_takes_a_model_for_each_agent(
     models: dict[str, str], capsys: pytest.CaptureFixture[str]
 ) -> None:

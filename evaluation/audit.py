@@ -1,0 +1,112 @@
+"""A run scored again from its records, under other policies than ours: does the result depend on how it was counted?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from sottovoce.evaluation.runs.record import Record, abstains
+from sottovoce.evaluation.runs.run import Key, Run
+from sottovoce.evaluation.scorers import Scorer, cipher, du, sde
+from sottovoce.evaluation.statistics import Difference, Share, paired_bootstrap, share
+from sottovoce.nodes.state import Decision
+from sottovoce.nodes.tally import leading, viewpoints
+from sottovoce.prompts import kinds
+
+OURS = "ours"
+Policy = Callable[[Record, Decision], float | None]
+"""In [0, 1]; None leaves a discussion out."""
+
+
+@dataclass(frozen=True)
+class Audited:
+    """A run under one policy."""
+
+    policy: str
+    counted: int
+    """Discussions."""
+    accuracy: Share
+    difference: Difference | None
+    """To ours, over the discussions that both count; None of ours itself."""
+    better: tuple[str, ...]
+    """Questions that score higher than under ours, one for each discussion."""
+    worse: tuple[str, ...]
+
+
+def audit(run: Run) -> list[Audited]:
+    """Under all policies that apply to any of its discussions; [] where no question has a target."""
+    found = {name: _scores(run, policy) for name, policy in POLICIES.items()}
+    return [_audited(name, scores, found[OURS]) for name, scores in found.items() if scores]
+
+
+def _scores(run: Run, policy: Policy) -> dict[Key, float]:
+    ended = {key: each for key, each in run.records.items() if each.decision and each.decision["score"] is not None}
+    scored = {key: policy(each, each.decision) for key, each in ended.items() if each.decision}
+    return {key: score for key, score in scored.items() if score is not None}
+
+
+def _audited(name: str, scores: Mapping[Key, float], ours: Mapping[Key, float]) -> Audited:
+    changes = {key: score - ours[key] for key, score in scores.items()}
+    clusters = [question for question, _ in scores]
+    better, worse = (tuple(key[0] for key, by in changes.items() if sign * by > 0) for sign in (1, -1))
+    difference = None if name == OURS else paired_bootstrap([*changes.values()], clusters)
+    return Audited(name, len(scores), share([*scores.values()], clusters), difference, better, worse)
+
+
+# Policies
+
+
+def _ours(record: Record, decision: Decision) -> float | None:
+    return decision["score"]
+
+
+def _excluded(record: Record, decision: Decision) -> float | None:
+    return None if abstains(decision) else decision["score"]
+
+
+def _wrong(record: Record, decision: Decision) -> float | None:
+    return 0.0 if abstains(decision) else decision["score"]
+
+
+def _each(record: Record, decision: Decision) -> float | None:
+    """Each agent by itself; an unreadable answer is wrong."""
+    votes = decision["votes"]
+    return fmean(kinds.right(vote["answer"], record.question) for vote in votes) if votes else None
+
+
+def _ties_last(record: Record, decision: Decision) -> float | None:
+    """The most frequent answer, of several that of the last agent."""
+    if not decision["votes"]:
+        return None
+    best = leading(viewpoints([*reversed(decision["votes"])], record.question))
+    return float(bool(best) and kinds.right(best[0].answer, record.question))
+
+
+def _published(scorers: Mapping[str, Scorer]) -> Policy:
+    """What the last round said, as a paper's own program read it."""
+
+    def policy(record: Record, decision: Decision) -> float | None:
+        scorer, texts = scorers.get(record.question.get("kind", "number")), record.last_texts()
+        return scorer(texts, gold_of(record.question), record.question.get("choices", [])) if scorer and texts else None
+
+    return policy
+
+
+def gold_of(question: Mapping[str, Any]) -> str:  # Any: of a Question
+    """The right answer as its file has it: behind "####" of a solution (GSM8K), the letter of a choice, the target."""
+    solution = str(question.get("solution", ""))
+    return solution.rpartition("####")[2].strip() if "####" in solution else kinds.target_of(question) or ""
+
+
+POLICIES: dict[str, Policy] = {
+    OURS: _ours,
+    "abstention excluded": _excluded,
+    "abstention wrong": _wrong,
+    "each agent by itself": _each,
+    "majority, ties to the last": _ties_last,
+    "as Du et al.": _published(du.SCORERS),
+    "as CIPHER": _published(cipher.SCORERS),
+    "as SDE": _published(sde.SCORERS),
+}

@@ -1,0 +1,207 @@
+"""What discussion does to answers: who was right when, who agreed, who changed, and for better or worse.
+
+Answers are those of each round, read as the scheme reads them; an abstention is not right and agrees with nothing.
+A step is an agent's answer of one round and its next one. Each measure is a share of something that is said with it:
+
+accuracy      of answers: right
+agreement     of rounds with several agents: all gave the same answer
+flips         of steps: the answer changed
+abandoning    of steps from a right answer: a wrong one
+obstinate     of steps from a wrong answer by an agent that heard a right one meanwhile: wrong again
+propagation   of agents right in their first answer, alone, that spoke again: later a wrong one that another held before
+judge mistake of discussions that a judge, moderator or secretary decided, whose last answers differ with the right
+              one among them: decided wrong
+inconsistent  of discussions with several agents: no agreement within so many rounds
+
+CMD (arXiv 2402.18272), section 5, for the judge's mistakes and propagation; MADRA (arXiv 2312.04854) for inconsistency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from sottovoce.channels.message import Message
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.statistics import Share, share
+from sottovoce.evaluation.views.printable import counted
+from sottovoce.nodes.question import Question, question_id
+from sottovoce.prompts import kinds
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One of what a measure is a share of."""
+
+    measure: str
+    question: str
+    happened: bool
+    round: int | None = None
+    """0-based; of a step the later one."""
+    agent: str | None = None
+    model: str | None = None
+    limit: str | None = None
+    """Of inconsistency: within how many rounds, of how many agents."""
+
+
+@dataclass(frozen=True)
+class Rate:
+    """A measure over many."""
+
+    measure: str
+    of: str
+    """Which of them: a round, agent or model; empty for all."""
+    happened: int
+    n: int
+    share: Share
+    """Its interval is clustered by question."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """An agent's answer in a round."""
+
+    message: Message
+    answer: str | None
+    right: bool
+
+
+Round = dict[str, Said]
+
+
+def observed(records: Iterable[Record]) -> list[Observation]:
+    """What is counted of the discussions of a run that ended, of questions with a target."""
+    ended = [each for each in records if each.decision is not None and kinds.target_of(each.question) is not None]
+    read = [_rounds(each) for each in ended]
+    longest = max(map(len, read), default=0)
+    return [each for record, rounds in zip(ended, read, strict=True) for each in _observed(record, rounds, longest)]
+
+
+def _observed(record: Record, rounds: Sequence[Round], longest: int) -> Iterator[Observation]:
+    question, agents = question_id(record.question), {agent for each in rounds for agent in each}
+    made = {agent: each.model for agent, each in record.models.items()}
+    models = {agent: made.get(agent) or record.chosen().of("model", agent) for agent in agents}
+    found = [*_of_answers(rounds), *_of_steps(rounds, record), *_propagation(rounds, record.question)]
+    for measure, happened, round, agent in (*found, *_judged(rounds, record)):
+        yield Observation(measure, question, happened, round, agent, models.get(agent or ""))
+    agreed = [_all_same(each, record.question) if len(each) > 1 else None for each in rounds]
+    for r, now in enumerate(agreed):
+        if now is not None:
+            yield Observation("agreement", question, now, r)
+    for within in range(1, longest + 1) if len(agents) > 1 else ():
+        limit = f"{len(agents)} agents, {counted(within, 'round')}"
+        yield Observation("inconsistent", question, True not in agreed[:within], limit=limit)
+
+
+def rates(observations: Iterable[Observation], by: str | None = None) -> list[Rate]:
+    """The measures, each over all, or `by` a field of observations: round, agent, model, limit.
+
+    Raises:
+        UsageError: the extra `eval` is not installed.
+    """
+    groups: dict[tuple[str, str], list[Observation]] = {}
+    for each in observations:
+        of = None if by is None else getattr(each, by)
+        if (by is None and each.limit is None) or of is not None:
+            groups.setdefault((each.measure, _named(by, of)), []).append(each)
+    return [_rate(*key, found) for key, found in sorted(groups.items(), key=lambda pair: _order(pair[0]))]
+
+
+MEASURES = (
+    "accuracy",
+    "agreement",
+    "flips",
+    "abandoning",
+    "obstinate",
+    "propagation",
+    "judge mistake",
+    "inconsistent",
+)
+
+
+def _order(key: tuple[str, str]) -> tuple[int, int, str]:
+    """As they stand above; "agent_10" comes behind "agent_9"."""
+    return MEASURES.index(key[0]), len(key[1]), key[1]
+
+
+def _named(by: str | None, of: object) -> str:
+    return "" if by is None else f"round {int(str(of)) + 1}" if by == "round" else str(of)
+
+
+def _rate(measure: str, of: str, found: Sequence[Observation]) -> Rate:
+    happened = [float(each.happened) for each in found]
+    return Rate(measure, of, int(sum(happened)), len(found), share(happened, [each.question for each in found]))
+
+
+# What is counted
+
+Counted = tuple[str, bool, int | None, str | None]
+"""Measure, whether it happened, round, agent."""
+
+
+def _rounds(record: Record) -> list[Round]:
+    question, read = record.question, record.answered_as()
+    return [
+        {name: Said(said, vote["answer"], kinds.right(vote["answer"], question)) for name, (said, vote) in each.items()}
+        for each in read
+    ]
+
+
+def _of_answers(rounds: Sequence[Round]) -> Iterator[Counted]:
+    for r, round in enumerate(rounds):
+        for agent, said in round.items():
+            yield "accuracy", said.right, r, agent
+
+
+def _all_same(round: Round, question: Question) -> bool:
+    first, *others = [said.answer for said in round.values()]
+    return all(_same(first, each, question) for each in others)
+
+
+def _same(left: str | None, right: str | None, question: Question) -> bool:
+    return kinds.same(left, right, question.get("kind", "number"), question["question"])
+
+
+def _of_steps(rounds: Sequence[Round], record: Record) -> Iterator[Counted]:
+    edges = {*record.chosen().edges()}
+    for r, (before, after) in enumerate(pairwise(rounds), 1):
+        for agent in (name for name in before if name in after):
+            old, new = before[agent], after[agent]
+            silent = old.answer is None and new.answer is None
+            yield "flips", not silent and not _same(old.answer, new.answer, record.question), r, agent
+            if old.right:
+                yield "abandoning", not new.right, r, agent
+            elif any((other, agent) in edges and said.right for other, said in _heard(agent, before, after)):
+                yield "obstinate", not new.right, r, agent
+
+
+def _heard(agent: str, before: Round, after: Round) -> Iterator[tuple[str, Said]]:
+    """What others said in the round before, and in this one before the agent's turn."""
+    yield from ((other, said) for other, said in before.items() if other != agent)
+    turn = after[agent].message.turn
+    yield from ((other, said) for other, said in after.items() if other != agent and said.message.turn < turn)
+
+
+def _propagation(rounds: Sequence[Round], question: Question) -> Iterator[Counted]:
+    for agent, first in (rounds[0] if rounds else {}).items():
+        later = [(r, round[agent]) for r, round in enumerate(rounds) if r and agent in round]
+        if first.right and later:
+            taken = (r for r, said in later if not said.right and _held(said, agent, rounds[: r + 1], question))
+            yield "propagation", next(taken, None) is not None, None, agent
+
+
+def _held(said: Said, agent: str, rounds: Sequence[Round], question: Question) -> bool:
+    """Whether another gave the same answer before: in an earlier round, or in this one in an earlier turn."""
+    others = [each for round in rounds for name, each in round.items() if name != agent]
+    return any(each.message.time < said.message.time and _same(each.answer, said.answer, question) for each in others)
+
+
+def _judged(rounds: Sequence[Round], record: Record) -> Iterator[Counted]:
+    assert record.decision is not None, "discussions that ended"
+    last = rounds[-1] if rounds else {}
+    agents = {name for round in rounds for name in round}
+    by = record.decision.get("by")
+    differ = len(last) > 1 and not _all_same(last, record.question)
+    if by is not None and by not in agents and differ and any(said.right for said in last.values()):
+        yield "judge mistake", not kinds.right(record.decision["answer"], record.question), None, None

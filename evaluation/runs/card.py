@@ -1,0 +1,56 @@
+"""The card of a run: on one page of JSON what was run, by which digests, and what came of it; sealed by its own digest.
+
+Whoever quotes a figure gives the card with it, and `verify RUN --card FILE` tells whether the card is the run's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+from sottovoce.errors import RecordError
+from sottovoce.evaluation.runs.log import LOG
+from sottovoce.evaluation.runs.run import Run
+from sottovoce.nodes.state import JSON
+
+FORMAT = "sottovoce.card"
+VERSION = 1
+SEAL = "sha256"
+"""The field that holds the digest of all others."""
+
+
+def card(run: Run) -> JSON:
+    """The card of a run that is kept in a folder.
+
+    Raises:
+        RecordError: it is not over: what would be told of it could still change.
+    """
+    going = [record for record in run.records.values() if record.status not in ("done", "failed")]
+    if going:
+        raise RecordError(
+            f"run {str(run.folder)!r} has {len(going)} discussions that are not over; "
+            "a card needs a run that is: `runs resume` it"
+        )
+    counts, head = run.counts, run.head.model_dump(mode="json", exclude={"format", "version"})
+    made: JSON = {
+        "format": FORMAT,
+        "version": VERSION,
+        **head,
+        "counts": counts.model_dump(),
+        "accuracy": counts.score / counts.scored if counts.scored else None,
+        "cost": run.cost.model_dump(),
+        "nbytes": run.nbytes,
+        "log": _log_digest(run),
+    }
+    return {**made, SEAL: seal(made)}
+
+
+def seal(card: JSON) -> str:
+    """The sha256 of a card's canonical JSON, its seal left out, in hex."""
+    told = {name: value for name, value in card.items() if name != SEAL}
+    return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+
+
+def _log_digest(run: Run) -> str:
+    assert run.folder is not None, "read from a folder"
+    return hashlib.sha256((run.folder / LOG).read_bytes()).hexdigest()

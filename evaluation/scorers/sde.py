@@ -1,0 +1,84 @@
+"""SDE (arXiv 2506.19209), StateDelta's evaluators: the mean over the agents of the last round, each by itself.
+
+What was misread: signs are lost, "42.", "18.00" and "3.0" are no integers and so wrong, a thousands comma in the
+right answer leaves its last group of digits (row 39); any sign in parentheses is a letter; a brace that is not
+closed takes the last character with it.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections.abc import Callable, Sequence
+from statistics import fmean
+
+from sottovoce.evaluation.scorers import Scorer, Texts
+from sottovoce.evaluation.scorers.du import in_braces, last_number, letter_of
+from sottovoce.prompts.kinds import normalise
+
+ALONE = re.compile(r"\b([A-D])\b")
+PROMPTED = "(X)"
+"""The prompt's own placeholder, which replies repeat."""
+
+
+def integer_of(text: str) -> int | None:
+    """The whole text, else the last number in braces, else the last of all; None where that is no integer."""
+    return _integer(text) if _integer(text) is not None else _integer(in_braces(text) or last_number(text) or "")
+
+
+def _integer(text: str) -> int | None:
+    try:
+        return int(text)
+    except ValueError:
+        return None
+
+
+def letter(text: str, choices: Sequence[str]) -> str | None:
+    """In parentheses, else the choice whose text is in the box, else the last letter from A to D by itself."""
+    plain = text.replace(PROMPTED, "")
+    if (marked := letter_of(plain)) is not None:
+        return marked
+    boxed = extracted(plain, ("boxed{",))
+    if boxed in choices:
+        return string.ascii_uppercase[[*choices].index(boxed)]
+    return (ALONE.findall(plain) or [None])[-1]
+
+
+def extracted(text: str, marks: Sequence[str] = ("text{", "boxed{")) -> str:
+    r"""What the last \text{ holds up to the first closing brace, else the last \boxed{; else the whole text.
+
+    >>> extracted(r"\boxed{\text{Orla}}"), extracted(r"so \boxed{Orla.")
+    ('Orla', 'Orla')
+    """
+    for mark in marks:
+        if mark in text:
+            inside = text.rpartition(mark)[2]
+            return inside[: inside.find("}")]  # -1 where none closes it
+    return text
+
+
+def _mean(right: Callable[[str], bool], texts: Texts) -> float:
+    return fmean(right(text) for text in texts)
+
+
+def number(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
+    """GSM8K.
+
+    >>> number(["{300}", "-300", "300.0", "301"], "1,300")
+    0.5
+    """
+    wanted = integer_of(gold)
+    return _mean(lambda text: wanted is not None and integer_of(text) == wanted, texts)
+
+
+def option(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
+    """MMLU."""
+    return _mean(lambda text: letter(text, choices) == gold.upper(), texts)
+
+
+def span(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
+    """EM of the question-answering sets; StrategyQA and FEVER, too, where nothing but the label may be said."""
+    return _mean(lambda text: normalise(extracted(text)) == normalise(gold), texts)
+
+
+SCORERS: dict[str, Scorer] = {"number": number, "option": option, "text": span, "yes_no": span, "label": span}

@@ -1,0 +1,1 @@
+"""Settings that are searched: temperatures and layers, each trial a run of its own, all of them in one folder."""

@@ -1,0 +1,36 @@
+"""What a discussion is worth to a search: whether its decision is right, and for free text how much of it.
+
+Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.squad import measures
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How right a discussion is."""
+
+    exact: float
+    """EM for free text, else the decision's score, in [0, 1]."""
+    overlap: float | None = None
+    """F1 of the words of a free text, in [0, 1]; None for other kinds of answer."""
+
+    @property
+    def worth(self) -> float:
+        """EM + F1 for free text (SDE, appendix: layers are ranked by both), else the score."""
+        return self.exact + (self.overlap or 0.0)
+
+
+def mark(record: Record) -> Mark:
+    """What a discussion that ended is worth; its question has a target."""
+    decision, question = record.decision, record.question
+    assert decision is not None and decision["score"] is not None, (
+        "failures and questions without a target were refused"
+    )
+    words = measures(question, decision)
+    return Mark(words["EM"], words["F1"]) if words else Mark(decision["score"])

@@ -1,0 +1,78 @@
+"""What a search found as SVG: the same bytes for the same findings, and matplotlib's global state as it was."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.runs.files import write
+from sottovoce.evaluation.statistics import Mean
+
+SALT = "sottovoce"
+"""From it matplotlib derives ids, otherwise random."""
+CHOSEN, OTHER = "tab:blue", "tab:gray"
+
+
+@contextmanager
+def figure(
+    path: Path, width: float, height: float
+) -> Iterator[Any]:  # Any: a Figure; naming it would import matplotlib
+    """A figure of so many inches that is written to `path` when it is drawn.
+
+    Raises:
+        UsageError: the extra `eval` is not installed.
+        RecordError: it cannot be written.
+    """
+    try:
+        import matplotlib
+        from matplotlib.backends.backend_svg import FigureCanvasSVG
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise UsageError("plots need the extra 'eval', which is not installed: pip install matplotlib") from error
+    drawn, text = Figure(figsize=(width, height), layout="constrained"), StringIO()
+    FigureCanvasSVG(drawn)
+    yield drawn
+    with matplotlib.rc_context({"svg.hashsalt": SALT}):  # put back as it was
+        drawn.savefig(text, format="svg", metadata={"Date": None})
+    write(path, text.getvalue())
+
+
+def bars(path: Path, worth: Mapping[int, Mean], best: int, label: str) -> None:
+    """Layers, each with what it was worth and its 95 % interval; the best one stands out."""
+    places, shown = range(len(worth)), list(worth.values())
+    # Bounds come of other sums than means do: a mean of 1 may stand a rounding above its upper one.
+    reach = [
+        [0.0 if end is None else max(0.0, sign * (end - each.value)) for each, end in zip(shown, ends, strict=True)]
+        for sign, ends in ((-1, [each.low for each in shown]), (1, [each.high for each in shown]))
+    ]
+    with figure(path, max(4.0, 1.5 + 0.3 * len(shown)), 3.2) as drawn:
+        axes = drawn.add_subplot()
+        colours = [CHOSEN if layer == best else OTHER for layer in worth]
+        axes.bar(places, [each.value for each in shown], color=colours, yerr=reach, capsize=2)
+        axes.set_xticks(places, [str(layer) for layer in worth])
+        axes.set_xlabel("layer (0-based)")
+        axes.set_ylabel(label)
+
+
+def heat(path: Path, panels: Mapping[str, Mapping[tuple[float, ...], float]], grid: Sequence[float] | None) -> None:
+    """Shares over two temperatures, a panel each: squares where they are of a `grid`, else dots."""
+    values = [value for points in panels.values() for value in points.values()]
+    span = {"vmin": min(values), "vmax": max(values), "cmap": "viridis"}
+    with figure(path, 4.2 * len(panels), 3.8) as drawn:
+        places = drawn.subplots(1, len(panels), squeeze=False)[0]
+        for axes, (title, points) in zip(places, panels.items(), strict=True):
+            if grid:
+                rows = [[points[first, second] for first in grid] for second in grid]
+                shown = axes.pcolormesh(grid, grid, rows, shading="nearest", **span)
+                axes.set_xticks(grid)
+                axes.set_yticks(grid)
+            else:
+                shown = axes.scatter(*zip(*points, strict=True), c=list(points.values()), edgecolors="black", **span)
+            axes.set_title(title)
+            axes.set_xlabel("temperature of the first")
+            axes.set_ylabel("temperature of the second")
+        drawn.colorbar(shown, ax=list(places), label="accuracy")

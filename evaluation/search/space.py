@@ -1,0 +1,121 @@
+"""Which temperatures are tried: a grid of them, or those that optuna proposes from what came before."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.errors import UsageError
+
+if TYPE_CHECKING:
+    from sottovoce.evaluation.experiments.rows import Prepared
+
+PLACES = 2
+"""Decimal places of a temperature, as in the papers' tables."""
+NAME = "temperatures"
+Tell = Callable[[float], None]
+"""Takes what a trial was worth."""
+Asked = Iterator[tuple[int, tuple[float, ...], Tell]]
+
+
+@dataclass(frozen=True)
+class Space:
+    """Temperatures between two, in hundredths."""
+
+    low: float
+    high: float
+    grid: int | None
+    """So many values for each agent, and all their pairs; None lets optuna choose."""
+    trials: int
+
+    def told(self, *, final: bool) -> dict[str, Any]:  # Any: plain JSON
+        """What makes a search this one; more trials go on with it, unless a `final` best was asked what is held out."""
+        kept = {"trials": self.trials} if final and self.grid is None else {}
+        return {"from": self.low, "to": self.high, "grid": self.grid, **kept}
+
+    def check(self, row: Prepared, *, wants_map: bool) -> None:
+        """Refuse what cannot be searched.
+
+        Raises:
+            UsageError: an odd range or grid, one temperature only, temperatures that are set already.
+        """
+        speakers = row.settings.speakers()
+        if len(speakers) < 2:
+            raise UsageError(
+                f"{row.scheme} has {len(speakers)} agent that discusses, and a search is for the temperatures of "
+                "several; give a scheme, or --agents, with two or more"
+            )
+        if row.settings.temperature:
+            raise UsageError("--temperature was given, and it is what is searched; drop it, or say --from and --to")
+        if wants_map and len(speakers) != 2:
+            raise UsageError(f"a temperature map is of two agents, and {len(speakers)} discuss; drop --map")
+        self._check_range()
+
+    def _check_range(self) -> None:
+        if not 0 <= self.low < self.high:
+            raise UsageError(f"temperatures are searched from {self.low:g} to {self.high:g}; expected 0 <= from < to")
+        if (self.low, self.high) != temperatures_of((self.low, self.high)):
+            raise UsageError(f"temperatures are searched from {self.low} to {self.high}; expected hundredths")
+        if self.grid is not None and len({*(self.values() or ())}) < self.grid:
+            raise UsageError(f"--grid {self.grid} is finer than hundredths from {self.low:g} to {self.high:g}")
+
+    def values(self) -> tuple[float, ...] | None:
+        """An agent's temperatures in a grid, both ends included."""
+        if self.grid is None:
+            return None
+        step = (self.high - self.low) / (self.grid - 1)
+        return temperatures_of([self.low + step * n for n in range(self.grid)])
+
+    @contextmanager
+    def journal(self, file: Path, row: Prepared) -> Iterator[Asked]:
+        """Trials that optuna proposes, those of its journal first; each is to be told what it was worth.
+
+        The sampler is seeded for each trial anew, so that a search that was stopped goes on as one that was not.
+
+        Raises:
+            UsageError: the extra `eval` is not installed.
+        """
+        try:
+            import optuna
+            from optuna.storages import JournalStorage
+            from optuna.storages.journal import JournalFileBackend
+        except ImportError as error:
+            raise UsageError("tune needs the extra 'eval', which is not installed: pip install optuna") from error
+        before = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            kept = JournalStorage(JournalFileBackend(str(file)))
+            study = optuna.create_study(storage=kept, study_name=NAME, direction="maximize", load_if_exists=True)
+            yield self._asked(study, row)
+        finally:
+            optuna.logging.set_verbosity(before)
+
+    def _asked(self, study: Any, row: Prepared) -> Asked:  # Any: an optuna Study; naming it would import optuna
+        from optuna.samplers import TPESampler
+
+        step = 10**-PLACES
+        space = self._distributions(row.settings.speakers(), step)
+        old, n = [each for each in study.trials if each.params.keys() == space.keys()], 0
+        while n < self.trials:
+            study.sampler = TPESampler(seed=random.Random(f"tune/{row.settings.seed}/{n}").getrandbits(32))
+            trial = old[n] if n < len(old) else study.ask(space)  # one without parameters was killed while it was asked
+            yield n, temperatures_of([trial.params[name] for name in space]), _teller(study, trial.number)
+            n += 1
+
+    def _distributions(self, speakers: Sequence[str], step: float) -> dict[str, Any]:  # Any: see `_asked`
+        from optuna.distributions import FloatDistribution
+
+        return {name: FloatDistribution(self.low, self.high, step=step) for name in speakers}
+
+
+def temperatures_of(values: Sequence[float]) -> tuple[float, ...]:
+    """Values in hundredths."""
+    return tuple(round(value, PLACES) for value in values)
+
+
+def _teller(study: Any, number: int) -> Tell:  # Any: see `Space._asked`
+    return lambda value: study.tell(number, value, skip_if_finished=True)

@@ -1,0 +1,124 @@
+"""A discussion as the run has it, beside itself led again: messages, prompts, votes, decision, score."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from sottovoce.agents.hosted import is_hosted
+from sottovoce.channels.message import Message
+from sottovoce.errors import SottovoceError
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.runs.run import Key, Run
+from sottovoce.evaluation.runs.starting import settings_of
+from sottovoce.evaluation.verify.findings import Finding, Verified, at, differences, of
+from sottovoce.evaluation.verify.rehearsal import HOSTED, Temperatures, rehearsed
+from sottovoce.nodes.state import JSON
+
+HUMAN = "human"
+OF_MODELS = {"stats", "payload", "measured", "notes"}
+"""Of a message: what its model made, which is said again as it is."""
+OF_SCHEME = ("levels", "interventions", "resets", "counts")
+
+
+def check_discussions(run: Run, verified: Verified, *, prompts: bool) -> None:
+    """Lead all discussions again, and tell what differs; `prompts`: those of this version are the run's."""
+    keys = []
+    for key, record in run.records.items():
+        if why := _not_led(record):
+            verified.note(f"{of(key)[0]}: not read again by its scheme: {why}")
+        elif record.messages:
+            keys.append(key)
+    given = _given_in_code(run)
+    if given and prompts:
+        verified.note(f"models were given in code for {', '.join(sorted(given))}: what they were asked is not compared")
+    try:
+        led, asked = rehearsed(run, keys, run.store())
+    except SottovoceError as error:
+        verified.findings.append(Finding("reading it again by its scheme", str(error), "decisions"))
+        return
+    for key in keys:
+        record, again = run.records[key], led.records[key]
+        verified.findings += _settings(run, key)
+        verified.findings += _messages(record, again, key)
+        verified.findings += _temperatures(record, asked, key)
+        verified.findings += _prompts(record, again, key, given) if prompts else ()
+        verified.findings += _ending(record, again, key)
+
+
+def _not_led(record: Record) -> str:
+    if any(message.source == HUMAN for message in record.messages):
+        return "a person spoke in it"
+    if not record.settings.get("watch") and (record.interventions or any(each.withdrawn for each in record.messages)):
+        return "a watch given in code intervened"
+    if record.settings.get("watch") and any(message.measured for message in record.messages):
+        return "a hosted model was watched"
+    return ""
+
+
+def _settings(run: Run, key: Key) -> Iterator[Finding]:
+    """The opening has the head's settings; models that were given in code bring a protocol of their own."""
+    record = run.records[key]
+    expected = {**run.head.settings, "seed": key[1], "protocol": record.settings["protocol"]}
+    for name, found, wanted in differences(record.settings, expected):
+        yield Finding(f"the setting {name} as the discussion began", found, wanted, of(key))
+
+
+def _messages(record: Record, again: Record, key: Key) -> Iterator[Finding]:
+    had, made = ({each.place: _plain(each) for each in one.messages} for one in (record, again))
+    for place, message in made.items():
+        if place not in had:
+            yield Finding("a message", None, "one, as its scheme asks for it", at(key, place))
+            continue
+        for name, found, expected in differences(had[place], message):
+            yield Finding(f"the message's {name}", found, expected, at(key, place))
+    if record.decision is not None:
+        for place in sorted(had.keys() - made.keys()):
+            yield Finding("a message", "one", "none, as its scheme asks for none", at(key, place))
+
+
+def _plain(message: Message) -> JSON:
+    return {name: value for name, value in message.to_dict().items() if name not in OF_MODELS}
+
+
+def _temperatures(record: Record, asked: Temperatures, key: Key) -> Iterator[Finding]:
+    for message in record.messages:
+        wanted, found = asked.get((key, message.place)), message.stats.get("temperature")
+        if record.settings["temperature"] and None not in (wanted, found) and wanted != found:
+            yield Finding("the temperature it was said at", found, wanted, at(key, message))
+
+
+def _given_in_code(run: Run) -> set[str]:
+    """Agents of which nothing tells whether their models read heard messages as such, or in words."""
+    settings = settings_of(run)
+    spoke = {said.agent for record in run.records.values() for said in record.messages if said.source == HOSTED}
+    named = {name for name in settings.names() if is_hosted(settings.of("model", name))}
+    return spoke - named - run.head.models.keys()
+
+
+def _prompts(record: Record, again: Record, key: Key, given: set[str]) -> Iterator[Finding]:
+    had, made = ({each.place: each.turns for each in one.prompts} for one in (record, again))
+    for place in sorted(had.keys() & made.keys()):
+        if had[place] != made[place] and place.agent not in given:
+            yield Finding("the prompt as asked", *_parted(had[place], made[place]), at(key, place))
+
+
+def _parted(found: list[tuple[str, str]], expected: list[tuple[str, str]]) -> tuple[Any, Any]:
+    """The first turns that differ."""
+    pairs = zip(found, expected, strict=False)
+    return next((pair for pair in pairs if pair[0] != pair[1]), (f"{len(found)} turns", f"{len(expected)} turns"))
+
+
+def _ending(record: Record, again: Record, key: Key) -> Iterator[Finding]:
+    """Votes, and what came of them; of a discussion that is not over what there is."""
+    if record.decision is None:  # it may have been stopped after its last message
+        return
+    had, made = (each.model_dump(mode="json") for each in (record, again))
+    for name in OF_SCHEME:
+        for path, found, expected in differences(had[name], made[name], name):
+            yield Finding(path, found, expected, of(key))
+    if again.decision is None:
+        yield Finding("the decision", record.decision["answer"], again.error, of(key))
+        return
+    for path, found, expected in differences(had["decision"], made["decision"], "the decision's"):
+        yield Finding(path.replace("'s.", "'s "), found, expected, of(key))

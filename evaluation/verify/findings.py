@@ -1,0 +1,76 @@
+"""What a verification finds: where something is otherwise than it must be, and what could not be looked at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sottovoce.channels.message import Message, Place
+from sottovoce.evaluation.runs.run import Key
+
+Where = tuple[str, ...]
+"""From the outside in: the discussion, then the place of a message; () is the run as a whole."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """Something that is not as the rest of the run says."""
+
+    what: str
+    found: Any  # Any: of whatever is compared, as for `expected`
+    expected: Any
+    where: Where = ()
+
+    def __str__(self) -> str:
+        place = ", ".join(self.where) or "the run"
+        return f"{place}: {self.what}: found {shown(self.found)}, expected {shown(self.expected)}"
+
+
+@dataclass
+class Verified:
+    """All that was found in a run."""
+
+    findings: list[Finding] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    """What a reader must know, and no reason to doubt the run."""
+    discussions: int = 0
+    messages: int = 0
+    anew: int = 0
+    """Discussions that were held anew."""
+
+    def note(self, text: str) -> None:
+        """Add a note, each once."""
+        if text not in self.notes:
+            self.notes.append(text)
+
+
+def of(key: Key) -> Where:
+    """A discussion."""
+    return (f"question {key[0]}, seed {key[1]}",)
+
+
+def at(key: Key, place: Place | Message) -> Where:
+    """A message of a discussion."""
+    place = place.place if isinstance(place, Message) else place
+    epoch = f", epoch {place.epoch + 1}" if place.epoch else ""
+    attempt = f", attempt {place.attempt + 1}" if place.attempt else ""
+    return (*of(key), f"{place.agent}, round {place.round + 1}{epoch}, {place.act}{attempt}")
+
+
+def differences(found: Any, expected: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:  # Any: plain JSON
+    """Where two values of JSON differ: the path of the field, and both values; None where one has no such field."""
+    if isinstance(found, Mapping) and isinstance(expected, Mapping):
+        for key in sorted(found.keys() | expected.keys()):
+            yield from differences(found.get(key), expected.get(key), f"{name}.{key}" if name else str(key))
+    elif isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
+        for i, pair in enumerate(zip(found, expected, strict=True)):
+            yield from differences(*pair, f"{name}[{i}]")
+    elif found != expected:
+        yield name, found, expected
+
+
+def shown(value: Any) -> str:  # Any: as above
+    """A value on a line: long texts from where a reader can tell them apart."""
+    text = value if isinstance(value, str) and value.isalnum() else repr(value)
+    return text if len(text) <= 120 else f"{text[:100]}... ({len(text)} characters)"

@@ -1,0 +1,60 @@
+"""Where a message parts from itself held anew: were two tokens as good as level there, or were they not?"""
+
+from __future__ import annotations
+
+from sottovoce.channels.message import Message
+from sottovoce.channels.payload import Payload
+from sottovoce.evaluation.verify.findings import Finding, Where
+from sottovoce.models.doctor.selftest import TOLERANCE
+
+HALF = "bfloat16"
+
+
+def parted(had: Payload, made: Payload, message: Message, form: str, where: Where) -> tuple[Finding | None, str]:
+    """A finding, or a note where another order of sums explains it: the first other token was level with the run's."""
+    i = next((i for i, (a, b) in enumerate(zip(had.ids, made.ids, strict=False)) if a != b), min(len(had), len(made)))
+    margin = _margin(had, i)
+    drawn = message.stats.get("temperature", 0.0) > 0 and message.payload and message.payload.protocol != "cipher"
+    if margin is not None and not drawn and margin <= _allowed(had, i, form):
+        return None, f"{', '.join(where)}: held anew it parts from token {i + 1} on, where the margin was {margin:.1e}"
+    told = "" if margin is None else f" (margin {margin:.2g} nats)"
+    found, expected = (each.ids[i] if i < len(each) else "the end" for each in (had, made))
+    return Finding(f"token {i + 1}{told}, held anew", found, expected, where), ""
+
+
+def apart(had: Payload, made: Payload, form: str) -> str:
+    """Which tensor of equal tokens differs by more than other orders of sums explain, if any."""
+    if missing := had.tensors.keys() ^ made.tensors.keys():
+        return f"the tensor {min(missing)} is in one of them"
+    for name, tensor in sorted(had.tensors.items()):
+        if name == "top_ids":  # level ones change places
+            continue
+        other = made.tensors[name]
+        if tensor.shape != other.shape:
+            return f"{name} has shape {tuple(tensor.shape)}, not {tuple(other.shape)}"
+        scale = max(1.0, float(other.abs().max()) if other.numel() else 0.0)
+        off = float((tensor.double() - other.double()).abs().max()) if other.numel() else 0.0
+        if off > ROOM * _of(form) * scale:
+            return f"{name} differs by {off:.2g} of {scale:.2g}"
+    return ""
+
+
+ROOM = 50
+"""Times the tolerance of logits: errors grow through a reply, and higher moments of a distribution raise them."""
+
+
+def _margin(payload: Payload, i: int) -> float | None:
+    """Between the two most probable tokens at a position, in nats."""
+    top = payload.tensors.get("top_logprobs")
+    if top is None or i >= len(top) or top.shape[-1] < 2:
+        return None
+    return float(top[i, 0] - top[i, 1])
+
+
+def _allowed(payload: Payload, i: int, form: str) -> float:
+    """Each of the two may be off by the tolerance of the weights' format (`models.doctor`)."""
+    return 2 * _of(form) * max(1.0, float(payload.tensors["top_logprobs"][i].abs().max()))
+
+
+def _of(form: str) -> float:
+    return TOLERANCE.get(form, TOLERANCE[HALF])

@@ -1,0 +1,60 @@
+"""Whether the questions of a run are those of its origin: samples are made again, a file is read again."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from sottovoce.errors import SottovoceError
+from sottovoce.evaluation.runs.questions import read_file
+from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.runs.samples import SAMPLES, origin, samples
+from sottovoce.evaluation.runs.starting import settings_of
+from sottovoce.evaluation.verify.findings import Finding, Verified, differences
+from sottovoce.nodes.question import Question, question_id
+
+MADE = re.compile(r"^(?:([\d,]+) )?(?:held-out )?samples? (\S+)/(\d+) ")
+"""What `samples.origin` says."""
+
+
+def check_questions(run: Run, file: Path | None, verified: Verified) -> None:
+    """Beside the samples that the origin names, or the rows of the file that they were taken from."""
+    asked = run.questions()
+    if file is not None:
+        rows = {question_id(each): each for each in read_file(file, {}).questions}
+        expected = [rows[name] for each in asked if (name := question_id(each)) in rows]
+        verified.findings += _beside(asked, expected)
+    elif found := MADE.match(run.head.origin or ""):
+        n, name, seed = int((found[1] or "1").replace(",", "")), found[2], int(found[3])
+        _check_samples(run, asked, (name, n, seed), verified)
+    else:
+        verified.note("the questions themselves are taken as the run has them; --questions FILE compares them")
+
+
+def _check_samples(run: Run, asked: list[Question], made: tuple[str, int, int], verified: Verified) -> None:
+    name, n, seed = made
+    if name not in SAMPLES or origin(name, n, seed) != run.head.origin:
+        verified.findings.append(Finding("the origin of the questions", run.head.origin, "samples that there are"))
+        return
+    settings = settings_of(run)
+    try:
+        expected = samples(name, n, settings, seed)
+    except SottovoceError as error:
+        verified.note(f"the samples cannot be made again: {error}")
+        return
+    kind = {"kind": settings.answers_in} if settings.answers_in else {}
+    verified.findings += _beside(asked, [{**each, **kind} for each in expected])  # type: ignore[typeddict-item]
+
+
+def _beside(asked: Sequence[Question], expected: Sequence[Question]) -> Iterator[Finding]:
+    had, wanted = ({question_id(each): each for each in one} for one in (asked, expected))
+    for name in [*dict.fromkeys([*had, *wanted])]:
+        if name not in had or name not in wanted:
+            told = {True: "one", False: "none"}
+            yield Finding("a question", told[name in had], told[name in wanted], (f"question {name}",))
+            continue
+        for path, found, right in differences(had[name], wanted[name]):
+            yield Finding(f"the question's {path}", found, right, (f"question {name}",))
+    if list(had) != list(wanted) and had.keys() == wanted.keys():
+        yield Finding("the order of the questions", list(had), list(wanted))

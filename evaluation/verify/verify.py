@@ -1,0 +1,72 @@
+"""All checks of a run, one after another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from sottovoce.errors import SottovoceError
+from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.verify.anew import hold_anew
+from sottovoce.evaluation.verify.discussions import check_discussions
+from sottovoce.evaluation.verify.findings import Verified
+from sottovoce.evaluation.verify.folder import check_folder
+from sottovoce.evaluation.verify.papers import check_card, check_table
+from sottovoce.evaluation.verify.payloads import check_payloads
+from sottovoce.evaluation.verify.questions import check_questions
+from sottovoce.prompts.render import Prompts
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is to be looked at besides the folder."""
+
+    anew: int = 3
+    """Discussions to hold anew; 0 loads no model."""
+    seed: int = 0
+    """By which they are drawn."""
+    questions: Path | None = None
+    """The file that the questions are from."""
+    table: Path | None = None
+    card: Path | None = None
+
+
+def verify(run: Run, wanted: Wanted) -> Verified:
+    """Whether a run that was read from its folder is what it says.
+
+    Raises:
+        RecordError: a file to be compared cannot be read.
+        UsageError: the questions' file cannot be read.
+    """
+    verified = Verified(discussions=len(run.records))
+    verified.messages = sum(len(record.messages) for record in run.records.values())
+    verified.notes += run.notes
+    verified.findings += check_folder(run)
+    check_questions(run, wanted.questions, verified)
+    prompts = _same_prompts(run, verified)
+    for key in run.records:
+        verified.findings += check_payloads(run, key)
+    check_discussions(run, verified, prompts=prompts)
+    if wanted.table is not None:
+        verified.findings += check_table(run, wanted.table)
+    if wanted.card is not None:
+        verified.findings += check_card(run, wanted.card)
+    if wanted.anew:
+        hold_anew(run, wanted.anew, wanted.seed, verified)
+    return verified
+
+
+def _same_prompts(run: Run, verified: Verified) -> bool:
+    """Whether this version asks in the run's words; where it does not, what was asked cannot be compared."""
+    pack = run.head.settings.get("prompts")
+    try:
+        now = Prompts(Path(pack) if pack else None).digest()
+    except SottovoceError as error:
+        now = str(error)
+    if now == run.head.prompts:
+        return True
+    verified.note(
+        f"the run was held with sottovoce {run.head.versions.get('sottovoce')} in other prompts than are here "
+        f"(digest {run.head.prompts[:12]}, here {now[:12]}): what was asked is not compared"
+    )
+    return False

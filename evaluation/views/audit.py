@@ -1,0 +1,49 @@
+"""The command `audit`: runs under other scoring policies, in tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import typer
+
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.evaluation.views.runs import read_runs
+from sottovoce.evaluation.views.tables import share_cells, table
+
+if TYPE_CHECKING:
+    from sottovoce.evaluation.audit import Audited
+
+NAMED = 3
+"""So many questions are named on each side."""
+HEADINGS = "policy | discussions | accuracy | 95 % | points | 95 % | higher | lower | for example"
+
+
+def show_audit(names: Sequence[str]) -> None:
+    """Print each run under all policies that apply to it.
+
+    Raises:
+        RecordError: there is no such run.
+        UsageError: nothing in it was scored.
+    """
+    from sottovoce.evaluation.audit import audit  # late: langgraph
+
+    for name, run in read_runs(names).items():
+        if not (found := audit(run)):
+            raise UsageError(f"run {name!r} has no scored discussion; expected questions with a target that ended")
+        typer.echo(
+            f"`{one_line(name)}`: {counted(len(run.questions()), 'question')}\n\n{table(HEADINGS, map(_line, found))}\n"
+        )
+
+
+def _line(found: Audited) -> list[str]:
+    by = found.difference
+    points = ["", ""] if by is None else [f"{100 * by.value:+.1f}", f"{100 * by.low:.1f} to {100 * by.high:.1f}"]
+    changed = [str(len(found.better)), str(len(found.worse))]
+    return [found.policy, str(found.counted), *share_cells(found.accuracy), *points, *changed, _examples(found)]
+
+
+def _examples(found: Audited) -> str:
+    sides = (("+", found.better), ("-", found.worse))
+    return ", ".join(f"{sign}{one_line(each)}" for sign, ids in sides for each in [*dict.fromkeys(ids)][:NAMED])

@@ -1,0 +1,116 @@
+"""The command `judge`: a model says of a run's answers whether they are right, and how far it agrees with the scores.
+
+Nothing here imports torch or langgraph before a run is judged: the command line reads the options.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from pydantic import ConfigDict, Field
+
+from sottovoce.checked import Checked
+from sottovoce.errors import SottovoceError, StoppedError, UsageError
+from sottovoce.evaluation.runs import shelf
+from sottovoce.evaluation.runs.judged import JUDGED
+from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.tables import share_cells, table
+
+if TYPE_CHECKING:
+    from sottovoce.evaluation.judging import Verdicts
+    from sottovoce.evaluation.runs.run import Run
+
+HEADINGS = "raters | answers | agree | 95 % | Cohen's kappa"
+
+
+class JudgeOptions(Checked):
+    """Which run, and who judges."""
+
+    model_config = ConfigDict(title="Judge")
+
+    name: str = Field(
+        default="latest", description="a run that is over, as for `runs show`", json_schema_extra={"positional": True}
+    )
+    model: str = Field(default="smollm2", description="the judge: as --model of schemes")
+    labels: Path | None = Field(
+        default=None,
+        description='what people say, as JSON Lines: {"question": ID, "right": true}, and "seed" where it is not 0',
+    )
+
+
+def show_judging(options: JudgeOptions, limits: Limits) -> None:
+    """Judge what is not judged yet of a run, and print the share of right answers and who agrees with whom.
+
+    Raises:
+        UsageError: nothing can be judged, or the labels cannot be read.
+        RecordError: there is no such run, or another judge began.
+    """
+    from sottovoce.evaluation.judging import agreements, raters  # late: langgraph
+    from sottovoce.evaluation.runs.reading import load_run
+    from sottovoce.evaluation.statistics import check_installed, share
+
+    check_installed()
+    folder = shelf.folder_of(options.name)
+    labels = {} if options.labels is None else _labels(options.labels)
+    try:
+        judged = _judged(load_run(folder), options.model, folder / JUDGED, limits)
+    except KeyboardInterrupt as stop:
+        raise StoppedError("stopped; what was judged is kept, and the same command goes on") from stop
+    said = raters(load_run(folder), judged, labels)
+    rights = ([name, str(len(each)), *share_cells(share([*map(float, each.values())]))] for name, each in said.items())
+    typer.echo(table("rater | answers | right | 95 %", rights) + "\n")
+    cells = (
+        [f"{each.left} and {each.right}", str(each.n), *share_cells(each.same), _kappa(each.kappa)]
+        for each in agreements(said)
+    )
+    typer.echo(table(HEADINGS, cells))
+    typer.echo(f"\nkept in {one_line(str(folder / JUDGED))}; `compare` and `runs show` tell it as `judged`")
+    if judged.unfinished:
+        raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; the same command goes on")
+
+
+def _judged(run: Run, model: str, folder: Path, limits: Limits) -> Run:
+    from sottovoce.evaluation.judging import asked_of, judge_settings
+    from sottovoce.evaluation.runs.head import head_of
+    from sottovoce.evaluation.runs.running import hold_all
+    from sottovoce.evaluation.runs.starting import continued
+    from sottovoce.evaluation.views.experiment import shown_row
+
+    settings, questions = judge_settings(model), asked_of(run)
+    head = head_of("single", settings, questions, origin="(answers to judge)")
+    judged = continued(head, questions, folder)
+    with shown_row(JUDGED, judged) as observe:
+        hold_all(judged, settings, judged.store(), observe=observe, limits=limits)
+    return judged
+
+
+def _kappa(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
+def _labels(path: Path) -> Verdicts:
+    """Read what people say.
+
+    Raises:
+        UsageError: names the line that is no label.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"labels {str(path)!r} cannot be read: {error}") from error
+    return dict(_label(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip())
+
+
+def _label(line: str, where: str) -> tuple[tuple[str, int], bool]:
+    try:
+        told: Any = json.loads(line)  # Any: JSON as it comes
+    except ValueError:
+        told = None
+    if isinstance(told, dict) and isinstance(told.get("right"), bool) and isinstance(told.get("question"), str):
+        if isinstance(seed := told.get("seed", 0), int):
+            return (told["question"], seed), told["right"]
+    raise UsageError(f'label is {line[:80]!r}; expected {{"question": ID, "right": true}} ({where})')

@@ -1,0 +1,185 @@
+"""The commands `layers` and `tune`: search settings, print what was found.
+
+Nothing here imports torch or langgraph before a search is held: the command line reads the options.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from sottovoce.checked import Checked
+from sottovoce.errors import StoppedError, UsageError
+from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
+from sottovoce.evaluation.views.printable import counted, figure, one_line
+from sottovoce.evaluation.views.tables import share_cells, table
+from sottovoce.nodes.settings import Settings
+
+if TYPE_CHECKING:
+    from sottovoce.evaluation.experiments.rows import Prepared
+    from sottovoce.evaluation.search.layers import Ranked, Ranking
+    from sottovoce.evaluation.search.tune import Trial, Tuned
+
+SAVE = "keep its runs and what it found in this folder; the same command goes on there"
+TRIALS = "trial | temperatures | decision | 95 % | first debater | 95 %"
+SHOWN = 10
+HEADINGS = "layer | questions | accuracy | 95 %", "layer | questions | EM + F1 | 95 % | EM | F1"
+
+
+class LayersOptions(Checked):
+    """How layers are searched."""
+
+    model_config = ConfigDict(title="Layers")
+
+    scheme: Literal["ia", "debate"] = Field(default="ia", description="what is discussed: SDE's authors took ia")
+    halving: bool = Field(
+        default=False, description="a tenth of the discussions: few questions for all layers, more for the better half"
+    )
+    agents: int | None = Field(default=None, description="as the scheme's own option")
+    rounds: int | None = Field(default=None, description="as the scheme's own option")
+    save: Path | None = Field(default=None, description=SAVE)
+
+
+def show_layers(options: LayersOptions, settings: Settings, asked: QuestionOptions, limits: Limits) -> None:
+    """Rank a model's layers and print the ranking.
+
+    Raises:
+        UsageError: the request cannot be met, or the folder holds another search.
+        SottovoceError: the search stopped; the same command goes on.
+    """
+    folder = _folder(options.save, "layers --sample facts --limit 100")
+    row = _prepared(options.scheme, _of_layers(options, settings), asked)
+    # Late: torch takes seconds, and what is wrong with the request is told before.
+    from sottovoce.evaluation.search.layers import rank
+
+    print(_layers_told(_held(folder, limits, lambda study: rank(study, row, halve=options.halving))))
+    print(f"kept in {one_line(str(folder))}")
+
+
+def _of_layers(options: LayersOptions, settings: Settings) -> Settings:
+    """The scheme's own settings, with the protocol whose layers are searched."""
+    from sottovoce.graphs import scheme
+
+    given = {name: getattr(settings, name) for name in settings.model_fields_set}
+    if given.get("layers"):
+        raise UsageError("--layers was given, and it is what is searched; drop it")
+    if given.setdefault("protocol", "sde") not in ("sde", "hidden"):
+        raise UsageError(f"protocol is {given['protocol']!r}, which reads no layers; expected sde or hidden")
+    more = options.model_dump(include={"agents", "rounds"}, exclude_none=True)
+    return scheme(options.scheme).settings.model_validate({**given, **more})
+
+
+def _layers_told(ranking: Ranking) -> str:
+    """The ranking in Markdown, what it took, and what to type."""
+    words = ranking.layers[0].overlap is not None
+    told = table(HEADINGS[words], map(_ranked, ranking.layers))
+    best, usual = ranking.layers[0].layer, " ".join(map(str, ranking.usual))
+    share = (
+        f"{ranking.discussions:,} discussions, {ranking.discussions / ranking.exhaustive:.0%} of an exhaustive search"
+    )
+    return f"{told}\n\n{share}\ntake it with `--layers {best}`; without that option it is {usual}"
+
+
+def _ranked(each: Ranked) -> list[str]:
+    interval = "" if each.low is None or each.high is None else f"{figure(each.low)} to {figure(each.high)}"
+    parts = [] if each.overlap is None else [figure(each.exact), figure(each.overlap)]
+    return [str(each.layer), str(each.questions), figure(each.worth), interval, *parts]
+
+
+class TuneOptions(Checked):
+    """How temperatures are searched."""
+
+    model_config = ConfigDict(title="Tune")
+
+    trials: int = Field(default=30, ge=1, description="how many temperatures are tried, as optuna's TPE proposes them")
+    grid: int | None = Field(
+        default=None, ge=2, description="instead: so many values for each agent, and all their combinations"
+    )
+    from_: float = Field(default=0.05, description="the lowest temperature, in hundredths")
+    to: float = Field(default=1.5, description="the highest")
+    objective: Literal["decision", "first"] = Field(
+        default="decision", description="what is to be right: the decision, or the first debater's last answer (CIPHER)"
+    )
+    validation: float | None = Field(
+        default=None,
+        gt=0,
+        lt=1,
+        description="search on this share of the questions, drawn by --seed, and ask the rest once, of the best; "
+        "else all questions are the validation part",
+    )
+    map: bool = Field(
+        default=False, description="CIPHER's map for two agents: the first one's last answer in both orders"
+    )
+    save: Path | None = Field(default=None, description=SAVE)
+
+
+def show_tune(scheme: str, settings: Settings, asked: QuestionOptions, options: TuneOptions, limits: Limits) -> None:
+    """Search the temperatures of those who discuss, and print what was found. Errors: see `show_layers`."""
+    folder = _folder(options.save, "tune debate --sample arithmetic --limit 100")
+    row = _prepared(scheme, settings, asked)
+    # Late: see `show_layers`.
+    from sottovoce.evaluation.search.space import Space
+    from sottovoce.evaluation.search.tune import tune
+
+    space = Space(options.from_, options.to, options.grid, options.trials)
+    search = partial(
+        tune, row=row, space=space, objective=options.objective, part=options.validation, wants_map=options.map
+    )
+    print(_tuned_told(_held(folder, limits, search), options.objective))
+    print(f"kept in {one_line(str(folder))}")
+
+
+def _tuned_told(found: Tuned, objective: Literal["decision", "first"]) -> str:
+    """The best trials in Markdown, what they are worth elsewhere, and what to type."""
+    ranked = sorted(found.trials, key=lambda trial: -trial.value(objective))
+    told = [table(TRIALS, map(_trial, ranked[:SHOWN]))]
+    if len(ranked) > SHOWN:
+        told.append(f"and {counted(len(ranked) - SHOWN, 'trial')} more in tune.json")
+    told.append(
+        f"validation part: {counted(found.validation, 'question')}; the best of many trials looks better than it is"
+    )
+    if (last := found.held_out) is not None:
+        value, interval = share_cells(last.decision if objective == "decision" else last.first)
+        told.append(f"on {counted(found.held_out_questions, 'question')} that no trial saw: {value}, 95 % {interval}")
+    if found.map:
+        told.append("the temperature map is in map.svg and map.csv")
+    options = " ".join(f"--temperature {value:g}" for value in found.best.temperatures)
+    return "\n".join([told[0], "", *told[1:], f"take it with `{options}`"])
+
+
+def _trial(trial: Trial) -> list[str]:
+    temperatures = ", ".join(f"{value:g}" for value in trial.temperatures)
+    return [trial.name, temperatures, *share_cells(trial.decision), *share_cells(trial.first)]
+
+
+def _folder(save: Path | None, example: str) -> Path:
+    if save is None:
+        raise UsageError(f"a search is kept in a folder, and none was given: {example} --save FOLDER")
+    from sottovoce.evaluation.statistics import check_installed
+
+    check_installed()
+    return save
+
+
+def _prepared(scheme: str, settings: Settings, asked: QuestionOptions) -> Prepared:
+    from sottovoce.evaluation.experiments.rows import Prepared
+
+    questions, origin = questions_of(asked, settings)
+    if asked.seeds:
+        raise UsageError("--seeds were given; a search asks each question once, under --seed")
+    return Prepared("", scheme, settings, questions, [settings.seed], origin.words)
+
+
+def _held(folder: Path, limits: Limits, search: Any) -> Any:  # Any: what a search takes and finds
+    """Hold a search; a stop leaves it for the same command."""
+    from sottovoce.evaluation.search.study import Study
+    from sottovoce.evaluation.views.experiment import shown_row
+
+    try:
+        return search(Study(folder, limits, shown_row))
+    except KeyboardInterrupt as stop:
+        raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop

@@ -1,0 +1,41 @@
+"""The command `verify`: whether a kept run is what it says, a line for each finding."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from sottovoce.evaluation.runs import shelf
+from sottovoce.evaluation.views.printable import counted, one_line
+
+if TYPE_CHECKING:
+    from sottovoce.evaluation.verify.findings import Verified
+
+
+def show_verification(
+    name: str, anew: int, seed: int, questions: Path | None = None, table: Path | None = None, card: Path | None = None
+) -> int:
+    """Verify a run, `anew` discussions of it by their models, and print what is found; returns 0, or 1 if anything is.
+
+    Raises:
+        RecordError: there is no such run, it is damaged, or a file to be compared cannot be read.
+        UsageError: the questions' file cannot be read.
+    """
+    from sottovoce.evaluation.runs.reading import load_run  # late: torch and langgraph take seconds
+    from sottovoce.evaluation.verify.verify import Wanted, verify
+
+    verified = verify(load_run(shelf.folder_of(name)), Wanted(anew, seed, questions, table, card))
+    for line in lines(verified):
+        typer.echo(one_line(line))
+    return 1 if verified.findings else 0
+
+
+def lines(verified: Verified) -> Iterator[str]:
+    """Notes, findings, and the summary."""
+    yield from (f"note: {each}" for each in verified.notes)
+    yield from (f"FINDING {each}" for each in verified.findings)
+    looked = f"{counted(verified.discussions, 'discussion')}, {counted(verified.messages, 'message')}"
+    yield f"verified: {looked}, {verified.anew} held anew; {counted(len(verified.findings), 'finding')}"

@@ -1,0 +1,82 @@
+"""Words first, and what lies under them where agents disagree or are unsure: how each heard message is read.
+
+A message of others is heard as its tokens alone, unless the votes of its round differ (an abstention differs from
+every answer), or its tokens were more uncertain than a threshold. Both are read from the state, so that a resumed
+discussion hears alike, and a message is read in all later rounds as it was in the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from sottovoce.agents.hooked import WORDS
+from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.errors import UsageError
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.decide import votes_of
+from sottovoce.nodes.settings.base import Escalate
+from sottovoce.nodes.state import Discussion
+from sottovoce.nodes.tally import abstaining, viewpoints
+
+HEARD_LATENT, HEARD_PLAIN = "heard_latent", "heard_plain"
+"""Numbers of a message: how many of the round before were heard with what lies under them, and without."""
+
+
+def check_escalation(run: RunContext[Any]) -> list[str]:  # Any: of every scheme
+    """What a reader must know: when what lies under the words is heard.
+
+    Raises:
+        UsageError: the protocol has nothing but words.
+    """
+    when = _when(run)
+    if when == "never":
+        return []
+    if run.settings.protocol == WORDS:
+        raise UsageError(
+            f"escalate is {when!r}, and protocol {WORDS!r} has nothing beyond words; leave it out, or choose cipher, "
+            "sde or hidden"
+        )
+    at = "of a round whose votes differ" if when == "disagreement" else f"above {run.settings.escalate_above:g} nats"
+    return [f"messages are heard as words, and by {run.settings.protocol} those {at}"]
+
+
+def escalated(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
+    """A prompt in which the messages of others are words alone, where the settings see no reason for more."""
+    if _when(run) == "never":
+        return turns
+
+    def read(part: Part) -> Part:
+        if isinstance(part, str) or part.own or part.message.latent is None:
+            return part
+        return replace(part, plain=not _needed(run, state, part.message))
+
+    return tuple(replace(turn, parts=tuple(map(read, turn.parts))) for turn in turns)
+
+
+def hearing(run: RunContext[Any], turns: Iterable[Turn]) -> tuple[tuple[str, ...], Mapping[str, float]]:
+    """A note and numbers for the message that answers a prompt: how it heard those of the round before."""
+    if _when(run) == "never":
+        return (), {}
+    parts = [part for turn in turns for part in turn.parts if isinstance(part, Heard)]
+    new = {part.message.place: part for part in parts if part.latest and not part.own and part.message.latent}
+    if not new:
+        return (), {}
+    by = {plain: [each.message.agent for each in new.values() if each.plain == plain] for plain in (False, True)}
+    told = [f"heard {', '.join(by[True])} in words"] if by[True] else []
+    told += [f"heard {', '.join(by[False])} by {run.settings.protocol}"] if by[False] else []
+    return tuple(told), {HEARD_LATENT: float(len(by[False])), HEARD_PLAIN: float(len(by[True]))}
+
+
+def _when(run: RunContext[Any]) -> Escalate:
+    when: Escalate = getattr(run.settings, "escalate", "never")  # of `Controlled`
+    return when
+
+
+def _needed(run: RunContext[Any], state: Discussion, message: Message) -> bool:
+    if _when(run) == "uncertainty":
+        above: float = run.settings.escalate_above
+        return message.stats.get("mean_entropy", 0.0) > above
+    votes = votes_of(run, state, message.round)
+    return len(viewpoints(votes, state)) > 1 or bool(abstaining(votes))

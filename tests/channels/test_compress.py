@@ -1,0 +1,164 @@
+"""What is carried in fewer bytes: how far it is off, what is left out of it, and how much smaller it is."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+from sottovoce.channels.cipher import Cipher
+from sottovoce.channels.compress import compressed, placed, uncertain, vectors
+from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.nl import NL
+from sottovoce.channels.options import LatentOptions
+from sottovoce.channels.payload import Payload
+from sottovoce.channels.protocol import Protocol
+from sottovoce.channels.sde import SDE, Hidden
+from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import PayloadError, UsageError
+from sottovoce.models import Rows, Sampling
+from tests.support import hear, say, tiny_loaded
+
+LOADED = tiny_loaded(num_hidden_layers=3)
+MADE = torch.randn(2, 24, 16, generator=torch.Generator().manual_seed(2))
+ENTROPY = torch.linspace(0, 1, 24)
+
+
+def decoded(**options: Any) -> torch.Tensor:
+    stored = compressed({"states": MADE}, ENTROPY, LatentOptions(**options))
+    found = vectors(stored, "states")
+    assert found is not None
+    return placed(found, {**stored, "ids": torch.arange(24)})
+
+
+def said(protocol: Protocol, store: PayloadStore) -> Message:
+    return say(protocol, LOADED, store, sampling=Sampling(1.0, seed=3))
+
+
+def payload_of(message: Message, store: PayloadStore) -> Payload:
+    """As its file gives it back."""
+    assert message.payload is not None
+    return Payload.from_bytes(payload_bytes(message, store))
+
+
+def payload_bytes(message: Message, store: PayloadStore) -> bytes:
+    assert message.payload is not None
+    (data,) = store.mget([message.payload.sha256])
+    assert data is not None
+    return data
+
+
+def test_int8_is_off_by_half_a_step_of_its_row_at_most() -> None:
+    step = MADE.abs().amax(-1, keepdim=True) / 127
+
+    off = (decoded(carry_as="int8") - MADE).abs()
+
+    assert (off <= step * 0.5001).all() and off.max() > 0
+
+
+def test_bfloat16_is_off_by_a_part_in_256() -> None:
+    assert ((decoded(carry_as="bfloat16").float() - MADE).abs() <= MADE.abs() / 256).all()
+
+
+def test_what_is_kept_whole_is_exact() -> None:
+    assert torch.equal(decoded(keep=1.0), MADE)
+    assert compressed({"states": MADE}, ENTROPY, LatentOptions())["states"] is MADE
+
+
+def test_the_most_uncertain_tokens_are_kept_and_the_first_of_equals() -> None:
+    found = decoded(keep=0.25)
+
+    assert torch.equal(found[:, 18:], MADE[:, 18:]) and not found[:, :18].any()
+    assert uncertain(torch.tensor([1.0, 3, 2, 3, 3]), 0.4).tolist() == [1, 3]
+    assert uncertain(torch.tensor([1.0, 3, 2]), 0.01).tolist() == [1]
+    assert uncertain(torch.zeros(10), 0.3).tolist() == [0, 1, 2]  # 0.3 * 10 is a bit more than 3
+
+
+def test_a_low_rank_is_the_nearest_of_that_rank_in_each_layer() -> None:
+    found, sizes = decoded(rank=3), torch.linalg.svdvals(MADE)
+
+    assert torch.linalg.matrix_rank(found, rtol=1e-4).tolist() == [3, 3]
+    off = (found - MADE).pow(2).sum((1, 2))
+    assert torch.allclose(off, sizes[:, 3:].pow(2).sum(-1), rtol=1e-3)
+    assert torch.equal(decoded(rank=16), MADE)  # its factors would be larger
+
+
+def test_a_row_of_zeros_stays_one() -> None:
+    stored = compressed({"states": torch.zeros(1, 2, 4)}, torch.zeros(2), LatentOptions(carry_as="int8"))
+
+    assert torch.equal(vectors(stored, "states"), torch.zeros(1, 2, 4))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", [SDE, Hidden])
+def test_states_that_are_not_kept_add_nothing(store: PayloadStore, kind: type[SDE]) -> None:
+    message = said(kind(layers=(0, 1), keep=0.5, carry_as="int8"), store)
+    payload = payload_of(message, store)
+
+    request = hear(kind(layers=(0, 1)), LOADED, store, Heard(message))
+
+    assert payload.kept is not None and len(payload.kept) == 4
+    words = [at for at in range(8) if at not in payload.kept]
+    assert [bool(edit.delta[words].any()) for edit in request.edits] == [False, False]
+    assert all(edit.delta[payload.kept].any(dim=-1).all() for edit in request.edits)
+    assert len(LOADED.engine.run(request).ids) == 8
+
+
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_that_are_not_kept_are_the_tokens(store: PayloadStore, sparse: bool) -> None:
+    message = said(Cipher(keep=0.25), store)
+    payload = payload_of(message, store)
+    if sparse:  # heard by a model that was no known receiver
+        rest = {name: tensor for name, tensor in payload.tensors.items() if not name.startswith("rows.")}
+        payload = Payload(payload.label, rest)
+        message = replace(message, payload=store.put(payload))
+
+    (rows,) = [each.rows for each in hear(Cipher(), LOADED, store, Heard(message)).prompt if isinstance(each, Rows)]
+
+    table, kept = LOADED.table.rows[list(payload.ids)], payload.kept
+    assert kept is not None and len(kept) == 2
+    same = (rows == table).all(-1)
+    assert [at for at in range(8) if not same[at]] == kept.tolist()
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [({"carry_as": "bfloat16"}, 0.5), ({"carry_as": "int8"}, 0.25 + 1 / 32), ({"keep": 0.25}, 0.25 + 1 / 64)],
+)
+@pytest.mark.parametrize("kind", [Cipher, SDE])
+def test_the_bytes_carried_shrink_as_told(store: PayloadStore, kind: type[Protocol], options: Any, part: float) -> None:
+    layer: dict[str, Any] = {"layers": (0,)} if kind is SDE else {}
+    whole, small = said(kind(**layer), store), said(kind(**layer, **options), store)
+
+    before, after = payload_of(whole, store), payload_of(small, store)
+
+    assert before.ids == after.ids and before.carried_bytes == 8 * 32 * 4
+    assert after.carried_bytes == before.carried_bytes * part
+    assert len(payload_bytes(small, store)) < len(payload_bytes(whole, store))
+    assert small.payload is not None and small.payload.hidden == 32
+    assert small.payload.dtype == options.get("carry_as", "float32")
+
+
+def test_words_carry_nothing_that_could_be_smaller(store: PayloadStore) -> None:
+    assert payload_of(say(NL(), LOADED, store), store).carried_bytes == 0
+    with pytest.raises(UsageError, match="protocol 'nl' has no option 'carry_as'"):
+        NL(carry_as="int8")
+
+
+def test_a_compressed_payload_has_a_format_of_its_own(store: PayloadStore) -> None:
+    plain, small = (payload_bytes(said(SDE(carry_as=carry), store), store) for carry in ("model", "int8"))
+
+    assert Payload.from_bytes(plain).label.format == 2 and Payload.from_bytes(small).label.format == 3
+    with pytest.raises(PayloadError, match="payload has format 4; this version reads 2 and 3"):
+        Payload.from_bytes(small.replace(b'\\"format\\":3', b'\\"format\\":4'))
+
+
+def test_a_probe_replaces_only_what_is_kept(store: PayloadStore) -> None:
+    message = said(SDE(layers=(0,), keep=0.5), store)
+
+    (plain,), (noisy,) = (
+        hear(SDE(layers=(0,), probe=p), LOADED, store, Heard(message)).edits for p in ("none", "noise")
+    )
+
+    assert torch.equal(plain.delta.any(-1), noisy.delta.any(-1)) and not torch.equal(plain.delta, noisy.delta)

@@ -1,0 +1,181 @@
+"""Searches of temperatures: stored, resumed as if unbroken, on a validation part, in both orders."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import matplotlib
+import pytest
+from langchain_core.outputs import ChatResult
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.errors import RecordError, SottovoceError, UsageError
+from sottovoce.evaluation.arithmetic import questions
+from sottovoce.evaluation.experiments.rows import Prepared
+from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.search.plots import bars
+from sottovoce.evaluation.search.space import Space
+from sottovoce.evaluation.search.study import Study
+from sottovoce.evaluation.search.tune import Tuned, split, tune
+from sottovoce.evaluation.statistics import Mean
+from sottovoce.graphs import scheme
+from sottovoce.nodes.question import Question
+
+ASKED: list[Question] = [{"id": f"q{n}", "question": f"What is {n} + 0?", "target": "7"} for n in range(4)]
+BEST = {"agent_1": 0.4, "agent_2": 1.2}
+
+
+class Warm(ScriptedChatModel):
+    """An agent is right where its temperature is nearer than 0.3 to its best one."""
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        agent = run_manager.metadata["agent"]
+        right = abs(kwargs["temperature"] - BEST.get(agent, 9)) < 0.3
+        self.replies = {agent: [f"The answer is {7 if right else 8}."]}
+        return super()._generate(messages, stop, run_manager, **kwargs)
+
+
+def row(name: str = "debate", **settings: Any) -> Prepared:
+    few = {"rounds": 1} if name != "single" else {}
+    made = scheme(name).settings.model_validate({**few, "answer_turn": False, **settings})
+    return Prepared("", name, made, ASKED, [0], "four questions")
+
+
+def tuned(folder: Path, *, limits: Limits | None = None, part: float | None = None, **more: Any) -> Tuned:
+    space = Space(more.get("low", 0.05), more.get("high", 1.5), more.get("grid"), more.get("trials", 6))
+    study = Study(folder, limits or Limits(at_once=1), models=Warm())
+    objective, wants_map = more.get("objective", "first"), more.get("wants_map", False)
+    return tune(study, more.get("of", row()), space, objective, part, wants_map=wants_map)
+
+
+def runs_in(folder: Path) -> list[str]:
+    return sorted(path.name for path in (folder / "runs").iterdir())
+
+
+def test_the_search_finds_temperatures_at_which_the_objective_is_reached(tmp_path: Path) -> None:
+    found = tuned(
+        tmp_path, of=replace(row(), questions=ASKED[:1]), trials=11
+    )  # the last by what ten at random were worth
+
+    assert found.best.first is not None and found.best.first.value == 1
+    assert abs(found.best.temperatures[0] - BEST["agent_1"]) < 0.3
+    assert all(0.05 <= value <= 1.5 for trial in found.trials for value in trial.temperatures)
+    assert runs_in(tmp_path) == sorted(f"trial-{n}" for n in range(11))
+
+
+def test_a_search_that_was_stopped_goes_on_as_one_that_was_not(tmp_path: Path) -> None:
+    whole = tuned(tmp_path / "whole", trials=3)
+    with pytest.raises(SottovoceError, match=r"the call limit is reached: .*; the same command goes on"):
+        tuned(tmp_path / "parts", trials=2, limits=Limits(call_limit=11, at_once=1))  # in the middle of the second
+    assert tuned(tmp_path / "parts", trials=2).trials == whole.trials[:2]
+
+    assert tuned(tmp_path / "parts", trials=3) == whole
+    assert (tmp_path / "parts" / "tune.json").read_bytes() == (tmp_path / "whole" / "tune.json").read_bytes()
+
+
+def test_the_best_is_asked_once_what_no_trial_saw(tmp_path: Path) -> None:
+    found = tuned(tmp_path, trials=2, part=0.5)
+
+    kept = json.loads((tmp_path / "study.json").read_text())
+    _, unseen = split(ASKED, 0.5, 0)
+    assert kept["search"]["held_out"] == [each["id"] for each in unseen]
+    assert (found.validation, found.held_out_questions) == (2, 2)
+    assert found.held_out is not None and found.held_out.temperatures == found.best.temperatures
+    assert runs_in(tmp_path) == [f"held-out-{found.best.name}", "trial-0", "trial-1"]
+    with pytest.raises(UsageError, match=r"was begun with other search \(trials 2, now 4\)"):
+        tuned(tmp_path, trials=4, part=0.5)
+
+
+def test_the_parts_are_drawn_from_the_seed_and_share_nothing() -> None:
+    asked = questions(20, 0)
+    seen, unseen = split(asked, 0.25, 3)
+
+    assert len(seen) == 5 and sorted([*seen, *unseen], key=asked.index) == asked
+    assert (seen, unseen) == split(asked, 0.25, 3) != split(asked, 0.25, 4)
+    assert split(asked, None, 0) == (asked, [])
+
+
+def test_a_square_grid_has_both_orders_already(tmp_path: Path) -> None:
+    found = tuned(tmp_path, low=0.4, high=1.2, grid=2, wants_map=True)
+
+    assert [(point.temperatures, point.first.value, point.swapped.value) for point in found.map] == [
+        ((0.4, 0.4), 1, 1), ((0.4, 1.2), 1, 0), ((1.2, 0.4), 0, 1), ((1.2, 1.2), 0, 0),
+    ]  # fmt: skip
+    assert runs_in(tmp_path) == ["grid-0", "grid-1", "grid-2", "grid-3"]
+    with (tmp_path / "map.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [(line["first_temperature"], line["second_temperature"], line["swapped"]) for line in rows[1:3]] == [
+        ("0.4", "1.2", "0.0000"), ("1.2", "0.4", "1.0000"),
+    ]  # fmt: skip
+    assert "<svg" in (tmp_path / "map.svg").read_text()
+
+
+def test_pairs_of_a_search_are_held_in_both_orders_where_a_map_is_wanted(tmp_path: Path) -> None:
+    found = tuned(tmp_path, trials=2, wants_map=True)
+
+    assert runs_in(tmp_path) == ["trial-0", "trial-0-swapped", "trial-1", "trial-1-swapped"]
+    first, second = found.map[0].temperatures
+    swapped = abs(second - BEST["agent_1"]) < 0.3
+    assert found.map[0].swapped.value == float(swapped) and first != second
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"of": row("single")}, "single has 1 agent that discusses"),
+        ({"of": row(temperature=[0.5])}, "--temperature was given, and it is what is searched"),
+        ({"low": 1.0, "high": 0.5}, "searched from 1 to 0.5; expected 0 <= from < to"),
+        ({"low": -1.0}, "expected 0 <= from < to"),
+        ({"low": 0.055}, "searched from 0.055 to 1.5; expected hundredths"),
+        ({"low": 0.1, "high": 0.12, "grid": 5}, "--grid 5 is finer than hundredths from 0.1 to 0.12"),
+        ({"of": row(agents=3), "wants_map": True}, "a temperature map is of two agents, and 3 discuss"),
+        ({"part": 0.01}, "a validation part of 0.01 of 4 questions leaves one part empty"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_searched_is_said_in_a_line(tmp_path: Path, change: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError) as error:
+        tuned(tmp_path / "new", **change)
+
+    assert told in str(error.value) and "\n" not in str(error.value)
+
+
+def test_questions_without_a_target_are_refused_before_anybody_speaks(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="question 'q9' has no target"):
+        tuned(tmp_path / "new", of=Prepared("", "debate", row().settings, [{"id": "q9", "question": "?"}], [0], None))
+
+
+def test_a_folder_of_another_search_or_of_anything_else_is_refused(tmp_path: Path) -> None:
+    tuned(tmp_path / "mine", trials=1)
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "thesis.tex").touch()
+
+    with pytest.raises(UsageError, match=r"was begun with other settings \(seed 0, now 1\); put that back"):
+        tuned(tmp_path / "mine", of=row(seed=1))
+    with pytest.raises(UsageError, match=r"was begun with other search \(from 0.05, now 0.1\)"):
+        tuned(tmp_path / "mine", low=0.1)
+    with pytest.raises(UsageError, match="holds something else than a search"):
+        tuned(tmp_path / "other")
+    (tmp_path / "mine" / "study.json").write_text("{")
+    with pytest.raises(RecordError, match=r"study.json' is damaged"):
+        tuned(tmp_path / "mine")
+
+
+@pytest.fixture
+def global_state() -> Iterator[None]:
+    before = dict(matplotlib.rcParams)
+    yield
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_the_same_ranking_is_drawn_in_the_same_bytes(tmp_path: Path, global_state: None) -> None:
+    layers = {0: Mean(0.5, None, None), 1: Mean(1.0, 0.7, 1.0 - 1e-16)}  # an upper bound that rounding put below
+    for name in ("one.svg", "two.svg"):
+        bars(tmp_path / name, layers, 1, "accuracy")
+
+    assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
+    assert "layer (0-based)" in (tmp_path / "one.svg").read_text()

@@ -1,0 +1,87 @@
+"""Words first: which messages are heard with what lies under them, by the votes and the entropy on the board."""
+
+from __future__ import annotations
+
+from typing import Any, cast
+
+import pytest
+
+from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.store import PayloadRef, text_digest
+from sottovoce.errors import UsageError
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.escalate import check_escalation, escalated, hearing
+from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.state import Discussion
+from sottovoce.prompts.render import Prompts
+
+
+def run(**settings: Any) -> RunContext[Debate]:
+    return RunContext(Debate(**{"protocol": "sde", **settings}), {}, Prompts())
+
+
+def said(agent: str, text: str, entropy: float = 0.1, round: int = 0) -> Message:
+    ref = PayloadRef("sde", "0" * 64, text_digest(text), tokens=4, nbytes=9)
+    act = "revise" if round else "answer"
+    return Message(agent, round, act, text, payload=ref, stats={"mean_entropy": entropy})
+
+
+def state(*messages: Message, round: int = 1) -> Discussion:
+    plain = {"question": "What is 1 + 1?", "kind": "number", "board": list(messages), "epochs": [], "round": round}
+    return cast(Discussion, plain)
+
+
+def plain(run: RunContext[Debate], state: Discussion, *heard: Heard) -> list[bool]:
+    (turn,) = escalated(run, state, (Turn("user", ("Others said: ", *heard)),))
+    return [part.plain for part in turn.parts if isinstance(part, Heard)]
+
+
+ONE, SAME, OTHER, NONE = (said("agent_2", f"The answer is {each}.") for each in ("2", "2.0", "3", "a guess"))
+MINE = said("agent_1", "So the answer is 2.")
+
+
+@pytest.mark.parametrize(("theirs", "words"), [(ONE, True), (SAME, True), (OTHER, False), (NONE, False)])
+def test_more_than_words_is_heard_of_a_round_whose_votes_differ(theirs: Message, words: bool) -> None:
+    assert plain(run(escalate="disagreement"), state(MINE, theirs), Heard(theirs)) == [words]
+
+
+def test_a_message_is_heard_in_all_later_rounds_as_in_the_first() -> None:
+    later = said("agent_1", "The answer is 3.", round=1), said("agent_2", "The answer is 3.", round=1)
+    board = state(MINE, OTHER, *later, round=2)
+
+    assert plain(run(escalate="disagreement"), board, Heard(OTHER, latest=False), Heard(later[1])) == [False, True]
+
+
+@pytest.mark.parametrize(("above", "words"), [(0.05, False), (0.1, True), (2, True)])
+def test_more_than_words_is_heard_of_a_message_above_the_threshold(above: float, words: bool) -> None:
+    settings = run(escalate="uncertainty", escalate_above=above)
+
+    assert plain(settings, state(MINE, OTHER), Heard(OTHER)) == [words]
+
+
+def test_own_messages_and_all_messages_by_default_are_heard_as_ever() -> None:
+    assert plain(run(escalate="disagreement"), state(MINE, ONE), Heard(MINE, own=True)) == [False]
+    assert plain(run(), state(MINE, ONE), Heard(ONE)) == [False]
+
+
+def test_who_heard_whom_how_is_noted_with_the_reply() -> None:
+    heard = Heard(ONE), Heard(said("agent_3", "3"), plain=True), Heard(MINE, own=True), Heard(OTHER, latest=False)
+    turns = (Turn("user", heard),)
+
+    notes, numbers = hearing(run(escalate="disagreement"), turns)
+
+    assert notes == ("heard agent_3 in words", "heard agent_2 by sde")
+    assert numbers == {"heard_latent": 1.0, "heard_plain": 1.0}
+    assert hearing(run(), turns) == ((), {})
+
+
+def test_escalation_that_means_nothing_is_refused_in_one_line() -> None:
+    with pytest.raises(UsageError, match="escalate is 'disagreement', and protocol 'nl' has nothing beyond words"):
+        check_escalation(run(protocol="nl", escalate="disagreement"))
+    with pytest.raises(UsageError, match="escalate is 'uncertainty' and escalate_above None; give uncertainty and a"):
+        run(escalate="uncertainty")
+    assert check_escalation(run()) == []
+
+
+def test_what_is_heard_as_words_survives_json() -> None:
+    assert Heard.from_dict(Heard(ONE, plain=True).to_dict()) == Heard(ONE, plain=True)

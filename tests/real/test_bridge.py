@@ -1,0 +1,52 @@
+"""CIPHER over a bridge between a real model and the bundled one, whose vocabularies differ."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from benchmarks.bridged import apart, distributions, heard, instead, lacking, spoken
+from benchmarks.degenerate import made
+from sottovoce.channels import bridge
+from sottovoce.channels.cipher import Cipher
+from sottovoce.channels.nl import NL
+from sottovoce.channels.store import PayloadStore
+from sottovoce.models import LoadedModel, Rows, load
+from tests.graphs.support import debating, held, replies
+
+pytestmark = [pytest.mark.real, pytest.mark.slow]
+
+
+def test_a_debate_between_real_and_bundled_runs_over_a_bridge_and_repeats(smollm2: LoadedModel, tmp_path: Path) -> None:
+    store = PayloadStore(tmp_path)
+    named: Any = {"model": [smollm2.name, "bundled"], "temperature": [0.2, 0.35], "rounds": 2, "max_tokens": 12}
+    ends = [held(debating(protocol="cipher", bridge=True, exact=True, store=store, **named)) for _ in range(2)]
+
+    first, again = ([(each.text, each.payload) for each in replies(end)] for end in ends)
+    assert first == again and len(first) == 4
+    assert all(0.2 < message.stats["shared_mass"] < 1 for message in replies(ends[0]))
+    assert "agent_2 hears agent_1 by cipher over a bridge: 1% of the tokens" in ends[0]["notes"][0]
+
+
+def test_a_bridge_to_a_fifth_fewer_tokens_is_nearer_to_ordinary_means_than_words_are(smollm2: LoadedModel) -> None:
+    hearer = lacking(smollm2, 0.2)
+    (payload,) = spoken(smollm2, made("smollm2", 5)[4:], [hearer], 0.35)
+    prompts = [heard(protocol, payload, hearer) for protocol in (Cipher(bridge=True), NL())]
+    truth = instead(prompts[0], Rows(payload.tensors[f"rows.{smollm2.table.key}"]))
+
+    found = [distributions(prompt, payload.ids[:4], hearer) for prompt in (truth, *prompts)]
+
+    assert apart(found[0], found[1]).nats < apart(found[0], found[2]).nats
+
+
+def test_no_special_token_comes_in_between_real_and_bundled(smollm2: LoadedModel) -> None:
+    for speaks, hears in ((smollm2, load()), (load(), smollm2)):
+        table = bridge.between(speaks, hears).table.rows
+        apart_ids = [*speaks.stop_ids, *speaks.tokenizer.all_special_ids]
+        assert not table[apart_ids].any()
+        pairs = bridge.shared(bridge.tokens(speaks), bridge.tokens(hears))
+        assert not {*pairs.values()} & {*hears.stop_ids, *hears.tokenizer.all_special_ids}
+        assert torch.equal(table[:, -1].nonzero()[:, 0], torch.tensor(sorted(pairs)))
