@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import RecordError, UsageError
+from sottovoce.evaluation.experiments.schema import Given
 from sottovoce.evaluation.published.figures import MEAN, SPREAD, Figure, Figures, by_metric
 from sottovoce.evaluation.published.schema import Published
 from sottovoce.evaluation.runs.files import write
@@ -27,7 +28,8 @@ def keep_figures(table: Published, model: str, part: str, folder: Path) -> None:
         RecordError: it cannot be written.
     """
     rows = {row: {name: _plain(each) for name, each in by.items()} for row, by in table.figures(model, part).items()}
-    kept = {"place": table.paper.words, "model": model, "part": part, "claim": table.claim.strip()}
+    place, claim = table.paper.words, table.claim.strip()
+    kept: Given = {"place": place, "model": model, "part": part, "claim": claim}
     kept |= {"metrics": table.metrics, "percent": table.percent, "rows": rows}
     try:
         folder.mkdir(parents=True, exist_ok=True)
