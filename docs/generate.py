@@ -1,8 +1,9 @@
 """Write what README and pages show of the program itself: `python docs/generate.py [--check] [KIND ...]`.
 
 Such a part stands between two comments, `<!-- made: draw debate agents=3 -->` and `<!-- end -->`: a drawing, a table
-of options, the retrievers, code of a file, what a command prints, the way of a question. KINDs limit it to those: draw,
-options, retrievers, code, run, walk. With `--check` nothing is written, and what is out of date is named.
+of options, the retrievers, published tables, code of a file, what a command prints, the way of a question. KINDs limit
+it to those: draw, options, retrievers, published, code, run, walk. With `--check` nothing is written, and what is out
+of date is named.
 """
 
 from __future__ import annotations
@@ -91,6 +92,19 @@ def retrievers(what: str) -> str:
     return "\n".join(["", "| `open_retriever(...)` | searches | needs |", "|---|---|---|", *lines, "", ""])
 
 
+def published(what: str) -> str:
+    """The tables and figures of the papers that `reproduce` holds."""
+    from sottovoce.evaluation.published.files import names, read_published
+
+    found = {name: read_published(name) for name in names()}
+    lines = [
+        f"| `{name}` | {each.paper.name}, {each.paper.place} | {', '.join(each.models)} | {', '.join(each.parts)} | "
+        f"{len(each.every_row)} |"
+        for name, each in found.items()
+    ]
+    return "\n".join(["", "| name | paper | models | data | rows |", "|---|---|---|---|---|", *lines, "", ""])
+
+
 def run(what: str, script: str = "cli.py") -> str:
     """What a command prints in a terminal of WIDTH columns."""
     ours = {**os.environ, "COLUMNS": WIDTH, "OMP_NUM_THREADS": "1", "SOTTOVOCE_RUNS": RUNS}
@@ -119,7 +133,8 @@ def fenced(language: str, text: str) -> str:
 
 walk = partial(run, script="docs/frames.py")
 KINDS: dict[str, Callable[[str], str]] = {
-    "draw": draw, "options": options, "retrievers": retrievers, "code": code, "run": run, "walk": walk
+    "draw": draw, "options": options, "retrievers": retrievers, "published": published, "code": code, "run": run,
+    "walk": walk
 }  # fmt: skip
 
 

@@ -53,6 +53,7 @@ from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.reporting import show_report
 from sottovoce.evaluation.views.published import show_datasets
+from sottovoce.evaluation.views.reproduction import ReproduceOptions, show_reproduction
 from sottovoce.evaluation.views.search import LayersOptions, TuneOptions, show_layers, show_tune
 from sottovoce.evaluation.views.showing import show
 from sottovoce.evaluation.views.verifying import show_verification
@@ -171,6 +172,9 @@ app.command("experiment", help="Hold runs that belong together, as a file has th
     command(show_experiment, ExperimentOptions, Limits)
 )
 
+app.command("reproduce", help="Hold a table or figure of the papers, and set published and obtained side by side.")(
+    command(show_reproduction, ReproduceOptions, Limits)
+)
 app.command(
     "layers", help="Find the layer that SDE reads and edits best in a model: all, or by successive halving; resumable."
 )(command(show_layers, LayersOptions, Settings, QuestionOptions, Limits))

@@ -79,7 +79,7 @@ def test_make_debate_shows_what_readme_shows() -> None:
 
 
 def test_drawings_options_and_code_are_those_of_the_program(tmp_path: Path) -> None:
-    done = ran(tmp_path, "docs/generate.py", "--check", "draw", "options", "retrievers", "code")
+    done = ran(tmp_path, "docs/generate.py", "--check", "draw", "options", "retrievers", "published", "code")
 
     assert done.returncode == 0, done.stderr
 

@@ -28,6 +28,10 @@ def read_experiment(path: Path, limit: int | None = None) -> tuple[Experiment, G
         UsageError: it cannot be read, or something in it is wrong.
     """
     given = _placed(read_yaml(path, WHAT, "rows: {alone: {scheme: single}}"), path.parent)
+    if "paper" in given and "parts" in given:
+        raise UsageError(
+            f"{str(path)!r} is a published table, of several experiments; hold it by `reproduce {path.stem}`"
+        )
     if limit is not None:
         given = _of_each_source(given, lambda asked: {**asked, "limit": limit})
     try:

@@ -1,0 +1,67 @@
+"""Figures as papers print them: a number, a mean with its spread, or one number a run.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
+
+from sottovoce.errors import UsageError
+
+MEAN, SPREAD = "mean", "spread"
+Figures = dict[str, dict[str, "Figure"]]
+"""By row and metric."""
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One figure of a table."""
+
+    runs: tuple[float, ...]
+    """As printed: one, or one a run."""
+    spread: float | None = None
+    """As printed behind the mean; what it is of, the paper says or does not."""
+
+    @property
+    def mean(self) -> float:
+        """The figure, or the mean of those of all runs."""
+        return fmean(self.runs)
+
+    @property
+    def words(self) -> str:
+        """As printed: "60 ± 2.3", "57.8, 62.8"."""
+        spread = "" if self.spread is None else f" ± {self.spread:g}"
+        return ", ".join(f"{each:g}" for each in self.runs) + spread
+
+
+def figure_of(given: Any) -> Figure:  # Any: YAML as it comes
+    """A figure from a file: 0.61, [57.8, 62.8] or {mean: 60.0, spread: 2.3}.
+
+    Raises:
+        UsageError: it is something else.
+    """
+    if isinstance(given, Mapping) and set(given) == {MEAN, SPREAD} and all(map(_is_number, given.values())):
+        return Figure((float(given[MEAN]),), float(given[SPREAD]))
+    runs = given if isinstance(given, list) else [given]
+    if not runs or not all(map(_is_number, runs)):
+        raise UsageError(f"a figure is {given!r}; expected a number, one a run, or {{mean: 60.0, spread: 2.3}}")
+    return Figure(tuple(map(float, runs)))
+
+
+def by_metric(given: Any, first: str) -> dict[str, Figure]:  # Any: YAML as it comes
+    """The figures of a row by metric; what names none is of the `first`.
+
+    Raises:
+        UsageError: as `figure_of`.
+    """
+    if isinstance(given, Mapping) and MEAN not in given:
+        return {str(name): figure_of(each) for name, each in given.items()}
+    return {first: figure_of(given)}
+
+
+def _is_number(given: object) -> bool:
+    return isinstance(given, (int, float)) and not isinstance(given, bool)

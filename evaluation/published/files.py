@@ -1,0 +1,49 @@
+"""The files of published tables: which there are, and what one says.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from pathlib import Path
+
+from sottovoce.errors import UsageError, nearest
+from sottovoce.evaluation.published.schema import Published
+from sottovoce.nodes.settings.plain import read_yaml
+
+WHAT = "published table"
+
+
+def names() -> list[str]:
+    """All that there are, by name."""
+    return sorted(path.stem for path in _folder().glob("*.yaml"))
+
+
+def read_published(name: str) -> Published:
+    """The table of a name.
+
+    Raises:
+        UsageError: there is none, or its file is wrong.
+    """
+    if name not in (known := names()):
+        raise UsageError(nearest(WHAT, name, known) + "; `reproduce` lists them")
+    return read_table(_folder() / f"{name}.yaml")
+
+
+def read_table(path: Path) -> Published:
+    """The table of a file.
+
+    Raises:
+        UsageError: it cannot be read, or something in it is wrong.
+    """
+    given = read_yaml(path, WHAT, "paper: {name: SDE, arxiv: '2506.19209', place: Table 2}")
+    try:
+        return Published.model_validate(given)
+    except UsageError as error:
+        raise UsageError(f"{error} ({WHAT} {str(path)!r})") from error
+
+
+def _folder() -> Path:
+    """Installed beside the package's own folders, and linked there in a checkout."""
+    return Path(str(files("sottovoce"))) / "experiments" / "published"

@@ -1,0 +1,46 @@
+"""What an experiment of a published table needs that is not on this machine, a line each.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from sottovoce.evaluation.published.schema import Published
+
+HOSTED = "hosted:"  # as agents.hosted has it, which imports langchain
+BUNDLED = "bundled"
+
+
+def lacking(table: Published, model: str, part: str, data: Path) -> list[str]:
+    """Why this model and part cannot be held here as they are: files to get, and models that nobody can have."""
+    given = table.parts[part]
+    files = [] if "file" not in given else [(str(given["file"]), f"the data set {given.get('dataset', part)!r}")]
+    files += [(name, how) for name, how in table.needs.items() if _used(table, model, part, name)]
+    found = [f"{str(data / name)!r} is not there: {how}" for name, how in files if not (data / name).exists()]
+    return found + ([f"nobody can have {model!r} any more: {table.gone[model]}"] if model in table.gone else [])
+
+
+def weights_here(names: list[str]) -> str:
+    """Whether models are on this machine, in a word or two."""
+    return "here" if all(map(_is_here, names)) else "hosted" if all(map(_is_hosted, names)) else "not here"
+
+
+def _is_here(name: str) -> bool:
+    if name == BUNDLED or Path(name).exists():
+        return True
+    if _is_hosted(name):
+        return False
+    from huggingface_hub import try_to_load_from_cache  # late: `--help` needs none
+
+    return isinstance(try_to_load_from_cache(name, "config.json"), str)
+
+
+def _is_hosted(name: str) -> bool:
+    return name.startswith(HOSTED)
+
+
+def _used(table: Published, model: str, part: str, name: str) -> bool:
+    """Whether a row names the file; its name stands behind the sign of the data's folder."""
+    return f"/{name}" in str([table.settings, *table.rows_of(model, part).values()])

@@ -1,0 +1,79 @@
+"""What was published of an experiment's rows, in a file of its folder: for reports, without the table it is from.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from sottovoce.errors import RecordError, UsageError
+from sottovoce.evaluation.experiments.schema import Given
+from sottovoce.evaluation.published.figures import MEAN, SPREAD, Figure, Figures, by_metric
+from sottovoce.evaluation.published.schema import Published
+from sottovoce.evaluation.runs.files import write
+
+FILE = "published.json"
+ACCURACY = "accuracy"
+"""The mean score, as reports call it."""
+PERCENT = 100
+
+
+def keep_figures(table: Published, model: str, part: str, folder: Path) -> None:
+    """Write what was published of this model and part into the folder of its experiment.
+
+    Raises:
+        RecordError: it cannot be written.
+    """
+    rows = {row: {name: _plain(each) for name, each in by.items()} for row, by in table.figures(model, part).items()}
+    place, claim = table.paper.words, table.claim.strip()
+    kept: Given = {"place": place, "model": model, "part": part, "claim": claim}
+    kept |= {"metrics": table.metrics, "percent": table.percent, "rows": rows}
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        write(folder / FILE, json.dumps(kept, indent=1, ensure_ascii=False) + "\n")
+    except OSError as error:
+        raise RecordError(f"{str(folder / FILE)!r} cannot be written: {error.strerror}") from error
+
+
+def published_in(folder: Path) -> Figures:
+    """What was published of the rows of an experiment that `reproduce` held, as printed; {} of any other.
+
+    Raises:
+        RecordError: its file is damaged.
+    """
+    return _read(folder)[0]
+
+
+def in_our_units(folder: Path) -> dict[str, dict[str, float]]:
+    """The same by row and "accuracy" (the score) or the name of a measure of results, shares as parts of 1.
+
+    Metrics of another kind, such as an agent's in a round, are left out. Errors: see `published_in`.
+    """
+    rows, metrics, percent = _read(folder)
+    names = {metric: ACCURACY if of == "score" else of for metric, of in metrics.items() if " " not in of}
+    return {
+        row: {
+            names[name]: each.mean / (PERCENT if name in percent else 1) for name, each in by.items() if name in names
+        }
+        for row, by in rows.items()
+    }
+
+
+def _read(folder: Path) -> tuple[Figures, dict[str, str], list[str]]:
+    """Figures, what each metric is here, and those that are printed as percentages."""
+    path = folder / FILE
+    if not path.exists():
+        return {}, {}, []
+    try:
+        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))  # Any: JSON
+        figures = {row: by_metric(by, "") for row, by in kept["rows"].items()}
+        return figures, dict(kept["metrics"]), list(kept["percent"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
+        raise RecordError(f"{str(path)!r} is damaged; hold the experiment again to write it anew") from error
+
+
+def _plain(figure: Figure) -> object:
+    return list(figure.runs) if figure.spread is None else {MEAN: figure.mean, SPREAD: figure.spread}

@@ -1,0 +1,172 @@
+"""A table or figure of a paper as a file: parts (data) by models by rows, and the figures that are printed.
+
+    paper: {name: SDE, arxiv: "2506.19209", place: Table 2}
+    metrics: {accuracy: score}                     # as printed, and what that is here: the score, or a measure
+    parts: {gsm8k: {dataset: gsm8k, file: gsm8k/test.jsonl, limit: 300}}
+    models: {qwen-7b: Qwen/Qwen2.5-7B-Instruct}    # a list: one for each agent
+    seeds: [0, 1, 2]
+    settings: {max-tokens: 512}                    # of all rows: each takes those that its scheme has
+    rows: {single: {scheme: single}, sde: {scheme: debate, protocol: sde}}
+    variants: {agents-2: {agents: 2}, agents-3: {agents: 3}}   # each row once for each: sde-agents-2, ...
+    where: [{rows: sde, models: qwen-7b, layers: [22]}]        # settings of some rows, models or parts
+    published: {qwen-7b: {gsm8k: {single: .8789, sde: .9178}}}
+
+`experiments/published` holds them. Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Self
+
+from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
+
+from sottovoce.checked import Checked
+from sottovoce.errors import UsageError, nearest
+from sottovoce.evaluation.experiments.schema import Given, Keyed
+from sottovoce.evaluation.published.figures import Figures, by_metric
+
+SELECTS = ("rows", "models", "parts")
+"""What a line of `where` is chosen by; the rest of it are settings."""
+ONLY, VARIED = "only", "varied"
+"""What stands in a row beside its scheme and settings: {only: {parts: gsm8k}, varied: false}."""
+
+
+class Paper(Checked):
+    """Where it is printed."""
+
+    name: str
+    arxiv: str
+    place: str
+    """Table 2, Figure 5."""
+
+    @property
+    def words(self) -> str:
+        """In a phrase: "SDE (arXiv 2506.19209), Table 2"."""
+        return f"{self.name} (arXiv {self.arxiv}), {self.place}"
+
+
+class Published(Keyed):
+    """A table or a figure of a paper."""
+
+    model_config = ConfigDict(title="the published table")
+
+    about: str = Field(description="what it shows")
+    paper: Paper = Field(description="where it is printed")
+    claim: str = Field(default="", description="what a figure shows whose numbers are not printed")
+    metrics: dict[str, str] = Field(default={"accuracy": "score"}, description="as printed, and what that is here")
+    percent: list[str] = Field(default=[], description="metrics that are printed as percentages of 1")
+    parts: dict[str, Given] = Field(description="data, by name: the questions of an experiment")
+    models: dict[str, list[str]] = Field(description="by name: one for all agents, or one each")
+    gone: dict[str, str] = Field(default={}, description="models that nobody can have any more, and why")
+    seeds: list[int] = Field(default=[0], description="each question is asked once under each")
+    settings: Given = Field(default={}, description="of all rows")
+    rows: dict[str, Given] = Field(description="each a scheme with its settings")
+    variants: dict[str, Given] = Field(default={}, description="each row is held once with each")
+    where: list[Given] = Field(default=[], description="settings of some rows, models or parts")
+    best_of: dict[str, list[str]] = Field(default={}, description="rows of the table that are the best of some")
+    published: dict[str, dict[str, dict[str, Any]]] = Field(  # Any: a figure, or figures by metric
+        description="by model, part and row; {} where no number is printed"
+    )
+    needs: dict[str, str] = Field(default={}, description="files besides the data, and how they are got")
+    missing: dict[str, str] = Field(default={}, description="rows and other things that cannot be held here, and why")
+    differs: list[str] = Field(default=[], description="where this departs from the paper")
+    small: Given = Field(default={}, description="of a run in small: sample, limit, and settings of all rows")
+    against: str | None = Field(default=None, description="the row that others are compared with")
+    _rows: dict[str, tuple[str, Given]] = PrivateAttr(default={})
+
+    @field_validator("models", mode="before")
+    @classmethod
+    def _listed(cls, given: Any) -> Any:  # Any: YAML as it comes
+        if not isinstance(given, Mapping):
+            return given
+        return {name: each if isinstance(each, list) else [each] for name, each in given.items()}
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        self._rows |= {name: (base, row) for name, base, row in _varied(self.rows, self.variants)}
+        if not (self.claim or self.published):
+            raise UsageError("nothing is published; expected figures in 'published', or what is shown in 'claim'")
+        for said in (*self.where, *(row[ONLY] for row in self.rows.values() if ONLY in row)):
+            self._check_known(said)
+        for rows in self.best_of.values():
+            self._check("row in best_of", rows, self._rows)
+        self._check("metric in percent", self.percent, self.metrics)
+        self._check("model in gone", self.gone, self.models)
+        self._check_figures()
+        return self
+
+    @property
+    def every_row(self) -> list[str]:
+        """The names of all rows, each with its variants."""
+        return [*self._rows]
+
+    def rows_of(self, model: str, part: str) -> dict[str, Given]:
+        """The rows of one model and one part, each a scheme with its settings; those of all rows are not in them."""
+        return {
+            name: self._settled((name, base), row, model, part)
+            for name, (base, row) in self._rows.items()
+            if _chosen(row.get(ONLY, {}), (name, base), model, part)
+        }
+
+    def figures(self, model: str, part: str) -> Figures:
+        """What is printed of one model and one part, by row and metric."""
+        given, first = self.published.get(model, {}).get(part, {}), next(iter(self.metrics))
+        return {row: by_metric(each, first) for row, each in given.items()}
+
+    def held(self) -> Iterator[tuple[str, str]]:
+        """Each model with each part that has rows of it."""
+        yield from ((model, part) for model in self.models for part in self.parts if self.rows_of(model, part))
+
+    def _settled(self, names: tuple[str, str], row: Given, model: str, part: str) -> Given:
+        found = {key: value for key, value in row.items() if key not in (ONLY, VARIED)}
+        for line in self.where:
+            if _chosen(line, names, model, part):
+                found |= {key: value for key, value in line.items() if key not in SELECTS}
+        return found
+
+    def _check_known(self, said: Mapping[str, Any]) -> None:  # Any: YAML as it comes
+        known = {"rows": {**self.rows, **self._rows}, "models": self.models, "parts": self.parts}
+        for key in SELECTS:
+            self._check(f"name among {key} in 'where'", _many(said.get(key, [])), known[key])
+
+    def _check_figures(self) -> None:
+        rows = {**self._rows, **self.best_of, **self.missing}
+        self._check("model in published", self.published, self.models)
+        for model, parts in self.published.items():
+            self._check("part in published", parts, self.parts)
+            for part in parts:
+                figures = self.figures(model, part)
+                self._check("row in published", figures, rows)
+                for by in figures.values():
+                    self._check("metric in published", by, self.metrics)
+
+    @staticmethod
+    def _check(what: str, names: Any, known: Any) -> None:  # Any: whatever holds names
+        for name in names:
+            if name not in known:
+                raise UsageError(nearest(what, name, known))
+
+
+def _varied(rows: Mapping[str, Given], variants: Mapping[str, Given]) -> Iterator[tuple[str, str, Given]]:
+    """Rows by name, and of which row of the file they are: each of those that vary comes once with each variant."""
+    for name, row in rows.items():
+        if not variants or not row.get(VARIED, True):
+            yield name, name, row
+            continue
+        for variant, more in variants.items():
+            yield f"{name}-{variant}", name, {**row, **more}
+
+
+def _chosen(said: Mapping[str, Any], names: tuple[str, str], model: str, part: str) -> bool:
+    """Whether a line is for this row (by its own name, or the one it has in the file), model and part."""
+    rows = said.get("rows")
+    return (
+        (rows is None or bool({*names} & {*_many(rows)}))
+        and model in _many(said.get("models", model))
+        and part in _many(said.get("parts", part))
+    )
+
+
+def _many(given: Any) -> list[str]:  # Any: YAML as it comes
+    return [*map(str, given)] if isinstance(given, list) else [str(given)]

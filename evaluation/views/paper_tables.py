@@ -1,0 +1,66 @@
+"""Published tables as they are listed, told, planned, and set beside what was obtained.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sottovoce.evaluation.published.files import names, read_published
+from sottovoce.evaluation.published.here import lacking, weights_here
+from sottovoce.evaluation.published.schema import Published
+from sottovoce.evaluation.views.printable import figure, one_line
+from sottovoce.evaluation.views.tables import table as markdown_table
+
+if TYPE_CHECKING:
+    from sottovoce.evaluation.published.beside import Beside
+
+HEADINGS = "row | metric | published | obtained | 95 % | discussions | in words"
+
+
+def listed(data: Path) -> str:
+    """A line a table: what it is, its models and data, and what of these is on this machine."""
+    lines = []
+    for name in names():
+        table = read_published(name)
+        models = ", ".join(f"{each} ({weights_here(weights)})" for each, weights in table.models.items())
+        lacks = {part for model, part in table.held() if lacking(table, model, part, data)}
+        found = ", ".join(f"{part}{' (not here)' * (part in lacks)}" for part in table.parts)
+        lines.append([f"`{name}`", f"{table.paper.name}, {table.paper.place}", models, found])
+    return markdown_table("name | paper | models | data", lines)
+
+
+def about(table: Published) -> Iterator[str]:
+    """What a table is, and what of it cannot be held here."""
+    yield f"{table.paper.words}: {' '.join(table.about.split())}"
+    if table.claim:
+        yield f"The paper's claim: {' '.join(table.claim.split())}"
+    yield from (f"- differs: {' '.join(each.split())}" for each in table.differs)
+    yield from (f"- missing: {name}: {' '.join(why.split())}" for name, why in table.missing.items())
+
+
+def planned(table: Published, wanted: Iterable[tuple[str, str]], data: Path) -> Iterator[str]:
+    """A line an experiment: how many discussions it is, and what it lacks."""
+    for model, part in wanted:
+        rows = table.rows_of(model, part)
+        n = table.parts[part].get("limit")
+        size = f"{len(rows)} rows" + (f" of {n * len(table.seeds):,} discussions" if n else "")
+        lacks = lacking(table, model, part, data)
+        yield f"- {model}, {part}: {size}" + "".join(f"; {each}" for each in lacks)
+
+
+def compared(found: list[Beside]) -> str:
+    """Published figures beside ours, as a table in Markdown."""
+    return markdown_table(HEADINGS, map(_line, found))
+
+
+def _line(each: Beside) -> list[str]:
+    ours = each.obtained
+    interval = (
+        "" if ours is None or ours.low is None or ours.high is None else f"{figure(ours.low)} to {figure(ours.high)}"
+    )
+    cells = [each.published.words if each.published else "", figure(ours.value) if ours else "", interval]
+    return [f"`{each.row}`", each.metric, *cells, str(each.n or ""), one_line(each.words).replace("|", "\\|")]

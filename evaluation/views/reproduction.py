@@ -1,0 +1,146 @@
+"""The command `reproduce`: the tables and figures of the papers, held as they were published or in small.
+
+Nothing here imports torch or langgraph before something is held: the command line reads the options.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import ConfigDict, Field
+
+from sottovoce.checked import Checked
+from sottovoce.errors import SottovoceError, StoppedError, UsageError
+from sottovoce.evaluation.experiments.schema import Experiment, Given
+from sottovoce.evaluation.published.expand import chosen, experiment_of, small_of
+from sottovoce.evaluation.published.files import read_published
+from sottovoce.evaluation.published.here import lacking
+from sottovoce.evaluation.published.schema import Published
+from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.shelf import shelf
+from sottovoce.evaluation.views.paper_tables import about, compared, listed, planned
+from sottovoce.evaluation.views.printable import one_line
+
+STAND_INS = "stand-ins"
+NOTHING = "This was held in small, on the bundled model: it shows that every row runs, and nothing else."
+
+
+class ReproduceOptions(Checked):
+    """Which table or figure, and how much of it."""
+
+    model_config = ConfigDict(title="Reproduce")
+
+    name: str | None = Field(
+        default=None,
+        description="a table or figure; without one all are listed",
+        json_schema_extra={"positional": True},
+    )
+    data: Path = Field(default=Path("data"), description="the folder of data sets, and of what else is needed")
+    model: list[str] = Field(default=[], description="only this one of the table's models, by its name there")
+    part: list[str] = Field(default=[], description="only this part of the table")
+    row: list[str] = Field(default=[], description="hold only this row")
+    instead: str | None = Field(
+        default=None, description="a model of yours in the place of the table's; its figures are another model's"
+    )
+    small: bool = Field(default=False, description="hold all of it in small, on the bundled model")
+    plan: bool = Field(
+        default=False, description="tell what would be held, and what for that is not here; hold nothing"
+    )
+    save: Path | None = Field(
+        default=None, description="keep it in this folder, not beside the runs under the table's name"
+    )
+
+
+def show_reproduction(options: ReproduceOptions, limits: Limits) -> None:
+    """List the tables, or hold one of them and print what was published beside what was obtained.
+
+    Raises:
+        UsageError: there is no such table, model, part or row, or nothing of it can be held here.
+        RecordError: the folder holds rows of another kind, or cannot be written.
+        SottovoceError: discussions failed; said after all else.
+    """
+    if options.name is None:
+        print(listed(options.data))
+        return
+    table = read_published(options.name)
+    chosen("row", options.row, table.every_row)
+    if options.plan:
+        print("\n".join([*about(table), *planned(table, _wanted(table, options), options.data)]))
+    else:
+        _hold_all(options.name, table, options, limits)
+
+
+def _wanted(table: Published, options: ReproduceOptions) -> list[tuple[str, str]]:
+    models, parts = chosen("model", options.model, table.models), chosen("part", options.part, table.parts)
+    return [(model, part) for model, part in table.held() if model in models and part in parts]
+
+
+def _hold_all(name: str, table: Published, options: ReproduceOptions, limits: Limits) -> None:
+    from sottovoce.evaluation.published.small import write_stand_ins  # late: numpy takes its time
+    from sottovoce.evaluation.statistics import check_installed
+
+    check_installed()
+    folder = options.save or shelf() / f"{name}{'-small' * options.small}"
+    print("\n".join(about(table)), end="\n\n")
+    if options.small:
+        write_stand_ins(table, folder / STAND_INS)
+    held = 0
+    for which, given in _experiments(table, options, folder):
+        _hold_one(table, which, given, folder / "-".join(which), options, limits)
+        held += 1
+    if not held:
+        raise UsageError(f"nothing of {name!r} can be held here; get what is named above, or say --small")
+    print(f"{f'{NOTHING} ' * options.small}Kept in {one_line(str(folder))}")
+
+
+def _experiments(table: Published, options: ReproduceOptions, folder: Path) -> Iterator[tuple[tuple[str, str], Given]]:
+    """What can be held, by model and part; what cannot is told in a line."""
+    seen = list[Given]()
+    for model, part in _wanted(table, options):
+        if not options.small:
+            if lacks := _lacks(table, model, part, options):
+                print(f"{model}, {part}: not held: {'; '.join(lacks)}\n")
+            else:
+                yield (model, part), experiment_of(table, model, part, options.data, weights=options.instead)
+            continue
+        given = small_of(table, model, part, folder / STAND_INS)
+        if (same := {**given, "about": ""}) in seen:  # models and data alone differ
+            print(f"- {model}, {part}: the same in small as one before")
+        else:
+            seen.append(same)
+            yield (model, part), given
+
+
+def _lacks(table: Published, model: str, part: str, options: ReproduceOptions) -> list[str]:
+    """As `lacking`; a model that is replaced need not be had."""
+    found = lacking(table, model, part, options.data)
+    return [each for each in found if not (options.instead and model in table.gone and table.gone[model] in each)]
+
+
+def _hold_one(
+    table: Published, which: tuple[str, str], given: Given, folder: Path, options: ReproduceOptions, limits: Limits
+) -> None:
+    from sottovoce.evaluation.experiments.running import hold
+    from sottovoce.evaluation.published.beside import beside
+    from sottovoce.evaluation.published.kept import keep_figures
+    from sottovoce.evaluation.views.experiment import shown_row
+
+    experiment = Experiment.model_validate(given)
+    keep_figures(table, *which, folder)
+    rows = [name for name in experiment.rows if name in options.row]
+    if options.row and not rows:
+        return
+    try:
+        runs, why = hold(experiment, given, folder, names=rows, limits=limits, shown=shown_row)
+    except KeyboardInterrupt as stop:
+        raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop
+    if options.small:
+        print(f"- {', '.join(which)}: {', '.join(runs)}")
+    else:
+        print(f"{', '.join(which)}:\n\n{compared(beside(table, *which, runs))}\n")
+    if why:
+        raise StoppedError(f"stopped: {why}; the same command goes on")
+    failed = [record.error for run in runs.values() for record in run.records.values() if record.status == "failed"]
+    if failed:
+        raise SottovoceError(f"{len(failed)} discussions failed, the first one: {failed[0]}")
