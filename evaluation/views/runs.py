@@ -19,7 +19,7 @@ from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.files import check_writable, write
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import LOG, last_line
-from sottovoce.evaluation.runs.results import Result, table
+from sottovoce.evaluation.runs.results import table
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.showing import go_on, show_run
