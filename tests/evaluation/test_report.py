@@ -232,3 +232,14 @@ def test_what_is_published_stands_beside_what_was_obtained(tmp_path: Path) -> No
         ("theirs", "accuracy", "50.0%", ""),
     ]
     assert table.rows[0][4] == f"{low} to 100.0%" and beside({}, found) == []
+
+
+def test_an_experiments_folder_is_all_its_rows_against_the_one_it_names(tmp_path: Path) -> None:
+    cipher(tmp_path / "two", questions=1)
+    rows = {"one": {"scheme": "single"}, "two": {"scheme": "debate", "protocol": "cipher"}}
+    about = {"about": "Does it help?", "questions": {"sample": "arithmetic"}, "rows": rows, "against": "two"}
+    (tmp_path / "experiment.yaml").write_text(json.dumps(about))
+
+    found = gathered([str(tmp_path)])
+
+    assert ([*found.runs], found.against, found.about) == (["two"], "two", ["Does it help?"])
