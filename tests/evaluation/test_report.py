@@ -191,7 +191,8 @@ def _parts(text: str, before: dict[str, Message]) -> Iterator[Part]:
         yield text
         return
     at, said = found
-    yield from [text[:at], Heard(before[said])]
+    yield text[:at]
+    yield Heard(before[said])
     yield from _parts(text[at + len(said) :], before)
 
 
