@@ -16,7 +16,7 @@ import torch
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard, Message, Turn
+from sottovoce.channels.message import Heard, Message, Place, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.report.packed import Numbers
@@ -113,7 +113,7 @@ def asked(record: Record, settings: Settings, said: Message) -> list[Turn]:
     return [replace(turn, parts=tuple(_recorded(part, by_place) for part in turn.parts)) for turn in call.turns]
 
 
-def _recorded(part: str | Heard, by_place: Mapping[tuple[object, ...], Message]) -> str | Heard:
+def _recorded(part: str | Heard, by_place: Mapping[Place, Message]) -> str | Heard:
     """The message that was heard, with what lay under it."""
     return part if isinstance(part, str) else replace(part, message=by_place[part.message.place])
 

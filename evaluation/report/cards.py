@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any
 
 from sottovoce.evaluation.report.packed import JSON
-from sottovoce.evaluation.runs.log import LOG
+from sottovoce.evaluation.runs import card as runs_card
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.views.comparison import Table
 from sottovoce.evaluation.views.printable import counted, one_line
@@ -19,16 +18,11 @@ DIGEST = 12
 
 
 def card(run: Run) -> JSON:
-    """The head of the run's log, how it ended, and the digest of the log: whoever has the run can check each."""
-    log = (run.folder / LOG).read_bytes() if run.folder else b""
-    return {
-        **run.head.model_dump(mode="json"),
-        "status": run.status,
-        "why": run.why,
-        "counts": run.counts.model_dump(),
-        "cost": run.cost.model_dump(),
-        "log": hashlib.sha256(log).hexdigest() if log else "",
-    }
+    """The sealed card of a run that is over, which `verify --card` checks; of another its head and how far it got."""
+    if run.folder is not None and all(record.status in ("done", "failed") for record in run.records.values()):
+        return runs_card.card(run)
+    told = {"status": run.status, "why": run.why, "counts": run.counts.model_dump(), "cost": run.cost.model_dump()}
+    return {**run.head.model_dump(mode="json"), **told}
 
 
 def what_was_run(runs: Mapping[str, Run]) -> Table:

@@ -87,7 +87,7 @@ def _gather(name: str, found: Gathered) -> None:
             experiment, _ = read_experiment(folder / FILE)
             found.against = experiment.against
             found.about += [experiment.about] if experiment.about else []
-            for row, run in runs_in(folder, experiment).items():
+            for row, run in runs_in(folder, experiment.rows).items():
                 _add(row, run, found)
             return
     folder = shelf.folder_of(name)

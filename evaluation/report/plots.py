@@ -19,8 +19,8 @@ from sottovoce.evaluation.report.rounds import by_round
 from sottovoce.evaluation.runs.record import BYTES
 from sottovoce.evaluation.runs.run import Run
 
-STYLE = {"svg.fonttype": "none", "svg.hashsalt": "sottovoce", "font.family": "sans-serif", "font.size": 9}
-"""Text as text; ids from a salt, not from chance."""
+STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "sottovoce", "font.family": "sans-serif", "font.size": 9}
+"""Text as text; ids from a salt, not from chance. Any: matplotlib has a type of a name for each key."""
 SIZE = (6.2, 3.4)  # inches
 
 

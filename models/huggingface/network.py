@@ -114,9 +114,7 @@ class Network:
             again = self._captured.step(reading, layers) if self._captured and not self.hooked else None
             return again or self.forward(reading, layers)
 
-    def attention_of_last(
-        self, inputs: torch.Tensor, layer: int, edits: Mapping[int, Change] | None = None
-    ) -> torch.Tensor:
+    def attention_of_last(self, inputs: torch.Tensor, layer: int, edits: Mapping[int, Change]) -> torch.Tensor:
         """(heads, n): how a layer's heads weigh the n positions of one sequence (1, n) or (1, n, E) at the last one.
 
         `edits` change what decoder layers put out at all positions but the last. Only the last is computed by

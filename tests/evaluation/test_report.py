@@ -28,6 +28,7 @@ from sottovoce.evaluation.report.report import report
 from sottovoce.evaluation.report.rounds import by_round
 from sottovoce.evaluation.report.tensors import Tensors
 from sottovoce.evaluation.report.words import Words
+from sottovoce.evaluation.runs.card import seal
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.views.comparison import comparison_of, tables
 from sottovoce.models import Rows, load
@@ -144,8 +145,9 @@ def test_cards_hold_the_head_of_the_log_and_its_digest(spoken: Run) -> None:
 
     assert spoken.folder is not None
     first = json.loads((spoken.folder / "log.jsonl").read_text().split("\n")[0])
-    assert {name: card[name] for name in first if name != "line"} == {n: v for n, v in first.items() if n != "line"}
-    assert card["counts"]["done"] == 1 and len(card["log"]) == 64
+    head = {name: value for name, value in first.items() if name not in ("line", "format", "version")}
+    assert {name: card[name] for name in head} == head
+    assert card["counts"]["done"] == 1 and card["sha256"] == seal(card)
 
 
 def test_attention_is_that_of_the_model_over_the_rows_that_were_heard(spoken: Run) -> None:
@@ -189,7 +191,8 @@ def _parts(text: str, before: dict[str, Message]) -> Iterator[Part]:
         yield text
         return
     at, said = found
-    yield from [text[:at], Heard(before[said])]
+    yield text[:at]
+    yield Heard(before[said])
     yield from _parts(text[at + len(said) :], before)
 
 
@@ -232,3 +235,14 @@ def test_what_is_published_stands_beside_what_was_obtained(tmp_path: Path) -> No
         ("theirs", "accuracy", "50.0%", ""),
     ]
     assert table.rows[0][4] == f"{low} to 100.0%" and beside({}, found) == []
+
+
+def test_an_experiments_folder_is_all_its_rows_against_the_one_it_names(tmp_path: Path) -> None:
+    cipher(tmp_path / "two", questions=1)
+    rows = {"one": {"scheme": "single"}, "two": {"scheme": "debate", "protocol": "cipher"}}
+    about = {"about": "Does it help?", "questions": {"sample": "arithmetic"}, "rows": rows, "against": "two"}
+    (tmp_path / "experiment.yaml").write_text(json.dumps(about))
+
+    found = gathered([str(tmp_path)])
+
+    assert ([*found.runs], found.against, found.about) == (["two"], "two", ["Does it help?"])
