@@ -52,9 +52,9 @@ from sottovoce.evaluation.views.monitoring import (
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.published import show_datasets
+from sottovoce.evaluation.views.reporting import show_report
 from sottovoce.evaluation.views.reproduction import ReproduceOptions, show_reproduction
 from sottovoce.evaluation.views.search import LayersOptions, TuneOptions, show_layers, show_tune
-from sottovoce.evaluation.views.reporting import show_report
 from sottovoce.evaluation.views.showing import show
 from sottovoce.evaluation.views.verifying import show_verification
 from sottovoce.graphs import Scheme, schemes

@@ -10,14 +10,16 @@ import logging
 import os
 import time
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import SottovoceError, UsageError
 from sottovoce.evaluation.runs.events import Decided
+from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.run import Key, Observer, Run
 from sottovoce.evaluation.runs.shard import Held, hold_apart, take
@@ -89,8 +91,10 @@ class Crew:
             ray.kill(worker)
 
 
-def hold_on_cluster(run: Run, settings: Settings, store: PayloadStore, limits: Limits, observe: Observer) -> str:
-    """Hold what is not over of a run; returns which limit was reached, if any.
+def hold_on_cluster(
+    hold: Callable[..., None], run: Run, settings: Settings, store: PayloadStore, limits: Limits, observe: Observer
+) -> str:
+    """Hold what is not over of a run, workers by `hold` (`running.hold_all`); returns which limit was reached, if any.
 
     Raises:
         UsageError: Ray is not installed, or has not so many workers.
@@ -101,7 +105,7 @@ def hold_on_cluster(run: Run, settings: Settings, store: PayloadStore, limits: L
         number = _workers(ray, settings, limits)
         _begin_anew(run)
         waiting = deque(_shards(run.unfinished, number, limits.at_once))
-        made = _maker(ray, settings)
+        made = partial(_maker(ray, settings), hold)
         crew = Crew(made, run, limits.at_once, [made() for _ in range(min(number, len(waiting)))])
         try:
             while (waiting or crew.busy) and not (over := _over(run, limits, began)):
@@ -169,11 +173,12 @@ def _maker(ray: Any, settings: Settings) -> Any:  # Any: Ray's handles have no t
 class Holder:
     """A worker; its models stay loaded from one shard to the next."""
 
+    def __init__(self, hold: Callable[..., None]) -> None:
+        self._hold = hold
+
     def hold(self, head: dict[str, Any], questions: list[Any], keys: list[Key], at_once: int) -> Held:
         """See `hold_apart`; all is plain JSON."""
-        from sottovoce.evaluation.runs.head import Head
-
-        return hold_apart(Head.model_validate(head), questions, {(key[0], key[1]) for key in keys}, at_once)
+        return hold_apart(self._hold, Head.model_validate(head), questions, {(key[0], key[1]) for key in keys}, at_once)
 
 
 @contextmanager

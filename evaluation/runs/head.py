@@ -128,10 +128,15 @@ def head_of(
         seeds=list(seeds) or [settings.seed],
         origin=origin,
         questions=digest(questions),
-        prompts=Prompts(Path(settings.prompts) if settings.prompts else None).digest({*EVERYWHERE, scheme}),
+        prompts=prompts_digest(scheme, settings.prompts),
         models=_models(settings, models),
         monitors=_monitors(settings),
     )
+
+
+def prompts_digest(scheme: str, pack: str | None) -> str:
+    """The sha256 of the prompts that a scheme may use. Errors: see `Prompts`."""
+    return Prompts(Path(pack) if pack else None).digest({*EVERYWHERE, scheme})
 
 
 def digest(data: Any) -> str:  # Any: JSON

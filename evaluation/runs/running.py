@@ -129,7 +129,7 @@ def hold_all(
             )
         if limits is not None and limits.workers:
             _check_for_workers(settings, models, watch)
-            over = hold_on_cluster(run, settings, store, limits, observing)
+            over = hold_on_cluster(hold_all, run, settings, store, limits, observing)
         else:
             graph = scheme(run.head.scheme).create(settings, models=models, store=store, watch=watch)
             asyncio.run(pool.hold(graph))

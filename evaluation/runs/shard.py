@@ -5,15 +5,16 @@ What comes back is plain: lines of the log and the bytes of payloads, which the 
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from sottovoce.channels.store import PayloadRef, PayloadStore
-from sottovoce.evaluation.runs.head import Head
+from sottovoce.evaluation.runs.head import Head, head_of
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.run import Key, Run
+from sottovoce.evaluation.runs.starting import settings_of
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON
 
@@ -42,23 +43,21 @@ class Apart(Run):
         self.written += [line for line in lines if "of" in line]
 
 
-def hold_apart(head: Head, questions: Sequence[Question], keys: Collection[Key], at_once: int) -> Held:
-    """Hold these discussions to their end; one that fails says so in its line.
+def hold_apart(
+    hold: Callable[..., None], head: Head, questions: Sequence[Question], keys: Collection[Key], at_once: int
+) -> Held:
+    """Hold these discussions to their end by `hold` (`running.hold_all`); one that fails says so in its line.
 
     Raises:
         SottovoceError: none of them can be held: a model is not there, or not the one of the head.
     """
-    from sottovoce.evaluation.runs.head import head_of  # late, as what it needs
-    from sottovoce.evaluation.runs.running import hold_all
-    from sottovoce.evaluation.runs.starting import settings_of
-
     run = Apart(head, questions, keys)
     settings = settings_of(run)
     here = head_of(head.scheme, settings, questions, head.seeds, head.origin)
     head.check_same(here.model_copy(update={"questions": head.questions}), "on a worker")
     with TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True) as temporary:
         store = PayloadStore(Path(temporary))
-        hold_all(run, settings, store, limits=Limits(at_once=at_once))
+        hold(run, settings, store, limits=Limits(at_once=at_once))
         return Held(run.written, _files(run, store))
 
 

@@ -1,4 +1,4 @@
-"""CIPHER (arXiv 2310.06272), its result analyser: the majority of the last round, ties to the last agent (row 41).
+"""CIPHER (arXiv 2310.06272), its result analyser: the majority of the last round, ties to the last agent.
 
 What was misread: the sign of a number in braces is lost, a reply without a number counts as -99999 and can win the
 vote, and a reply without a letter as its last character.
@@ -7,6 +7,7 @@ vote, and a reply without a letter as its last character.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import TypeVar
 
@@ -57,8 +58,7 @@ def letter_of(text: str) -> str:
 
 
 def _majority(answers: Sequence[Answer]) -> Answer:
-    reverse = [*reversed(answers)]
-    return max(reverse, key=reverse.count)
+    return Counter(reversed(answers)).most_common(1)[0][0]  # of equal counts the first that was met
 
 
 SCORERS: dict[str, Scorer] = {"number": number, "option": option}

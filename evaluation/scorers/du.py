@@ -1,7 +1,7 @@
 """Du et al. (2023), gsm/eval_gsm.py and mmlu/eval_mmlu.py: the majority of the last round, ties to the first agent.
 
 What was misread: a thousands comma in the right answer leaves its last group of digits, and its sign is lost (row
-39); where most agents give no number, "none" wins the vote and scores 1 (row 40).
+39); where most agents give no number, "none" wins the vote and scores 1.
 """
 
 from __future__ import annotations
@@ -18,7 +18,8 @@ LETTER = re.compile(r"\((\w)\)")
 
 def last_number(text: str) -> str | None:
     """The last run of digits, perhaps with a dot: "-1,300" is 300."""
-    return (NUMBER.findall(text) or [None])[-1]
+    found: list[str] = NUMBER.findall(text)
+    return found[-1] if found else None
 
 
 def in_braces(text: str) -> str | None:

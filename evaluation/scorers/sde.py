@@ -1,7 +1,7 @@
 """SDE (arXiv 2506.19209), StateDelta's evaluators: the mean over the agents of the last round, each by itself.
 
 What was misread: signs are lost, "42.", "18.00" and "3.0" are no integers and so wrong, a thousands comma in the
-right answer leaves its last group of digits (row 39); any sign in parentheses is a letter; a brace that is not
+right answer leaves its last group of digits; any sign in parentheses is a letter; a brace that is not
 closed takes the last character with it.
 """
 
@@ -41,7 +41,8 @@ def letter(text: str, choices: Sequence[str]) -> str | None:
     boxed = extracted(plain, ("boxed{",))
     if boxed in choices:
         return string.ascii_uppercase[[*choices].index(boxed)]
-    return (ALONE.findall(plain) or [None])[-1]
+    alone: list[str] = ALONE.findall(plain)
+    return alone[-1] if alone else None
 
 
 def extracted(text: str, marks: Sequence[str] = ("text{", "boxed{")) -> str:

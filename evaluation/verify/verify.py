@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sottovoce.errors import SottovoceError
+from sottovoce.evaluation.runs.head import prompts_digest
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.verify.anew import hold_anew
 from sottovoce.evaluation.verify.discussions import check_discussions
@@ -14,7 +15,6 @@ from sottovoce.evaluation.verify.folder import check_folder
 from sottovoce.evaluation.verify.papers import check_card, check_table
 from sottovoce.evaluation.verify.payloads import check_payloads
 from sottovoce.evaluation.verify.questions import check_questions
-from sottovoce.prompts.render import Prompts
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ def _same_prompts(run: Run, verified: Verified) -> bool:
     """Whether this version asks in the run's words; where it does not, what was asked cannot be compared."""
     pack = run.head.settings.get("prompts")
     try:
-        now = Prompts(Path(pack) if pack else None).digest()
+        now = prompts_digest(run.head.scheme, pack)
     except SottovoceError as error:
         now = str(error)
     if now == run.head.prompts:

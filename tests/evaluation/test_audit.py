@@ -26,7 +26,7 @@ FRUIT = ["apples", "pears", "figs"]
         (["{7}", "{8}"], "8", 0),
         (["I cannot say.", "Nor can I.", "{7}"], "8", 1),  # row 40: no number wins, and is right
         (["It is 1,300."], "1,300", 1),  # both are 300
-        (["{1,300}"], "1,300", 0),  # row 39: read right, against 300
+        (["{1,300}"], "1,300", 0),  # read right, against 300
         (["{-5}"], "5", 1),  # its sign is lost
         (["{$1.2.3}"], "8", 0),  # no number to Python either
     ],

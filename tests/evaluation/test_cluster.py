@@ -61,7 +61,7 @@ def test_a_run_takes_what_was_held_apart_as_if_it_had_held_it(settings: Debate, 
     keys = run.unfinished
 
     for part in (keys[5:], keys[:5]):
-        take(run, run.store(), hold_apart(run.head, run.questions(), part, at_once=2))
+        take(run, run.store(), hold_apart(hold_all, run.head, run.questions(), part, at_once=2))
     run.end()
     run.close()
 
@@ -75,7 +75,7 @@ def test_what_fails_apart_fails_in_its_line(settings: Debate, tmp_path: Path) ->
     long: list[Question] = [*QUESTIONS[:1], {"question": "word " * 5000, "id": "long"}]
     run = begin(tmp_path / "run", settings, long)
 
-    take(run, run.store(), hold_apart(run.head, long, run.unfinished, at_once=2))
+    take(run, run.store(), hold_apart(hold_all, run.head, long, run.unfinished, at_once=2))
 
     assert [record.status for record in run.records.values()] == ["done", "failed"]
     run.close()
@@ -84,7 +84,7 @@ def test_what_fails_apart_fails_in_its_line(settings: Debate, tmp_path: Path) ->
 def test_a_worker_with_another_model_refuses(settings: Debate, alone: Run) -> None:
     models = {name: each.model_copy(update={"weights": "others"}) for name, each in alone.head.models.items()}
     with pytest.raises(RecordError, match=r"run 'on a worker' was begun with the model .* of weights others"):
-        hold_apart(alone.head.model_copy(update={"models": models}), QUESTIONS, [("sum/0", 0)], at_once=1)
+        hold_apart(hold_all, alone.head.model_copy(update={"models": models}), QUESTIONS, [("sum/0", 0)], at_once=1)
 
 
 def test_a_discussion_that_costs_three_workers_has_failed(settings: Debate, tmp_path: Path) -> None:
