@@ -1,7 +1,7 @@
 """Du et al. (2023), gsm/eval_gsm.py and mmlu/eval_mmlu.py: the majority of the last round, ties to the first agent.
 
-What was misread: a thousands comma in the right answer leaves its last group of digits, and its sign is lost (row
-39); where most agents give no number, "none" wins the vote and scores 1.
+What was misread: a thousands comma in the right answer leaves its last group of digits, and its sign is lost;
+where most agents give no number, "none" wins the vote and scores 1.
 """
 
 from __future__ import annotations

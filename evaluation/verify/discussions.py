@@ -46,6 +46,15 @@ def check_discussions(run: Run, verified: Verified, *, prompts: bool) -> None:
         verified.findings += _ending(record, again, key)
 
 
+def _in_order(name: str, record: JSON) -> list[Any]:  # Any: plain JSON
+    """Side by side, agents are looked at in any order: interventions by their places."""
+    if name != "interventions":
+        return list(record[name])
+    return sorted(
+        record[name], key=lambda each: (each["epoch"], each["round"], each["turn"], each["agent"], each["attempt"])
+    )
+
+
 def _not_led(record: Record) -> str:
     if any(message.source == HUMAN for message in record.messages):
         return "a person spoke in it"
@@ -115,7 +124,7 @@ def _ending(record: Record, again: Record, key: Key) -> Iterator[Finding]:
         return
     had, made = (each.model_dump(mode="json") for each in (record, again))
     for name in OF_SCHEME:
-        for path, found, expected in differences(had[name], made[name], name):
+        for path, found, expected in differences(_in_order(name, had), _in_order(name, made), name):
             yield Finding(path, found, expected, of(key))
     if again.decision is None:
         yield Finding("the decision", record.decision["answer"], again.error, of(key))
