@@ -57,8 +57,8 @@ def letter_of(text: str) -> str:
 
 
 def _majority(answers: Sequence[Answer]) -> Answer:
-    reverse = [*reversed(answers)]
-    return max(reverse, key=reverse.count)
+    most = max(map(answers.count, answers))
+    return next(each for each in reversed(answers) if answers.count(each) == most)
 
 
 SCORERS: dict[str, Scorer] = {"number": number, "option": option}

@@ -18,7 +18,8 @@ LETTER = re.compile(r"\((\w)\)")
 
 def last_number(text: str) -> str | None:
     """The last run of digits, perhaps with a dot: "-1,300" is 300."""
-    return (NUMBER.findall(text) or [None])[-1]
+    found: list[str] = NUMBER.findall(text)
+    return found[-1] if found else None
 
 
 def in_braces(text: str) -> str | None:

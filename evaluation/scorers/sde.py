@@ -41,7 +41,8 @@ def letter(text: str, choices: Sequence[str]) -> str | None:
     boxed = extracted(plain, ("boxed{",))
     if boxed in choices:
         return string.ascii_uppercase[[*choices].index(boxed)]
-    return (ALONE.findall(plain) or [None])[-1]
+    alone: list[str] = ALONE.findall(plain)
+    return alone[-1] if alone else None
 
 
 def extracted(text: str, marks: Sequence[str] = ("text{", "boxed{")) -> str:
