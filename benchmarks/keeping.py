@@ -15,11 +15,13 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from statistics import median
 from tempfile import mkdtemp
 from typing import Any
 
+from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.limits import Limits
@@ -115,10 +117,49 @@ def in_flight(given: argparse.Namespace) -> str:
     return table("under way | questions | a minute | peak memory of the process | kept a question", lines)
 
 
+def besides(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens: str, protocol: str) -> None:
+    """What is not the model's: graph, log and checkpoints with replies that are there already, and writing payloads."""
+    settings = scheme("debate").settings.model_validate(
+        {"model": [model], "max_tokens": int(max_tokens), "rounds": 2, "protocol": protocol, "temperature": [0.0]}
+    )
+    asked, folder = samples("arithmetic", int(n), settings, 0), Path(mkdtemp(prefix="keeping-"))
+    hold(settings, asked[:1], 1, folder, None)  # loads the model
+    run = Run.begin(head_of("debate", settings, asked), asked, folder / "run")
+    whole = _used(lambda: hold(settings, asked, int(at_once), folder / "run", run))
+    messages = [message for record in run.records.values() for message in record.messages]
+    said = {agent: [each.text for each in messages if each.agent == agent] for agent in settings.names()}
+    plain, script = scheme("debate").settings.model_validate({"rounds": 2}), ScriptedChatModel(said)
+    again = Run.begin(head_of("debate", plain, asked, models=script), asked, folder / "again")
+    graph = _used(lambda: hold_all(again, plain, again.store(), models=script))
+    kept = PayloadStore(folder / "run" / "payloads")
+    payloads = [message.payload.load(kept) for message in messages if message.payload]
+    store = PayloadStore(folder / "copies")
+    stored = _used(lambda: [store.put(payload) for payload in payloads])
+    shutil.rmtree(folder)
+    print(json.dumps({"whole": whole, "graph": graph, "store": stored}))
+
+
+def _used(act: Callable[[], object]) -> float:
+    """Seconds of the processor, of all threads."""
+    began = time.process_time()
+    act()
+    return time.process_time() - began
+
+
+def frame(given: argparse.Namespace) -> str:
+    """Of a run in a folder: the part of the processor that is not the model's, medians."""
+    found = [measured("besides", given, given.n, given.at_once) for _ in range(given.repeats)]
+    cells = [
+        f"{median(each['whole'] for each in found) / given.n:.3f}",
+        *(f"{median(each[name] / each['whole'] for each in found):.2%}" for name in ("graph", "store")),
+    ]
+    return table("seconds of the processor a question | graph, log and checkpoints | writing payloads", [cells])
+
+
 def main() -> None:
-    """Print the table of costs, or with `--in-flight` that of rates."""
+    """Print the table of costs, or with `--in-flight` that of rates, or with `--frame` what is not the model's."""
     if sys.argv[1:2] == ["--one"]:
-        one(*sys.argv[2:])
+        (besides if sys.argv[2] == "besides" else one)(*sys.argv[2:])
         return
     parser = argparse.ArgumentParser("python -m benchmarks.keeping", description=__doc__)
     parser.add_argument("--model", default="bundled")
@@ -129,8 +170,9 @@ def main() -> None:
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--memory", default="", help="for keys and values; with it, 512 discussions are held together")
     parser.add_argument("--in-flight", action="store_true")
+    parser.add_argument("--frame", action="store_true")
     given = parser.parse_args()
-    print(in_flight(given) if given.in_flight else overhead(given))
+    print(in_flight(given) if given.in_flight else frame(given) if given.frame else overhead(given))
 
 
 if __name__ == "__main__":
