@@ -1,0 +1,64 @@
+"""`python -m benchmarks.cluster`: questions a minute without Ray, and with one worker and two of a cluster here.
+
+The same debates each time; the first shard of each worker also starts a process and loads the model there. Memory is
+that of the process that keeps the run, at its peak.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from sottovoce.evaluation.runs.head import head_of
+from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.runs.running import hold_all
+from sottovoce.evaluation.runs.samples import samples
+from sottovoce.evaluation.views.tables import table
+from sottovoce.graphs import scheme
+
+NONE = "none"
+WORKERS = (NONE, "ray:1", "ray:2")
+
+
+def one(workers: str, model: str, n: str) -> None:
+    """The body of a process of its own."""
+    settings = scheme("debate").settings.model_validate({"model": [model], "rounds": 2, "max_tokens": 64})
+    asked = samples("arithmetic", int(n), settings, 0)
+    limits = Limits(at_once=8, workers=None if workers == NONE else workers)
+    with TemporaryDirectory() as folder:
+        run = Run.begin(head_of("debate", settings, asked), asked, Path(folder) / "run")
+        began = time.monotonic()
+        hold_all(run, settings, run.store(), limits=limits)
+        seconds = time.monotonic() - began
+    assert not run.unfinished, "every question has its decision"
+    print(json.dumps([seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024]))
+
+
+def main() -> None:
+    """Print the table."""
+    if sys.argv[1:2] == ["--one"]:
+        one(*sys.argv[2:])
+        return
+    parser = argparse.ArgumentParser("python -m benchmarks.cluster", description=__doc__)
+    parser.add_argument("--model", default="bundled")
+    parser.add_argument("-n", type=int, nargs="+", default=[64, 256], help="questions")
+    given = parser.parse_args()
+    lines = []
+    for workers in WORKERS:
+        for n in given.n:
+            told = [sys.executable, "-m", "benchmarks.cluster", "--one", workers, given.model, str(n)]
+            done = subprocess.run(told, capture_output=True, text=True, check=True)
+            seconds, peak = json.loads(done.stdout.splitlines()[-1])
+            lines.append([workers, str(n), f"{seconds:.0f}", f"{60 * n / seconds:.0f}", f"{peak / 2**30:.2f} GiB"])
+    print(table("workers | questions | seconds | a minute | peak memory of the process that keeps the run", lines))
+
+
+if __name__ == "__main__":
+    main()
