@@ -309,6 +309,7 @@ def report(
     show_report(names, html, attention)
 
 
+@app.command()
 def audit(names: list[str] = RUNS) -> None:
     """Score runs again under other policies, those of the papers' own programs among them; tell what changes."""
     show_audit(names)
