@@ -95,9 +95,10 @@ def _published(scorers: Mapping[str, Scorer]) -> Policy:
 
 
 def gold_of(question: Mapping[str, Any]) -> str:  # Any: of a Question
-    """The right answer as its file has it: behind "####" of a solution (GSM8K), the letter of a choice, the target."""
+    """The right answer as its data set prints it: also behind "####" of a solution (GSM8K), or a choice's letter."""
     solution = str(question.get("solution", ""))
-    return solution.rpartition("####")[2].strip() if "####" in solution else kinds.target_of(question) or ""
+    behind = solution.rpartition("####")[2].strip() if "####" in solution else ""
+    return str(question.get("printed_target") or behind or kinds.target_of(question) or "")
 
 
 POLICIES: dict[str, Policy] = {

@@ -45,6 +45,8 @@ class Question(TypedDict):
     """The right answer, where it is known; no agent ever reads it."""
     aliases: NotRequired[list[str]]
     """Other forms of the target that are right too: other names, another option that says the same."""
+    printed_target: NotRequired[str]
+    """The target as its data set prints it, where that is no plain number ("1,300"): what the papers' scorers read."""
     solution: NotRequired[str]
     """The right answer with its working: what an expert debater says."""
     decoys: NotRequired[list[str]]

@@ -119,7 +119,7 @@ MATCHED = typer.Option(
 )
 OF_RUN = typer.Option(None, help="the file that the questions were read from")
 TABLE = typer.Option(None, help="compare results that `runs export` wrote as CSV")
-CARD = typer.Option(None, help="compare a card that `runs export RUN card.json` wrote")
+CARD = typer.Option(None, help="compare a card that `runs export RUN card.json` wrote, or the one in a report's page")
 RUNS = typer.Argument(metavar="RUN ...", help="as for `runs show`; the folder of an experiment is all its rows")
 HTML = typer.Option(Path("report.html"), "--html", metavar="FILE", help="is written")
 NAME = typer.Argument(metavar="RUN", help="a name that `runs list` shows, or its beginning; `latest`; or a folder")
@@ -309,6 +309,7 @@ def report(
     show_report(names, html, attention)
 
 
+@app.command()
 def audit(names: list[str] = RUNS) -> None:
     """Score runs again under other policies, those of the papers' own programs among them; tell what changes."""
     show_audit(names)

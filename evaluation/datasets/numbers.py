@@ -36,10 +36,12 @@ def _gold(row: Row) -> str:
 
 def _gsm8k(row: Row) -> Fields:
     working = MARKS.sub("", row.text("answer").rpartition("####")[0]).strip()
-    target = plain_number(_gold(row))
+    gold = _gold(row)
+    target = plain_number(gold)
     return {
         "question": row.text("question"),
         "target": target,
+        **({} if gold == target else {"printed_target": gold}),
         "solution": f"{working}\nThe answer is {target}." if working else f"The answer is {target}.",
     }
 

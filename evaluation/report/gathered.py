@@ -9,6 +9,7 @@ from pathlib import Path
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.experiments.files import read_experiment
 from sottovoce.evaluation.experiments.folder import FILE, runs_in
+from sottovoce.evaluation.published.kept import in_our_units
 from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.run import Run
@@ -37,7 +38,7 @@ class Gathered:
     against: str | None = None
     """The row that the others are compared with, where an experiment names one and is all there is."""
 
-    published: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    published: dict[str, Mapping[str, float]] = field(default_factory=dict)
     """By run and by `accuracy` or the name of a world's measure: what a paper prints, in the unit of ours."""
 
     @property
@@ -89,6 +90,7 @@ def _gather(name: str, found: Gathered) -> None:
             found.about += [experiment.about] if experiment.about else []
             for row, run in runs_in(folder, experiment.rows).items():
                 _add(row, run, found)
+            found.published |= in_our_units(folder)
             return
     folder = shelf.folder_of(name)
     _add(folder.resolve().name, load_run(folder), found)

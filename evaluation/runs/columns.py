@@ -21,7 +21,7 @@ ELSEWHERE = {
     "prompt": "question", "context": "documents", "passages": "documents",
 }  # fmt: skip
 """What data sets often call a field of ours: were it taken for another column, an answer would count for nothing."""
-UNASKED = {"id", "kind", "target", "aliases", "solution", "decoys"}
+UNASKED = {"id", "kind", "target", "aliases", "printed_target", "solution", "decoys"}
 """What may change while a row asks the same."""
 TRUTH = {"true": "yes", "false": "no"}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,9 @@ from sottovoce.evaluation.runs.card import FORMAT, SEAL, card, seal
 from sottovoce.evaluation.runs.results import table
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.verify.findings import Finding, differences
+
+CARDS = re.compile(r'<script type="application/json" id="data-cards">(.*?)</script>', re.DOTALL)
+"""Where a report has the cards of its runs: no "<" stands in the JSON of a page."""
 
 
 def check_table(run: Run, path: Path) -> Iterator[Finding]:
@@ -40,12 +44,12 @@ def _rows(text: str, path: Path) -> dict[tuple[str, str], dict[str, str]]:
 
 
 def check_card(run: Run, path: Path) -> Iterator[Finding]:
-    """A card as `runs export` wrote it: field by field, and its own seal.
+    """A card as `runs export` wrote it, or as a report holds it: field by field, and its own seal.
 
     Raises:
         RecordError: it cannot be read, is no card, or the run is not over.
     """
-    given = _card(path)
+    given = _card(path, run)
     if given.get(SEAL) != (sealed := seal(given)):
         yield Finding("the card's own digest", given.get(SEAL), sealed, (path.name,))
     fresh = card(run)
@@ -53,14 +57,26 @@ def check_card(run: Run, path: Path) -> Iterator[Finding]:
         yield Finding(f"the card's {name}", found, expected, (path.name,))
 
 
-def _card(path: Path) -> dict[str, Any]:  # Any: plain JSON
+def _card(path: Path, run: Run) -> dict[str, Any]:  # Any: plain JSON
+    text = _text(path)
+    in_page = CARDS.search(text)
     try:
-        given = json.loads(_text(path))
+        given = json.loads(in_page[1] if in_page else text)
     except ValueError as error:
         raise RecordError(f"{str(path)!r} is no card of a run: it is no JSON ({error})") from error
+    given = _of_report(given, run, path) if in_page else given
     if not isinstance(given, dict) or given.get("format") != FORMAT:
-        raise RecordError(f"{str(path)!r} is no card of a run: expected the format {FORMAT!r}")
+        raise RecordError(f"{str(path)!r} is no card of a run that is over: expected the format {FORMAT!r}")
     return given
+
+
+def _of_report(cards: Any, run: Run, path: Path) -> Any:  # Any: JSON
+    """The run's own of the cards of a report, which knows runs by the names of their folders."""
+    name = run.folder.resolve().name if run.folder else ""
+    if not isinstance(cards, dict) or name not in cards:
+        known = ", ".join(map(repr, cards)) or "none"
+        raise RecordError(f"report {str(path)!r} has no card of {name!r}; it has those of {known}")
+    return cards[name]
 
 
 def _unsealed(given: dict[str, Any]) -> dict[str, Any]:  # Any: plain JSON

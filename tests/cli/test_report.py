@@ -49,3 +49,8 @@ def test_a_layer_that_is_not_there_is_refused(call: Call, stopped: str, tmp_path
     line = refused(call, USAGE, "report", stopped, "--html", tmp_path / "out.html", "--attention", 7)
 
     assert "layer 7 is out of range" in line and line.endswith("has layers 0 to 1")
+
+
+def test_every_page_of_numbers_is_a_command(call: Call) -> None:
+    for name in ("audit", "measures", "compare", "report", "verify", "judge", "tune", "layers", "reproduce", "datasets"):
+        assert call(name, "--help").code == 0, name

@@ -8,14 +8,17 @@ import pytest
 
 from sottovoce.channels.store import PayloadStore
 from sottovoce.evaluation.audit import Audited, audit, gold_of
+from sottovoce.evaluation.datasets.sources import named, read_source
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.running import hold
 from sottovoce.evaluation.scorers import cipher, du, sde
 from sottovoce.evaluation.views.audit import show_audit
 from sottovoce.nodes.question import Question
 from tests.evaluation.support import task
+from tests.shared import shared
 
 FRUIT = ["apples", "pears", "figs"]
+ASKED: Question = {"question": "What is it?", "kind": "number", "target": "22", "id": "it"}
 
 
 @pytest.mark.parametrize(
@@ -106,9 +109,20 @@ def test_the_right_answer_is_as_its_file_has_it() -> None:
     assert gold_of({"question": "?", "kind": "option", "choices": FRUIT, "target": "figs"}) == "C"
 
 
-def audited(folder: Path, *replies: str, target: str = "22") -> dict[str, Audited]:
+def test_a_gold_answer_of_gsm8k_is_misread_as_its_file_prints_it(tmp_path: Path) -> None:
+    """A published row, with its comma; our own score reads it right."""
+    path = shared("datasets/gsm8k_test_first200.jsonl")
+    asked = read_source(named("gsm8k", "", str(path))).questions[146]
+    assert (asked["target"], gold_of(asked)) == ("2125", "2,125") and "####" not in asked["solution"]
+
+    found = audited(tmp_path, "It is 2,125.", "It is {2,125}.", "It is {2125}.", asked=asked)
+
+    values = {name: each.accuracy.value for name, each in found.items()}
+    assert values["ours"] == 1 and values["as Du et al."] == 0 and found["as Du et al."].worse == ("gsm8k/146",)
+
+
+def audited(folder: Path, *replies: str, asked: Question = ASKED) -> dict[str, Audited]:
     """A debate of one round, under all policies."""
-    asked: Question = {"question": "What is it?", "kind": "number", "target": target, "id": "it"}
     said = {f"agent_{i}": [reply] for i, reply in enumerate(replies, 1)}
     hold(task(said, asked, answer_turn=False), PayloadStore(folder / "payloads"), folder=folder / "run")
     return {each.policy: each for each in audit(load_run(folder / "run"))}

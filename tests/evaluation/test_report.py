@@ -246,3 +246,16 @@ def test_an_experiments_folder_is_all_its_rows_against_the_one_it_names(tmp_path
     found = gathered([str(tmp_path)])
 
     assert ([*found.runs], found.against, found.about) == (["two"], "two", ["Does it help?"])
+
+
+def test_what_a_paper_prints_of_an_experiments_rows_is_in_its_report(tmp_path: Path) -> None:
+    cipher(tmp_path / "cipher", questions=1)
+    given = {"questions": {"sample": "arithmetic"}, "rows": {"cipher": {"scheme": "debate", "protocol": "cipher"}}}
+    (tmp_path / "experiment.yaml").write_text(json.dumps(given))
+    kept = {"metrics": {"EM": "score"}, "percent": ["EM"], "rows": {"cipher": {"EM": 88.7}, "single": {"EM": 82}}}
+    (tmp_path / "published.json").write_text(json.dumps(kept))
+
+    found = gathered([str(tmp_path)])
+
+    assert found.published == {"cipher": {"accuracy": 0.887}, "single": {"accuracy": 0.82}}
+    assert "<td>88.7%</td>" in report(found)

@@ -16,6 +16,8 @@ from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.cli import main
 from sottovoce.errors import RecordError
+from sottovoce.evaluation.report.gathered import gathered
+from sottovoce.evaluation.report.report import report
 from sottovoce.evaluation.runs.card import card
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.limits import Limits
@@ -217,6 +219,21 @@ def test_what_is_no_table_and_no_card_is_refused_in_one_line_and_a_run_that_goes
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:6]))
     with pytest.raises(RecordError, match="3 discussions that are not over; a card needs a run that is: `runs resume`"):
         card(load_run(copy))
+
+
+def test_a_card_is_read_out_of_a_report_by_the_name_of_its_run(true_run: Path, tmp_path: Path) -> None:
+    html = tmp_path / "report.html"
+    html.write_text(report(gathered([str(true_run)])))
+    assert findings(true_run, card=html) == []
+
+    html.write_text(html.read_text().replace('"rounds":2', '"rounds":3'))
+    lines = findings(true_run, card=html)
+    assert [line.split(": found")[0] for line in lines] == [
+        "report.html: the card's own digest", "report.html: the card's settings.rounds",
+    ]  # fmt: skip
+    html.write_text(html.read_text().replace('{"run":', '{"other":'))
+    with pytest.raises(RecordError, match="has no card of 'run'; it has those of 'other'"):
+        findings(true_run, card=html)
 
 
 @pytest.mark.parametrize(("margin", "told"), [(1e-6, "parts from token 2 on"), (0.5, "")])
