@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sottovoce.agents.spoken import summary
-from sottovoce.channels.compress import KEPT, is_carried, vectors
+from sottovoce.channels.compress import KEPT, carried_names, is_carried, vectors
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.store import PayloadRef, PayloadStore
@@ -89,7 +89,7 @@ def _tokens(payload: Payload) -> Iterator[Difference]:
     expected = dict.fromkeys(whole, n)
     if kept is not None and [*kept.tolist()] != sorted({*kept.tolist()} & {*range(n)}):
         yield "the places of the kept tokens", kept.tolist(), f"some of {n}, in order"
-    for name in sorted({_carried_name(name) for name in tensors if is_carried(name)}):
+    for name in carried_names(tensors):
         try:
             carried = vectors(tensors, name)
         except (RuntimeError, KeyError) as error:  # torch's own, of factors and scales that do not fit together
@@ -98,11 +98,6 @@ def _tokens(payload: Payload) -> Iterator[Difference]:
         found[name] = 0 if carried is None else carried.shape[-2]
         expected[name] = n if kept is None else len(kept)
     yield from differences(found, expected, "the tokens of the tensor")
-
-
-def _carried_name(part: str) -> str:
-    """Of the whole, `states` or `rows.KEY`, of which a tensor is a part."""
-    return ".".join(part.split(".")[: 2 if part.startswith("rows.") else 1])
 
 
 def _stats(message: Message, payload: Payload) -> Iterator[Difference]:
