@@ -45,6 +45,11 @@ def is_carried(name: str) -> bool:
     return name.partition(".")[0] in ("states", "rows")
 
 
+def carried_names(tensors: Tensors) -> list[str]:
+    """`states` and `rows.KEY`, as far as they are there, whole or in parts."""
+    return sorted({".".join(name.split(".")[: 1 + name.startswith("rows.")]) for name in tensors if is_carried(name)})
+
+
 def uncertain(entropy: torch.Tensor, share: float) -> torch.Tensor:
     """The places (k,), ascending, of that share of tokens, rounded up, with the highest entropy; the first on ties."""
     many = math.ceil(round(share * len(entropy), 6))

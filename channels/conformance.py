@@ -32,9 +32,10 @@ from tokenizers import Tokenizer
 from transformers import AutoModelForCausalLM, PreTrainedModel, PreTrainedTokenizerBase, PreTrainedTokenizerFast
 
 from sottovoce.channels.cipher import Cipher
+from sottovoce.channels.compress import carried_names
 from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.channels.nl import NL
-from sottovoce.channels.payload import Payload
+from sottovoce.channels.payload import COMPRESSED, Payload
 from sottovoce.channels.protocol import COMPAT, Protocol, Speech
 from sottovoce.channels.sde import SDE, Hidden
 from sottovoce.channels.store import PayloadRef
@@ -243,6 +244,19 @@ class ProtocolTests:
         for words in (BEFORE, AFTER, *(() if self.protocol.latent else (message.text,))):
             self._readable(words, request)
 
+    def test_a_probe_replaces_what_is_carried_and_nothing_else(self) -> None:
+        """Whether the latent part matters is told by what follows from its loss, and from nothing else."""
+        heard = Heard(self.message())
+        plain, own = (positions(self.hearing(each)) for each in (heard, replace(heard, own=True)))
+        for probe in ("noise", "zeroed", "text"):
+            found, again, mine = (self._under(probe, each) for each in (heard, heard, replace(heard, own=True)))
+            if found is None:
+                continue
+            self.equal(again, found, f"a second hearing under {probe!r}", "let chance come from the message alone")
+            self.equal(mine, own, f"the own message under {probe!r}", "let `hear` probe what others said")
+            self.equal(len(found), len(plain), f"the length under {probe!r}", "read a token's place as one position")
+            self.demand(found != plain, f"{probe!r} changed nothing; expected a loss: read the payload that is given")
+
     def test_what_carries_nothing_is_read_in_words(self) -> None:
         """Experts, hosted models and edited texts bring words alone, and special tokens in them are characters."""
         special = "".join(self.loaded.tokenizer.all_special_tokens)
@@ -388,11 +402,24 @@ class ProtocolTests:
 
     def _shaped(self, payload: Payload) -> None:
         n, layers = len(payload), len(payload.label.layers)
-        known = {"states": (layers, n, self.loaded.network.hidden), "rows": (n,)}
-        for name, tensor in payload.tensors.items():
-            if shape := known.get(name.partition(".")[0]):
-                found = (tuple(tensor.shape[: len(shape)]), tensor.dtype)
-                self.equal(found, (shape, self.loaded.dtype), f"{name!r}", "keep what the reply brings")
+        for name in carried_names(payload.tensors):
+            read = payload.states if name == "states" else payload.rows(name.removeprefix("rows."))
+            shape = (layers, n, self.loaded.network.hidden) if name == "states" else (n,)
+            found = None if read is None else tuple(read.shape[: len(shape)])
+            self.equal(found, shape, f"the shape of {name!r}", "keep what the reply brings")
+            if payload.label.format != COMPRESSED:
+                self.equal(payload.tensors[name].dtype, self.loaded.dtype, f"{name!r}", "keep what the reply brings")
+
+    def _under(self, probe: str, heard: Heard) -> list[str] | None:
+        """What is read under a probe; None where it rightly is refused: of words, over a bridge, of other tensors."""
+        try:
+            protocol = type(self.protocol)(**{**self.protocol.options.model_dump(), "probe": probe})
+            turns = [Turn("user", (BEFORE, heard, AFTER))]
+            found = positions(protocol.lower(turns, self.loaded, self.load, self.speech()))
+        except UsageError:
+            return None
+        self.demand(protocol.latent, f"words alone took the probe {probe!r}; expected a refusal: call `__init__`")
+        return found
 
     def _hooks(self) -> int:
         modules = list(self.loaded.model.modules())

@@ -247,7 +247,7 @@ class Protocol:
             message = heard.message
             raise PayloadError(f"message of {message.agent!r}, round {message.round}: {error}") from error
         if payload.label.vocabulary != loaded.vocabulary_key:
-            return self.across(heard, payload, loaded)
+            return (in_words(heard.body, loaded), ()) if heard.plain else self.across(heard, payload, loaded)
         if heard.plain:
             return payload_ids(heard, payload), ()
         return self.read(heard, payload if heard.own else self._probed(heard, ref, payload, loaded, load), loaded)

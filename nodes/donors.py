@@ -112,7 +112,7 @@ def donors_of(run: RunContext[Any], agent: str) -> Donors | None:
         return None
     key = f"donors {model.protocol} {name}"
     if key not in run.memo:
-        run.memo[key] = read_donors(_folder(name, run.store_of(agent)), model.protocol)
+        run.memo[key] = read_donors(run_of(name, run.store_of(agent)), model.protocol)
     found: Donors = run.memo[key]
     return found
 
@@ -153,7 +153,7 @@ def _messages(lines: list[JSON]) -> Iterator[tuple[str, Message]]:
                 yield question, Message.from_dict({name: value for name, value in event.items() if name != "event"})
 
 
-def _folder(name: str, store: PayloadStore | None) -> Path:
+def run_of(name: str, store: PayloadStore | None) -> Path:
     """A run beside that whose store is given, or a folder by its path."""
     beside = [store.root.parent.parent / name] if store is not None and Path(name).name == name else []
     return next((folder for folder in beside if (folder / LOG).exists()), Path(name))

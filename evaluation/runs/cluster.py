@@ -56,6 +56,15 @@ class Crew:
     idle: list[Any] = field(default_factory=list)
     busy: dict[Any, tuple[Any, Shard]] = field(default_factory=dict)
     """By the reference to what will come of it."""
+    coming: dict[Any, Any] = field(default_factory=dict)
+    """Those that have no place yet, by the reference to their word: a machine that was lost may never come back."""
+    unborn: int = 0
+    """How many could not start, one after another."""
+
+    def hire(self) -> None:
+        """Start a worker, which gets something to do once it is there."""
+        worker = self.make()
+        self.coming[worker.ready.remote()] = worker
 
     def start(self, shard: Shard) -> None:
         """Let an idle worker hold a shard."""
@@ -72,22 +81,55 @@ class Crew:
         """
         import ray
 
-        for ref in ray.wait([*self.busy], num_returns=1, timeout=LOOK)[0]:
-            worker, shard = self.busy.pop(ref)
-            try:
-                yield shard, ray.get(ref)
-                self.idle.append(worker)
-            except ray.exceptions.RayActorError:
-                self.idle.append(self.make())
-                yield shard, None
-            except ray.exceptions.RayTaskError as error:
-                raise error.cause if isinstance(error.cause, SottovoceError) else error from None
+        for ref in ray.wait([*self.busy, *self.coming], num_returns=1, timeout=LOOK)[0]:
+            if ref in self.coming:
+                self._arrived(ref)
+            else:
+                yield self._handed_in(ref)
+
+    def handed_in(self) -> Iterator[tuple[Shard, Held | None]]:
+        """What lies ready when no more is waited for. Errors: see `ended`."""
+        import ray
+
+        refs = [*self.busy]
+        for ref in ray.wait(refs, num_returns=len(refs), timeout=0)[0] if refs else ():
+            yield self._handed_in(ref)
+
+    def _handed_in(self, ref: Any) -> tuple[Shard, Held | None]:  # Any: as above
+        import ray
+
+        worker, shard = self.busy.pop(ref)
+        try:
+            held: Held = ray.get(ref)
+        except _lost(ray):
+            ray.kill(worker)  # what it made may be lost, and not itself
+            self.hire()
+            return shard, None
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause if isinstance(error.cause, SottovoceError) else error from None
+        self.idle.append(worker)
+        return shard, held
+
+    def _arrived(self, ref: Any) -> None:  # Any: as above
+        import ray
+
+        worker = self.coming.pop(ref)
+        try:
+            ray.get(ref)
+        except _lost(ray) as error:
+            self.unborn += 1
+            if self.unborn >= LOSSES:
+                raise UsageError(f"{self.unborn} workers could not start on the Ray cluster: {error}") from error
+            self.hire()
+            return
+        self.unborn = 0
+        self.idle.append(worker)
 
     def dismiss(self) -> None:
         """Let all workers go, whatever they are at."""
         import ray
 
-        for worker in [*self.idle, *(worker for worker, _ in self.busy.values())]:
+        for worker in [*self.idle, *self.coming.values(), *(worker for worker, _ in self.busy.values())]:
             ray.kill(worker)
 
 
@@ -106,16 +148,29 @@ def hold_on_cluster(
         _begin_anew(run)
         waiting = deque(_shards(run.unfinished, number, limits.at_once))
         made = partial(_maker(ray, settings), hold)
-        crew = Crew(made, run, limits.at_once, [made() for _ in range(min(number, len(waiting)))])
+        crew = Crew(made, run, limits.at_once)
         try:
+            for _ in range(min(number, len(waiting))):
+                crew.hire()
             while (waiting or crew.busy) and not (over := _over(run, limits, began)):
                 while waiting and crew.idle:
                     crew.start(waiting.popleft())
                 for shard, held in crew.ended():
                     waiting.extendleft(_taken(run, store, observe, shard, held))
-        finally:
-            crew.dismiss()
+        finally:  # at a limit or Ctrl-C too, what lies ready is kept
+            try:
+                for shard, held in crew.handed_in():
+                    if held is not None:
+                        _taken(run, store, observe, shard, held)
+            finally:
+                crew.dismiss()
     return over if run.unfinished else ""
+
+
+def _lost(ray: Any) -> tuple[type[Exception], ...]:  # Any: the module
+    """What is raised of a worker that is no more, or of what it made; one that memory ended is told apart."""
+    found = ray.exceptions
+    return found.RayActorError, found.OutOfMemoryError, found.ObjectLostError
 
 
 def _begin_anew(run: Run) -> None:
@@ -175,6 +230,9 @@ class Holder:
 
     def __init__(self, hold: Callable[..., None]) -> None:
         self._hold = hold
+
+    def ready(self) -> None:
+        """It is there, and its imports are."""
 
     def hold(self, head: dict[str, Any], questions: list[Any], keys: list[Key], at_once: int) -> Held:
         """See `hold_apart`; all is plain JSON."""

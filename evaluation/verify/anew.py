@@ -21,6 +21,7 @@ from sottovoce.evaluation.runs.running import hold_all, payloads
 from sottovoce.evaluation.runs.starting import settings_of
 from sottovoce.evaluation.verify.findings import Finding, Verified, Where, at, differences, of
 from sottovoce.evaluation.verify.margins import apart, parted
+from sottovoce.nodes.donors import run_of
 from sottovoce.nodes.state import JSON
 
 COUNTED = ("calls", "tokens_in", "tokens_out")
@@ -82,8 +83,15 @@ def _others(then: Head, now: Head) -> Iterator[Finding]:
 def _hold(run: Run, head: Head, keys: Sequence[Key], verified: Verified) -> None:
     again = Run(head, run.questions())
     again.records = {key: again.records[key] for key in keys}
+    settings = settings_of(again)
+    if settings.probe_from:  # the run beside this one, which none is to the store that is held anew in
+        settings = settings.model_copy(update={"probe_from": str(run_of(settings.probe_from, run.store()))})
     with payloads(None) as fresh:
-        hold_all(again, settings_of(again), fresh)
+        try:
+            hold_all(again, settings, fresh)
+        except SottovoceError as error:
+            verified.findings.append(Finding("holding it anew", str(error), "what it was held with"))
+            return
         for key in keys:
             _Pair(run, again, (run.store(), fresh)).compare(key, verified)
     verified.anew += len(keys)

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from sottovoce.agents.spoken import summary
+from sottovoce.channels.compress import KEPT, carried_names, is_carried, vectors
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.store import PayloadRef, PayloadStore
@@ -77,11 +78,26 @@ def _label(
     outside = [span for span in payload.spans if not 0 <= span[0] <= span[1] <= len(label.text)]
     if outside:
         yield "the payload's spans", outside[0], f"within the text's {len(label.text)} characters"
-    lengths = {name: len(payload) for name in payload.tensors if name not in ("states", "sparse.covered")}
-    found = {name: len(payload.tensors[name]) for name in lengths}
-    found |= {} if payload.states is None else {"states": int(payload.states.shape[1])}
-    lengths |= {} if payload.states is None else {"states": len(payload)}
-    yield from differences(found, lengths, "the tokens of the tensor")
+    yield from _tokens(payload)
+
+
+def _tokens(payload: Payload) -> Iterator[Difference]:
+    """Whether its tensors tell of as many tokens as it has, and what is carried of as many as are kept."""
+    n, kept, tensors = len(payload), payload.kept, payload.tensors
+    whole = [name for name in tensors if not is_carried(name) and name not in (KEPT, "sparse.covered")]
+    found = {name: len(tensors[name]) for name in whole}
+    expected = dict.fromkeys(whole, n)
+    if kept is not None and [*kept.tolist()] != sorted({*kept.tolist()} & {*range(n)}):
+        yield "the places of the kept tokens", kept.tolist(), f"some of {n}, in order"
+    for name in carried_names(tensors):
+        try:
+            carried = vectors(tensors, name)
+        except (RuntimeError, KeyError) as error:  # torch's own, of factors and scales that do not fit together
+            yield f"the tensor {name}", str(error), "parts that fit together"
+            continue
+        found[name] = 0 if carried is None else carried.shape[-2]
+        expected[name] = n if kept is None else len(kept)
+    yield from differences(found, expected, "the tokens of the tensor")
 
 
 def _stats(message: Message, payload: Payload) -> Iterator[Difference]:

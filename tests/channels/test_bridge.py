@@ -17,6 +17,7 @@ from sottovoce.channels import bridge
 from sottovoce.channels.bridge import Token
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Heard, Message
+from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Label, Payload
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import ProtocolError
@@ -269,6 +270,16 @@ def test_vocabularies_without_a_common_token_are_refused_by_name(store: PayloadS
         Cipher(bridge=True).check(tiny_loaded(), nothing)
     message = say(Cipher(bridge=True), tiny_loaded(), store, hearers=(nothing,))  # as with --fallback nl
     assert all(isinstance(piece, Ids) for piece in hear(Cipher(bridge=True), nothing, store, Heard(message)).prompt)
+
+
+def test_what_is_to_be_heard_as_words_is_so_over_a_bridge_too(store: PayloadStore) -> None:
+    hearer = renumbered()
+    message = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(hearer,))
+
+    request = hear(Cipher(bridge=True), hearer, store, Heard(message, plain=True))
+
+    assert not any(isinstance(piece, Rows) for piece in request.prompt)
+    assert request.length == hear(NL(), hearer, store, Heard(message)).length
 
 
 def test_models_of_one_vocabulary_need_no_bridge(store: PayloadStore) -> None:

@@ -27,6 +27,7 @@ OURS: dict[str, tuple[Protocol, Collection[Difference]]] = {
         DIFFERENCES[1:],
     ),
     "states": (Hidden(), DIFFERENCES),
+    "deltas in fewer bytes": (SDE(carry_as="int8", keep=0.5, rank=2), DIFFERENCES),
 }
 
 

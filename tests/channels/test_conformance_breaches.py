@@ -18,6 +18,7 @@ from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Load, Prompt, Protocol, Speech
 from sottovoce.channels.sde import SDE
+from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import PayloadError, ProtocolError
 from sottovoce.models import Edit, Ids, LoadedModel, Piece, Reply, Request, Rows
 
@@ -268,6 +269,16 @@ class Hiding(SDE):
     latent = False
 
 
+class Unprobed(SDE):
+    def _probed(self, heard: Heard, ref: PayloadRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
+        return payload
+
+
+class Restless(SDE):
+    def _probed(self, heard: Heard, ref: PayloadRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
+        return super()._probed(heard, replace(ref, sha256=uuid.uuid4().hex), payload, loaded, load)
+
+
 class Credulous(SDE):
     def _in(self, heard: Heard, loaded: LoadedModel, load: Load) -> Read:
         ref = heard.message.payload
@@ -413,7 +424,7 @@ BREACHES: list[tuple[type[Protocol], str, str]] = [
         "'surprise' is .*float64.* none of them float64",
     ),
     (Halved, "tensors_have_one_entry_a_token_and_can_be_read_anywhere", "'states': .*float16.* expected .*float32"),
-    (Unequal, "tensors_have_one_entry_a_token_and_can_be_read_anywhere", r"\(1, 7, 128\).* expected \(\(1, 8, 128\)"),
+    (Unequal, "tensors_have_one_entry_a_token_and_can_be_read_anywhere", r"\(1, 7, 128\).* expected \(1, 8, 128\)"),
     (
         Untidy,
         "a_record_repeats_and_survives_json_and_file",
@@ -452,6 +463,12 @@ BREACHES: list[tuple[type[Protocol], str, str]] = [
     (Deaf, "a_message_brings_what_latent_says", "a prompt reads .* expected .* in it: read its tokens"),
     (Pretending, "a_message_brings_what_latent_says", "`latent`: found True; expected False: set it"),
     (Hiding, "a_message_brings_what_latent_says", "`latent`: found False; expected True: set it"),
+    (Unprobed, "a_probe_replaces_what_is_carried_and_nothing_else", "'noise' changed nothing; expected a loss"),
+    (
+        Restless,
+        "a_probe_replaces_what_is_carried_and_nothing_else",
+        "a second hearing under 'noise': position .* let chance come from the message alone",
+    ),
     (Credulous, "what_carries_nothing_is_read_in_words", "'It is 22.' in words: position 0 .* ask `message.latent`"),
     (WithoutWords, "what_carries_nothing_is_read_in_words", "'It is 22.' in words: .* found nothing; expected token"),
     (

@@ -5,15 +5,19 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
+from ray import exceptions
 
 from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.runs import cluster
@@ -23,7 +27,7 @@ from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.running import hold_all
-from sottovoce.evaluation.runs.shard import hold_apart, take
+from sottovoce.evaluation.runs.shard import Held, hold_apart, take
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate
 
@@ -115,6 +119,64 @@ def test_shards_are_small_enough_for_all_workers(settings: Debate, workers: int,
 def test_workers_that_are_none_are_refused(workers: str) -> None:
     with pytest.raises(UsageError, match=f"workers is '{workers}'; expected 'ray', or with their number 'ray:4'"):
         Limits(workers=workers)
+
+
+class Script:
+    """What Ray answers of one reference after the other: a value, or what is raised of it; the rest never comes."""
+
+    exceptions = exceptions
+
+    def __init__(self, answers: dict[str, Any]) -> None:
+        self.answers, self.killed = answers, list[Any]()
+
+    def wait(self, refs: list[str], num_returns: int, timeout: float) -> tuple[list[str], list[str]]:
+        ready = [ref for ref in refs if ref in self.answers][:num_returns]
+        return ready, [ref for ref in refs if ref not in ready]
+
+    def get(self, ref: str) -> Any:
+        if isinstance(answer := self.answers[ref], Exception):
+            raise answer
+        return answer
+
+    def kill(self, worker: Any) -> None:
+        self.killed.append(worker)
+
+
+def hired(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> tuple[cluster.Crew, Script]:
+    """A crew on such a cluster; each worker that starts is called next."""
+    script, number = Script(answers), count()
+    monkeypatch.setitem(sys.modules, "ray", script)  # type: ignore[arg-type]  # it is asked for these alone
+
+    def make() -> Any:
+        ref = f"ready_{next(number)}"
+        return SimpleNamespace(ready=SimpleNamespace(remote=lambda: ref))
+
+    return cluster.Crew(make, None, 1), script  # type: ignore[arg-type]  # nothing is asked of the run
+
+
+@pytest.mark.parametrize("error", [exceptions.OutOfMemoryError("full"), exceptions.ActorDiedError()])
+def test_a_worker_that_memory_ended_is_lost_and_the_next_works_once_it_is_there(
+    monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    crew, script = hired(monkeypatch, one=error, two=Held([], {}))
+    shard = Shard([("a", 0)])
+    crew.busy |= {"one": ("first", shard), "two": ("second", shard)}
+
+    assert [*crew.ended()] == [(shard, None)] and script.killed == ["first"]
+    assert not crew.idle and [*crew.coming] == ["ready_0"]  # it has no place: a shard would wait for it
+    assert [*crew.handed_in()] == [(shard, Held([], {}))] and crew.idle == ["second"]
+    script.answers["ready_0"] = None
+    assert [*crew.ended()] == [] and len(crew.idle) == 2
+
+
+def test_workers_that_cannot_start_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    died = exceptions.ActorDiedError()
+    crew, _ = hired(monkeypatch, ready_0=died, ready_1=died, ready_2=died)
+    crew.hire()
+
+    with pytest.raises(UsageError, match="3 workers could not start on the Ray cluster"):
+        for _ in range(LOSSES):
+            assert [*crew.ended()] == []
 
 
 # On a cluster of this machine

@@ -14,6 +14,8 @@ import torch
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.payload import Label, Payload
+from sottovoce.channels.sde import SDE
+from sottovoce.channels.store import PayloadStore
 from sottovoce.cli import main
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.report.gathered import gathered
@@ -28,7 +30,9 @@ from sottovoce.evaluation.runs.running import hold_all
 from sottovoce.evaluation.runs.samples import origin, samples
 from sottovoce.evaluation.runs.starting import resumed
 from sottovoce.evaluation.verify.margins import parted
+from sottovoce.evaluation.verify.payloads import _tokens
 from sottovoce.evaluation.verify.verify import Wanted, verify
+from sottovoce.models import Sampling
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import IA, Debate, Settings
@@ -36,6 +40,7 @@ from tests.evaluation import schemes, tampering
 from tests.evaluation.support import QUESTION
 from tests.evaluation.tampering import Forger
 from tests.nodes.test_guard import monitor
+from tests.support import say, tiny_loaded
 
 QUESTIONS, MESSAGES = 3, 12
 FIRST = 1
@@ -174,6 +179,37 @@ def test_a_run_by_each_protocol_that_was_not_exact_has_no_findings_held_anew_exa
     held(tmp_path / "run", Debate(agents=2, rounds=2, protocol=protocol, max_tokens=48), 1)
 
     assert findings(tmp_path / "run", 1) == []
+
+
+def test_runs_in_fewer_bytes_and_under_a_probe_have_no_findings(tmp_path: Path) -> None:
+    given: dict[str, Any] = {"rounds": 2, "protocol": "sde", "layers": (0,), "temperature": [1.0], "exact": True}
+    given |= {"max_tokens": 6, "answer_turn": False, "carry_as": "int8", "keep": 0.5, "rank": 2}
+    held(tmp_path / "small", Debate(**given), n=2)
+    held(tmp_path / "shuffled", Debate(**given, probe="shuffled", probe_from="small"), n=2)
+
+    for name in ("small", "shuffled"):
+        verified = verify(load_run(tmp_path / name), Wanted(anew=1))
+
+        assert (verified.findings, verified.anew) == ([], 1)
+    shutil.rmtree(tmp_path / "small")
+    (found,) = verify(load_run(tmp_path / "shuffled"), Wanted(anew=1)).findings
+    assert "the run of --probe-from cannot be read" in str(found)
+
+
+def test_parts_of_compressed_states_that_do_not_fit_together_are_found(tmp_path: Path) -> None:
+    store = PayloadStore(tmp_path)
+    message = say(SDE(layers=(0,), keep=0.5), tiny_loaded(), store, sampling=Sampling(1.0, seed=3))
+    assert message.payload is not None
+    payload = message.payload.load(store)
+    kept = payload.tensors["kept"]
+
+    def told(**tensors: torch.Tensor) -> list[str]:
+        return [what for what, _, _ in _tokens(Payload(payload.label, {**payload.tensors, **tensors}))]
+
+    assert told() == []
+    assert told(kept=kept[:-1]) == ["the tokens of the tensor.states"]
+    assert told(kept=kept + len(payload)) == ["the places of the kept tokens"]
+    assert told(**{"states.scale": torch.ones(9)}) == ["the tensor states"]
 
 
 def test_a_watched_run_has_no_findings(tmp_path: Path) -> None:
