@@ -28,7 +28,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["mat"], "unknown command 'mat'; choose from: cmd, codegen, compare, convince, datasets, debate, doctor, draw, experiment, games, govsim, ia, index, list, mad, madra, models, monitor, react, reconcile, runs, self-consistency, single, symmetry, whodunit"),
+        (["mat"], "unknown command 'mat'; choose from: audit, cmd, codegen, compare, convince, datasets, debate, doctor, draw, experiment, games, govsim, ia, index, judge, layers, list, mad, madra, measures, models, monitor, react, reconcile, report, reproduce, runs, self-consistency, single, symmetry, tune, verify, whodunit"),
         (["draw", "mat"], "unknown scheme 'mat'; choose from: cmd, codegen, debate, govsim, ia, mad, madra, react, reconcile, self-consistency, single, whodunit"),
         (["games", "debate"], "unknown world 'debate'; choose from: govsim, whodunit"),
         (["games", "whodunit", "--n", "3"], "games are written to a .jsonl file: games whodunit --n 100 --to games.jsonl"),

@@ -52,5 +52,16 @@ def test_a_layer_that_is_not_there_is_refused(call: Call, stopped: str, tmp_path
 
 
 def test_every_page_of_numbers_is_a_command(call: Call) -> None:
-    for name in ("audit", "measures", "compare", "report", "verify", "judge", "tune", "layers", "reproduce", "datasets"):
+    for name in (
+        "audit",
+        "measures",
+        "compare",
+        "report",
+        "verify",
+        "judge",
+        "tune",
+        "layers",
+        "reproduce",
+        "datasets",
+    ):
         assert call(name, "--help").code == 0, name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -14,10 +15,17 @@ from sottovoce.evaluation.experiments.rows import prepare
 from sottovoce.evaluation.experiments.running import hold
 from sottovoce.evaluation.experiments.schema import Experiment
 from sottovoce.nodes.question import passages_of
+from tests.shared import shared
 
 FOLDER = Path(__file__).parents[2] / "experiments"
 FILES = sorted(FOLDER.glob("*.yaml"))
 AGENTS = ("agent_1", "agent_2")
+ROWS = {
+    "ecqa_test.csv": "ecqa_test_first100.csv",
+    "aqua_test.jsonl": "aqua_test_first60.jsonl",
+    "high_school_mathematics_test.csv": "mmlu_high_school_mathematics_first60.csv",
+}
+"""As an experiment names them, and as the first rows of them are called."""
 
 
 def test_there_are_experiments() -> None:
@@ -25,14 +33,24 @@ def test_there_are_experiments() -> None:
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_every_file_can_be_held_as_it_stands(path: Path) -> None:
-    experiment, _ = read_experiment(path)
+def test_every_file_can_be_held_as_it_stands(path: Path, tmp_path: Path) -> None:
+    experiment, _ = read_experiment(with_data(path, tmp_path))
 
     asked = [prepare(experiment, name).questions for name in experiment.rows]
 
     assert experiment.about and experiment.against in experiment.rows
     assert len({tuple(each["question"] for each in questions) for questions in asked}) == 1
-    assert len(asked[0]) == experiment.questions[0].limit
+    assert len(asked[0]) == sum(each.limit or 0 for each in experiment.questions)
+
+
+def with_data(path: Path, folder: Path) -> Path:
+    """The file beside the rows that it asks of published data sets, where it does."""
+    if "dataset" not in path.read_text(encoding="utf-8"):
+        return path
+    (folder / "data").mkdir()
+    for name, slice in ROWS.items():
+        (folder / "data" / name).symlink_to(shared(f"datasets/{slice}"))
+    return Path(shutil.copy(path, folder))
 
 
 def test_the_file_of_the_how_to_can_be_held(tmp_path: Path) -> None:

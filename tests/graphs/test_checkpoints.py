@@ -369,4 +369,4 @@ def test_the_state_beside_the_words_is_small_whatever_the_hidden_size(protocol: 
         sizes.append((len(json.dumps({**state, "board": messages})) - words) / len(messages))
 
     assert max(sizes) < 1500  # bytes a message, settings and decision included
-    assert abs(sizes[0] - sizes[1]) < 50  # digits
+    assert abs(sizes[0] - sizes[1]) < 60  # digits, of bytes that are carried too
