@@ -57,6 +57,7 @@ def runs_in(folder: Path) -> list[str]:
     return sorted(path.name for path in (folder / "runs").iterdir())
 
 
+@pytest.mark.slow
 def test_the_search_finds_temperatures_at_which_the_objective_is_reached(tmp_path: Path) -> None:
     found = tuned(
         tmp_path, of=replace(row(), questions=ASKED[:1]), trials=11

@@ -186,7 +186,9 @@ def test_how_helpful_judges_were_is_noted() -> None:
     assert noted["Programmer", 1] == ("no scores of Passer, Tester, Reflector could be read",)
 
 
-@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
+@pytest.mark.parametrize(
+    "protocol", ["cipher", *(pytest.param(name, marks=pytest.mark.slow) for name in ("nl", "sde"))]
+)
 def test_local_models_are_kept_to_blocks_tests_reviews_and_ranks_under_every_protocol(
     protocol: str, store: PayloadStore
 ) -> None:

@@ -27,6 +27,9 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "react": {"agents": 2, "steps": 3, "guide": "off"},
     "ia": {"rounds": 2},
 }
+LONG = ("madra", "react")
+"""Those of many steps."""
+MOST = [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SETTINGS]
 JSON = '{{"reasoning": "So.", "answer": "{}", "confidence_level": "0.9"}}'
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 
@@ -53,7 +56,7 @@ def exact(store: PayloadStore) -> HookedChatModel:
     return HookedChatModel(protocol="cipher", preloaded=exact_loaded(), store=store, max_tokens=6)
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", MOST)
 def test_a_replay_from_any_step_ends_as_the_first_time(name: str, store: PayloadStore) -> None:
     graph = graph_of(name, exact(store), InMemorySaver())
     expected = outcome(held(graph, THREAD))
@@ -63,7 +66,7 @@ def test_a_replay_from_any_step_ends_as_the_first_time(name: str, store: Payload
         assert outcome(graph.invoke(None, snapshot.config, output_keys=KEYS)) == expected
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", MOST)
 async def test_sync_and_async_agree(name: str, store: PayloadStore) -> None:
     expected = outcome(held(graph_of(name, exact(store))))
     found = await graph_of(name, exact(store)).ainvoke(QUESTION, output_keys=KEYS)
