@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from sottovoce.errors import UsageError
+from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.experiments.files import read_experiment
 from sottovoce.evaluation.experiments.folder import FILE, runs_in
 from sottovoce.evaluation.published.kept import in_our_units
@@ -38,6 +38,8 @@ class Gathered:
     against: str | None = None
     """The row that the others are compared with, where an experiment names one and is all there is."""
 
+    waiting: list[str] = field(default_factory=list)
+    """Rows of experiments that were not begun."""
     published: dict[str, Mapping[str, float]] = field(default_factory=dict)
     """By run and by `accuracy` or the name of a world's measure: what a paper prints, in the unit of ours."""
 
@@ -52,11 +54,13 @@ class Gathered:
         """The line that a report of an unfinished run begins with; empty where all discussions have a decision."""
         left = [name for name, run in self.runs.items() if run.unfinished]
         held, all_of_them = self.held
-        if not left:
+        if not left and not self.waiting:
             return ""
         failed = sum(record.status == "failed" for run in self.runs.values() for record in run.records.values())
         but = f", {failed:,} of them failed" if failed else ""
-        return f"unfinished: {held:,} of {counted(all_of_them, 'discussion')} held{but} (open: {', '.join(left)})"
+        of = {"open": left, "not begun": self.waiting}
+        what = [f"{how}: {', '.join(names)}" for how, names in of.items() if names]
+        return f"unfinished: {held:,} of {counted(all_of_them, 'discussion')} held{but} ({'; '.join(what)})"
 
 
 def gathered(names: Sequence[str]) -> Gathered:
@@ -88,10 +92,15 @@ def _gather(name: str, found: Gathered) -> None:
             experiment, _ = read_experiment(folder / FILE)
             found.against = experiment.against
             found.about += [experiment.about] if experiment.about else []
-            for row, run in runs_in(folder, experiment.rows).items():
+            runs = runs_in(folder, experiment.rows)
+            for row, run in runs.items():
                 _add(row, run, found)
+            found.waiting += [row for row in experiment.rows if row not in runs]
             found.published |= in_our_units(folder)
             return
+        if several := [each.parent.name for each in sorted(folder.glob(f"*/{FILE}"))]:
+            told = ", ".join(map(repr, several))
+            raise RecordError(f"{name!r} holds experiments, {told}; report one of them: {str(folder / several[0])!r}")
     folder = shelf.folder_of(name)
     _add(folder.resolve().name, load_run(folder), found)
 

@@ -50,6 +50,9 @@ def folder_of(name: str) -> Path:
         if (folder / LOG).exists():
             return folder
     folders = kept()
+    if rows := [each.parent for start in (Path(name), shelf() / name) for each in sorted(start.glob(f"*/{LOG}"))]:
+        told = ", ".join(repr(row.name) for row in rows)
+        raise RecordError(f"{name!r} is no run, but holds some: {told}; name one of them: {str(rows[0])!r}")
     if name == "latest" and folders:
         return folders[-1]
     found = [folder for folder in folders if folder.name.startswith(name)]

@@ -86,5 +86,7 @@ def _unsealed(given: dict[str, Any]) -> dict[str, Any]:  # Any: plain JSON
 def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        raise RecordError(f"{str(path)!r} cannot be read: {error}") from error
+    except OSError as error:
+        raise RecordError(f"{str(path)!r} cannot be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise RecordError(f"{str(path)!r} cannot be read: it is no text ({error})") from error

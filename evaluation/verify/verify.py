@@ -41,6 +41,10 @@ def verify(run: Run, wanted: Wanted) -> Verified:
     verified = Verified(discussions=len(run.records))
     verified.messages = sum(len(record.messages) for record in run.records.values())
     verified.notes += run.notes
+    if going := sum(record.status not in ("done", "failed") for record in run.records.values()):
+        verified.note(f"{going} of {len(run.records)} discussions are not over: what is to come cannot be looked at")
+    if failed := sum(record.status == "failed" for record in run.records.values()):
+        verified.note(f"{failed} of {len(run.records)} discussions failed: these are not held anew")
     verified.findings += check_folder(run)
     check_questions(run, wanted.questions, verified)
     prompts = _same_prompts(run, verified)

@@ -41,6 +41,12 @@ def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
     return markdown(comparison_of(runs, against))
 
 
+def waiting(runs: Mapping[str, Run]) -> list[str]:
+    """Lines of Markdown: how much of each run is not over."""
+    left = {name: (len(run.unfinished), len(run.records)) for name, run in runs.items() if run.unfinished}
+    return [f"- {_cell(_name(name))}: {n} of {of} are not over." for name, (n, of) in left.items()]
+
+
 def tables(comparison: Comparison) -> list[Table]:
     """Runs, what worlds measure of them, pairs; tokens, FLOPs and seconds are means of a discussion."""
     found = [_table(RUNS.split(" | "), map(_run, comparison.runs))]

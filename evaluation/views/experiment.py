@@ -73,15 +73,13 @@ def show_experiment(options: ExperimentOptions, limits: Limits) -> None:
 def report(experiment: Experiment, runs: dict[str, Run]) -> str:
     """The comparison of its rows in Markdown, and what is not over."""
     from sottovoce.evaluation.experiments.folder import ended
-    from sottovoce.evaluation.views.comparison import compared
+    from sottovoce.evaluation.views.comparison import compared, waiting
 
     results = ended(runs)
     against = experiment.against if experiment.against in results else None
     blocks = [experiment.about.strip(), compared(runs, against).rstrip() if results else ""]
-    waiting = [f"- `{name}`: {len(run.unfinished)} of {len(run.records)} are not over." for name, run in runs.items()
-               if run.unfinished]  # fmt: skip
-    waiting += [f"- `{name}`: not begun." for name in experiment.rows if name not in runs]
-    return "\n\n".join(filter(None, [*blocks, "\n".join(waiting)])) + "\n"
+    left = [*waiting(runs), *(f"- `{name}`: not begun." for name in experiment.rows if name not in runs)]
+    return "\n\n".join(filter(None, [*blocks, "\n".join(left)])) + "\n"
 
 
 @contextmanager

@@ -147,9 +147,10 @@ def compare_runs(names: Sequence[str], against: str | None) -> None:
         RecordError: there is no such run.
         UsageError: nothing to compare, or the libraries for statistics are absent.
     """
-    from sottovoce.evaluation.views.comparison import compared
+    from sottovoce.evaluation.views.comparison import compared, waiting
 
-    typer.echo(compared(read_runs(names), against), nl=False)
+    runs = read_runs(names)
+    typer.echo("\n".join([compared(runs, against), *waiting(runs)]).rstrip("\n"))
 
 
 def read_runs(names: Sequence[str]) -> dict[str, Run]:

@@ -29,6 +29,7 @@ def test_an_unfinished_run_is_reported_as_far_as_it_got(call: Call, stopped: str
     assert answer.code == 0 and first == f"unfinished: 1 of 3 discussions held (open: {stopped})"
     assert last.startswith("report of 1 run, 1 discussion: out.html (")
     assert first in (tmp_path / "out.html").read_text()
+    assert call("compare", stopped).out.endswith(f"- `{stopped}`: 2 of 3 are not over.\n")
 
 
 def test_what_cannot_be_reported_is_refused_in_one_line(call: Call, stopped: str, tmp_path: Path) -> None:

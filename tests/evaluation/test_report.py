@@ -17,6 +17,7 @@ import torch
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Heard, Message, Part, Turn
 from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import RecordError
 from sottovoce.evaluation.compare import compare
 from sottovoce.evaluation.report import packed
 from sottovoce.evaluation.report.attention import looked
@@ -30,6 +31,7 @@ from sottovoce.evaluation.report.tensors import Tensors
 from sottovoce.evaluation.report.words import Words
 from sottovoce.evaluation.runs.card import seal
 from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.runs.shelf import folder_of
 from sottovoce.evaluation.views.comparison import comparison_of, tables
 from sottovoce.models import Rows, load
 from tests.evaluation.reported import HOSTILE, cipher, scripted, unfinished, withheld
@@ -238,14 +240,20 @@ def test_what_is_published_stands_beside_what_was_obtained(tmp_path: Path) -> No
 
 
 def test_an_experiments_folder_is_all_its_rows_against_the_one_it_names(tmp_path: Path) -> None:
-    cipher(tmp_path / "two", questions=1)
+    folder = tmp_path / "table"
+    cipher(folder / "two", questions=1)
     rows = {"one": {"scheme": "single"}, "two": {"scheme": "debate", "protocol": "cipher"}}
     about = {"about": "Does it help?", "questions": {"sample": "arithmetic"}, "rows": rows, "against": "two"}
-    (tmp_path / "experiment.yaml").write_text(json.dumps(about))
+    (folder / "experiment.yaml").write_text(json.dumps(about))
 
-    found = gathered([str(tmp_path)])
+    found = gathered([str(folder)])
 
     assert ([*found.runs], found.against, found.about) == (["two"], "two", ["Does it help?"])
+    assert found.unfinished == "unfinished: 1 of 1 discussion held (not begun: one)"
+    with pytest.raises(RecordError, match="holds experiments, 'table'; report one of them"):
+        gathered([str(tmp_path)])
+    with pytest.raises(RecordError, match=r"is no run, but holds some: 'two'; name one of them: '.*two'"):
+        folder_of(str(folder))
 
 
 def test_what_a_paper_prints_of_an_experiments_rows_is_in_its_report(tmp_path: Path) -> None:

@@ -255,6 +255,7 @@ def test_what_is_no_table_and_no_card_is_refused_in_one_line_and_a_run_that_goes
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:6]))
     with pytest.raises(RecordError, match="3 discussions that are not over; a card needs a run that is: `runs resume`"):
         card(load_run(copy))
+    assert verify(load_run(copy), Wanted(0)).notes[-1].startswith("3 of 3 discussions are not over")
 
 
 def test_a_card_is_read_out_of_a_report_by_the_name_of_its_run(true_run: Path, tmp_path: Path) -> None:
