@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 KEPT = "kept"
 FACTORS = (".left", ".right")
 SCALE = ".scale"
+BESIDE = (KEPT, "bridged")
+"""What is carried besides and is no tensor to compress, by the first part of its name."""
 LARGEST = 127
 Tensors = Mapping[str, "torch.Tensor"]
 
@@ -77,8 +79,8 @@ def placed(found: torch.Tensor, tensors: Tensors, around: torch.Tensor | None = 
 
 
 def nbytes(tensors: Tensors) -> int:
-    """Bytes of what is carried beside words and statistics, the places of kept tokens included."""
-    return sum(each.nbytes for name, each in tensors.items() if is_carried(name) or name == KEPT)
+    """Bytes of what is carried beside words and statistics, over a bridge too, the places of kept tokens included."""
+    return sum(each.nbytes for name, each in tensors.items() if is_carried(name) or name.partition(".")[0] in BESIDE)
 
 
 def _encoded(name: str, whole: torch.Tensor, options: LatentOptions) -> dict[str, torch.Tensor]:

@@ -60,7 +60,7 @@ def _where_kept(payload: Payload, other: torch.Tensor, own: torch.Tensor) -> tor
 
 def noise(vectors: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
     """Gaussian directions (..., H) with the norms of the vectors that they replace, in their dtype."""
-    drawn = torch.randn(vectors.shape, generator=chance)
+    drawn = torch.randn(vectors.shape, generator=chance).to(vectors.device)  # the same noise on every device
     norms: torch.Tensor = vectors.float().norm(dim=-1, keepdim=True)
     lengths: torch.Tensor = drawn.norm(dim=-1, keepdim=True)
     return (drawn * (norms / lengths)).to(vectors.dtype)

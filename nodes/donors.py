@@ -127,7 +127,7 @@ def read_donors(folder: Path, protocol: str) -> Donors:
     """What was said by a protocol in a finished run. Errors: see `donors_of`."""
     try:
         lines = [json.loads(line) for line in (folder / LOG).read_text(encoding="utf-8").splitlines()]
-        if not lines or lines[-1]["line"] != "done":
+        if not lines or not _is_over(lines[-1]):
             raise UsageError(f"run {str(folder)!r} is not over, and --probe-from takes a finished one; resume it first")
         said: dict[Where, list[tuple[str, Message]]] = {}
         for question, message in _messages(lines):
@@ -138,6 +138,13 @@ def read_donors(folder: Path, protocol: str) -> Donors:
     if not said:
         raise UsageError(f"run {str(folder)!r} holds no payload of protocol {protocol!r}; give --probe-from another")
     return Donors(folder, protocol, said)
+
+
+def _is_over(last: JSON) -> bool:
+    """Whether a log ends so that each discussion ended, some of them in a failure."""
+    counts = last.get("counts", {})
+    ended = last["line"] == "stopped" and counts.get("done", 0) + counts.get("failed", 0) == counts.get("discussions")
+    return ended or last["line"] == "done"
 
 
 def _messages(lines: list[JSON]) -> Iterator[tuple[str, Message]]:

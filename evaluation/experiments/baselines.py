@@ -6,6 +6,7 @@ from typing import Any
 
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError
+from sottovoce.evaluation.experiments.matching import is_over
 from sottovoce.evaluation.experiments.rows import Prepared
 from sottovoce.evaluation.experiments.schema import Matched
 from sottovoce.evaluation.runs.budget import Currency
@@ -25,7 +26,7 @@ def baselines(name: str, run: Run, by: Currency) -> list[Prepared]:
     Raises:
         UsageError: the run is not over, or one agent alone cannot be asked its questions.
     """
-    if run.unfinished:
+    if not is_over(run):
         raise UsageError(f"run {name!r} is not over, so that its cost is not known; `runs resume {name}` goes on")
     matched = Matched(row=name, by=by)
     return [_row(name, run, "single"), _row(name, run, "self_consistency", matched)]

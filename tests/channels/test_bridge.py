@@ -282,6 +282,15 @@ def test_what_is_to_be_heard_as_words_is_so_over_a_bridge_too(store: PayloadStor
     assert request.length == hear(NL(), hearer, store, Heard(message)).length
 
 
+def test_what_goes_over_a_bridge_counts_among_the_bytes_carried(store: PayloadStore) -> None:
+    message = say(Cipher(bridge=True), speaker(), store, sampling=WARM, hearers=(renumbered(),))
+    assert message.payload is not None
+    payload = message.payload.load(store)
+
+    means = [tensor.nbytes for name, tensor in payload.tensors.items() if name.startswith(("rows.", "bridged."))]
+    assert payload.carried_bytes == sum(means) and len(means) == 2
+
+
 def test_models_of_one_vocabulary_need_no_bridge(store: PayloadStore) -> None:
     assert Cipher(bridge=True).check(tiny_loaded(), in_order()) is None
     message = say(Cipher(bridge=True), tiny_loaded(), store, hearers=(in_order(),))

@@ -84,6 +84,10 @@ def test_noise_keeps_the_norm_of_each_vector_and_nothing_else(store: PayloadStor
         assert torch.cosine_similarity(one, other, dim=-1).abs().max() < 0.9  # of 32 dimensions
 
 
+def test_noise_is_made_where_the_vectors_are() -> None:
+    assert noise(torch.ones(2, 3, device="meta"), torch.Generator().manual_seed(1)).device.type == "meta"
+
+
 def test_noise_differs_between_tokens_layers_and_messages() -> None:
     chance = torch.Generator().manual_seed(1)
 

@@ -12,6 +12,7 @@ import yaml
 from sottovoce.channels.message import Message
 from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.compare import compare
+from sottovoce.evaluation.experiments.baselines import baselines
 from sottovoce.evaluation.experiments.files import read_experiment
 from sottovoce.evaluation.experiments.running import hold
 from sottovoce.evaluation.runs.head import head_of
@@ -21,6 +22,7 @@ from sottovoce.evaluation.runs.running import hold_all
 from sottovoce.evaluation.runs.starting import begun
 from sottovoce.evaluation.views.comparison import markdown
 from sottovoce.nodes.donors import Donors, read_donors
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate
 
 COMMON = {"rounds": 2, "max_tokens": 6, "temperature": 1, "answer-turn": False, "exact": True}
@@ -90,6 +92,17 @@ def test_a_donor_is_never_of_a_question_where_the_same_was_said(kept: Path) -> N
         UsageError, match="in round 0, act 'answer', for another question; give --probe-from a like run"
     ):
         few.of(one, "c")
+
+
+def test_a_run_in_which_a_question_failed_is_over_and_gives_donors_and_has_baselines(tmp_path: Path) -> None:
+    settings = Debate(rounds=1, protocol="sde", layers=(0,), max_tokens=4, answer_turn=False)
+    asked: list[Question] = [{"question": "What is 1 + 3?", "id": "sum"}, {"question": "word " * 5000, "id": "long"}]
+    run = begun(head_of("debate", settings, asked), asked, tmp_path / "a")
+    hold_all(run, settings, run.store())
+
+    assert (run.status, run.counts.failed) == ("stopped", 1)
+    assert len(read_donors(tmp_path / "a", "sde").said) == 2
+    assert [row.name for row in baselines("a", run, "tokens")] == ["a-single", "a-self-consistency"]
 
 
 def test_what_is_no_donor_is_refused_before_anybody_speaks(kept: Path, tmp_path: Path, model: str) -> None:
