@@ -142,9 +142,9 @@ def read_donors(folder: Path, protocol: str) -> Donors:
 
 def _is_over(last: JSON) -> bool:
     """Whether a log ends so that each discussion ended, some of them in a failure."""
-    counts = last.get("counts", {})
-    ended = last["line"] == "stopped" and counts.get("done", 0) + counts.get("failed", 0) == counts.get("discussions")
-    return ended or last["line"] == "done"
+    counts: dict[str, int] = last.get("counts", {})
+    ended = counts.get("done", 0) + counts.get("failed", 0) == counts.get("discussions")
+    return last["line"] == "done" or bool(last["line"] == "stopped" and ended)
 
 
 def _messages(lines: list[JSON]) -> Iterator[tuple[str, Message]]:

@@ -145,7 +145,7 @@ class Script:
 def hired(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> tuple[cluster.Crew, Script]:
     """A crew on such a cluster; each worker that starts is called next."""
     script, number = Script(answers), count()
-    monkeypatch.setitem(sys.modules, "ray", script)  # type: ignore[arg-type]  # it is asked for these alone
+    monkeypatch.setitem(sys.modules, "ray", script)
 
     def make() -> Any:
         ref = f"ready_{next(number)}"
@@ -154,7 +154,10 @@ def hired(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> tuple[cluster.Crew
     return cluster.Crew(make, None, 1), script  # type: ignore[arg-type]  # nothing is asked of the run
 
 
-@pytest.mark.parametrize("error", [exceptions.OutOfMemoryError("full"), exceptions.ActorDiedError()])
+FULL: Exception = exceptions.OutOfMemoryError("full")  # type: ignore[no-untyped-call]  # Ray has no types
+
+
+@pytest.mark.parametrize("error", [FULL, exceptions.ActorDiedError()])
 def test_a_worker_that_memory_ended_is_lost_and_the_next_works_once_it_is_there(
     monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
