@@ -50,7 +50,8 @@ def folder_of(name: str) -> Path:
         if (folder / LOG).exists():
             return folder
     folders = kept()
-    if rows := [each.parent for start in (Path(name), shelf() / name) for each in sorted(start.glob(f"*/{LOG}"))]:
+    starts = dict.fromkeys((Path(name), shelf() / name))  # a whole path is one and the same
+    if rows := [each.parent for start in starts for each in sorted(start.glob(f"*/{LOG}"))]:
         told = ", ".join(repr(row.name) for row in rows)
         raise RecordError(f"{name!r} is no run, but holds some: {told}; name one of them: {str(rows[0])!r}")
     if name == "latest" and folders:
