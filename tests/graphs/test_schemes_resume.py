@@ -27,7 +27,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "react": {"agents": 2, "steps": 3, "guide": "off"},
     "ia": {"rounds": 2},
 }
-LONG = ("madra", "react")
+LONG = ("madra", "react", "reconcile")
 """Those of many steps."""
 MOST = [pytest.param(name, marks=[pytest.mark.slow] if name in LONG else []) for name in SETTINGS]
 JSON = '{{"reasoning": "So.", "answer": "{}", "confidence_level": "0.9"}}'
