@@ -360,7 +360,8 @@ def test_the_state_beside_the_words_is_small_whatever_the_hidden_size(protocol: 
         folder = tmp_path / str(width)
         tiny_model(hidden_size=width).save_pretrained(folder)
         tiny_tokenizer().save_pretrained(folder)
-        settings = Debate(protocol=protocol, model=[str(folder)], max_tokens=8, rounds=2)
+        # Without answer turns, of which each width needs others: settings are shared by as many messages.
+        settings = Debate(protocol=protocol, model=[str(folder)], max_tokens=8, rounds=2, answer_turn=False)
         graph = create_debate(settings, store=PayloadStore(folder / "store")).compile(checkpointer=InMemorySaver())
         graph.invoke(QUESTION, THREAD)
         state = graph.get_state(THREAD).values
@@ -369,4 +370,4 @@ def test_the_state_beside_the_words_is_small_whatever_the_hidden_size(protocol: 
         sizes.append((len(json.dumps({**state, "board": messages})) - words) / len(messages))
 
     assert max(sizes) < 1500  # bytes a message, settings and decision included
-    assert abs(sizes[0] - sizes[1]) < 60  # digits, of bytes that are carried too
+    assert abs(sizes[0] - sizes[1]) < 50  # digits
