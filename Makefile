@@ -36,7 +36,7 @@ check: .venv/test.stamp ## Lint, format, types and layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
 	$(BIN)/mypy
-	$(BIN)/mypy tests
+	$(BIN)/mypy tests examples
 	$(BIN)/lint-imports
 
 docs: .venv/docs.stamp ## Build the pages of docs/ as a site, in site/

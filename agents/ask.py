@@ -14,10 +14,10 @@ from langchain_core.runnables.config import merge_configs
 
 from sottovoce.agents.convert import in_words, to_messages
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.agents.hosted import in_words_alone, structured
+from sottovoce.agents.hosted import in_words_alone, named, spoken, structured
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Place, Turn
-from sottovoce.errors import ContextOverflow, EngineError
+from sottovoce.errors import ContextOverflow, EngineError, LateReply
 from sottovoce.form import Form
 
 
@@ -59,20 +59,21 @@ class Call:
     def invoke(self, config: RunnableConfig) -> AIMessage:
         """Ask and wait; callbacks and streams of the graph's run see the call."""
         messages, options = self._request()
-        with self._named():
+        with self._named(), named(self.model):
             try:
-                return self.model.invoke(messages, self._config(config), **options)
+                return spoken(self.model.invoke(messages, self._config(config), **options))
             except Exception as error:
-                return self.model.invoke(messages, self._config(config), **in_words_alone(options, error))
+                return spoken(self.model.invoke(messages, self._config(config), **in_words_alone(options, error)))
 
     async def ainvoke(self, config: RunnableConfig) -> AIMessage:
         """`invoke` without blocking the event loop."""
         messages, options = self._request()
-        with self._named():
+        with self._named(), named(self.model):
             try:
-                return await self.model.ainvoke(messages, self._config(config), **options)
+                return spoken(await self.model.ainvoke(messages, self._config(config), **options))
             except Exception as error:
-                return await self.model.ainvoke(messages, self._config(config), **in_words_alone(options, error))
+                alone = in_words_alone(options, error)
+                return spoken(await self.model.ainvoke(messages, self._config(config), **alone))
 
     @contextmanager
     def _named(self) -> Iterator[None]:
@@ -80,7 +81,8 @@ class Call:
         try:
             yield
         except (ContextOverflow, EngineError) as error:
-            raise type(error)(f"{self.ask.agent}: {error}") from error
+            whose = f"{self.ask.agent}, {self.ask.act}" if isinstance(error, LateReply) else self.ask.agent
+            raise type(error)(f"{whose}: {error}") from error
 
     def _request(self) -> tuple[list[BaseMessage], dict[str, Any]]:  # Any: keyword arguments
         """A hosted model gets words, and what its provider takes: it may not know the others."""

@@ -31,8 +31,10 @@ from sottovoce.form import Form
 from sottovoce.sizes import Size
 
 if TYPE_CHECKING:
+    from sottovoce.channels.message import Turn
+    from sottovoce.channels.payload import Payload
     from sottovoce.channels.protocol import Protocol
-    from sottovoce.channels.store import PayloadStore
+    from sottovoce.channels.store import PayloadRef, PayloadStore
     from sottovoce.models import LoadedModel, Reply, Request, Sampling
 
 WORDS = "nl"
@@ -139,11 +141,21 @@ class HookedChatModel(BaseChatModel):
             kwargs.get("begun", ""),
             Form(**kwargs["form"]) if kwargs.get("form") else None,
         )
-        prompt = self.channel.hear(to_turns(messages), self.loaded, lambda ref: ref.load(self.store))
+        prompt = self.channel.hear(self._readable(to_turns(messages)), self.loaded, self._load)
         request = self._spoken(**kwargs).speak(prompt.begun(speech.begun, self.loaded), self.loaded, speech)
         if request.form is not None:
             self.loaded.engine.check(request)  # here, since the first form of a vocabulary takes a while
         return request
+
+    def _load(self, ref: PayloadRef) -> Payload:
+        return ref.load(self.store)
+
+    def _readable(self, turns: Sequence[Turn]) -> list[Turn]:
+        """The turns, those of lost payloads in words: always where words are all that is carried."""
+        from sottovoce.channels.lost import readable
+
+        told = self.store is not None and self.store.lost == "words"
+        return readable(turns, self._load, in_words=told or not self.channel.latent)
 
     def _spoken(self, **kwargs: Any) -> Protocol:
         """The protocol a reply is spoken by: the model's own, or words."""

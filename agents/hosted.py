@@ -7,23 +7,34 @@ it says whose model failed, and `failure` makes a line of both.
 
 from __future__ import annotations
 
+import json
 import os
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from textwrap import shorten
 from typing import Any
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models.chat_models import BaseChatModel
+from langchain_core.messages import AIMessage, BaseMessage
 from pydantic import SecretStr, ValidationError
 
-from sottovoce.errors import UsageError
+from sottovoce.errors import SottovoceError, UsageError
 from sottovoce.form import Form
 
 PREFIX = "hosted:"
 FORM = "hosted:PROVIDER:MODEL, e.g. hosted:openai:gpt-4o-mini"
 LONGEST = 300  # characters of what a provider said
 CUT = "LengthFinishReasonError"
+AGAIN = (408, 409, 425, 429)
+"""Of the statuses below 500, those that another try may not meet."""
+UNREACHED = ("ConnectError", "ReadError", "WriteError", "RemoteProtocolError", "APIConnectionError")
+"""Of httpx, and of the clients that hide it."""
 NOTE = "hosted model of "
+BROKEN = (TypeError, AttributeError, LookupError, json.JSONDecodeError, ValidationError)
+"""What clients break with on a reply that is none (openai 3.52, langchain-openai 1.2)."""
+NO_REPLY = ("No generations found in stream", "Unexpected response type")
 SECRET = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD)(?:_|$)")
 SHORTEST_SECRET = 8  # characters; TOKENIZERS_PARALLELISM=1 is none
 
@@ -34,11 +45,16 @@ def is_hosted(name: str) -> bool:
 
 
 def hosted(
-    name: str, agent: str = "model", max_tokens: int | None = None, top_logprobs: int | None = None
+    name: str,
+    agent: str = "model",
+    max_tokens: int | None = None,
+    top_logprobs: int | None = None,
+    timeout: float | None = None,
 ) -> BaseChatModel:
     """The chat model behind a name; what its class has no parameter for is left out.
 
     `top_logprobs`: of how many most probable tokens of each position the log-probabilities are asked for.
+    `timeout`: seconds of a call; its client then asks once, where it would have multiplied them by its own retries.
 
     Raises:
         UsageError: a package or a key is missing, or there is no such provider; says what to install or set.
@@ -46,7 +62,8 @@ def hosted(
     model = _built(name)
     if variable := _without_key(model):
         raise UsageError(f"model {name!r} has no key; set {variable} in the environment")
-    asked = {"max_tokens": max_tokens, "logprobs": top_logprobs and True, "top_logprobs": top_logprobs}
+    asked: dict[str, Any] = {"max_tokens": max_tokens, "logprobs": top_logprobs and True, "top_logprobs": top_logprobs}
+    asked |= {"timeout": timeout, "max_retries": timeout and 0}
     options = {each: value for each, value in asked.items() if value is not None and _takes(model, each)}
     if options:
         model = _built(name, **options)
@@ -75,12 +92,65 @@ def in_words_alone(options: dict[str, Any], error: Exception) -> dict[str, Any]:
     return {name: value for name, value in options.items() if name != "response_format"}
 
 
+def spoken(reply: BaseMessage) -> AIMessage:
+    """A reply as a model's own words, whatever role a server says that it has."""
+    return reply if isinstance(reply, AIMessage) else AIMessage(str(reply.text))
+
+
+@contextmanager
+def named(model: BaseChatModel) -> Iterator[None]:
+    """Note on whatever is raised whose hosted model it was: LangChain tells callbacks of most of it, and not of all."""
+    try:
+        yield
+    except Exception as error:
+        listeners = model.callbacks if isinstance(model.callbacks, list) else []
+        whose = next((each.whose for each in listeners if isinstance(each, _Named)), None)
+        if whose is not None and failure(error) is None:
+            error.add_note(f"{NOTE}{whose}")
+        raise
+
+
+def passes(error: BaseException) -> bool:
+    """Whether a call over the network may not fail the next time: no connection, 429, or the server's own fault.
+
+    Not one that was given up for its time, nor any of our own: a local model fails again as it did.
+    """
+    chain = list(_chain(error))
+    if any(isinstance(each, SottovoceError) or "Timeout" in type(each).__name__ for each in chain):
+        return False
+    statuses = [status for each in chain if (status := _status(each)) is not None]
+    if statuses:
+        return any(status in AGAIN or status >= 500 for status in statuses)
+    return any(isinstance(each, ConnectionError) or type(each).__name__ in UNREACHED for each in chain)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """An error and what it came of: clients raise their own over those of the library below."""
+    seen: BaseException | None = error
+    while seen is not None:
+        yield seen
+        seen = seen.__cause__ or seen.__context__
+
+
+def _status(error: BaseException) -> int | None:
+    """The answer's status, as the clients of providers and httpx tell it."""
+    found = getattr(error, "status_code", getattr(getattr(error, "response", None), "status_code", None))
+    return found if isinstance(found, int) else None
+
+
 def failure(error: BaseException) -> str | None:
     """One line on what a hosted model made by name raised: whose, and what the provider said; None of other errors."""
     for note in getattr(error, "__notes__", ()):
         if note.startswith(NOTE):
-            return f"{note.removeprefix(NOTE)} failed: {type(error).__name__}: {_said(error)}"
+            return f"{note.removeprefix(NOTE)} failed: {type(error).__name__}: {_said(error)}{_unreadable(error)}"
     return None
+
+
+def _unreadable(error: BaseException) -> str:
+    """Advice where a client broke on what a server sent: a page of a proxy, a log-in, half a reply."""
+    if not isinstance(error, BROKEN) and not str(error).startswith(NO_REPLY):
+        return ""
+    return "; its server sent no reply that its client can read: check the address and that it is the provider's"
 
 
 class _Named(BaseCallbackHandler):

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from sottovoce.errors import EngineError
+from sottovoce.errors import LateReply
 
 if TYPE_CHECKING:
     from sottovoce.models import Engine, Reply, Request
@@ -93,8 +93,8 @@ class Stream:
             raise TimeoutError
         return left
 
-    def _late(self) -> EngineError:
-        return EngineError(f"no reply within {self._timeout} s; raise `timeout` or lower `max_tokens`")
+    def _late(self) -> LateReply:
+        return LateReply(f"no reply within {self._timeout:g} s; raise `timeout` or lower `max_tokens`")
 
 
 def _coming() -> Coming:

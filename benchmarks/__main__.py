@@ -13,7 +13,7 @@ from pathlib import Path
 
 import torch
 
-from benchmarks import debates, decoding, formats, guiding, memory, reuse, step
+from benchmarks import batches, debates, decoding, formats, guiding, memory, reuse, step
 from benchmarks.loaded_models import BUNDLED, SHAPES, loaded_of
 from benchmarks.measuring import Asked, Table, interleaved
 from sottovoce.models.huggingface.pack import parameters_of
@@ -51,6 +51,7 @@ SECTIONS: Mapping[str, Callable[[Asked], Iterable[Table]]] = {
     "guiding": guiding.tables,
     "debates": debates.tables,
     "growth": debates.growth,
+    "batches": batches.tables,
     "starting": starting,
 }
 OF_ANY_SHAPE = ("decoding", "memory", "guiding")  # the others hold debates, or measure what a small model costs

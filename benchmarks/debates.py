@@ -39,10 +39,12 @@ AGAINST = {
 
 
 @contextmanager
-def debating(loaded: LoadedModel, protocol: str = "nl", settings: Debate = SETTINGS) -> Iterator[Any]:
+def debating(
+    loaded: LoadedModel, protocol: str = "nl", settings: Debate = SETTINGS, longest: int = TOKENS
+) -> Iterator[Any]:
     """A graph (Any: its input type is its full state) of one model with itself, payloads in a folder of their own."""
     with tempfile.TemporaryDirectory() as folder:
-        model = HookedChatModel(preloaded=loaded, protocol=protocol, max_tokens=TOKENS, store=PayloadStore(folder))
+        model = HookedChatModel(preloaded=loaded, protocol=protocol, max_tokens=longest, store=PayloadStore(folder))
         yield create_debate(settings, models=model).compile()
 
 

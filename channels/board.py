@@ -7,14 +7,16 @@ take the current epoch (`nodes.state.heard`). Checkpoints hold plain JSON, and m
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 from langgraph.channels.base import BaseChannel
 from langgraph.types import Overwrite
 
-from sottovoce.channels.message import Message, Place
-from sottovoce.errors import BoardConflict
+from sottovoce.channels.message import EDITED, Message, Place
+from sottovoce.channels.written import written
+from sottovoce.errors import BoardConflict, RequestError
 
 OVERWRITE = "__overwrite__"  # how an Overwrite looks after a trip through JSON
 Wire = list[dict[str, Any]]  # Any: plain JSON
@@ -51,7 +53,7 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
 
     def checkpoint(self) -> Wire:
         """Plain JSON, in order."""
-        return [message.to_dict() for message in self.get()]
+        return [_kept(message) for message in self.get()]
 
     def from_checkpoint(self, checkpoint: Wire | Any) -> Self:  # Any: LangGraph's marker for "no checkpoint"
         """A board with the messages of a checkpoint."""
@@ -69,19 +71,25 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
         return True
 
     def update(self, values: Sequence[Any]) -> bool:  # Any: see the class
-        """Take the writes of a superstep; tells whether anything changed."""
-        before = dict(self._messages)
+        """Take the writes of a superstep; tells whether anything changed.
+
+        Raises:
+            RequestError: a write is no message.
+            BoardConflict: another message stands at its place.
+        """
+        before = self._messages
+        self._messages = dict(before)
         for value in values:
-            replaced = _overwritten(value)
-            if replaced is not None:
+            overwrites, written = _overwritten(value)
+            if overwrites:
                 self._messages = {}
-                value = replaced
-            for message in _messages(value):
+            for message in _messages(written):
                 self._add(message)
         return before != self._messages
 
     def _add(self, message: Message) -> None:
         """The first of equal messages stays: bits of payloads may differ by rounding where a step is done again."""
+        message = _marked(message)
         there = self._messages.setdefault(message.place, message)
         if (there.text, there.source) != (message.text, message.source):
             raise BoardConflict(
@@ -90,16 +98,37 @@ class Board(BaseChannel[list[Message], Any, Wire]):  # Any: a write is a message
             )
 
 
-def _overwritten(value: Any) -> Any:  # Any: see Board
+def _overwritten(value: Any) -> tuple[bool, Any]:  # Any: see Board
+    """Whether it takes the place of all that is there, and what was written."""
     if isinstance(value, Overwrite):
-        return value.value
+        return True, value.value
     if isinstance(value, Mapping) and set(value) == {OVERWRITE}:
-        return value[OVERWRITE]
-    return None
+        return True, value[OVERWRITE]
+    if isinstance(value, Mapping) and value.get("type") == OVERWRITE:  # as JSON has the dataclass
+        return True, value.get("value")
+    return False, value
 
 
 def _messages(value: Any) -> list[Message]:  # Any: see Board
-    return [_message(value)] if isinstance(value, (Message, Mapping)) else [_message(each) for each in value]
+    if isinstance(value, (Message, Mapping)):
+        return [written(value)]
+    if isinstance(value, (str, bytes)) or not isinstance(value, Iterable):
+        raise RequestError(f"the board is given {value!r}; expected messages, as the state shows them")
+    return [written(each) for each in value]
+
+
+def _kept(message: Message) -> dict[str, Any]:  # Any: plain JSON
+    """Its JSON without the summaries, which are made anew: savers keep every message many times."""
+    data = message.to_dict()
+    for ref in filter(None, (data["payload"], data.get("measured"))):
+        del ref["summary"]
+    return data
+
+
+def _marked(message: Message) -> Message:
+    """One whose text was edited after it was spoken says so."""
+    edited = message.payload is not None and message.latent is None and EDITED not in message.notes
+    return replace(message, notes=(*message.notes, EDITED)) if edited else message
 
 
 def _message(value: Message | Mapping[str, Any]) -> Message:

@@ -14,6 +14,8 @@ from sottovoce.channels.payload import Span
 from sottovoce.channels.store import PayloadRef, text_digest
 
 Role = Literal["system", "user", "assistant"]
+EDITED = "edited since, heard in words"
+"""The note of a message whose text is no longer the one that its payload lay under."""
 
 
 class Place(NamedTuple):

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from sottovoce.bounds import Few
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 
@@ -56,7 +57,7 @@ class LatentOptions(ProtocolOptions):
         description="cipher, sde, hidden: carry this share of a message's tokens, the most uncertain; "
         "the others are heard as words",
     )
-    rank: int | None = Field(
+    rank: Few | None = Field(
         default=None, ge=1, description="cipher, sde, hidden: carry an approximation of this rank, for each layer"
     )
 
@@ -102,7 +103,7 @@ class CipherOptions(LatentOptions):
 class StateOptions(LatentOptions):
     """Which states SDE and `hidden` read and add, and for whom."""
 
-    layers: tuple[Annotated[int, Field(ge=0)], ...] = Field(
+    layers: tuple[Annotated[Few, Field(ge=0)], ...] = Field(
         default=(), description="sde, hidden: decoder layers, 0-based"
     )
     inject: Inject = Field(default="latest", description="sde, hidden: which messages carry their states")

@@ -162,6 +162,9 @@ class Payload:
                     f"payload has format {found!r}; this version reads {FORMAT} and {COMPRESSED}; "
                     "hold the discussion again"
                 )
-            return cls(Label(**{**label, "layers": tuple(label["layers"])}), safetensors.torch.load(data))
+            tensors = safetensors.torch.load(data)
+            if tensors["ids"].dim() != 1 or tensors["spans"].shape != (len(tensors["ids"]), 2):
+                raise PayloadError("payload is damaged: its ids (n,) and spans (n, 2) do not fit; run again")
+            return cls(Label(**{**label, "layers": tuple(label["layers"])}), tensors)
         except (ValueError, KeyError, TypeError, SafetensorError) as error:
             raise PayloadError(f"not a payload file ({len(data)} bytes): {error}; expected safetensors") from error

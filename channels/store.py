@@ -16,19 +16,22 @@ import uuid
 import weakref
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import quote, unquote
 
 from langchain_core.stores import ByteStore
 
 from sottovoce.channels.payload import Payload
 from sottovoce.errors import PayloadError
+from sottovoce.sizes import amount
 
 SUFFIX = ".safetensors"
 DIGEST = re.compile(r"[0-9a-f]{64}")
 KEPT = 256 * 2**20  # bytes of payloads kept live by default
+Lost = Literal["refuse", "words"]
 
 
 def text_digest(text: str) -> str:
@@ -50,6 +53,17 @@ class PayloadRef:
     dtype: str | None = None
     layers: tuple[int, ...] = ()
     """0-based decoder layers of the carried states, ascending."""
+    summary: str = field(init=False, compare=False)
+    """What lies there, for a reader: "cipher: 57 rows × 128, float32, 74 kB". A field, so that Studio shows it."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "summary", f"{self.protocol}: {self._shape()}, {amount(self.nbytes)}")
+
+    def _shape(self) -> str:
+        shape = f"{self.tokens} {'row' if self.hidden and not self.layers else 'token'}{'s' * (self.tokens != 1)}"
+        if self.layers:
+            shape += f" × {len(self.layers)} layer{'s' * (len(self.layers) != 1)} ({', '.join(map(str, self.layers))})"
+        return f"{shape} × {self.hidden}, {self.dtype}" if self.hidden else shape
 
     def load(self, store: PayloadStore | None = None) -> Payload:
         """Return the tensors, from `store`; None asks every open store, then the default folder.
@@ -80,8 +94,9 @@ class PayloadRef:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> PayloadRef:  # Any: JSON as it comes
-        """Read what `to_dict` wrote."""
-        return cls(**{**data, "layers": tuple(data.get("layers", ()))})
+        """Read what `to_dict` wrote; the summary is made anew."""
+        given = {name: value for name, value in data.items() if name != "summary"}
+        return cls(**{**given, "layers": tuple(data.get("layers", ()))})
 
 
 _open: weakref.WeakSet[PayloadStore] = weakref.WeakSet()
@@ -91,9 +106,13 @@ _opening = threading.Lock()
 class PayloadStore(ByteStore):
     """Payload files under one folder, made when the first one is written."""
 
-    def __init__(self, root: Path | str | None = None, *, kept: int = KEPT) -> None:
-        """`root` None is `$SOTTOVOCE_STORE` or a folder of the user's cache; `kept` bounds the live copies in bytes."""
+    def __init__(self, root: Path | str | None = None, *, kept: int = KEPT, lost: Lost = "refuse") -> None:
+        """`root` None is `$SOTTOVOCE_STORE` or a folder of the user's cache; `kept` bounds the live copies in bytes.
+
+        `lost`: what becomes of a message whose payload is missing or damaged: `words` are all that is heard of it.
+        """
         self.root = Path(root) if root is not None else default_root()
+        self.lost = lost
         self._live: OrderedDict[str, tuple[Payload, int]] = OrderedDict()
         self._kept, self._held, self._lock = kept, 0, threading.Lock()
         with _opening:
@@ -103,7 +122,10 @@ class PayloadStore(ByteStore):
         """Write a payload and return its reference; equal payloads are one file."""
         data = payload.to_bytes()
         ref = PayloadRef.of(payload, data)
-        if not self._is_whole(ref):  # a cut file is written anew
+        if self._is_whole(ref):
+            with suppress(OSError):  # read-only
+                os.utime(self._path(ref.sha256))  # as young as who needs it: `payloads gc` leaves it
+        else:  # a cut file is written anew
             self.mset([(ref.sha256, data)])
         self._keep(ref.sha256, payload, len(data))
         return ref
@@ -130,7 +152,11 @@ class PayloadStore(ByteStore):
         return [self._read(key) for key in keys]
 
     def mset(self, key_value_pairs: Sequence[tuple[str, bytes]]) -> None:
-        """Write bytes under keys, each file whole or not at all."""
+        """Write bytes under keys, each file whole or not at all.
+
+        Raises:
+            PayloadError: bytes that are not those of their digest, or a folder that cannot be written to.
+        """
         for key, data in key_value_pairs:
             _verify(key, data, "bytes to be written")
             self._write(self._path(key), data)
@@ -155,26 +181,35 @@ class PayloadStore(ByteStore):
         return self.root / name[:2] / f"{name}{SUFFIX}"
 
     def _is_whole(self, ref: PayloadRef) -> bool:
-        path = self._path(ref.sha256)
-        return path.exists() and path.stat().st_size == ref.nbytes
+        try:
+            return hashlib.sha256(self._path(ref.sha256).read_bytes()).hexdigest() == ref.sha256
+        except OSError:
+            return False
 
     def _read(self, key: str) -> bytes | None:
         try:
             data = self._path(key).read_bytes()
         except FileNotFoundError:
             return None
+        except OSError as error:
+            raise PayloadError(f"payload {key} cannot be read: {error.strerror}, {str(self._path(key))!r}") from error
         _verify(key, data, f"file of {len(data)} bytes")
         return data
 
     def _write(self, path: Path, data: bytes) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         unfinished = path.with_name(f"{uuid.uuid4().hex}.part")
         try:
+            path.parent.mkdir(parents=True, exist_ok=True)
             unfinished.write_bytes(data)
             os.replace(unfinished, path)
-        except BaseException:  # also a stop by Ctrl-C: nothing half-written stays
-            unfinished.unlink(missing_ok=True)
-            raise
+        except OSError as error:
+            raise PayloadError(
+                f"payloads cannot be written to {str(self.root)!r}: {error.strerror}; make room or amends there, "
+                "or give another folder (SOTTOVOCE_STORE)"
+            ) from error
+        finally:  # also after a stop by Ctrl-C nothing half-written stays
+            with suppress(OSError):
+                unfinished.unlink(missing_ok=True)
 
     def _keep(self, sha256: str, payload: Payload, size: int) -> None:
         with self._lock:

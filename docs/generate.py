@@ -1,9 +1,9 @@
 """Write what README and pages show of the program itself: `python docs/generate.py [--check] [KIND ...]`.
 
 Such a part stands between two comments, `<!-- made: draw debate agents=3 -->` and `<!-- end -->`: a drawing, a table
-of options, the retrievers, published tables, code of a file, what a command prints, the way of a question. KINDs limit
-it to those: draw, options, retrievers, published, code, run, walk. With `--check` nothing is written, and what is out
-of date is named.
+of options, the retrievers, published tables, code of a file, what a command or an example prints, the way of a
+question. KINDs limit it to those: draw, options, retrievers, published, code, run, example, walk. With `--check`
+nothing is written, and what is out of date is named.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ PART = re.compile(r"(?<=<!-- made: )(\w+) ?(.*?)( -->\n)(.*?)(?=<!-- end -->)", 
 WIDTH = "96"  # columns of a transcript
 RUNS = str(ROOT / "site" / "runs")
 """Where the runs are kept that are quoted: with what else a build leaves, not with the reader's own."""
+ALONE = {"OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT), "OPENAI_API_KEY": "", "SOTTOVOCE_CONFIG": os.devnull}
+"""No key: nothing that is shown was said elsewhere; and no defaults of whoever writes it."""
 SECONDS = re.compile(r"\d+\.\d s(?=$|; of )", re.MULTILINE)
 Schema = dict[str, Any]  # Any: a field of a JSON schema
 
@@ -107,10 +109,15 @@ def published(what: str) -> str:
 
 def run(what: str, script: str = "cli.py") -> str:
     """What a command prints in a terminal of WIDTH columns."""
-    ours = {**os.environ, "COLUMNS": WIDTH, "OMP_NUM_THREADS": "1", "SOTTOVOCE_RUNS": RUNS}
+    ours = {**os.environ, **ALONE, "COLUMNS": WIDTH, "SOTTOVOCE_RUNS": RUNS}
     return fenced(
         "text", subprocess.check_output([sys.executable, script, *what.split()], cwd=ROOT, env=ours, text=True)
     )
+
+
+def example(what: str) -> str:
+    """What an example prints, by its name."""
+    return run("", f"examples/{what}.py")
 
 
 def code(what: str) -> str:
@@ -134,7 +141,7 @@ def fenced(language: str, text: str) -> str:
 walk = partial(run, script="docs/frames.py")
 KINDS: dict[str, Callable[[str], str]] = {
     "draw": draw, "options": options, "retrievers": retrievers, "published": published, "code": code, "run": run,
-    "walk": walk
+    "example": example, "walk": walk
 }  # fmt: skip
 
 

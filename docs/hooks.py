@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from pathlib import Path
 from typing import Any
 
 import griffe
+from draw import DRAWN, file_of  # its neighbour: mkdocs looks there
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -28,8 +30,15 @@ def on_files(files: Files, config: Any) -> Files:  # Any: mkdocs' configuration
     return files
 
 
-def on_page_markdown(markdown: str, **kwargs: Any) -> str:  # Any: mkdocs' own
-    """Links to those, which lead out of docs/ where the pages are read as files."""
+def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:  # Any: mkdocs' own
+    """Links to those, which lead out of docs/ where the pages are read as files; and drawings, which GitHub makes."""
+    folder = posixpath.dirname(page.file.src_uri)
+
+    def drawn(found: re.Match[str]) -> str:
+        link = posixpath.relpath(f"drawings/{file_of(found[1]).name}", folder)
+        return f"![The graph of {found[1]}]({link})\n"
+
+    markdown = DRAWN.sub(drawn, markdown)
     for path, page in OUTSIDE.items():
         markdown = markdown.replace(f"../{path}", page)
     return markdown

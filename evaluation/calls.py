@@ -16,6 +16,7 @@ from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.channels.message import Heard, Place
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.settings.people import People
 
 Carries = Literal["question", "full", "viewpoint", "summary", "vote"]
 Create = Callable[..., Any]  # Any: `create(settings, models=...)` returns an uncompiled graph
@@ -89,7 +90,8 @@ def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revis
     Raises:
         UsageError: the discussion is too large.
     """
-    values = settings.model_dump(include=settings.model_fields_set - settings.of_models())
+    chosen = settings.model_fields_set - settings.of_models() - {*People.model_fields}
+    values = settings.model_dump(include=chosen)
 
     def hold(undecided: Iterable[str] = (), seed: int = 0) -> tuple[NeverAgreeing, Any, list[set[str]]]:
         model = NeverAgreeing(answers=answers, undecided=frozenset(undecided))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
+from sottovoce.bounds import Samples
 from sottovoce.checked import Checked
 from sottovoce.errors import SottovoceError, UsageError
 from sottovoce.evaluation.runs.files import check_writable, write
@@ -21,7 +22,7 @@ from sottovoce.nodes.settings import OF_LOADING, OF_SAMPLING, Single
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.walk import Walk
-    from sottovoce.nodes.context import Models
+    from sottovoce.nodes.given import Models
 
 PAPER = 4
 SPOKEN = {"model", "temperature", "system", "max_tokens", "seed", "prompts", "chain_of_thought"}
@@ -51,7 +52,7 @@ class SampleOptions(Checked):
         json_schema_extra={"positional": True},
     )
     out: Path | None = Field(default=None, description="write the samples to this file")
-    samples: int = Field(default=PAPER, ge=1, description="stop when so many are found; the paper has four")
+    samples: Samples = Field(default=PAPER, ge=1, description="stop when so many are found; the paper has four")
 
 
 def show_convince(options: SampleOptions, speaking: BaseModel, models: Models = None) -> None:

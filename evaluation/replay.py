@@ -20,7 +20,8 @@ from sottovoce.errors import UsageError
 from sottovoce.evaluation.runs.run import Key, Run
 from sottovoce.evaluation.runs.starting import settings_of
 from sottovoce.graphs import scheme
-from sottovoce.nodes.context import Models, RunContext
+from sottovoce.nodes.context import RunContext
+from sottovoce.nodes.given import Models
 from sottovoce.nodes.guard import Guard
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Decision, Intervened
@@ -98,8 +99,8 @@ def replay(run: Run, key: Key, number: int = 0, models: Models = None, watch: Wa
         UsageError: it was not watched, a human took a seat, or there were fewer interventions.
     """
     settings, record = settings_of(run).model_copy(update={"seed": key[1]}), run.records[key]
-    if "human" in (settings.intervention, *(each["what"] for each in record.interventions)):
-        raise UsageError("a human's words cannot be replayed; choose a run with another intervention")
+    if settings.asks_people or "human" in (settings.intervention, *(each["what"] for each in record.interventions)):
+        raise UsageError("a human's words cannot be replayed; choose a run in which models alone spoke")
     watch = watch or _watch_of(settings)
     create, free = scheme(run.head.scheme).create, settings.model_copy(update={"watch": []})
     saver, store = InMemorySaver(), run.store()

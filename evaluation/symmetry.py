@@ -9,6 +9,7 @@ of messages in a prompt and who wins a tie are left out; moderator, judge, secre
 from __future__ import annotations
 
 import json
+import sys
 from collections import defaultdict
 from collections.abc import Hashable, Mapping, Sequence
 from functools import lru_cache, partial
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
     from sottovoce.evaluation.calls import Call, Unrolled
 
 CAUSES = {"graph": "who hears whom", "prompts": "what agents are told", "models": "who thinks, and how"}
+SILENT = 20
+"""Agents that are compared in seconds."""
 Related = tuple[tuple[int, ...], ...]
 """By two agents: who hears what of the other, as a number; by one: its model, its prompts, and its other edges."""
 Images = list[list[int]]  # of permutations: where each takes each agent
@@ -165,6 +168,9 @@ def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:
     found, owners = scheme(name), settings.owners() if looked.private else None
     documents = {owner: [f"document {number}"] for number, owner in enumerate(owners or [], 1)}
     unrolled = unroll(found.create, settings, found.answers, documents=documents)
+    if len(unrolled.agents()) > SILENT:
+        calls = counted(len(unrolled.calls), "call")
+        print(f"comparing {len(unrolled.agents())} agents in {calls}; this may take a minute", file=sys.stderr)
     models = spoken_by(settings, [*unrolled.agents(), *unrolled.others])
     mechanism, labelled = symmetry(unrolled), symmetry(unrolled, models)
     bare = symmetry(unrolled, models, labelled=False)

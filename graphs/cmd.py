@@ -12,6 +12,8 @@ from typing import Literal, Unpack
 from sottovoce.graphs.scheme import Given, Graph, Scheme, State
 from sottovoce.nodes.settings import CMD, SECRETARY
 
+ON_TIE = {"next_round": "rounds left", "secretary": "a tie", "send_representatives": "a tie"}
+
 
 def after_round(state: State) -> Literal["next_round", "secretary", "decide"]:
     """R rounds are held; then the secretary is asked, at a tie alone."""
@@ -40,17 +42,17 @@ def create_cmd(settings: CMD | None = None, **given: Unpack[Given]) -> Graph:
     from sottovoce.nodes import cmd as acts
     from sottovoce.nodes.decide import vote
 
-    settings = settings or CMD()
+    settings = CMD.given(settings)
     frame = Frame(SCHEME, settings, **given, rule=acts.by_vote, begin=acts.begin, state=acts.Grouped)
     for number, group in enumerate(settings.groups(), 1):
         for agent in group:  # side by side, in each round
             frame.graph.add_edge("next_round", agent)
             frame.act(agent, acts.discuss, role=f"group {number}", to="vote")
     if settings.secretary:
-        frame.join("vote", vote(frame.contexts), to=after_round)
+        frame.join("vote", vote(frame.contexts), to=after_round, labels={**ON_TIE, "decide": "no tie"})
         frame.act(SECRETARY, acts.decide_tie, role="secretary", to="decide")
     else:
-        frame.join("vote", vote(frame.contexts), to=after_level)
+        frame.join("vote", vote(frame.contexts), to=after_level, labels={**ON_TIE, "decide": "no tie, or one group"})
         frame.graph.add_node("send_representatives", acts.send_representatives(frame.contexts))
         frame.graph.add_edge("send_representatives", "next_round")
     return frame.graph

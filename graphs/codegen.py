@@ -41,7 +41,7 @@ def create_codegen(settings: CodeGen | None = None, *, runner: Runner | None = N
     from sottovoce.nodes import codegen as acts
     from sottovoce.nodes.codegen_trials import Trials
 
-    settings, trials = settings or CodeGen(), Trials(runner)
+    settings, trials = CodeGen.given(settings), Trials(runner)
     coders = settings.speakers()
     frame = Frame(SCHEME, settings, **given, rule=trials.by_tests, begin=trials.begin, state=acts.Coding)
     frame.graph.add_conditional_edges("next_round", who_begins(coders), [*coders, *JUDGES])
@@ -50,11 +50,16 @@ def create_codegen(settings: CodeGen | None = None, *, runner: Runner | None = N
     frame.graph.add_node(PASSER, trials.check(frame.contexts), metadata={"role": "judge"})
     frame.graph.add_edge(PASSER, "report")
     for judge, act in ((TESTER, acts.test), (REFLECTOR, acts.reflect), (RANKER, acts.rank)):
-        frame.act(judge, act, role="judge", to="report", watched=False)
+        frame.act(judge, act, role="judge", to="report", watched=False, approved=False)
     for coder in coders:
         frame.graph.add_edge("report", coder)
-        frame.act(coder, acts.write, role="coder", to="hand_in")
-    frame.join("hand_in", acts.hand_in(frame.contexts), to=next_step)
+        frame.act(coder, acts.write, role="coder", to="hand_in", deed=acts.deed)
+    frame.join(
+        "hand_in",
+        acts.hand_in(frame.contexts),
+        to=next_step,
+        labels={"next_round": "rounds left", "final_tests": "agreed, or last"},
+    )
     frame.join("final_tests", trials.final_tests(frame.contexts), to="decide")
     return frame.graph
 

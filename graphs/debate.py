@@ -12,6 +12,9 @@ from typing import Literal, Unpack
 from sottovoce.graphs.scheme import Given, Graph, Scheme, State
 from sottovoce.nodes.settings import Debate
 
+LAST_OR_NOT = {"next_round": "rounds left", "summarise": "rounds left", "decide": "last round"}
+"""Why it goes on or ends, as drawings show it."""
+
 
 def another_round(state: State) -> Literal["next_round", "decide"]:
     """Rounds are counted with the independent one."""
@@ -34,16 +37,16 @@ def create_debate(settings: Debate | None = None, **given: Unpack[Given]) -> Gra
     from sottovoce.nodes import debate as acts
     from sottovoce.nodes.opening import close_round
 
-    settings = settings or Debate()
+    settings = Debate.given(settings)
     frame = Frame(SCHEME, settings, **given, rule=acts.by_rule)
     for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, acts.speak, role="debater", to="close_round")
     if settings.summarise == "shared":
-        frame.join("close_round", close_round, to=summary_or_end)
+        frame.join("close_round", close_round, to=summary_or_end, labels=LAST_OR_NOT)
         frame.act("summarise", acts.summarise, agent=acts.SUMMARISER, role="summariser", to="next_round")
     else:
-        frame.join("close_round", close_round, to=another_round)
+        frame.join("close_round", close_round, to=another_round, labels=LAST_OR_NOT)
     return frame.graph
 
 

@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     from sottovoce.nodes.rules import DiscussionRule
 
 
+SENT = {"next_round": "sent to somebody", "secretary": "a tie", "decide": "sent to nobody"}
+
+
 def another_round(state: State) -> Literal["next_round", "decide"]:
     """As long as anything was sent."""
     return "next_round" if len(state["heard"]) > state["round"] + 1 else "decide"
@@ -51,7 +54,7 @@ def create_discussion(rule: DiscussionRule, settings: MesSync | None = None, **g
     from sottovoce.nodes.cmd import secretary
     from sottovoce.nodes.rules import check_rule
 
-    settings = settings or MesSync()
+    settings = MesSync.given(settings)
     check_rule(rule, settings.speakers())
     passing = acts.Passing(rule)
     frame = Frame(SCHEME, settings, **given, rule=passing.decide, begin=passing.begin, state=acts.Passed)
@@ -59,10 +62,10 @@ def create_discussion(rule: DiscussionRule, settings: MesSync | None = None, **g
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, passing.speak, to="pass_on")
     if settings.secretary:
-        frame.join("pass_on", passing.pass_on(frame.contexts), to=tie_or_end)
+        frame.join("pass_on", passing.pass_on(frame.contexts), to=tie_or_end, labels=SENT)
         frame.act(SECRETARY, secretary(passing.last_words), role="secretary", to="decide")
     else:
-        frame.join("pass_on", passing.pass_on(frame.contexts), to=another_round)
+        frame.join("pass_on", passing.pass_on(frame.contexts), to=another_round, labels=SENT)
     return frame.graph
 
 

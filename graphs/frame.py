@@ -2,26 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, get_args, get_type_hints
 
-from langgraph.graph import END, START, StateGraph
+from langgraph.graph import END, START
+from langgraph.types import CachePolicy, RetryPolicy
 
+from sottovoce.agents.hosted import passes
 from sottovoce.channels.message import Message
 from sottovoce.errors import UsageError
 from sottovoce.graphs.scheme import Graph, Scheme
+from sottovoce.graphs.threads import DiscussionGraph
 from sottovoce.nodes.act import Act, node
-from sottovoce.nodes.context import Contexts, Models
+from sottovoce.nodes.approve import Approval, Deed, no_deed
+from sottovoce.nodes.cached import key_of
+from sottovoce.nodes.context import Contexts
 from sottovoce.nodes.decide import Rule, by_majority, decide
+from sottovoce.nodes.given import Models
 from sottovoce.nodes.opening import Begin, next_round, nothing, opening
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.state import RESTORED, Discussion, Outcome
-from sottovoce.nodes.watch import MONITORS, Silent, Watch, go_back, held_back, next_of, watching, watching_all
+from sottovoce.nodes.state import RESTORED, Discussion, outcome_of
+from sottovoce.nodes.watch import (
+    MONITORS,
+    Silent,
+    Watch,
+    go_back,
+    held_back,
+    judging,
+    next_of,
+    watching,
+    watching_all,
+)
 
 Spread = Callable[[Any], str | Sequence[str]]
 """A router to one node, or to several side by side."""
-RESET = "reset"
+Labels = Mapping[str, str]
+"""By node: why a router leads there, as drawings show it; no two nodes of a router have the same."""
+PLAIN: Labels = MappingProxyType({})
+RESET, AGAIN = "reset", "again"
+RETRY = RetryPolicy(max_attempts=3, jitter=False, retry_on=passes)  # half a second, then one; clients vary theirs
+"""Of an act: hosted models alone fail in ways that pass."""
 
 
 class Frame:
@@ -34,12 +56,12 @@ class Frame:
         models: Models = None,
         store: Any = None,  # Any: a PayloadStore; naming its type would import torch
         watch: Watch | str | None = None,
+        cached: bool = False,
         *,
         rule: Rule = by_majority,
         begin: Begin = nothing,
         state: type[Any] = Discussion,
         question: type[Any] = Question,
-        outcome: type[Any] = Outcome,
         back_to: int = -1,
     ) -> None:
         """Begin a graph.
@@ -47,23 +69,30 @@ class Frame:
         Args:
             scheme: Its record.
             settings: The defaults of its runs, and what its nodes are made for.
-            models: See `Given`, as for `store` and `watch`.
+            models: See `Given`, as for `store`, `watch` and `cached`.
             rule: How it is decided.
             begin: The first values of the scheme's own keys.
-            state: `Discussion`, or what the scheme derives from it; likewise `question` and `outcome`.
+            state: `Discussion`, or what the scheme derives from it; likewise `question`.
             back_to: The mark that a reset goes back to: the last round's beginning, or 0, that of the first.
         """
         self._gates: dict[str, str] = {}
-        self.watch, self.back_to = _watch_of(watch, settings), back_to
+        self.watch, self.back_to, self.cached = _watch_of(watch, settings), back_to, cached
+        self._approves = bool(settings.approve)
+        held = self._held = self._approves or self.watch is not None
         self.contexts: Contexts[Any] = Contexts(
-            scheme.settings, settings, models, store, scheme.answers, restored(state)
+            scheme.settings, settings, models, store, scheme.answers, restored(state), state
         )
-        self.graph: Graph = StateGraph(
-            state, context_schema=scheme.settings, input_schema=question, output_schema=outcome
+        graph = DiscussionGraph(
+            state,
+            self.contexts.of,
+            context_schema=scheme.settings,
+            input_schema=question,
+            output_schema=outcome_of(state, question),
         )
-        self.graph.add_node("opening", opening(self.contexts, begin, question, self.watch))
+        self.graph: Graph = graph
+        self.graph.add_node("opening", opening(self.contexts, begin, question, self.watch, graph.anew))
         self.graph.add_node("next_round", next_round(self.contexts, watched=self.watch is not None))
-        self.graph.add_node("decide", decide(self.contexts, rule), defer=self.watch is not None)
+        self.graph.add_node("decide", decide(self.contexts, rule), defer=held)
         self.graph.add_edge(START, "opening")
         self.graph.add_edge("opening", "next_round")
         self.graph.add_edge("decide", END)
@@ -81,22 +110,34 @@ class Frame:
         role: str = "agent",
         agent: str = "",
         watched: bool = True,
+        approved: bool = True,
+        deed: Deed = no_deed,
         silent: Silent | None = None,
+        labels: Labels = PLAIN,
     ) -> None:
         """Add the node in which an agent (of the node's name unless given) does an act, and what follows it.
 
-        `to` is a node, or a router to one or several of `ends`: those of its `Literal` return unless given. A
-        watched act is two nodes, and what follows comes after the second; who waits for several is a `join`. One
-        that is not `watched` is never held back by itself. `silent` tells what becomes of the world where it is muted.
+        `to` is a node, or a router to one or several of `ends`: those of its `Literal` return unless given;
+        `labels` tell why, by node. A watched act is two nodes, and what follows comes after the second; who waits
+        for several is a `join`. One that is not `watched` is never held back by itself, nor by people one that is not
+        `approved`; `deed` tells them what it does. `silent` tells what becomes of the world where it is muted.
         """
-        watch = self.watch if watched else None
+        watch = judging(self.watch) if self.watch and watched else None
+        if self._approves and approved:
+            watch = Approval(watch, name, deed)
         spoken = act if watch is None else held_back(act, name)
-        self.graph.add_node(name, node(self.contexts, spoken, agent or name, name), metadata={"role": role})
+        self.graph.add_node(
+            name,
+            node(self.contexts, spoken, agent or name, name),
+            metadata={"role": role},
+            retry_policy=RETRY,
+            cache_policy=CachePolicy(key_func=key_of(self.contexts, agent or name, name)) if self.cached else None,
+        )
         if watch is None:
-            self._follow(name, to, ends)
+            self._follow(name, to, ends, labels)
         else:
             self.graph.add_edge(name, f"watch_{name}")
-            self._watch(name, watching(self.contexts, watch, name, silent, self.back_to), to, ends)
+            self._watch(name, watching(self.contexts, watch, name, silent, self.back_to), to, ends, labels)
 
     def join(
         self,
@@ -106,6 +147,7 @@ class Frame:
         to: str | Spread,
         ends: Sequence[str] = (),
         together: Callable[[Any], list[Message]] | None = None,
+        labels: Labels = PLAIN,
     ) -> None:
         """Add a node in which no agent acts, after all that speak side by side before it, and what follows it.
 
@@ -114,49 +156,58 @@ class Frame:
         `together` tells what a watch looks at all at once before the step acts on it; such a node is added before
         those that lead to it.
         """
-        self.graph.add_node(name, step, defer=self.watch is not None)
-        self._follow(name, to, ends)
+        self.graph.add_node(name, step, defer=self._held)
+        self._follow(name, to, ends, labels)
         if self.watch is not None and together is not None:
-            watch = watching_all(self.contexts, self.watch, name, together, self.back_to)
+            watch = watching_all(self.contexts, judging(self.watch), name, together, self.back_to)
             self._watch(name, watch, name, (), defer=True)
             self._gates[name] = f"watch_{name}"
 
     def _watch(
-        self, name: str, watch: Any, to: str | Spread, ends: Sequence[str], *, defer: bool = False
+        self,
+        name: str,
+        watch: Any,
+        to: str | Spread,
+        ends: Sequence[str],
+        labels: Labels = PLAIN,
+        *,
+        defer: bool = False,
     ) -> None:  # Any: what LangGraph takes as a node
         """Add the node that looks before `name` or at what it made, and what follows it."""
         self.graph.add_node(f"watch_{name}", watch, metadata={"role": "monitor"}, defer=defer)
-        what_next, (onwards, targets) = next_of(name), self._targets(to, ends)
+        what_next, (onwards, targets) = next_of(name), self._targets(to, ends, labels)
+        again = name if name in targets else AGAIN
 
         def after_watch(state: Any) -> str | Sequence[str]:  # Any: the state of every scheme
             match what_next(state):
                 case "again":
-                    return name
+                    return again
                 case "reset":
                     return RESET
                 case "nothing":
                     return []
             return onwards(state)
 
-        self.graph.add_conditional_edges(f"watch_{name}", after_watch, list(dict.fromkeys([*targets, name, RESET])))
+        back: dict[Hashable, str] = {} if self.watch is None else {RESET: RESET}
+        self.graph.add_conditional_edges(f"watch_{name}", after_watch, {**targets, again: name, **back})
 
-    def _follow(self, name: str, to: str | Spread, ends: Sequence[str] = ()) -> None:
-        onwards, targets = self._targets(to, ends)
+    def _follow(self, name: str, to: str | Spread, ends: Sequence[str], labels: Labels) -> None:
+        onwards, targets = self._targets(to, ends, labels)
         if callable(to):
             self.graph.add_conditional_edges(name, onwards, targets)
         else:
-            self.graph.add_edge(name, *targets)
+            self.graph.add_edge(name, *targets.values())
 
-    def _targets(self, to: str | Spread, ends: Sequence[str]) -> tuple[Spread, list[str]]:
-        """What leads on, and where to: to the watch before a node that has one."""
-        gates = dict(self._gates)  # as they are now: a watch must not lead to itself
+    def _targets(self, to: str | Spread, ends: Sequence[str], labels: Labels) -> tuple[Spread, dict[Hashable, str]]:
+        """What leads on, by label, and where each label leads: to the watch before a node that has one."""
 
         def onwards(state: Any) -> str | Sequence[str]:  # Any: the state of every scheme
             found = to(state) if callable(to) else to
-            return gates.get(found, found) if isinstance(found, str) else [gates.get(each, each) for each in found]
+            return labels.get(found, found) if isinstance(found, str) else [labels.get(each, each) for each in found]
 
         targets = list(ends or _ends(to)) if callable(to) else [to]
-        return onwards, [gates.get(each, each) for each in targets]
+        # The gates as they are now: a watch must not lead to itself.
+        return onwards, {labels.get(each, each): self._gates.get(each, each) for each in targets}
 
 
 def _watch_of(watch: Any, settings: Settings) -> Watch | None:  # Any: what a user gave

@@ -17,6 +17,9 @@ SUMMARISE, REFLECTS, WISHES = "summarise", "{}_reflects", "{}_wishes"
 """Nodes; the talk's bear their agents' names."""
 
 
+OVER = {SUMMARISE: "the talk is over", "decide": "the game is over"}
+
+
 def who_begins(state: Any) -> list[str]:
     """The first month begins with wishes, every other round with the talk, or with notes where nobody talks."""
     from sottovoce.nodes.govsim import game_of
@@ -50,22 +53,24 @@ def create_govsim(settings: GovSim | None = None, **given: Unpack[Given]) -> Gra
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import govsim as acts
 
-    settings = settings or GovSim()
+    settings = GovSim.given(settings)
     agents = settings.speakers()
     reflects, wishes = [REFLECTS.format(each) for each in agents], [WISHES.format(each) for each in agents]
     frame = Frame(SCHEME, settings, **given, rule=acts.by_survival, begin=acts.begin, state=acts.Fishery)
     frame.graph.add_conditional_edges("next_round", who_begins, [*wishes, *agents, *reflects])
     for agent in agents:
-        frame.act(agent, acts.talk, role="speaker", to=who_follows, ends=[*agents, SUMMARISE], watched=False)
+        frame.act(
+            agent, acts.talk, role="speaker", to=who_follows, ends=[*agents, SUMMARISE], watched=False, labels=OVER
+        )
     frame.act(
         SUMMARISE, acts.summarise, agent="summarizer", role="summarizer", to=all_reflect, ends=reflects, watched=False
     )
     for agent, node in zip(agents, reflects, strict=True):
         frame.act(node, acts.reflect, agent=agent, role="thinker", to="next_month", watched=False)
-    frame.join("next_month", acts.next_month(frame.contexts), to=another_month, ends=["decide", *wishes])
+    frame.join("next_month", acts.next_month(frame.contexts), to=another_month, ends=["decide", *wishes], labels=OVER)
     frame.join("harvest", acts.harvest(frame.contexts), to="next_round", together=acts.wishes)
     for agent, node in zip(agents, wishes, strict=True):
-        frame.act(node, acts.wish, agent=agent, role="fisher", to="harvest", watched=False)
+        frame.act(node, acts.wish, agent=agent, role="fisher", to="harvest", watched=False, deed=acts.deed)
     return frame.graph
 
 

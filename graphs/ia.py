@@ -26,12 +26,17 @@ def create_ia(settings: IA | None = None, **given: Unpack[Given]) -> Graph:
     from sottovoce.nodes import ia as acts
     from sottovoce.nodes.opening import close_round
 
-    settings = settings or IA()
+    settings = IA.given(settings)
     frame = Frame(SCHEME, settings, **given, rule=acts.by_box, begin=acts.begin)
     for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, acts.talk, to="close_round")
-    frame.join("close_round", close_round, to=another_round)
+    frame.join(
+        "close_round",
+        close_round,
+        to=another_round,
+        labels={"next_round": "no answer", "decide": "answered, or last round"},
+    )
     return frame.graph
 
 

@@ -13,6 +13,8 @@ from typing import Any, Literal, Unpack
 from sottovoce.graphs.scheme import Given, Graph, Scheme
 from sottovoce.nodes.settings import MAD
 
+VERDICTS = {"decide": "settled", "next_round": "left open", "list_candidates": "left open in the last round"}
+
 
 def after_verdict(state: Any) -> Literal["decide", "next_round", "list_candidates"]:
     """The moderator's answer ends it; so does the last round, with the judge."""
@@ -28,13 +30,13 @@ def create_mad(settings: MAD | None = None, **given: Unpack[Given]) -> Graph:
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import mad as acts
 
-    settings = settings or MAD()
+    settings = MAD.given(settings)
     frame = Frame(SCHEME, settings, **given, rule=acts.by_verdict)
     debaters = settings.speakers()
     frame.graph.add_edge("next_round", debaters[0])
     for debater, following in pairwise([*debaters, "moderator"]):
         frame.act(debater, acts.argue, role="debater", to=following)
-    frame.act("moderator", acts.moderate, role="moderator", to=after_verdict)
+    frame.act("moderator", acts.moderate, role="moderator", to=after_verdict, labels=VERDICTS)
     frame.act("list_candidates", acts.list_candidates, agent="judge", role="judge", to="judge")
     frame.act("judge", acts.judge, role="judge", to="decide")
     return frame.graph

@@ -24,6 +24,9 @@ def who_follows(following: str) -> Callable[[State], str]:
     return lambda state: "close_round" if state["round"] == 0 else following
 
 
+AGREED = {"next_round": "not agreed", "summarise": "agreed, or last round"}
+
+
 def after_judge(state: Any) -> Literal["next_round", "summarise"]:
     """Until they agree, or no round is left."""
     from sottovoce.nodes.madra import agreed
@@ -38,7 +41,7 @@ def create_madra(settings: MADRA | None = None, **given: Unpack[Given]) -> Graph
     from sottovoce.nodes import madra as acts
     from sottovoce.nodes.opening import close_round
 
-    settings = settings or MADRA()
+    settings = MADRA.given(settings)
     debaters = settings.speakers()
     frame = Frame(SCHEME, settings, **given, rule=acts.by_summarizer, begin=acts.begin, state=acts.Madra)
     frame.graph.add_edge("next_round", "retrieve")
@@ -48,7 +51,7 @@ def create_madra(settings: MADRA | None = None, **given: Unpack[Given]) -> Graph
         ends = dict.fromkeys([following, "close_round"])
         frame.act(debater, acts.talk, role="debater", to=who_follows(following), ends=[*ends])
     frame.join("close_round", close_round, to="judge")
-    frame.act("judge", acts.judge, role="judge", to=after_judge)
+    frame.act("judge", acts.judge, role="judge", to=after_judge, labels=AGREED)
     frame.act("summarise", acts.summarise, agent="summarizer", role="summarizer", to="decide")
     return frame.graph
 

@@ -30,12 +30,17 @@ def create_react(settings: ReAct | None = None, **given: Unpack[Given]) -> Graph
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import react as acts
 
-    settings = settings or ReAct()
+    settings = ReAct.given(settings)
     frame = Frame(SCHEME, settings, **given, rule=acts.by_finish, begin=acts.begin, state=acts.Relay)
     frame.graph.add_conditional_edges("next_round", whose_turn, settings.speakers())
     for agent in settings.speakers():
         frame.act(agent, acts.take_step, to="environment")
-    frame.join("environment", acts.environment(frame.contexts), to=another_step)
+    frame.join(
+        "environment",
+        acts.environment(frame.contexts),
+        to=another_step,
+        labels={"next_round": "steps left", "decide": "finished, or last step"},
+    )
     return frame.graph
 
 

@@ -26,12 +26,17 @@ def create_reconcile(settings: ReConcile | None = None, **given: Unpack[Given]) 
     from sottovoce.nodes import reconcile as acts
     from sottovoce.nodes.decide import vote
 
-    settings = settings or ReConcile()
+    settings = ReConcile.given(settings)
     frame = Frame(SCHEME, settings, **given, rule=acts.by_weight, begin=acts.begin)
     for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, acts.discuss, to="vote")
-    frame.join("vote", vote(frame.contexts, acts.ballot), to=after_vote)
+    frame.join(
+        "vote",
+        vote(frame.contexts, acts.ballot),
+        to=after_vote,
+        labels={"next_round": "not agreed", "decide": "agreed, or last round"},
+    )
     return frame.graph
 
 

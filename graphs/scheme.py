@@ -5,6 +5,7 @@ Each scheme has one, in its own file. It imports neither torch nor langgraph, so
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib import import_module
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import TypedDict
 
-from sottovoce.errors import UsageError, choose
+from sottovoce.errors import RequestError, UsageError, choose, nearest
 from sottovoce.nodes.settings import Settings
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from langgraph.graph.state import CompiledStateGraph
 
     from sottovoce.channels.message import Message
-    from sottovoce.nodes.context import Models
+    from sottovoce.nodes.given import Models
     from sottovoce.nodes.watch import Watch
 
 NAMES = (
@@ -39,6 +40,8 @@ NAMES = (
     "codegen",
 )
 """Each the file of a scheme in this folder, which holds its record as `SCHEME`."""
+SERVERS = re.compile("^(_|langgraph_|checkpoint_)|_id$|-")
+"""Keys of a run's configuration that are LangGraph's and its server's (langgraph-api 0.16), headers among them."""
 State = Mapping[str, Any]  # Any: what a router reads of the state, by key
 Graph: TypeAlias = "StateGraph[Any, Any, Any, Any]"  # Any: the types of every scheme
 
@@ -52,6 +55,8 @@ class Given(TypedDict, total=False):
     """A `PayloadStore` for what lies under the messages; None is the default folder."""
     watch: Watch | str | None
     """Looks at every act before it is published; also by name, as it is registered in `MONITORS`."""
+    cached: bool
+    """Whether an act that was done before is not done again, where the graph is compiled with a `cache`."""
 
 
 @dataclass(frozen=True)
@@ -90,12 +95,21 @@ class Scheme:
         """For langgraph.json: the compiled graph for an assistant's settings. Loads no model.
 
         The server adds keys of its own to the configuration; they are passed over.
+
+        Raises:
+            RequestError: a setting is wrong, or there is none of that name.
         """
         given = config.get("configurable") or {}
-        known = {name: value for name, value in given.items() if name in self.settings.model_fields}
-        graph: CompiledStateGraph[Any, Any, Any, Any] = self.create(self.settings.model_validate(known)).compile(
-            name=self.name
-        )
+        try:
+            own = {name: value for name, value in given.items() if name in self.settings.model_fields}
+            for name in given.keys() - own.keys():
+                if not SERVERS.search(name):
+                    raise UsageError(nearest("setting:", name, self.settings.model_fields))
+            graph: CompiledStateGraph[Any, Any, Any, Any] = self.create(self.settings.model_validate(own)).compile(
+                name=self.name
+            )
+        except UsageError as error:
+            raise RequestError(str(error)) from error
         return graph
 
 

@@ -17,7 +17,7 @@ def create_self_consistency(settings: SelfConsistency | None = None, **given: Un
     from sottovoce.nodes.answer import in_words
     from sottovoce.nodes.evidence import with_evidence
 
-    settings = settings or SelfConsistency()
+    settings = SelfConsistency.given(settings)
     frame = Frame(SCHEME, settings, **given, begin=with_evidence)
     for sample in settings.speakers():
         frame.graph.add_edge("next_round", sample)

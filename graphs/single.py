@@ -14,7 +14,7 @@ def create_single(settings: Single | None = None, **given: Unpack[Given]) -> Gra
     from sottovoce.nodes.answer import answer
     from sottovoce.nodes.evidence import with_evidence
 
-    settings = settings or Single()
+    settings = Single.given(settings)
     (agent,) = settings.speakers()
     frame = Frame(SCHEME, settings, **given, begin=with_evidence)
     frame.graph.add_edge("next_round", agent)

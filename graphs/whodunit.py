@@ -23,6 +23,9 @@ def whose_turn(state: State) -> str:
     return order[int(state["round"]) % len(order)]
 
 
+OVER = {"next_round": "the game goes on", "decide": "the game is over"}
+
+
 def next_turn(state: Any) -> Literal["next_round", "decide"]:
     """Until the game is over."""
     from sottovoce.nodes.whodunit import game_over
@@ -35,11 +38,19 @@ def create_whodunit(settings: WhoDunit | None = None, **given: Unpack[Given]) ->
     from sottovoce.graphs.frame import Frame  # late, as all that imports langgraph
     from sottovoce.nodes import whodunit as acts
 
-    settings = settings or WhoDunit()
+    settings = WhoDunit.given(settings)
     frame = Frame(SCHEME, settings, **given, rule=acts.by_award, begin=acts.begin, state=acts.Mystery, back_to=0)
     frame.graph.add_conditional_edges("next_round", whose_turn, settings.speakers())
     for agent in settings.speakers():
-        frame.act(agent, acts.take_turn, role=settings.role_of(agent), to=next_turn, silent=acts.stay_silent)
+        frame.act(
+            agent,
+            acts.take_turn,
+            role=settings.role_of(agent),
+            to=next_turn,
+            deed=acts.deed,
+            silent=acts.stay_silent,
+            labels=OVER,
+        )
     return frame.graph
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import gc
+import logging
 import threading
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,8 @@ from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.room import check_room
 from sottovoce.models.sources.locate import BUNDLED, locate, ready
 from sottovoce.sizes import size_of
+
+LOGGER = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -74,7 +78,9 @@ def load(
             if other is None:
                 where = ready(wanted.where)
                 check_room(str(name), Path(where), wanted.dtype, wanted.packing, place)
+                begun = time.monotonic()
                 model, tokenizer = read(str(name), where, wanted.dtype, place, wanted.packing)
+                LOGGER.info("loaded %s from %s in %.1f s", name, where, time.monotonic() - begun)
                 _known[key] = assemble(str(name), model, tokenizer, layers_path=layers_path, memory=memory, exact=exact)
                 if is_spread(place):
                     _ = _known[key].weights_key  # kept: weights cannot be fetched while the engine computes

@@ -11,10 +11,11 @@ from typing import NamedTuple
 import torch
 
 from sottovoce.errors import ModelError
-from sottovoce.models.engine.memory import amount, free_memory
+from sottovoce.models.engine.memory import free_memory
 from sottovoce.models.huggingface.devices import Place
 from sottovoce.models.huggingface.formats import Dtype
 from sottovoce.models.huggingface.packed import GROUP, ROWS, Packing
+from sottovoce.sizes import amount
 
 BYTES = {"auto": 4, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1.25, "int4": 0.625}
 """Of a value, on a CPU; a group of int4 has two bytes of scale and two of zero."""

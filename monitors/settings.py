@@ -7,6 +7,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
+from sottovoce.bounds import Few, Seed
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, choose
 from sottovoce.monitors.positions import POSITIONS
@@ -33,7 +34,7 @@ class Measure(Checked):
         json_schema_extra=lambda schema: schema.update(enum=[*POSITIONS.names()]),
     )
     distribution: Literal["whole", "top"] = Field(default="whole", description="of all tokens, or the most probable")
-    top: int = Field(default=10, ge=2, description="of the most probable tokens: how many")
+    top: Few = Field(default=10, ge=2, description="of the most probable tokens: how many")
     renormalise: bool = Field(default=False, description="of the most probable tokens: let them sum to 1")
 
     @field_validator("positions")
@@ -55,7 +56,7 @@ class Training(Checked):
     """How monitors are fitted and chosen; the defaults are the paper's, the bounds of the turn its code's."""
 
     features: list[str] = Field(default=[], description="use exactly these, not the best set; turn is always one")
-    degree: int | None = Field(default=None, ge=1, le=5, description="of the polynomial, not the best of 1 to 5")
+    degree: Few | None = Field(default=None, ge=1, le=5, description="of the polynomial, not the best of 1 to 5")
     kurtosis: Literal["kurtosis", "kurtosis_logprob_excess"] = Field(
         default="kurtosis", description="the paper's, or the one of its code"
     )
@@ -67,7 +68,7 @@ class Training(Checked):
     false_alarms: float | None = Field(
         default=None, gt=0, lt=1, description="set the threshold so that this part of successful games exceed it"
     )
-    seed: int = Field(default=777, ge=0, description="of the split of the games")
+    seed: Seed = Field(default=777, ge=0, description="of the split of the games")
 
     @property
     def candidates(self) -> list[tuple[tuple[str, ...], int]]:

@@ -13,11 +13,11 @@ from typing import Any
 
 from langchain_core.messages import AIMessage
 from langchain_core.runnables import RunnableConfig, RunnableLambda
-from langgraph.types import interrupt
 
 from sottovoce.agents.ask import Call
-from sottovoce.channels.message import words
 from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.people import by_person
+from sottovoce.nodes.progress import act_begins
 from sottovoce.nodes.state import Discussion, Update
 
 Act = Callable[[RunContext[Any], Any, str], Awaitable[Update]]  # Any: the settings and the state of every scheme
@@ -27,6 +27,7 @@ Steps = Coroutine[Call, AIMessage, Update]
 
 def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> RunnableLambda[Discussion, Update]:
     """The sync and async node in which `agent` does an act."""
+    contexts.acting.add(agent)
 
     def begin(state: Discussion) -> Steps:
         return act(contexts.of(state), state, agent)  # type: ignore[return-value]  # an async function's coroutine
@@ -35,33 +36,20 @@ def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> RunnableLa
         steps = begin(state)
         call, update = _step(steps, None)
         while call is not None:
-            call, update = _step(steps, by_human(state, call) or call.invoke(config))
+            act_begins(call)
+            call, update = _step(steps, by_person(state, call, name) or call.invoke(config))
         return update
 
     async def arun(state: Discussion, config: RunnableConfig) -> Update:
         steps = await asyncio.to_thread(begin, state)
         call, update = await asyncio.to_thread(_step, steps, None)
         while call is not None:
-            reply = by_human(state, call) or await call.ainvoke(config)
+            act_begins(call)
+            reply = by_person(state, call, name) or await call.ainvoke(config)
             call, update = await asyncio.to_thread(_step, steps, reply)
         return update
 
     return RunnableLambda(run, afunc=arun, name=name)
-
-
-def by_human(state: Discussion, call: Call) -> AIMessage | None:
-    """The reply of a person who holds the agent's seat: the graph stops here until it is resumed with a text.
-
-    None where the agent holds its seat itself; an intervention hands it over for good. What the run is stopped with
-    (`Interrupt.value`) is JSON: agent, act, why the seat was handed over, and the turns that a model would have read.
-    """
-    ask, made = call.ask, state.get("interventions", [])
-    handed = [each for each in made if each["what"] == "human" and ask.agent in each["agent"].split(", ")]
-    if not handed:
-        return None
-    turns = [[turn.role, words(turn.parts)] for turn in ask.turns]
-    text = interrupt({"agent": ask.agent, "act": ask.act, "why": handed[0]["why"], "turns": turns, "begun": ask.begun})
-    return AIMessage(str(text), additional_kwargs={"source": "human"})
 
 
 def _step(steps: Steps, reply: AIMessage | None) -> tuple[Call | None, Update]:

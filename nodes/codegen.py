@@ -31,13 +31,12 @@ from sottovoce.nodes.codegen_views import (
     tests_form,
 )
 from sottovoce.nodes.context import Contexts, RunContext
-from sottovoce.nodes.control import must
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import CodeGen
 from sottovoce.nodes.settings.codegen import REFLECTOR
 from sottovoce.nodes.state import RESTORED, Discussion, Update, Vote, heard, rounds_of, said
 
-TEST, REVIEW, RANK = "test", "review", "rank"
+TEST, REVIEW, RANK, RUN = "test", "review", "rank", "run"
 
 
 class Coding(Discussion):
@@ -69,6 +68,11 @@ async def write(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     ask = Ask(agent, "revise", later_turns(view, name, best, reflected), code_form(scored=True))
     (message,) = await say(run, state, ask)
     return {"board": [replace(message, notes=(*message.notes, _helped(message)))]}
+
+
+def deed(update: Update) -> str:
+    """Of a solution: its program is run."""
+    return RUN
 
 
 async def test(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
@@ -131,7 +135,7 @@ def replies_of(run: RunContext[CodeGen], state: Discussion) -> dict[str, Message
     spoken = rounds_of(state, run.answers)[round]
     coders = run.settings.speakers()
     random.Random(run.seed(state, "", "order")).shuffle(coders)
-    return {coder: must(spoken, coder, round) for coder in coders}
+    return {coder: spoken[coder] for coder in coders}
 
 
 def solution_of(message: Message, state: Discussion) -> str:
@@ -167,8 +171,8 @@ def hand_in(contexts: Contexts[CodeGen]) -> RunnableLambda[Coding, Update]:
 
     def hand_in(state: Coding) -> Update:
         run = contexts.of(state)
-        spoken, round = rounds_of(state, run.answers)[-1], state["round"]
-        votes = [vote_of(must(spoken, coder, round), state) for coder in run.settings.speakers()]
+        spoken = rounds_of(state, run.answers)[-1]
+        votes = [vote_of(spoken[coder], state) for coder in run.settings.speakers()]
         return {"votes": votes, "marks": []}
 
     return RunnableLambda(hand_in, name="hand_in")

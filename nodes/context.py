@@ -15,14 +15,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from langchain_core.language_models.chat_models import BaseChatModel
-from langgraph.runtime import get_runtime
 
 from sottovoce.agents.ask import is_hooked
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.hosted import hosted, is_hosted
+from sottovoce.agents.person import Person
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
+from sottovoce.nodes.edits import check_state, check_whole, kept_settings
+from sottovoce.nodes.given import Models, check_models, check_same, check_store, context_of
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import OF_SAMPLING, AnySettings, Settings
 from sottovoce.nodes.state import Discussion, moment
@@ -35,7 +37,6 @@ if TYPE_CHECKING:
 MOST_PROBABLE = 10
 """Tokens of each position that a watched hosted model is asked for: as monitors measure (arXiv 2502.05986)."""
 KEPT = 16  # contexts: a run that comes back to older settings builds its own anew
-Models = BaseChatModel | Mapping[str, BaseChatModel] | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,8 +66,10 @@ class RunContext(Generic[AnySettings]):
         return names.index(agent) if agent in names else len(names)
 
     def model(self, agent: str) -> BaseChatModel:
-        """The model that an agent thinks with; who has none of its own takes the first agent's."""
-        return self.models.get(agent) or self.models[self.settings.names()[0]]
+        """The model that an agent thinks with; who has none of its own takes the first agent's that is no person."""
+        names = self.settings.names()
+        others = (name for name in names if name not in self.settings.human)
+        return self.models.get(agent) or self.models[next(others, names[0])]
 
     def store_of(self, agent: str) -> Any:  # Any: see `store`
         """Where the payloads of an agent's replies are."""
@@ -138,20 +141,20 @@ class Contexts(Generic[AnySettings]):
     store: Any = None  # Any: a PayloadStore; naming its type would import torch
     answers: tuple[str, ...] = ("answer", "revise")
     restored: tuple[str, ...] = ()
+    state: type[Any] = Discussion
+    """What the graph keeps, as the scheme has it."""
+    acting: set[str] = field(default_factory=set)
+    """Who acts in its nodes, who have no model of their own too."""
     _made: dict[str, RunContext[AnySettings]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        """Refuse a mapping of models that leaves somebody out, while the graph is made.
+        """Refuse what are no models of the agents, while the graph is made.
 
         Raises:
-            UsageError: names who has no model.
+            UsageError: names what was found, or who has no model.
         """
-        if not isinstance(self.models, Mapping):
-            return
-        for name in self.defaults.names():
-            if name not in self.models:
-                known = ", ".join(sorted(self.models))
-                raise UsageError(f"no model for agent {name!r}; models names only: {known}")
+        check_store(self.store)
+        check_models(self.models, self.defaults.names(), self.defaults.human)
 
     def settings(self) -> AnySettings:
         """The run's settings: those of the runtime context over the graph's.
@@ -159,34 +162,42 @@ class Contexts(Generic[AnySettings]):
         Raises:
             UsageError: the context asks for another graph than was built, or the given models contradict it.
         """
-        context: Any = get_runtime().context  # Any: a dict, the settings, or None, as the run was started
-        if isinstance(context, Settings):
-            if not isinstance(context, self.kind):
-                found, expected = type(context).__name__, self.kind.__name__
-                raise UsageError(f"the context holds settings of {found}; this graph takes those of {expected}")
-            context = context.model_dump(exclude_unset=True)
-        settings = self.kind.model_validate({**self.defaults.model_dump(), **(context or {})})
-        for asked, built in zip(settings.topology(), self.defaults.topology(), strict=True):
-            if asked != built:
-                raise UsageError(
-                    f"the context asks for {asked}, but this graph was built with {built}; build it with those settings"
-                )
-        if settings.watch != self.defaults.watch:
-            raise UsageError("the context asks for other monitors than this graph was built with; build it with those")
-        return self._as_spoken(settings, self.defaults.model_fields_set | set(context or ()))
+        context = context_of(self.kind)
+        settings = self.kind.model_validate({**self.defaults.model_dump(), **context})
+        self._check_built(settings, "the context asks")
+        return self._as_spoken(settings, self.defaults.model_fields_set | set(context))
 
     def of(self, state: Discussion) -> RunContext[AnySettings]:
-        """The context of the settings in state."""
-        key = json.dumps(state["settings"], sort_keys=True)
+        """The context of the settings in state.
+
+        Raises:
+            UsageError: the state was edited to what is none, or the run's context asks for other settings.
+        """
+        kept, key = kept_settings(state)
         context = self._made.get(key)
         if context is None:
-            settings = self.kind.model_validate(state["settings"])
+            check_whole(kept, self.kind.model_fields)
+            settings = self.kind.model_validate(kept)
+            self._check_built(settings, "the state's settings ask")
             prompts = Prompts(Path(settings.prompts) if settings.prompts else None)
             context = RunContext(settings, self._models(settings), prompts, self.answers, self.restored, self.store)
             while len(self._made) >= KEPT:
                 self._made.pop(next(iter(self._made)), None)
             self._made[key] = context
+        check_same(context.settings, context_of(self.kind))
+        check_state(state, self.state, {*self.acting, *context.settings.names()})
         return context
+
+    def _check_built(self, settings: Settings, who: str) -> None:
+        for asked, built in zip(settings.topology(), self.defaults.topology(), strict=True):
+            if asked != built:
+                raise UsageError(
+                    f"{who} for {asked}, but this graph was built with {built}; build it with those settings"
+                )
+        if settings.watch != self.defaults.watch:
+            raise UsageError(f"{who} for other monitors than this graph was built with; build it with those")
+        if settings.approve and not self.defaults.approve:
+            raise UsageError(f"{who} a person to approve, and this graph was built without; build it with it")
 
     def _as_spoken(self, settings: AnySettings, chosen: set[str]) -> AnySettings:
         """Given models speak as they were made: a run must not bear settings that they never heard of."""
@@ -206,27 +217,34 @@ class Contexts(Generic[AnySettings]):
         return settings.model_copy(update={"protocol": spoken[0]})
 
     def _models(self, settings: Settings) -> dict[str, BaseChatModel]:
-        names = settings.names()
-        if self.models is None:
-            made = {name: made_from(settings, name, self.store) for name in names}
-        elif isinstance(self.models, BaseChatModel):
-            made = dict.fromkeys(names, self.models)
-        else:
-            made = {name: self.models[name] for name in names}
+        made = {name: self._model(settings, name) for name in settings.names()}
         return {name: _introduced(name, model, made, self.store) for name, model in made.items()}
+
+    def _model(self, settings: Settings, agent: str) -> BaseChatModel:
+        if self.models is None or agent in settings.human:
+            return made_from(settings, agent, self.store)
+        if isinstance(self.models, BaseChatModel):
+            return self.models
+        if agent not in self.models:
+            raise UsageError(f"no model for agent {agent!r}, whose seat was a person's as this graph was built")
+        return self.models[agent]
 
 
 def made_from(settings: Settings, agent: str, store: Any = None) -> BaseChatModel:  # Any: see Contexts
     """An agent's model as the settings have it; a hosted one is told its longest reply and what monitors need."""
+    if agent in settings.human:
+        return Person()
     of = partial(settings.of, agent=agent)
     model = str(of("model"))
     if is_hosted(model):
-        return hosted(model, agent, settings.max_tokens, MOST_PROBABLE if settings.watch else None)
+        top = MOST_PROBABLE if settings.watch else None
+        return hosted(model, agent, settings.max_tokens, top, settings.timeout)
     return HookedChatModel(
         model=model,
         protocol=settings.protocol,
         options=settings.options(agent),
         max_tokens=settings.max_tokens,
+        timeout=settings.timeout,
         dtype=of("dtype"),
         weights=of("weights"),
         device=of("device"),

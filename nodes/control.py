@@ -7,17 +7,14 @@ from dataclasses import replace
 from typing import Any
 
 from sottovoce.channels.message import Message
-from sottovoce.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.state import Discussion
 
 
-def others_of(
-    run: RunContext[Any], state: Discussion, spoken: Mapping[str, Message], agent: str, round: int
-) -> list[Message]:
+def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Message], agent: str) -> list[Message]:
     """What an agent hears of a round, one message of each other agent; the settings have a field `control`."""
-    own = must(spoken, agent, round)
-    others = [must(spoken, other, round) for other in run.settings.speakers() if other != agent]
+    own = spoken[agent]
+    others = [spoken[other] for other in run.settings.speakers() if other != agent]
     match run.settings.control:
         case "own":
             return [own for _ in others]
@@ -26,17 +23,6 @@ def others_of(
         case "decoy":
             return [_decoy(state, said) for said in others]
     return others
-
-
-def must(spoken: Mapping[str, Message], agent: str, round: int) -> Message:
-    """What an agent said in a round.
-
-    Raises:
-        UsageError: it said nothing, so the run goes on from a state that is not its own.
-    """
-    if agent not in spoken:
-        raise UsageError(f"{agent!r} has no message of round {round} on the board; resume the run from an earlier step")
-    return spoken[agent]
 
 
 def _decoy(state: Discussion, said: Message) -> Message:

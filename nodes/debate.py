@@ -7,7 +7,7 @@ import random
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, Turn
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.control import must, others_of
+from sottovoce.nodes.control import others_of
 from sottovoce.nodes.decide import decided, last_votes, majority
 from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.settings import Debate
@@ -31,7 +31,7 @@ async def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Updat
     summary: list[Message] = []
     if run.settings.summarise == "each":
         before = rounds_of(state, run.answers)[round - 1]
-        summary = await summary_of(run, state, agent, others_of(run, state, before, agent, round - 1))
+        summary = await summary_of(run, state, agent, others_of(run, state, before, agent))
     turns = _later_turns(run, state, agent, summary)
     return {"board": [*summary, *await say_answer(run, state, Ask(agent, "revise", turns))]}
 
@@ -66,12 +66,12 @@ def _speaks(run: RunContext[Debate], agent: str, round: int) -> bool:
 def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary: list[Message]) -> tuple[Turn, ...]:
     settings, view = run.settings, run.view(state, agent)
     rounds = rounds_of(state, run.answers)[:-1]
-    own = [must(spoken, agent, r) for r, spoken in enumerate(rounds)]
+    own = [spoken[agent] for spoken in rounds]
     if settings.summarise != "none":  # an agent's own are read in the round after the one that they are of
         by = SUMMARISER if settings.summarise == "shared" else agent
         summaries = [spoken[by] for spoken in rounds_of(state, SUMMARISE) if by in spoken]
         return view.history_of_summaries(own, [*summaries, *summary])
-    others = [others_of(run, state, spoken, agent, r) for r, spoken in enumerate(rounds)]
+    others = [others_of(run, state, spoken, agent) for spoken in rounds]
     if settings.shape == "fresh":
         return view.fresh(own[-1], others[-1], settings.order)
     return view.history(own, others, settings.order)

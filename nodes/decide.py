@@ -9,6 +9,7 @@ from langchain_core.runnables import RunnableLambda
 
 from sottovoce.channels.message import Message
 from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.progress import is_decided
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, concluded, rounds_of
 from sottovoce.nodes.tally import Viewpoint, ballot, leading, viewpoints
@@ -22,7 +23,9 @@ def decide(contexts: Contexts[Any], rule: Rule) -> RunnableLambda[Discussion, Up
     """Decide by the scheme's rule; an answer that cannot be read abstains."""
 
     def decide(state: Discussion) -> Update:
-        return {"decision": rule(contexts.of(state), state)}
+        decision = rule(contexts.of(state), state)
+        is_decided(decision)
+        return {"decision": decision}
 
     return RunnableLambda(decide, name="decide")
 

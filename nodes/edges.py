@@ -7,6 +7,7 @@ from typing import Any
 from langchain_core.language_models.chat_models import BaseChatModel
 
 from sottovoce.agents.hooked import WORDS, HookedChatModel
+from sottovoce.agents.person import Person
 from sottovoce.errors import ProtocolError
 from sottovoce.nodes.context import RunContext
 
@@ -48,8 +49,9 @@ def _unnamed(run: RunContext[Any]) -> list[str]:  # Any: as above
 def _edge(speaker: BaseChatModel, hearer: BaseChatModel, *, words: bool) -> str | None:
     """What a reader must know of an edge; None where it carries what the speaker's protocol says."""
     if not isinstance(speaker, HookedChatModel) or not isinstance(hearer, HookedChatModel):
+        other = "a person" if any(isinstance(each, Person) for each in (speaker, hearer)) else "a hosted model"
         latent = any(isinstance(each, HookedChatModel) and each.channel.latent for each in (speaker, hearer))
-        return "in words: one of them is a hosted model" if latent else None
+        return f"in words: one of them is {other}" if latent else None
     if speaker.protocol != hearer.protocol:
         return f"in words: they speak {speaker.protocol} and {hearer.protocol}"
     try:

@@ -22,6 +22,7 @@ from sottovoce.environments.govsim.harvest import read_tons
 from sottovoce.environments.govsim.metrics import Ended, ended, measures
 from sottovoce.environments.govsim.rules import Month, World, is_over, opening, own_catch, report
 from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_utterance
+from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.question import question_id
@@ -104,11 +105,19 @@ async def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     return {"board": [*before, _noted(message, f"wants {tons or 0} tons")]}
 
 
+def deed(update: Update) -> str:
+    """Of a wish: tons are taken from the lake for it."""
+    return HARVEST
+
+
 def next_month(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
     """The node in which the fish double, unless the game is over."""
 
     def next_month(state: Fishery) -> Update:
+        contexts.of(state)  # refuses what somebody edited
         game, world = game_of(state), state["world"]
+        if not rules.is_harvested(world):
+            raise UsageError(f"month {world['month']} was not harvested; resume the run from an earlier step")
         after = world if is_over(game, world) else rules.next_month(game, world)
         return {"world": after, "turn": state["turn"] + 1}
 
@@ -119,10 +128,13 @@ def harvest(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
     """The node in which the wishes are shared out; nothing of it can be taken back."""
 
     def harvest(state: Fishery) -> Update:
+        run = contexts.of(state)
         game, wanted = game_of(state), {each.agent: read_tons(each.whole) for each in wishes(state)}
+        if rules.is_harvested(state["world"]) or set(wanted) != set(present(state)):
+            raise UsageError(f"in this month there are wishes of {sorted(wanted)}; resume the run from an earlier step")
         world = rules.harvest(game, state["world"], wanted)
         epoch, round, turn = moment(state)
-        done, order = world["harvests"][-1], contexts.of(state).order(LAKE)
+        done, order = world["harvests"][-1], run.order(LAKE)
         message = Message(LAKE, round, HARVEST, report(done), epoch=epoch, turn=turn + 1, order=order, source="rule")
         message = replace(message, notes=_shown(game, done))
         return {"board": [message.to_dict()], "world": world, "turn": turn + 1, "marks": []}

@@ -23,6 +23,8 @@ from sottovoce.nodes.watch import NEXT, Intervention
 
 STEP: tuple[Literal["epoch", "round", "turn", "act", "attempt"], ...] = ("epoch", "round", "turn", "act", "attempt")
 """What interventions have in common that came side by side."""
+OF_PEOPLE = ("edit", "reject")
+"""What people do who approve."""
 BACK = [what for what, following in NEXT.items() if following == "reset"]
 """What can be done to several who are judged together."""
 
@@ -85,7 +87,8 @@ class Guard:
                 f"intervention is {found!r}, but each act {act!r} of a round is judged together; choose {can}"
             )
         for agent in run.settings.names():
-            monitor = self.of_role(run.settings.role_of(agent))
+            human = agent in run.settings.human  # whose words are not judged
+            monitor = None if human else self.of_role(run.settings.role_of(agent))
             if monitor and (lacks := lacking(run.model(agent), _measure(monitor))):
                 raise UsageError(f"a monitor watches {agent}, whose model {lacks}, or watch others")
         return [*self._elsewhere(run.settings), *self._frozen(run)]
@@ -131,7 +134,7 @@ def _measure(monitor: Monitor) -> Measure:
 
 def spent(state: Discussion, settings: Settings, role: str, message: Message) -> int:
     """Interventions that count against the cap; several in one step, side by side, are one."""
-    done, per = state.get("interventions", []), settings.capped
+    done, per = [each for each in state.get("interventions", []) if each["what"] not in OF_PEOPLE], settings.capped
     if per == "role":
         done = [each for each in done if each["role"] == role]
     elif per == "turn":

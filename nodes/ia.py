@@ -13,7 +13,7 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn, words
 from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.control import must, others_of
+from sottovoce.nodes.control import others_of
 from sottovoce.nodes.decide import majority
 from sottovoce.nodes.evidence import LIBRARY, retriever_of
 from sottovoce.nodes.question import Passage, Question
@@ -58,8 +58,8 @@ def begin(run: RunContext[IA], state: Discussion) -> Update:
 async def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
     """One message: in the first round to the question alone, then to what the others said in the round before."""
     rounds = rounds_of(state, (TALK,))[:-1]
-    own = [must(spoken, agent, r) for r, spoken in enumerate(rounds)]
-    others = [others_of(run, state, spoken, agent, r) for r, spoken in enumerate(rounds)]
+    own = [spoken[agent] for spoken in rounds]
+    others = [others_of(run, state, spoken, agent) for spoken in rounds]
     last = state["round"] + 1 == run.settings.rounds
     ask = Ask(agent, TALK, talk_turns(run.view(state, agent), own, others), message_form(state, last=last))
     return {"board": await say(run, state, ask)}

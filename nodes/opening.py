@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 
+from sottovoce.channels.board import OVERWRITE
 from sottovoce.errors import UsageError
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.donors import check_probes
 from sottovoce.nodes.edges import check_edges
 from sottovoce.nodes.escalate import check_escalation
+from sottovoce.nodes.people import check_people
+from sottovoce.nodes.progress import round_begins
 from sottovoce.nodes.question import Question, check_question
 from sottovoce.nodes.state import Discussion, Update, marked
 from sottovoce.nodes.watch import Watch, check_watch
@@ -26,35 +29,63 @@ def nothing(run: RunContext[Any], state: Discussion) -> Update:
 
 
 def opening(
-    contexts: Contexts[Any], begin: Begin = nothing, schema: type[Any] = Question, watch: Watch | None = None
+    contexts: Contexts[Any],
+    begin: Begin = nothing,
+    schema: type[Any] = Question,
+    watch: Watch | None = None,
+    anew: Callable[[], Update] = dict,
 ) -> RunnableLambda[Discussion, Update]:
     """Check the question, and copy the run's settings from the runtime context into state.
 
-    Everything that can be refused is refused here, before any model speaks.
+    Everything that can be refused is refused here, before any model speaks. `anew` tells the update that takes away
+    a discussion, where the thread held one before.
     """
 
     def opening(state: Discussion, config: RunnableConfig) -> Update:
-        if state.get("board"):
-            raise UsageError("this thread holds a discussion already; ask each question in a thread of its own")
+        before = anew() if state.get("settings") else {}
+        asked = _asked(state, before)
         settings = contexts.settings()
-        check_question(state, settings.owners(), settings.needs(), settings.names(), schema)
+        check_question(asked, settings.owners(), settings.needs(), settings.names(), schema)
         first: Update = {"settings": settings.model_dump(mode="json"), "round": -1, "turn": 0}
         first |= {"epochs": [], "marks": [], "votes": []}
-        opened: Any = {**state, **first}
+        opened: Any = {**asked, **first}
         run = contexts.of(opened)
-        told = [] if watch is None else check_watch(watch, run, config)
+        told = [*check_people(run, config), *([] if watch is None else check_watch(watch, run, config))]
         begun = begin(run, opened)
         notes = [*check_edges(run), *check_probes(run), *check_escalation(run), *told, *begun.get("notes", [])]
-        return {**first, **begun, "notes": notes}
+        return _over(before, {**first, **begun, "notes": notes})
 
     return RunnableLambda(opening, name="opening")
+
+
+def _asked(state: Mapping[str, Any], before: Update) -> Discussion:  # Any: as far as it is filled
+    """The question alone, of a thread that held another one before.
+
+    Raises:
+        UsageError: that discussion is not over.
+    """
+    if not state.get("decision") and (state.get("board") or state.get("pending")):
+        raise UsageError(
+            "this thread holds a discussion that is not over; go on from the step before this question, or ask the "
+            "question in a thread of its own"
+        )
+    asked: Any = {key: value for key, value in state.items() if key not in before}  # Any: some of a TypedDict's keys
+    return asked  # type: ignore[no-any-return]
+
+
+def _over(before: Update, update: Update) -> Update:
+    """An update that writes over what was before, also where a reducer would add to that."""
+    gathered = {key for key, nothing in before.items() if nothing is not None}
+    return {**before, **{key: {OVERWRITE: value} if key in gathered else value for key, value in update.items()}}
 
 
 def next_round(contexts: Contexts[Any], *, watched: bool) -> RunnableLambda[Discussion, Update]:
     """Begin the next round: all agents of it hear the round before. Where it is watched, a reset can come back here."""
 
     def next_round(state: Discussion) -> Update:
+        contexts.of(state)  # refuses what somebody edited
         began = {"round": state["round"] + 1, "turn": 0}
+        round_begins(began["round"])
         mark = marked(state, contexts.restored, (state["round"] + 1, 0)) if watched else {}
         return {**began, **mark}
 

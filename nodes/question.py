@@ -7,21 +7,27 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NotRequired, get_type_hints
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from sottovoce.checked import first_wrong
 from sottovoce.errors import UsageError, choose
 from sottovoce.prompts import kinds
 
+DESCRIBED = ConfigDict(use_attribute_docstrings=True)
+"""What stands below a field describes it in Studio's forms too."""
 
+
+@with_config(DESCRIBED)
 class Passage(TypedDict):
     """A piece of what agents know."""
 
     text: str
+    """What it says."""
     id: NotRequired[str]
     """By which agents and records name it."""
     title: NotRequired[str]
+    """Told before its text."""
     source: NotRequired[str]
     """Where it is from: an index, an address."""
 
@@ -30,15 +36,18 @@ Document = str | Passage
 """A plain string is a passage without a title."""
 
 
+@with_config(DESCRIBED)
 class Question(TypedDict):
     """A question as it enters a graph."""
 
     question: str
+    """What is asked: a text to discuss."""
     id: NotRequired[str]
     """Names the question in seeds and logs; a digest of its text where absent."""
     kind: NotRequired[kinds.KindName]
     """The form of the answer; number where absent."""
     choices: NotRequired[list[str]]
+    """The options of a question of the kind choice, in the order of their letters."""
     documents: NotRequired[Sequence[Document] | Mapping[str, Sequence[Document]]]
     """What agents know: a list for all of them, or private lists by agent name."""
     target: NotRequired[str]
@@ -114,7 +123,7 @@ def check_question(
     if len(question.get("choices") or []) > kinds.MOST_CHOICES:
         found, most = len(question["choices"]), kinds.MOST_CHOICES
         raise UsageError(f"there are {found} choices; expected at most {most}, one a letter")
-    _check_targets(question)
+    check_targets(question)
     for field, what_for in (needs or {}).items():
         if not question.get(field):
             raise UsageError(f"{what_for}, but the question has no {field!r}")
@@ -125,7 +134,7 @@ def check_question(
                 raise UsageError(choose(f"agent among the {field.replace('_', ' ')}:", agent, known))
 
 
-def _check_targets(question: Question) -> None:
+def check_targets(question: Question) -> None:
     """Refuse choices, and a target or an alias, that the question's kind has no use for."""
     check = kinds.KINDS[question.get("kind", "number")].check
     check(question)

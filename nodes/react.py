@@ -18,7 +18,7 @@ from sottovoce.channels.message import Heard, Message, Part, Turn, words
 from sottovoce.channels.payload import Span
 from sottovoce.environments import react
 from sottovoce.environments.react import Action, Malformed, World
-from sottovoce.errors import RetrievalError
+from sottovoce.errors import RetrievalError, UsageError
 from sottovoce.form import Form
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, voted
@@ -82,7 +82,10 @@ def environment(contexts: Contexts[ReAct]) -> RunnableLambda[Relay, Update]:
     """The node in which the library does what the last step says, and tells what there is to see."""
 
     def environment(state: Relay) -> Update:
-        run, said = contexts.of(state), steps_of(state)[-1][0]
+        run, steps = contexts.of(state), steps_of(state)
+        if not steps:
+            raise UsageError("no step was taken that the library could answer; resume the run from an earlier step")
+        said = steps[-1][0]
         observation, world = _done(run, state, said.does)
         who, act, text = ENVIRONMENT, OBSERVE, observation
         if world["answer"] is not None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from langchain_core.messages import AIMessage
+from langchain_core.messages.ai import UsageMetadata
 
 from sottovoce.agents.ask import Ask, Call
 from sottovoce.agents.hooked import WORDS
@@ -22,6 +23,7 @@ from sottovoce.nodes.state import NOTE, Discussion, attempt_of, heard, moment
 from sottovoce.nodes.uncertainty import measured
 from sottovoce.nodes.views import blocks
 from sottovoce.prompts import kinds
+from sottovoce.prompts.structured import encodable
 
 BEGUN = "Answer:"
 """How the reply of an answer turn begins."""
@@ -138,12 +140,13 @@ async def _attempt(
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:
     """The message that a reply is, for the board; `order` is its agent's place in the settings."""
-    ref, usage = reply.additional_kwargs.get("payload"), reply.usage_metadata
+    ref, usage = reply.additional_kwargs.get("payload"), told_usage(reply)
     stats: dict[str, float] = dict(reply.additional_kwargs.get("stats", {}))
     if usage:
         reused = usage.get("input_token_details", {}).get("cache_read", 0)
         stats |= {"tokens_in": usage["input_tokens"], "tokens_reused": reused, "tokens_out": usage["output_tokens"]}
-    text = str(reply.text) if ref else str(reply.text).removeprefix(call.ask.begun)  # a hosted model may repeat it
+    text = encodable(str(reply.text))
+    text = text if ref else text.removeprefix(call.ask.begun)  # a hosted model may repeat it
     cut = reply.response_metadata.get("finish_reason") == "length"
     return Message(
         **call.place._asdict(),
@@ -156,6 +159,13 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         notes=(*(["cut at the token limit"] if cut else []), *reply.additional_kwargs.get("notes", ())),
         stats=stats,
     )
+
+
+def told_usage(reply: AIMessage) -> UsageMetadata | None:
+    """The tokens of a reply, as its model told them; None where it did not: servers leave them out, or say 0 of all."""
+    usage = reply.usage_metadata
+    sound = usage and min(usage["input_tokens"], usage["output_tokens"]) >= 0 and usage["input_tokens"] > 0
+    return usage if sound else None
 
 
 def _noted_turns(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Collection, Mapping, Sequence
-from typing import Annotated, Any, Final, Literal, NotRequired
+from typing import Annotated, Any, Final, Literal, NotRequired, get_type_hints
 
 from typing_extensions import TypedDict
 
@@ -131,9 +131,26 @@ class Discussion(Question):
 
 
 class Outcome(TypedDict):
-    """What the outside sees."""
+    """What the outside sees, of each step in streams and in the end; a scheme's own keys stand beside it.
 
+    A parent graph takes from it what it has keys for; keys that it may count itself (round, turn) are left out.
+    """
+
+    board: list[Message]
+    interventions: list[Intervened]
+    votes: list[Vote]
+    notes: list[str]
     decision: Decision
+
+
+def outcome_of(state: type[Any], question: type[Any] = Question) -> type[Any]:
+    """The `Outcome` of a scheme: with the keys that its state has besides `Discussion`'s and the question's."""
+    hints = get_type_hints(state, include_extras=True)
+    known = {*get_type_hints(Discussion), *get_type_hints(question)}
+    own = {name: hint for name, hint in hints.items() if name not in known}
+    # Any: made here, so that no type checker knows it
+    made: Any = TypedDict("Outcome", {**get_type_hints(Outcome), **own})  # type: ignore[misc]
+    return made
 
 
 def heard(state: Discussion) -> list[Message]:
@@ -160,12 +177,36 @@ def _standing(state: Discussion) -> list[Message]:
     ]
 
 
+class Spoken(dict[str, Message]):
+    """What was said in a round, by agent."""
+
+    def __init__(self, round: int) -> None:
+        """Nothing yet."""
+        super().__init__()
+        self.round = round
+
+    def __missing__(self, agent: str) -> Message:
+        """It said nothing, so the run goes on from a state that is not its own."""
+        raise UsageError(
+            f"{agent!r} has no message of round {self.round} on the board; resume the run from an earlier step"
+        )
+
+
 def rounds_of(state: Discussion, acts: Collection[str]) -> list[dict[str, Message]]:
-    """What was said in these acts, by round and agent, in the board's order; of several times in a round the last."""
-    rounds: list[dict[str, Message]] = [{} for _ in range(state["round"] + 1)]
+    """What was said in these acts, by round and agent, in the board's order; of several times in a round the last.
+
+    Raises:
+        UsageError: no round has begun, or a message is of a later one: the state was edited to what is none.
+    """
+    if state["round"] < 0:
+        raise UsageError("no round has begun, so that nobody has said anything; resume the run from a later step")
+    rounds: list[dict[str, Message]] = [Spoken(round) for round in range(state["round"] + 1)]
     for message in heard(state):
-        if message.act in acts:
-            rounds[message.round][message.agent] = message
+        if message.act not in acts:
+            continue
+        if message.round >= len(rounds):
+            raise UsageError(f"on the board, {message.place} is later than the state, in round {state['round']}")
+        rounds[message.round][message.agent] = message
     return rounds
 
 

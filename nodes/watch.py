@@ -7,25 +7,23 @@ side by side, and acted on together, may be looked at together, in one node befo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 
 from sottovoce.channels.message import Message, latest
-from sottovoce.errors import UsageError
 from sottovoce.nodes.act import Act, plain
 from sottovoce.nodes.context import Contexts, RunContext
+from sottovoce.nodes.people import HUMAN, check_saver
 from sottovoce.nodes.state import JSON, NOTE, Discussion, Intervened, Update, attempt_of, moment, reset
 from sottovoce.registry import Registry
 
-What = Literal["again", "reset", "rollback", "augment", "mute", "human"]
+What = Literal["again", "reset", "rollback", "augment", "mute", "human", "edit", "reject"]
 Next = Literal["publish", "again", "reset", "nothing"]
-NEXT: dict[str, Next] = {"reset": "reset", "rollback": "reset", "mute": "publish"}
+NEXT: dict[str, Next] = {"reset": "reset", "rollback": "reset", "mute": "publish", "reject": "publish"}
 """What follows an intervention; all others are followed by the act, done again."""
-SAVER = "__pregel_checkpointer"
-"""Where LangGraph (1.2) keeps a run's saver in its configuration; without one an interrupt ends a run for good."""
 MONITOR = "monitor"
 """Who says what is added to the channel, "of" whoever was held back: several may be, side by side."""
 
@@ -38,7 +36,8 @@ class Intervention:
     """again: the agent is asked again. reset: the discussion goes back to the last action that cannot be undone, or
     in a scheme without any to the beginning of the round, in a new epoch. rollback: so many rounds further back.
     augment: everybody is told something, and the agent is asked again. mute: nothing is said in its place. human: the
-    agent's seat is a person's from now on, who is asked through LangGraph's `interrupt`."""
+    agent's seat is a person's from now on, who is asked through LangGraph's `interrupt`. edit, reject: a person who
+    approves wrote something else, with which the act is done again; or rejected it, which is as if it were muted."""
     why: str
     """For the record: it stands beside the message."""
     update: JSON = field(default_factory=dict)
@@ -49,6 +48,8 @@ class Intervention:
     """That a rollback takes back besides the one under way; the last action that cannot be undone stays."""
     note: str = ""
     """What an augmentation tells everybody."""
+    written: Mapping[str, str] = field(default_factory=dict)
+    """Of an edit: by act, what is read in the place of the model's reply."""
 
 
 class Watch(Protocol):
@@ -75,10 +76,22 @@ def check_watch(watch: Watch, run: RunContext[Any], config: RunnableConfig) -> l
         UsageError: a seat may be handed to a human, and nothing keeps the discussion until that one answers; or the
             watch has a method `begin(run)`, which returns such notes, that refuses.
     """
-    if run.settings.intervention == "human" and not config.get("configurable", {}).get(SAVER):
-        raise UsageError("a seat may be handed to a human, but the graph has no saver; compile it with a checkpointer")
+    if run.settings.intervention == HUMAN:
+        check_saver("a seat may be handed to a human", config)
     begin: Callable[[RunContext[Any]], list[str]] = getattr(watch, "begin", lambda run: [])
     return begin(run)
+
+
+def judging(watch: Watch) -> Watch:
+    """The watch where it may judge: from the settings' round on, and no person's words."""
+
+    def look(run: RunContext[Any], state: Any, messages: Sequence[Message]) -> Intervention | None:
+        early = state["round"] < run.settings.watched_from
+        if early or all(message.source == HUMAN for message in messages):
+            return None
+        return watch(run, state, messages)
+
+    return look
 
 
 def held_back(act: Act, name: str) -> Act:
@@ -100,13 +113,13 @@ def watching(
         messages = [Message.from_dict(message) for message in update.get("board", [])]
         if any(message.epoch < len(state["epochs"]) for message in messages):
             return _too_late(name, update)
-        found = _looked(watch, run, state, messages)
+        found = watch(run, state, messages) if messages else None
         if found is None:
             return {**update, "pending": {name: None}}
         agent = messages[-1].agent
         kept = [replace(each, withdrawn=True, notes=(*each.notes, f"withdrawn: {found.why}")) for each in messages]
         done = _intervened(run, state, found, messages) | {"pending": {name: _onwards(state, found, back_to)}}
-        if found.what != "mute":
+        if NEXT.get(found.what) != "publish":
             return plain({**done, "board": [*kept, *_note(run, state, found, agent)]})
         instead = update if silent is None else silent(run, state, agent)
         return plain({**instead, **done, "board": [*kept, *map(_nothing, latest(messages))]})
@@ -125,7 +138,7 @@ def watching_all(
 
     def look(state: Discussion) -> Update:
         run, messages = contexts.of(state), together(state)
-        found = _looked(watch, run, state, messages)
+        found = watch(run, state, messages) if messages else None
         if found is None:
             return {"pending": {name: None}}
         back = found if NEXT.get(found.what) == "reset" else replace(found, what="reset")
@@ -160,21 +173,13 @@ def _too_late(name: str, update: Update) -> Update:
     return {"board": update["board"], "pending": {name: {"next": "nothing"}}}
 
 
-def _looked(watch: Watch, run: RunContext[Any], state: Discussion, messages: Sequence[Message]) -> Intervention | None:
-    """A person's words are not judged."""
-    early = state["round"] < run.settings.watched_from
-    if not messages or early or all(message.source == "human" for message in messages):
-        return None
-    return watch(run, state, messages)
-
-
 def _onwards(state: Discussion, found: Intervention, back_to: int) -> JSON | None:
     """What is left pending: where to go on, and of a reset the mark's place."""
     what_next = NEXT.get(found.what, "again")
     if what_next == "publish":
         return None
     if what_next == "again":
-        return {"next": what_next}
+        return {"next": what_next, **({"written": {**found.written}} if found.written else {})}
     marks = len(state["marks"])
     to = back_to % marks if found.what == "reset" else max(marks - 1 - found.rounds, 0)
     return {"next": what_next, "to": to}

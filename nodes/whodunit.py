@@ -98,6 +98,12 @@ async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Up
     return {"board": [*messages[:-1], said], "world": after}
 
 
+def deed(update: Update) -> str:
+    """The action that a turn came to; none where it could not be read."""
+    world: World = update["world"]
+    return "" if world["cancelled"] else world["done"][-1]["action"]
+
+
 def stay_silent(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
     """A turn of an agent that was muted."""
     return {"world": passed(state["world"], agent)}

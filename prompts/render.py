@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, meta
-from jinja2.sandbox import SandboxedEnvironment
 
 from sottovoce.channels.message import Heard, Part
 from sottovoce.errors import PromptError, choose
+from sottovoce.prompts import bounds
 
 BUILT_IN = Path(__file__).parent
 DECLARED = re.compile(r"\A\{# slots:(.*?)-?#\}")
@@ -26,6 +26,8 @@ MESSAGES = {"others", "statements", "summary", "trajectory", "viewpoints"}
 """Slots of what other agents said."""
 # Private-use characters mark a heard message while jinja2 renders; a text that brings them along is refused.
 MARK = re.compile("\ue000(\\d+)\ue001")
+WHILE_RENDERED = (TemplateError, ArithmeticError, LookupError, TypeError, ValueError, RecursionError, MemoryError)
+"""What a pack may do."""
 ESCAPED = "\\ue000"
 """What is left of a mark where a list is written as Python shows it."""
 
@@ -39,12 +41,13 @@ class Prompts:
         Raises:
             PromptError: the pack is no folder, or a file in it is unknown or uses an unknown slot.
         """
-        self._jinja = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+        self._jinja = bounds.environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         self._texts = _files(BUILT_IN)
         self._slots = {name: _declared(text) for name, text in self._texts.items()}
-        if pack is not None:
-            self._texts |= self._read_pack(pack)
         self._templates = {name: self._jinja.from_string(text) for name, text in self._texts.items()}
+        self._files = dict[str, str]()
+        if pack is not None:
+            self._read_pack(pack)
 
     def names(self) -> list[str]:
         """The names of all prompts, `folder/file` without the suffix."""
@@ -60,9 +63,11 @@ class Prompts:
             raise PromptError(choose("prompt", name, self.names()))
         heard: list[Heard] = []
         try:
-            text = self._templates[name].render({key: _marked(value, heard) for key, value in slots.items()})
-        except (TemplateError, ArithmeticError, LookupError, TypeError, ValueError) as error:  # what a pack may do
-            raise PromptError(f"prompt {name!r} cannot be rendered: {error}") from error
+            given = {key: _marked(value, heard) for key, value in slots.items()}
+            text = bounds.written(self._templates[name], given)
+        except WHILE_RENDERED as error:
+            of = f" (prompt file {self._files[name]!r})" if name in self._files else ""
+            raise PromptError(f"prompt {name!r} cannot be rendered: {error}{of}") from error
         if ESCAPED in text and not any(ESCAPED in str(value) for value in slots.values() if isinstance(value, str)):
             raise PromptError(f"prompt {name!r} writes a list of messages in one; expected a loop over it, as ours has")
         return _split(text.strip("\n"), heard)
@@ -73,7 +78,7 @@ class Prompts:
         lines = "".join(f"{name}\n{self._texts[name]}\n" for name in names)
         return hashlib.sha256(lines.encode()).hexdigest()
 
-    def _read_pack(self, pack: Path) -> dict[str, str]:
+    def _read_pack(self, pack: Path) -> None:
         if not pack.is_dir():
             raise PromptError(f"prompt pack {str(pack)!r} is no folder; give one with files like shared/question.md")
         files = _files(pack)
@@ -81,15 +86,19 @@ class Prompts:
             raise PromptError(f"prompt pack {str(pack)!r} holds no .md file; expected e.g. shared/question.md")
         for name, text in files.items():
             self._check(name, text)
-        return files
+            self._files[name] = str(pack / f"{name}.md")
+        self._texts |= files
 
     def _check(self, name: str, text: str) -> None:
         if name not in self._texts:
             raise PromptError(choose("prompt file in the pack:", f"{name}.md", self.names()))
         try:
-            used = meta.find_undeclared_variables(self._jinja.parse(text))
-        except TemplateError as error:
-            raise PromptError(f"prompt file '{name}.md' of the pack is no template: {error.message}") from error
+            tree = bounds.checked(self._jinja.parse(text))  # before jinja2 works out what is constant in it
+            used = meta.find_undeclared_variables(tree)
+            self._templates[name] = self._jinja.from_string(tree)
+        except (TemplateError, SyntaxError, RecursionError, MemoryError) as error:  # deep nests break Python's compiler
+            why = error.message if isinstance(error, TemplateError) else f"it is nested too deep ({error})"
+            raise PromptError(f"prompt file '{name}.md' of the pack is no template: {why}") from error
         for slot in sorted(used - self._slots[name]):
             raise PromptError(f"{choose('slot', slot, sorted(self._slots[name]))} (prompt file '{name}.md')")
         for slot in sorted((MESSAGES & self._slots[name]) - used):
@@ -102,8 +111,15 @@ def _files(folder: Path) -> dict[str, str]:
 
 
 def _text(path: Path) -> str:
+    if not path.is_file():
+        raise PromptError(f"prompt file {str(path)!r} is no file; expected a text there")
     try:
+        if (size := path.stat().st_size) > bounds.LONGEST_FILE:
+            most = f"a prompt file has {bounds.LONGEST_FILE:,} at most"
+            raise PromptError(f"prompt file {str(path)!r} has {size:,} bytes; {most}")
         return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise PromptError(f"prompt file {str(path)!r} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise PromptError(f"prompt file {str(path)!r} is not UTF-8: {error.reason} at byte {error.start}") from error
 

@@ -188,13 +188,17 @@ def _after(pattern: re.Pattern[str], text: str, at: int) -> int:
     return found.end()
 
 
+def encodable(text: str) -> str:
+    """A text with U+FFFD for each lone half of a surrogate pair, as JSON may escape it: no file or state takes one."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
 def _unescaped(text: str) -> str:
     r"""JSON's escapes read; others stay, also \b and \f, which begin LaTeX's \boxed and \frac."""
 
     def meaning(found: re.Match[str]) -> str:
         if found[1]:
-            characters: str = json.loads(f'"{found[1]}"')
-            return characters.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+            return encodable(json.loads(f'"{found[1]}"'))
         signs = {"n": "\n", "t": "\t", "r": "\r", '"': '"', "'": "'", "/": "/", "\\": "\\", "\n": "\n"}
         return signs.get(found[2], found[0])
 

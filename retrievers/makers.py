@@ -11,6 +11,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
+from sottovoce.bounds import Count
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 from sottovoce.retrievers.building import SHARD, Maker
@@ -36,7 +37,7 @@ class IndexOptions(Checked):
     prebuilt: str | None = Field(
         default=None, description="download this prebuilt index of pyserini's instead, e.g. wikipedia-dpr-100w (9.2 GB)"
     )
-    shard: int = Field(default=SHARD, ge=1, description="passages between two points at which it can be resumed")
+    shard: Count = Field(default=SHARD, ge=1, description="passages between two points at which it can be resumed")
 
     def of(self, *names: str) -> dict[str, object]:
         """What was given of these options."""

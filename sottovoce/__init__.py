@@ -1,3 +1,27 @@
-"""Sottovoce: language-model agents that discuss in words and in what lies under the words."""
+"""Sottovoce: language-model agents that discuss in words and in what lies under the words.
+
+What applications need stands here under one name: `from sottovoce import Debate, create_debate`. The list is
+`__init__.pyi`, which type checkers read too; each name is fetched from its module when it is first asked for, so that
+the import itself loads neither torch nor langgraph (as scientific Python's SPEC 1 has it).
+"""
+
+import ast
+from importlib import import_module
+from pathlib import Path
+from typing import Any
 
 __version__ = "0.1.0"
+_LIST = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
+_HOMES = {each.name: line.module for line in _LIST.body if isinstance(line, ast.ImportFrom) for each in line.names}
+__all__ = [*_HOMES, "__version__"]  # names, as in the list
+
+
+def __getattr__(name: str) -> Any:  # Any: what a module holds
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(import_module(str(_HOMES[name])), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return __all__

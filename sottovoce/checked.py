@@ -6,10 +6,14 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from sottovoce.errors import UsageError
+from sottovoce.errors import UsageError, nearest
 
 BRANCH = "json-or-python["
 """How pydantic's own name for a branch of a union begins (2.14)."""
+
+
+LONGEST = 200
+"""Characters of a value in a complaint."""
 
 
 class Checked(BaseModel):
@@ -23,7 +27,21 @@ class Checked(BaseModel):
         try:
             return build(values)
         except ValidationError as error:
-            raise UsageError(first_wrong(error, cls.__name__)) from error
+            raise UsageError(_unknown(error, cls) or first_wrong(error, cls.__name__)) from error
+
+
+def _unknown(error: ValidationError, model: type[BaseModel]) -> str:
+    """One line about a first value that has a name of its own invention; else nothing."""
+    first = error.errors()[0]
+    if first["type"] != "extra_forbidden" or len(first["loc"]) != 1:
+        return ""
+    return nearest(f"field of {model.__name__}:", first["loc"][0], model.model_fields)
+
+
+def shown(value: object) -> str:
+    """A value as Python writes it, cut where it would fill the line."""
+    text = repr(value)
+    return text if len(text) <= LONGEST else f"{text[:LONGEST]}... ({len(text):,} characters)"
 
 
 def first_wrong(error: ValidationError, whole: str) -> str:
@@ -36,4 +54,4 @@ def first_wrong(error: ValidationError, whole: str) -> str:
     where = ".".join(step for step in steps if not step.startswith(BRANCH)) or whole
     message = str(first["msg"])
     expected = message.removeprefix("Input should be ")
-    return f"{where} is {first['input']!r}: {message if expected == message else 'expected ' + expected}"
+    return f"{where} is {shown(first['input'])}: {message if expected == message else 'expected ' + expected}"

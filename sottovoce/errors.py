@@ -4,6 +4,7 @@ SottovoceError            exit code 1: the run failed
 |-- UsageError            exit code 2: what was asked for cannot be done
 |   |-- PromptError       a prompt pack does not fit the prompts it replaces
 |   |-- ModelError        a folder is no model, or one that we refuse to load
+|   |-- RequestError      a state edit, or what a served graph is asked for, cannot be done: the server answers 400
 |   |-- ProtocolError     two models cannot share a protocol, or one cannot speak it
 |   `-- CorpusError       a corpus or an index is missing, damaged, or made otherwise than its searcher reads
 |-- PullError             a model's package is not the one that is pinned
@@ -15,6 +16,7 @@ SottovoceError            exit code 1: the run failed
 |-- StoppedError          exit code 130: somebody stopped the run (Ctrl-C); it can be resumed
 |-- BoardConflict         two different messages under one key
 `-- EngineError           a request failed inside the model (NaN logits, a hook)
+    `-- LateReply         a reply took longer than the seconds that it was given
 """
 
 import difflib
@@ -43,6 +45,13 @@ class PromptError(UsageError):
 
 class ModelError(UsageError):
     """A model cannot be loaded as asked."""
+
+
+class RequestError(UsageError, ValueError):
+    """What was written into a state, or asked of a graph that is served, cannot be taken.
+
+    A ValueError besides: the server answers those with 400 and their text, and others with 500 (langgraph-api 0.16).
+    """
 
 
 class ProtocolError(UsageError):
@@ -83,12 +92,16 @@ class StoppedError(SottovoceError):
     exit_code = 130
 
 
-class BoardConflict(SottovoceError):
-    """Two different messages claim the same (round, agent, act, attempt)."""
+class BoardConflict(SottovoceError, ValueError):
+    """Two different messages claim the same (round, agent, act, attempt); a ValueError as `RequestError` is one."""
 
 
 class EngineError(SottovoceError):
     """A request failed while the model ran; other requests of its batch did not."""
+
+
+class LateReply(EngineError):
+    """A reply was given up for its time; what it took of the engine is free again."""
 
 
 def choose(kind: str, found: object, known: "list[str] | tuple[str, ...]") -> str:

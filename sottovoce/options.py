@@ -16,8 +16,12 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from sottovoce import completing
+from sottovoce.config_file import read_config
 from sottovoce.errors import UsageError
+from sottovoce.evaluation.views.printable import one_line
 from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.settings.groups import FIRST, HEADINGS, heading
 from sottovoce.nodes.settings.plain import UnknownName, is_repeated, named, read_yaml
 from sottovoce.sizes import Size
 
@@ -36,31 +40,50 @@ Model = TypeVar("Model", bound=BaseModel)
 Given = dict[str, Any]  # Any: strings, lists of strings and flags, as they were typed
 
 
-def command(body: Callable[..., None], *models: type[BaseModel]) -> Callable[..., None]:
+def command(body: Callable[..., Any], *models: type[BaseModel]) -> Callable[..., Any]:  # Any: an exit code, or nothing
     """A typer command that builds one value of each model from its options and passes them to `body`.
 
-    A model of settings also takes a YAML file (`--settings`), over which the command line wins.
+    A model of settings also takes a YAML file (`--settings`), over which the command line wins. Then what most people
+    need comes first, and the rest by what it is about (`nodes/settings/groups.py`).
     """
-    parameters = [each for model in models for each in _parameters(model)]
+    first = any(issubclass(model, Settings) for model in models)
+    parameters = [each for model in models for each in _parameters(model, first)]
+    parameters.sort(key=_rank)
 
-    def run(**given: Any) -> None:  # Any: see Given
-        body(*(build(model, given) for model in models))
+    def run(**given: Any) -> Any:  # Any: see Given, and above
+        return body(*(build(model, given) for model in models))
 
     run.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]  # typer reads it
     return run
 
 
 def build(model: type[Model], given: Given) -> Model:
-    """A model's value from the options that were given.
+    """A model's value from the options that were given; settings also from files (see `config.py`).
 
     Raises:
-        UsageError: a value does not fit, or the settings file cannot be read.
+        UsageError: a value does not fit, or a file cannot be read.
     """
     names = [_name(field, info) for field, info in model.model_fields.items()]
     typed = {name: given[name] for name in names if given.get(name) not in (None, False)}
-    if issubclass(model, Settings) and given.get(FILE) is not None:
+    if not issubclass(model, Settings):
+        return model.model_validate(typed)
+    if given.get(FILE) is not None:
         typed = {**from_file(Path(given[FILE]), model), **typed}
-    return model.model_validate(typed)
+    return model.model_validate(_with_defaults(model, typed))
+
+
+def _with_defaults(model: type[Settings], typed: Given) -> Given:
+    """What was chosen over the user's own defaults; which these are is told on stderr."""
+    config = read_config()
+    filled = config.filled(model, typed)
+    try:
+        model.model_validate(filled)
+    except UsageError as error:
+        model.model_validate(typed)  # what was chosen is wrong by itself
+        raise UsageError(f"{error} (with what {config.name} gives)") from error
+    if told := config.told(model, typed):
+        typer.echo(f"sottovoce: {one_line(told)}", err=True)
+    return filled
 
 
 def from_file(path: Path, model: type[Settings]) -> Given:
@@ -75,20 +98,33 @@ def from_file(path: Path, model: type[Settings]) -> Given:
         raise UsageError(f"{error} (settings file {str(path)!r})") from error
 
 
-def _parameters(model: type[BaseModel]) -> list[inspect.Parameter]:
+def _parameters(model: type[BaseModel], first: bool) -> list[inspect.Parameter]:
     panel = model.model_config.get("title") or "Settings"
-    found = [_parameter(_name(name, info), info, panel) for name, info in model.model_fields.items()]
+    found = []
+    for field, info in model.model_fields.items():
+        name = _name(field, info)
+        own = heading(name) if issubclass(model, Settings) else panel
+        found.append(_parameter(name, info, None if first and name in FIRST else own))
     if issubclass(model, Settings):
-        file = typer.Option("--settings", metavar="FILE", help=FILE_HELP, rich_help_panel=panel)
+        file = typer.Option("--settings", metavar="FILE", help=FILE_HELP)
         found.append(inspect.Parameter(FILE, KEYWORD, default=None, annotation=Annotated[str | None, file]))
     return found
 
 
-def _parameter(name: str, info: FieldInfo, panel: str) -> inspect.Parameter:
+def _rank(parameter: inspect.Parameter) -> int:
+    """The first ones as they are listed, then settings by their headings, then all else as it comes."""
+    panel = getattr(parameter.annotation.__metadata__[0], "rich_help_panel", None)
+    if panel is None:
+        return FIRST.index(parameter.name) if parameter.name in FIRST else -1
+    return len(FIRST) + (HEADINGS.index(panel) if panel in HEADINGS else len(HEADINGS))
+
+
+def _parameter(name: str, info: FieldInfo, panel: str | None) -> inspect.Parameter:
     kind: Any = list[str] if is_repeated(info) else bool if _is_flag(info) else str  # Any: a type
     extra = info.json_schema_extra
     if isinstance(extra, dict) and extra.get("positional"):
-        argument = typer.Argument(metavar=name.upper(), help=info.description, show_default=False)
+        offer = completing.runs if extra["positional"] == "run" else None
+        argument = typer.Argument(metavar=name.upper(), help=info.description, show_default=False, autocompletion=offer)
         return inspect.Parameter(name, KEYWORD, default=None, annotation=Annotated[kind | None, argument])
     option = typer.Option(
         f"--{name.strip('_').replace('_', '-')}",  # a name that Python keeps for itself ends in _
@@ -96,6 +132,7 @@ def _parameter(name: str, info: FieldInfo, panel: str) -> inspect.Parameter:
         metavar=_metavar(info),
         show_default=False,
         rich_help_panel=panel,
+        autocompletion=_offer(name, info),
     )
     if kind is bool:
         return inspect.Parameter(name, KEYWORD, default=False, annotation=Annotated[bool, option])
@@ -116,18 +153,35 @@ def _default(info: FieldInfo) -> str:
     return f" (default: {' '.join(map(str, values))})"
 
 
+def _offer(name: str, info: FieldInfo) -> completing.Offer | None:
+    """What a shell offers for a value; None leaves it to the shell, which offers files."""
+    if name == "model":
+        return completing.models
+    values = _choices(info)
+    return completing.choices(values) if values else None
+
+
 def _metavar(info: FieldInfo) -> str | None:
     """What a value looks like: its choices, or its type; dots where the option may be repeated."""
     if _is_flag(info):
         return None
-    kind: Any = info.annotation  # Any: a type
+    kind = _kind(info)
+    word = "|".join(_choices(info)) or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
+    return f"{word} ..." if is_repeated(info) else word
+
+
+def _kind(info: FieldInfo) -> Any:  # Any: a type
+    """The type of one value."""
+    kind: Any = info.annotation
     if get_origin(kind) in (list, tuple, Union, UnionType):
         kind = next(each for each in get_args(kind) if each is not NoneType)
-    if get_origin(kind) is Annotated and kind not in METAVARS:
-        kind = get_args(kind)[0]
-    choices = get_args(kind) if get_origin(kind) is Literal else _registered(info)
-    word = "|".join(choices) or METAVARS.get(get_origin(kind) or kind, METAVARS.get(kind, "TEXT"))
-    return f"{word} ..." if is_repeated(info) else word
+    return get_args(kind)[0] if get_origin(kind) is Annotated and kind not in METAVARS else kind
+
+
+def _choices(info: FieldInfo) -> list[str]:
+    """The values of a closed set; [] where others are taken, too."""
+    kind = _kind(info)
+    return list(get_args(kind)) if get_origin(kind) is Literal else _registered(info)
 
 
 def _registered(info: FieldInfo) -> list[str]:

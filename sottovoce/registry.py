@@ -7,7 +7,9 @@ read when a name is asked for that is not known otherwise, or when all names are
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from typing import Generic, TypeVar, cast
@@ -74,4 +76,10 @@ class Registry(Generic[Thing]):
             raise UsageError(f"{self.kind} {name!r} of {entry.value!r} cannot be imported: {error}") from error
 
     def _entries(self) -> dict[str, EntryPoint]:
-        return {entry.name: entry for entry in entry_points(group=self.group)}
+        return _installed(self.group, tuple(sys.path))
+
+
+@cache
+def _installed(group: str, path: tuple[str, ...]) -> dict[str, EntryPoint]:
+    """Looked for once a `sys.path`: all its packages are gone through, and each option of each command asks."""
+    return {entry.name: entry for entry in entry_points(group=group)}

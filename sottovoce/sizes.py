@@ -1,4 +1,4 @@
-"""Sizes as a person writes them, read by pydantic's ByteSize: 4GB, 500 MB, 4GiB, or a number of bytes."""
+"""Sizes as a person writes and reads them: 4GB, 500 MB, 4GiB, or a number of bytes; pydantic's ByteSize reads them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, ByteSize, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
+from sottovoce.bounds import MOST
 from sottovoce.errors import UsageError
 
 _BYTES = TypeAdapter(ByteSize)
@@ -26,7 +27,7 @@ def read_size(written: Any) -> Any:  # Any: what is no text is pydantic's to rea
         raise PydanticCustomError("size", "expected bytes, or a size like '4GB' or '500MB'") from error
 
 
-Size = Annotated[int, Field(gt=0), BeforeValidator(read_size, json_schema_input_type=int | str)]
+Size = Annotated[int, Field(gt=0, le=MOST), BeforeValidator(read_size, json_schema_input_type=int | str)]
 """A field of bytes, above 0, that may be written as a size."""
 
 
@@ -42,3 +43,12 @@ def size_of(memory: int | str | None) -> int | None:
         return TypeAdapter(Size).validate_python(memory, strict=None if isinstance(memory, str) else True)
     except ValidationError as error:
         raise UsageError(f"memory is {memory!r}: expected bytes above 0, or a size like '4GB' or '500MB'") from error
+
+
+def amount(nbytes: float) -> str:
+    """Bytes in words, to three digits."""
+    for unit in ("bytes", "kB", "MB"):
+        if nbytes < 999.5:
+            return f"{nbytes:.3g} {unit}"
+        nbytes /= 1000
+    return f"{nbytes:.3g} GB" if nbytes < 999.5 else f"{nbytes:,.0f} GB"

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from tests.database import Server
 
 # Set before any library reads them.
 os.environ["LANGGRAPH_STRICT_MSGPACK"] = "true"  # a checkpoint that holds more than plain JSON fails
@@ -22,7 +27,8 @@ CACHES = count()
 def own_cache(
     request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    """No test reads what was kept on this machine: runs, and models but where a test runs on such a one."""
+    """No test reads what was kept on this machine: defaults, runs, and models but where a test runs on such a one."""
+    monkeypatch.setenv("SOTTOVOCE_CONFIG", os.devnull)
     monkeypatch.setenv("SOTTOVOCE_RUNS", str(tmp_path_factory.getbasetemp() / f"runs-{next(CACHES)}"))
     if request.node.get_closest_marker("real") is None:
         folder: Path = tmp_path_factory.getbasetemp() / f"models-{next(CACHES)}"
@@ -35,3 +41,12 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
         if not torch.cuda.is_available():
             pytest.skip("needs a CUDA device")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A database server, one for all tests of a process that need it."""
+    from tests.database import server  # late: few tests need it
+
+    with server() as running:
+        yield running

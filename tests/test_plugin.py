@@ -41,7 +41,9 @@ def test_it_is_held_by_its_name_on_the_command_line() -> None:
             ("--option", "gian=3"),
             "protocol 'louder' has no option 'gian'; it has: allow_other_weights, carry_as, compat, gain",
         ),
-        (("--option", "gain=-1"), "gain is -1: expected greater than or equal to 0"),
+        pytest.param(
+            ("--option", "gain=-1"), "gain is -1: expected greater than or equal to 0", marks=pytest.mark.slow
+        ),
         pytest.param(
             ("--option", "gain"),
             "option is 'gain'; expected NAME=VALUE, or AGENT.NAME=VALUE for one agent",
@@ -66,6 +68,7 @@ def test_it_stands_in_help_and_in_studio_s_form_without_being_loaded() -> None:
     assert "louder" in run("cli.py", "list").stdout
 
 
+@pytest.mark.slow
 def test_a_context_of_the_graph_takes_it_too() -> None:
     asked = """
 from sottovoce.graphs.debate import create_debate

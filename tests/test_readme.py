@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 
@@ -19,6 +21,10 @@ MADE = re.compile(r"<!-- made: .*?<!-- end -->", re.DOTALL)
 FENCED = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 LINK = re.compile(r"\]\((?!\w+:)([^)#]*)(#[^)]*)?\)")
 MOST_WORDS = 1500
+DRAWINGS = sorted((ROOT / "docs" / "drawings").glob("*.svg"))
+SVG = "{http://www.w3.org/2000/svg}"
+PLAIN = {"svg", "style", "g", "path", "rect", "text", "tspan", "marker", "circle"}
+MOST_BYTES = 100_000
 
 
 def named(path: Path) -> str:
@@ -84,9 +90,34 @@ def test_drawings_options_and_code_are_those_of_the_program(tmp_path: Path) -> N
     assert done.returncode == 0, done.stderr
 
 
+def test_every_drawing_is_of_the_text_that_is_on_its_page(tmp_path: Path) -> None:
+    done = ran(tmp_path, "docs/draw.py", "--check")
+
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_drawing_of_another_text_is_named_and_one_of_none() -> None:
+    draw = runpy.run_path(str(ROOT / "docs" / "draw.py"))
+    wanted = draw["texts"]()
+    changed, gone = sorted(wanted)[:2]
+
+    late = draw["late"]({**{path: text for path, text in wanted.items() if path != gone}, changed: "graph TD;"})
+
+    assert late == [changed, gone]
+
+
+@pytest.mark.parametrize("drawing", DRAWINGS, ids=named)
+def test_a_drawing_is_small_plain_and_runs_nothing(drawing: Path) -> None:
+    root = ElementTree.fromstring(drawing.read_text(encoding="utf-8"))
+
+    assert {each.tag.removeprefix(SVG) for each in root.iter()} <= PLAIN
+    assert "debate" not in drawing.name or "agent_1" in "".join(root.itertext())
+    assert drawing.stat().st_size < MOST_BYTES
+
+
 @pytest.mark.slow
 def test_transcripts_are_what_the_commands_print(tmp_path: Path) -> None:
-    done = ran(tmp_path, "docs/generate.py", "--check", "run", "walk")
+    done = ran(tmp_path, "docs/generate.py", "--check", "run", "example", "walk")
 
     assert done.returncode == 0, done.stderr
 

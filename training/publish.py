@@ -18,6 +18,7 @@ from transformers import GenerationConfig
 
 from sottovoce.channels.message import Part
 from sottovoce.models import BUNDLED_FOLDER
+from sottovoce.models.sources.sums import write_sums
 from sottovoce.prompts.render import BUILT_IN, Prompts
 from sottovoce.training.skills import SKILLS
 from sottovoce.training.sources import Source
@@ -33,6 +34,7 @@ def publish(run: Run, folder: Path = BUNDLED_FOLDER) -> None:
     run.model.generation_config = GenerationConfig(do_sample=True, temperature=0.7, top_p=1.0, top_k=0, **ends)
     copy.deepcopy(run.model).bfloat16().save_pretrained(folder)
     run.tokenizer.save_pretrained(folder)
+    write_sums(folder)
     (folder / "training.json").write_text(json.dumps(record(run), indent=2) + "\n", encoding="utf-8")
 
 

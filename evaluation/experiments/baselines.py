@@ -14,9 +14,10 @@ from sottovoce.evaluation.runs.questions import check
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.graphs import scheme
 from sottovoce.nodes.settings.base import EACH, OF_PROTOCOL, Settings
+from sottovoce.nodes.settings.people import People
 from sottovoce.nodes.settings.watched import Watched
 
-OF_DISCUSSING = {"protocol", "option", "fallback", "seed", *OF_PROTOCOL, *Watched.model_fields}
+OF_DISCUSSING = {"protocol", "option", "fallback", "seed", *OF_PROTOCOL, *People.model_fields, *Watched.model_fields}
 """Settings that both schemes have, and that one agent alone has no use for."""
 
 

@@ -19,7 +19,8 @@ from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.run import Observer, Run
 from sottovoce.evaluation.runs.running import hold_all
 from sottovoce.evaluation.runs.starting import begun, resumed
-from sottovoce.nodes.context import Models, made_from
+from sottovoce.nodes.context import made_from
+from sottovoce.nodes.given import Models
 from sottovoce.nodes.settings import Settings
 
 Shown = Callable[[str, Run], AbstractContextManager[Observer | None]]

@@ -26,6 +26,7 @@ from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
+from sottovoce.bounds import Count, Seed
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, nearest
 from sottovoce.evaluation.runs.budget import Currency
@@ -71,9 +72,9 @@ class Asked(Keyed):
     dataset: str | None = Field(default=None, description="of which data set the file is: NAME or NAME/PART")
     hub: str | None = Field(default=None, description="where the data set lies, instead of a file: ID@COMMIT")
     where: list[str] = Field(default=[], description="rows of the file, as --where")
-    limit: int | None = Field(default=None, ge=1, description="the first so many, as --limit")
-    shuffle: int | None = Field(default=None, description="a seed by which the file's rows are mixed, as --shuffle")
-    skip: int = Field(default=0, ge=0, description="pass over the first so many rows of the file, as --skip")
+    limit: Count | None = Field(default=None, ge=1, description="the first so many, as --limit")
+    shuffle: Seed | None = Field(default=None, description="a seed by which the file's rows are mixed, as --shuffle")
+    skip: Count = Field(default=0, ge=0, description="pass over the first so many rows of the file, as --skip")
     kind: KindName | None = Field(default=None, description="of the file's rows that name none, as --kind")
     task_description: str | None = Field(default=None, description="as --task-description")
     task_answer: str | None = Field(default=None, description="as --task-answer")
@@ -126,7 +127,7 @@ class Experiment(Keyed):
 
     about: str = Field(default="", description="what it is to show")
     questions: list[Asked] = Field(description="one source, or several whose questions are pooled in their order")
-    seeds: list[int] = Field(default=[0], description="each question is asked once under each")
+    seeds: list[Seed] = Field(default=[0], description="each question is asked once under each")
     settings: Given = Field(default={}, description="of all rows; each takes those that its scheme has")
     rows: dict[str, Row] = Field(description="each a scheme with its settings")
     against: str | None = Field(default=None, description="the row that others are compared with; else all with all")

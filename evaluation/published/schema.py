@@ -21,6 +21,7 @@ from typing import Any, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
+from sottovoce.bounds import Seed
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, nearest
 from sottovoce.evaluation.experiments.schema import Given, Keyed
@@ -59,7 +60,7 @@ class Published(Keyed):
     parts: dict[str, Given] = Field(description="data, by name: the questions of an experiment")
     models: dict[str, list[str]] = Field(description="by name: one for all agents, or one each")
     gone: dict[str, str] = Field(default={}, description="models that nobody can have any more, and why")
-    seeds: list[int] = Field(default=[0], description="each question is asked once under each")
+    seeds: list[Seed] = Field(default=[0], description="each question is asked once under each")
     settings: Given = Field(default={}, description="of all rows")
     rows: dict[str, Given] = Field(description="each a scheme with its settings")
     variants: dict[str, Given] = Field(default={}, description="each row is held once with each")

@@ -60,7 +60,9 @@ def _told(run: Run) -> dict[str, str]:
         "from": head.origin or "a person",
         "prompts": f"sha256 {head.prompts[:DIGEST]}",
         "calls": f"{cost.calls:,}",
-        "tokens": f"{cost.tokens_in:,} read, {cost.tokens_reused:,} of them reused; {cost.tokens_out:,} written",
+        "tokens": cost.tokens
+        if cost.uncounted
+        else f"{cost.tokens_in:,} read, {cost.tokens_reused:,} of them reused; {cost.tokens_out:,} written",
         "versions": ", ".join(f"{name} {version}" for name, version in head.versions.items()),
         "begun": head.started,
     }

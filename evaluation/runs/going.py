@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
@@ -25,8 +25,9 @@ from sottovoce.nodes.state import JSON
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
 Saver = BaseCheckpointSaver[str]
-Person = Callable[[JSON], str]
-"""Replies in an agent's place: to what a seat's `interrupt` holds (nodes.act)."""
+Reply = str | JSON
+Person = Callable[[JSON], Reply]
+"""Answers what an `interrupt` holds: in an agent's place (nodes.people), or whether something is to be (approve)."""
 
 
 def thread_of(key: Key) -> str:
@@ -41,8 +42,9 @@ class Going:
     def __init__(
         self, run: Run, key: Key, observe: Observer, agents: Sequence[str], person: Person | None = None
     ) -> None:
-        """`agents` are `Settings.names()`; `person` answers for those whose seat was handed over."""
+        """`agents` are `Settings.names()`; `person` answers where a person is asked."""
         self.record = run.records[key]
+        self.thread = run.saver["threads"] + thread_of(key)
         self._run, self._key, self._observe, self._agents, self._person = run, key, observe, agents, person
         self._reading, self._texts, self._shown = Reading(), dict[str | None, str](), dict[Place, str]()
         self._began, self._before = time.monotonic(), self.record.seconds
@@ -61,8 +63,7 @@ class Going:
         Raises:
             Exception: whatever ends it; what was committed before stays.
         """
-        thread = thread_of(self._key)
-        config: RunnableConfig = {"configurable": {"thread_id": thread}, "callbacks": [Listener(self._asked)]}
+        config: RunnableConfig = {"configurable": {"thread_id": self.thread}, "callbacks": [Listener(self._asked)]}
         begun = self.record.decision is not None or await self._catch_up(saver, config)
         given, context = None if begun else self.record.question, {"seed": self.record.seed}
         told: Any = {"context": context, "durability": "sync"}  # Any: keywords
@@ -78,7 +79,7 @@ class Going:
                 raise
         if self.broken is not None:
             raise self.broken
-        await saver.adelete_thread(thread)  # the log has all of it
+        await saver.adelete_thread(self.thread)  # the log has all of it
 
     async def _go(self, graph: Graph, given: Any, config: RunnableConfig, told: Any, *, live: bool) -> None:
         """On to the decision, or to a seat whose person is asked."""
@@ -88,10 +89,10 @@ class Going:
         async for chunk, about in graph.astream(given, config, stream_mode="messages", **told):
             self._speaks(chunk, about)
 
-    async def _replied(self, asked: JSON) -> str:
+    async def _replied(self, asked: JSON) -> Reply:
         """What the person says, asked in a thread of its own: a stop (Ctrl-C) waits for asyncio's threads to end."""
-        assert self._person is not None, "a run whose seats may be handed over has somebody who takes them"
-        person, reply = self._person, Future[str]()
+        assert self._person is not None, "a run in which people are asked has somebody who answers"
+        person, reply = self._person, Future[Reply]()
         reply.set_running_or_notify_cancel()
 
         def ask() -> None:
@@ -105,18 +106,32 @@ class Going:
 
     async def _catch_up(self, saver: Saver, config: RunnableConfig) -> bool:
         """Take what was committed before a stop, and log what had not been logged; tells whether anything was."""
-        kept = [each async for each in saver.alist(config)]
         by_task: dict[str, list[tuple[str, Any]]] = {}  # Any: see Writes
-        for checkpoint in reversed(kept):
-            for task, channel, value in checkpoint.pending_writes or []:
-                by_task.setdefault(task, []).append((channel, value))
-        if self.record.tasks - by_task.keys():  # the log is ahead, after a power cut: what is not there cannot go on
-            await saver.adelete_thread(thread_of(self._key))
+        try:
+            kept = [each async for each in saver.alist(config)]
+            sound = not kept or self._agrees(kept[0].checkpoint["channel_values"])
+            for checkpoint in reversed(kept):
+                for task, channel, value in checkpoint.pending_writes or []:
+                    by_task.setdefault(task, []).append((channel, value))
+        except (ValueError, TypeError, KeyError, AttributeError):  # bytes that are no checkpoint, or none any more
+            sound = False
+        # The log may be ahead, after a power cut: what is not in the checkpoints cannot go on.
+        if not sound or self.record.tasks - by_task.keys():
+            await saver.adelete_thread(self.thread)
             self.record, self._before = self._run.anew(self._key), 0.0
             return False
         for task, writes in by_task.items():
             self.committed(task, writes)
         return bool(kept)
+
+    def _agrees(self, state: Mapping[str, Any]) -> bool:  # Any: by channel
+        """Whether checkpoints say what the log says, as far as that goes; a disk may have changed them."""
+        logged = {message.place: message.text for message in self.record.messages}
+        board = map(Message.from_dict, state.get("board", []))
+        question = state.get("question", self.record.question["question"])
+        return question == self.record.question["question"] and all(
+            logged.get(message.place, message.text) == message.text for message in board
+        )
 
     def committed(self, task: str, writes: Writes) -> None:
         """A task's writes are in the checkpoints."""

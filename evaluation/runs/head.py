@@ -18,7 +18,8 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.runs.budget import Budget
 from sottovoce.graphs import scheme
-from sottovoce.nodes.context import Models, made_from
+from sottovoce.nodes.context import made_from
+from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import JSON
@@ -154,7 +155,7 @@ def _monitors(settings: Settings) -> str:
 
 def _models(settings: Settings, given: Models) -> dict[str, ModelOf]:
     found = {}
-    for agent in settings.names():
+    for agent in (name for name in settings.names() if name not in settings.human):
         model = given.get(agent) if isinstance(given, Mapping) else given or made_from(settings, agent)
         if isinstance(model, HookedChatModel):
             found[agent] = _described(model)

@@ -6,11 +6,14 @@ Nothing here imports torch or langgraph: the command line reads it to print its 
 from __future__ import annotations
 
 import re
+from typing import Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
+from sottovoce.bounds import Count
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
+from sottovoce.graphs.saver import POSTGRES, shown
 
 
 class Limits(Checked):
@@ -18,18 +21,37 @@ class Limits(Checked):
 
     model_config = ConfigDict(title="Limits")
 
-    at_once: int = Field(default=32, ge=1, description="how many discussions are under way together")
+    at_once: int = Field(default=32, ge=1, le=1_000, description="how many discussions are under way together")
     time_limit: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="stop after so many seconds (each time it is resumed)"
     )
-    token_limit: int | None = Field(default=None, gt=0, description="stop after so many tokens, read and written")
-    call_limit: int | None = Field(default=None, gt=0, description="stop after so many calls of models")
+    token_limit: Count | None = Field(default=None, gt=0, description="stop after so many tokens, read and written")
+    call_limit: Count | None = Field(default=None, gt=0, description="stop after so many calls of models")
 
     workers: str | None = Field(
         default=None,
         description="hold discussions on a Ray cluster: ray (all its processors), or ray:4 (so many workers); "
         "RAY_ADDRESS names the cluster, else one is started here",
     )
+
+    saver: str | None = Field(
+        default=None,
+        repr=False,  # it may hold a password
+        description="where discussions stand that are not over: sqlite, in the run's folder; memory (one that is "
+        "killed begins anew); or postgresql://USER@HOST/DB (default: sqlite)",
+    )
+
+    lost: Literal["refuse", "words"] = Field(
+        default="refuse",
+        description="a message whose payload is missing or damaged: refuse to go on, or hear its words alone",
+    )
+
+    @field_validator("saver")
+    @classmethod
+    def _place(cls, saver: str | None) -> str | None:
+        if saver not in (None, "sqlite", "memory") and not POSTGRES.match(saver):
+            raise UsageError(f"saver is {shown(saver)!r}; expected sqlite, memory or postgresql://USER@HOST/DATABASE")
+        return saver
 
     @field_validator("workers")
     @classmethod

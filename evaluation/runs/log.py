@@ -2,6 +2,8 @@
 
     {"line": "run", ...}                        what the run is: the first line (`Head`)
     {"line": "question", "question": {...}}     every question, before the first is asked
+    {"line": "saver", "kind": "postgres", "threads": ...}
+                                                its checkpoints are not in the folder: so its threads' names begin
     {"line": "asked", "of": [id, seed], ...}    an agent was asked to say something (`Asked`)
     {"line": "step", "of": ..., "task": ..., "seconds": ..., "events": [...]}
                                                 a task of the graph, once its writes are committed

@@ -12,12 +12,13 @@ from typing import Any, cast
 
 from pydantic import ConfigDict, Field, field_validator
 
+from sottovoce.bounds import Count
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.datasets.sources import read_source, source_of
 from sottovoce.evaluation.runs.by_agent import dealt_documents, texts_by_agent
 from sottovoce.evaluation.runs.questions import check, read_file
-from sottovoce.evaluation.runs.rows import Values
+from sottovoce.evaluation.runs.rows import STDIN, Values, read_text
 from sottovoce.evaluation.runs.samples import origin, read_name, samples
 from sottovoce.evaluation.worlds import stored
 from sottovoce.nodes.question import Question
@@ -45,7 +46,7 @@ class QuestionOptions(Checked):
 
     question: str | None = Field(
         default=None,
-        description="what to discuss; a held-out sample of the bundled set if none",
+        description="what to discuss, - to read it from stdin; a held-out sample of the bundled set if none",
         json_schema_extra={"positional": True},
     )
     documents: list[str] = _many("a text that all agents read, or NAME=TEXT for one of them", "document")
@@ -71,17 +72,18 @@ class QuestionOptions(Checked):
     )
     games: list[Path] = _many("instead of a question: a stored game of whodunit or govsim", "game")
     questions: str | None = _one(
-        "instead of a question: a file of them, .jsonl or .csv, whose columns are its fields; or a published data set: "
-        "NAME:FILE or NAME/PART:FILE, as gsm8k:test.jsonl, or with ID@COMMIT of the Hugging Face hub for FILE"
+        "instead of a question: a file of them, .jsonl or .csv, whose columns are its fields (- for JSON Lines on "
+        "stdin); or a published data set: NAME:FILE or NAME/PART:FILE, as gsm8k:test.jsonl, or with ID@COMMIT of the "
+        "Hugging Face hub for FILE"
     )
     where: list[str] = _many(
         "FIELD=VALUE: only rows of --questions that have it; also != and, for numbers, < <= > >=", "where"
     )
-    limit: int | None = Field(
+    limit: Count | None = Field(
         default=None, ge=1, description="ask only the first so many of --questions, or so many of --sample"
     )
     shuffle: int | None = _one("take rows of --questions in the order that this seed of Python's random brings them to")
-    skip: int = Field(default=0, ge=0, description="pass over the first so many rows of --questions")
+    skip: Count = Field(default=0, ge=0, description="pass over the first so many rows of --questions")
     seeds: list[int] = _many("instead of --seed: ask each question once under each", "seeds")
 
     @field_validator("questions", mode="before")
@@ -112,6 +114,9 @@ def questions_of(options: QuestionOptions, settings: Settings) -> tuple[list[Que
             agents that do not exist, a file or a row of it that cannot be read or asked.
     """
     _check_options(options, settings)
+    if options.question == str(STDIN):
+        text, _ = read_text(STDIN, "the question")
+        options = options.model_copy(update={"question": text.strip()})
     asked, source = _asked(options, settings)
     if settings.answers_in:
         asked = [{**each, "kind": settings.answers_in} for each in asked]

@@ -20,7 +20,7 @@ from typing import Any
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.codegen import of_row
 from sottovoce.evaluation.runs.columns import check_names, named, question_from
-from sottovoce.evaluation.runs.rows import Broken, DataFile, Values, read_rows
+from sottovoce.evaluation.runs.rows import STDIN, Broken, DataFile, Values, read_rows
 from sottovoce.evaluation.runs.where import read_conditions
 from sottovoce.evaluation.views.printable import counted
 from sottovoce.nodes.question import Question, check_question
@@ -75,7 +75,8 @@ class QuestionFile:
     @property
     def taken(self) -> str:
         """How many of which file, in a phrase: "40 of 200 rows of a.csv with split=test"."""
-        of = f"{self.data_set} ({self.path.name})" if self.data_set else self.path.name
+        file = "stdin" if self.path == STDIN else self.path.name
+        of = f"{self.data_set} ({file})" if self.data_set else file
         taken = "all" if len(self.rows) == self.total else f"{len(self.rows):,} of"
         conditions = f" with {' and '.join(self.where)}" if self.where else ""
         order = f" {self.order}" if self.order else ""

@@ -17,6 +17,7 @@ from sottovoce.evaluation.runs.head import FORMAT, VERSION, ModelOf, versions
 from sottovoce.evaluation.runs.readings import Readings, readings
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.squad import measures
+from sottovoce.evaluation.views.printable import counted
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.escalate import HEARD_LATENT, HEARD_PLAIN
@@ -39,11 +40,22 @@ class Cost(BaseModel):
     tokens_reused: int = 0
     """Of those read: taken from the prefix cache, not computed again."""
     tokens_out: int = 0
+    uncounted: int = 0
+    """Calls of which nobody told the tokens: what is counted lacks theirs."""
+
+    @property
+    def tokens(self) -> str:
+        """The tokens in words, and of how many calls they are not known."""
+        if self.uncounted == self.calls > 0:
+            return "tokens not told"
+        lacks = f" (not told of {counted(self.uncounted, 'call')})" if self.uncounted else ""
+        return f"{counted(self.tokens_in, 'token')} read, {counted(self.tokens_out, 'token')} written{lacks}"
 
     def add(self, message: Message) -> None:
         """Count the call that made a message, if a model did."""
         if message.source in ("model", "hosted"):
             self.calls += 1
+            self.uncounted += "tokens_out" not in message.stats
             for name in ("tokens_in", "tokens_reused", "tokens_out"):
                 setattr(self, name, getattr(self, name) + int(message.stats.get(name, 0)))
 
@@ -189,7 +201,7 @@ class Record(BaseModel):
 
     def result(self) -> Result:
         """What it came to."""
-        decision = self.decision
+        decision, cost = self.decision, self.cost
         return Result(
             question=question_id(self.question),
             seed=self.seed,
@@ -199,7 +211,10 @@ class Record(BaseModel):
             target=self.question.get("target"),
             failed=decision is None,
             measures={**self._of_decision(), **self.carried},
-            **self.cost.model_dump(),
+            calls=cost.calls,
+            tokens_in=None if cost.uncounted else cost.tokens_in,
+            tokens_reused=None if cost.uncounted else cost.tokens_reused,
+            tokens_out=None if cost.uncounted else cost.tokens_out,
             flops=self.flops,
             seconds=self.seconds,
         )

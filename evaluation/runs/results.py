@@ -28,10 +28,11 @@ class Result:
     measures: Mapping[str, int | float | None] = field(default_factory=dict)
     """What a world measures of it, and EM and F1 of a few words, by name; None where a measure does not apply."""
     calls: int = 0
-    tokens_in: int = 0
-    tokens_reused: int = 0
+    tokens_in: int | None = 0
+    """None, as the next two, where a hosted model's server did not tell."""
+    tokens_reused: int | None = 0
     """Of those read: taken from the prefix cache, not computed again."""
-    tokens_out: int = 0
+    tokens_out: int | None = 0
     flops: float | None = None
     """Floating-point operations of all calls, about; None where a hosted model spoke."""
     seconds: float = 0.0

@@ -9,6 +9,7 @@ import csv
 import hashlib
 import io
 import json
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -24,6 +25,8 @@ Row = tuple[int, Callable[[], Values]]
 """The line on which a row begins, from 1, and what reads it: a UsageError where it is broken."""
 MARK = "\ufeff"
 """With which some editors begin a file in UTF-8."""
+STDIN = Path("-")
+"""In the place of a file: what is piped in, as JSON Lines."""
 LONGEST = 400  # characters of what is wrong with a row, which may quote a document
 
 
@@ -78,7 +81,7 @@ def read_rows(path: Path, what: str) -> DataFile:
         UsageError: it cannot be read, is neither JSON Lines nor CSV, holds no row, or its CSV cannot be split.
     """
     name = f"{what} {str(path)!r}"
-    if (form := path.suffix.lower()) not in (".jsonl", ".ndjson", ".csv"):
+    if (form := ".jsonl" if path == STDIN else path.suffix.lower()) not in (".jsonl", ".ndjson", ".csv"):
         raise UsageError(f"{name} is neither JSON Lines nor CSV by its name; expected .jsonl or .csv")
     text, digest = read_text(path, name)
     header, rows = split_csv(text, name) if form == ".csv" else (None, split_lines(text))
@@ -88,19 +91,26 @@ def read_rows(path: Path, what: str) -> DataFile:
 
 
 def read_text(path: Path, name: str) -> tuple[str, str]:
-    """The text of a file in UTF-8, and the sha256 of its bytes.
+    """The text of a file in UTF-8, or of stdin, and the sha256 of its bytes.
 
     Raises:
         UsageError: there is none, it cannot be read, or it is not UTF-8.
     """
     try:
-        data = path.read_bytes()
+        data = _piped(name) if path == STDIN else path.read_bytes()
         return data.decode("utf-8").removeprefix(MARK), hashlib.sha256(data).hexdigest()
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{name} is not UTF-8: {error.reason} at byte {error.start}, line {line}") from error
+
+
+def _piped(name: str) -> bytes:
+    """All of stdin; who types it is told how it ends."""
+    if sys.stdin.isatty():
+        print(f"reading {name} from the terminal; Ctrl-D ends it", file=sys.stderr)
+    return sys.stdin.buffer.read()
 
 
 def split_lines(text: str) -> list[Row]:

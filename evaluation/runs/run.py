@@ -8,7 +8,9 @@ RUN/checkpoints.sqlite  where discussions stand that are not over
 
 from __future__ import annotations
 
+import logging
 import shutil
+import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -27,6 +29,7 @@ from sottovoce.evaluation.runs.saver import CHECKPOINTS
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import JSON
 
+LOGGER = logging.getLogger(__name__)
 PAYLOADS = "payloads"
 Key = tuple[str, int]
 """A discussion: the question's id, and the seed."""
@@ -63,6 +66,8 @@ class Run:
         self.why = ""
         """Why it was stopped."""
         self._log: Log | None = None
+        self.saver: JSON = {"kind": "sqlite", "threads": ""}
+        """Which kind holds its checkpoints, and what the names of its threads begin with there."""
         self.lines = 0
         """Of the log it was read from."""
         for question in questions:
@@ -95,8 +100,13 @@ class Run:
                     f"{str(folder)!r} holds a run already; choose another folder, or `runs resume` that one"
                 )
             run._log = Log(folder, new=True)
-            run.write({"line": "run", **head.model_dump(mode="json")})
-            run.write(*({"line": "question", "question": question} for question in questions))
+            LOGGER.info("keeps the run in %s", folder)
+            try:
+                run.write({"line": "run", **head.model_dump(mode="json")})
+                run.write(*({"line": "question", "question": question} for question in questions))
+            except RecordError:  # a log without a run in it would be in the way of the next try
+                run.discard()
+                raise
         return run
 
     @property
@@ -178,6 +188,22 @@ class Run:
         self.write({"line": "again", "of": key})
         return record
 
+    def keep_in(self, kind: str) -> None:
+        """Discussions go on from checkpoints of this kind; a database holds those of many runs.
+
+        Raises:
+            UsageError: what is not over was begun with checkpoints that lie elsewhere.
+        """
+        if "postgres" not in (kind, self.saver["kind"]) or kind == self.saver["kind"]:
+            return  # in memory nothing is kept that another kind would lack
+        if any(self.records[key].tasks for key in self.unfinished):
+            option = "--saver postgresql://USER@HOST/DATABASE" if kind != "postgres" else "no --saver"
+            raise UsageError(
+                f"the checkpoints of run {str(self.folder)!r} are in {self.saver['kind']}; go on with {option}"
+            )
+        self.saver = {"kind": kind, "threads": f"{uuid.uuid4().hex}/" if kind == "postgres" else ""}
+        self.write({"line": "saver", **self.saver})
+
     def end(self, why: str = "") -> None:
         """The run is over, or stopped for a reason."""
         self.status, self.why = ("stopped" if why or self.unfinished else "done"), why
@@ -231,6 +257,7 @@ class Run:
         """
         assert self.folder is not None, "read from a folder"
         self._log = Log(self.folder)
+        LOGGER.info("goes on with the run in %s", self.folder)
         lines, sound, cut = read(self.folder)
         if len(lines) != self.lines:
             self.close()
@@ -248,6 +275,9 @@ class Run:
         if line["line"] in ("stopped", "resumed", "done"):
             now: dict[str, Status] = {"stopped": "stopped", "resumed": "running", "done": "done"}
             self.status, self.why = now[line["line"]], line.get("why", "")
+            return
+        if line["line"] == "saver":
+            self.saver = {"kind": line["kind"], "threads": line["threads"]}
             return
         record = self.records[line["of"][0], line["of"][1]]
         match line["line"]:

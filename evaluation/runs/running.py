@@ -7,7 +7,6 @@ instead of waiting for it.
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -16,17 +15,18 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import RecordError, UsageError
+from sottovoce.errors import PayloadError, RecordError, UsageError
 from sottovoce.evaluation.runs.cluster import hold_on_cluster
-from sottovoce.evaluation.runs.going import Going, Person, Saver, thread_of
+from sottovoce.evaluation.runs.going import Going, Person, Saver
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import FULL
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import PAYLOADS, Key, Observer, Run
-from sottovoce.evaluation.runs.saver import CHECKPOINTS, Writes, saver
+from sottovoce.evaluation.runs.saver import CHECKPOINTS, FILE, Writes, place_of, saver
 from sottovoce.graphs import scheme
-from sottovoce.nodes.context import Models
+from sottovoce.graphs.saver import is_of_saver, kind_of, told_of
+from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Watch
@@ -70,7 +70,7 @@ def hold(
 ) -> Record:
     """Hold one discussion to its end and return its record; `folder` keeps it as a run, step by step.
 
-    `observe` is shown what happens; `person` answers for an agent whose seat is handed over.
+    `observe` is shown what happens; `person` answers where a person has a seat or gets one, or approves.
 
     Raises:
         SottovoceError: it failed; the run in `folder` says why, unless nothing was said yet.
@@ -114,21 +114,21 @@ def hold_all(
         observe: Is shown what happens.
         limits: Stop the run when one is reached.
         alone: Whether it is a single discussion: what an agent says is told while it grows, and what ends it is raised.
-        person: Who answers for an agent whose seat is handed over.
+        person: Who answers where a person has a seat or gets one, or approves.
 
     Raises:
         SottovoceError: the run cannot be held, or kept (the disk is full), or its only discussion failed.
         KeyboardInterrupt: it was stopped.
     """
     observing = observe or (lambda record, event: None)
+    if limits is not None and limits.lost == "words":
+        store.lost = "words"
     pool = Pool(run, settings.names(), observing, limits or Limits(), alone=alone, person=person)
     try:
-        if (watch or settings.watch) and settings.intervention == "human" and person is None:
-            raise UsageError(
-                "a human can take a seat where one question is asked; ask one, or choose another intervention"
-            )
+        if person is None and (settings.asks_people or _hands_over(settings, watch)):
+            raise UsageError("a person takes part in it, and nobody is there who answers; hold it by its own command")
         if limits is not None and limits.workers:
-            _check_for_workers(settings, models, watch)
+            _check_for_workers(settings, limits, models, watch)
             over = hold_on_cluster(hold_all, run, settings, store, limits, observing)
         else:
             graph = scheme(run.head.scheme).create(settings, models=models, store=store, watch=watch)
@@ -136,22 +136,36 @@ def hold_all(
             over = pool.over
         run.end(over)
         _clear(run)
-    except UsageError:
-        if not run.spoken:  # what was refused before anything was said leaves nothing: it is corrected and run again
-            run.discard()
+    except Exception as error:
+        of_saver = is_of_saver(error)
+        if (of_saver or isinstance(error, (UsageError, RecordError))) and not run.spoken:
+            run.discard()  # what was refused before anything was said leaves nothing: it is corrected and run again
+        if of_saver:
+            why = told_of(error, place_of(limits.saver if limits else None, run.folder))
+            raise RecordError(
+                f"the checkpoints of {str(run.folder)!r} cannot be written: {why}{_mended(why)}"
+            ) from None
+        if _is_full(error) and run.spoken:
+            name = str(run.folder)
+            raise RecordError(f"run {name!r}: the disk is full; make room, and `runs resume {name}` goes on") from error
         raise
-    except sqlite3.Error as error:
-        raise RecordError(f"the checkpoints of {str(run.folder)!r} cannot be written: {error}") from error
     finally:
         run.close()
 
 
-def _check_for_workers(settings: Settings, models: Models, watch: Watch | None) -> None:
+def _hands_over(settings: Settings, watch: Watch | None) -> bool:
+    """Whether a seat may become a person's."""
+    return bool((watch or settings.watch) and settings.intervention == "human")
+
+
+def _check_for_workers(settings: Settings, limits: Limits, models: Models, watch: Watch | None) -> None:
     """Refuse what cannot be sent to another process."""
     if models is not None or watch is not None:
         raise UsageError("workers make their models and monitors from the settings; name them there, or drop --workers")
-    if settings.watch and settings.intervention == "human":
-        raise UsageError("workers cannot ask a person; choose another intervention, or drop --workers")
+    if settings.asks_people or _hands_over(settings, watch):
+        raise UsageError("workers cannot ask a person; drop --workers, or let models alone take part")
+    if limits.saver is not None:
+        raise UsageError("workers keep checkpoints of their own; leave out --saver, or --workers")
     if settings.probe_from:
         raise UsageError("workers have not the run that --probe-from names; hold this one without --workers")
 
@@ -185,9 +199,9 @@ class Pool:
 
     async def hold(self, graph: Any) -> None:  # Any: a StateGraph
         """Hold all that are not over, or as many as the limits let."""
-        folder, waiting = self._run.folder, iter(self._run.unfinished)
-        async with saver("sqlite" if folder else "memory", folder, self._committed) as opened:
-            assert opened is not None, "a run has checkpoints"
+        waiting, place = iter(self._run.unfinished), place_of(self._limits.saver, self._run.folder)
+        async with saver(place, self._committed) as opened:
+            self._run.keep_in(kind_of(place))
             compiled = graph.compile(checkpointer=opened)
             workers = [self._work(waiting, compiled, opened) for _ in range(self._limits.at_once)]
             self._workers = [asyncio.create_task(each) for each in (*workers, self._sync())]
@@ -204,7 +218,8 @@ class Pool:
     async def _work(self, waiting: Iterator[Key], graph: Any, opened: Saver) -> None:  # Any: a compiled graph
         """One after another of those that wait."""
         for key in waiting:
-            going = self._going[thread_of(key)] = Going(self._run, key, self._observe, self._agents, self._person)
+            going = Going(self._run, key, self._observe, self._agents, self._person)
+            self._going[going.thread] = going
             try:
                 await going.hold(graph, opened, live=self._alone)
             except Exception as error:
@@ -212,7 +227,7 @@ class Pool:
                     self._stop()
                     raise
             finally:
-                del self._going[thread_of(key)]
+                del self._going[going.thread]
 
     def _failed(self, going: Going, error: Exception) -> bool:
         """Note a discussion that failed; tells whether the run goes on."""
@@ -251,7 +266,17 @@ class Pool:
             await asyncio.to_thread(self._run.sync)
 
 
+def _mended(why: str) -> str:
+    """With what to do where SQLite's file itself is damaged."""
+    return f"{why}; delete {FILE} there, and what is not over begins anew" if "malformed" in why else why
+
+
+def _is_full(error: BaseException) -> bool:
+    """Whether there is no room: told by the system, or by a payload store in its own words."""
+    told = error.__cause__ if isinstance(error, PayloadError) else error
+    return isinstance(told, OSError) and told.errno in FULL
+
+
 def _of_the_disk(error: Exception) -> bool:
     """Whether the run cannot be kept: no other discussion could be either."""
-    full = isinstance(error, OSError) and error.errno in FULL
-    return full or isinstance(error, (RecordError, sqlite3.Error))
+    return _is_full(error) or isinstance(error, RecordError) or is_of_saver(error)

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import BaseCheckpointSaver
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
-from langgraph.checkpoint.sqlite.aio import AsyncSqliteSaver
 
-SaverKind = Literal["none", "memory", "sqlite"]
+from sottovoce.graphs.saver import kind_of, open_saver
+
 FILE = "checkpoints.sqlite"
 CHECKPOINTS = (FILE, f"{FILE}-wal", f"{FILE}-shm")
 """The file, and those that SQLite has beside it."""
@@ -37,35 +35,21 @@ class _Telling(BaseCheckpointSaver[str]):
             self.tell(config["configurable"]["thread_id"], task_id, writes)
 
 
-class _Memory(_Telling, InMemorySaver):
-    pass
-
-
-class _Sqlite(_Telling, AsyncSqliteSaver):
-    pass
+def place_of(saver: str | None, folder: Path | None) -> str | Path:
+    """Where a run's checkpoints lie: as `--saver` says, else in its folder, or in memory where it has none."""
+    if saver in (None, "sqlite"):
+        return "memory" if folder is None else folder / FILE
+    assert saver is not None, "asked above"
+    return saver
 
 
 @asynccontextmanager
-async def saver(
-    kind: SaverKind, folder: Path | None = None, tell: Tell | None = None
-) -> AsyncIterator[BaseCheckpointSaver[str] | None]:
-    """A checkpoint saver for plain JSON: none, in memory, or `checkpoints.sqlite` in a folder.
-
-    What is no plain JSON is refused on the way in, and nothing is ever unpickled.
-    """
-    plain = JsonPlusSerializer(allowed_msgpack_modules=None)
-    if kind == "none":
-        yield None
-    elif kind == "memory":
-        memory = _Memory(serde=plain)
-        memory.tell = tell
-        yield memory
-    else:
-        assert folder is not None, "a file has a folder"
-        async with _Sqlite.from_conn_string(str(folder / FILE)) as opened:
-            opened.serde, opened.tell = plain, tell  # type: ignore[attr-defined]  # it is made by its class
-            await opened.setup()
+async def saver(where: str | Path, tell: Tell | None = None) -> AsyncIterator[BaseCheckpointSaver[str]]:
+    """A saver that tells what is committed, in a place that `open_saver` takes. Errors: as there."""
+    async with open_saver(where, also=_Telling) as opened:
+        opened.tell = tell  # type: ignore[attr-defined]  # of _Telling
+        if kind_of(where) == "sqlite":
             # A commit that waits for the disk takes 10 ms and more, and a killed process loses none either way. After
             # a power cut a discussion may be behind its log: then it begins anew (`Going`).
-            await opened.conn.execute("PRAGMA synchronous=NORMAL")
-            yield opened
+            await opened.conn.execute("PRAGMA synchronous=NORMAL")  # type: ignore[attr-defined]  # of aiosqlite
+        yield opened

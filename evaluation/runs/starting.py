@@ -12,7 +12,7 @@ from sottovoce.evaluation.runs.log import LOG, in_use
 from sottovoce.evaluation.runs.reading import head_in, load_run
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.graphs import scheme
-from sottovoce.nodes.context import Models
+from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 

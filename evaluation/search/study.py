@@ -26,7 +26,7 @@ from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import LOCK, LOG
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.run import PAYLOADS, Run
-from sottovoce.nodes.context import Models
+from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON
 

@@ -55,6 +55,8 @@ def _left_out(record: Record) -> str:
         return "it did not end"
     if others := {each.source for each in record.messages} - {*SPOKEN_BY_MODELS}:
         return f"not all was said by local models ({', '.join(sorted(others))})"
+    if record.settings.get("human") or any(each["what"] == "reject" for each in record.interventions):
+        return "a person took part in it"
     if record.interventions and not record.settings.get("watch"):
         return "it was watched by code"
     return ""
@@ -83,7 +85,7 @@ def _others(then: Head, now: Head) -> Iterator[Finding]:
 def _hold(run: Run, head: Head, keys: Sequence[Key], verified: Verified) -> None:
     again = Run(head, run.questions())
     again.records = {key: again.records[key] for key in keys}
-    settings = settings_of(again)
+    settings = settings_of(again).model_copy(update={"approve": []})  # all of it was let pass
     if settings.probe_from:  # the run beside this one, which none is to the store that is held anew in
         settings = settings.model_copy(update={"probe_from": str(run_of(settings.probe_from, run.store()))})
     with payloads(None) as fresh:

@@ -56,8 +56,10 @@ def _in_order(name: str, record: JSON) -> list[Any]:  # Any: plain JSON
 
 
 def _not_led(record: Record) -> str:
-    if any(message.source == HUMAN for message in record.messages):
+    if record.settings.get("human") or any(message.source == HUMAN for message in record.messages):
         return "a person spoke in it"
+    if any(each["what"] == "reject" for each in record.interventions):
+        return "a person rejected what was said in it"
     if not record.settings.get("watch") and (record.interventions or any(each.withdrawn for each in record.messages)):
         return "a watch given in code intervened"
     if record.settings.get("watch") and any(message.measured for message in record.messages):

@@ -89,5 +89,5 @@ def rehearsed(run: Run, keys: Sequence[Key], store: PayloadStore) -> tuple[Run, 
 def _without_models(run: Run) -> Settings:
     """The settings without what makes the models, as they are given."""
     chosen = settings_of(run)
-    kept = chosen.model_dump(include=chosen.model_fields_set - chosen.of_models())
+    kept = chosen.model_dump(include=chosen.model_fields_set - chosen.of_models() - {"approve"})  # nobody is asked
     return type(chosen).model_validate(kept)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 from pydantic import Field
 
+from sottovoce.bounds import Few, Seed
 from sottovoce.errors import UsageError, choose
 from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.views.printable import figure, one_line, shortened
@@ -23,8 +24,8 @@ class ReplayOptions(Named):
     """Which discussion of a watched run, and which of its interventions."""
 
     question: str | None = Field(default=None, description="of many discussions the one on the question with this id")
-    under_seed: int | None = Field(default=None, description="and under this seed")
-    intervention: int = Field(default=1, ge=1, description="which one, from 1")
+    under_seed: Seed | None = Field(default=None, description="and under this seed")
+    intervention: Few = Field(default=1, ge=1, description="which one, from 1")
 
 
 def show_replay(options: ReplayOptions) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
-from sottovoce.channels.message import Message, latest
+from sottovoce.channels.message import EDITED, Message, latest
 from sottovoce.errors import PayloadError
 from sottovoce.evaluation.views.printable import counted, one_line, shortened
-from sottovoce.models.engine.memory import amount
 
 DOES = {"summarise": "sums up", "select": "chooses evidence", "retrieve": "finds"}
 """Acts beside which an agent does others, told apart by these words."""
@@ -46,16 +47,13 @@ def carried(message: Message) -> str:
     ref = message.payload
     if ref is None or ref.hidden is None:
         return "words"
-    shape = counted(ref.tokens, "token" if ref.layers else "row")
-    if ref.layers:
-        shape += f" × {counted(len(ref.layers), 'layer')} ({', '.join(map(str, ref.layers))})"
-    edited = "" if message.latent else "; edited since, heard in words"
-    return f"{ref.protocol}: {shape} × {ref.hidden}, {ref.dtype}, {amount(ref.nbytes)}{edited}"
+    return ref.summary if message.latent or EDITED in message.notes else f"{ref.summary}; {EDITED}"
 
 
 def footer(message: Message) -> str:
     """What stands under a message: what it carried, how it was spoken, and what to know of it."""
-    stats, facts = message.stats, [carried(message)]
+    edited = message.payload is not None and message.latent is None
+    stats, facts = {} if edited else message.stats, [carried(message)]  # they are of what was said before
     if "temperature" in stats:
         facts.append(f"temperature {stats['temperature']:.4g}")
     if "tokens_out" in stats:
@@ -72,11 +70,15 @@ def last_attempts(messages: Sequence[Message]) -> list[Message]:
 
     What was said in an answer turn stands among the notes of its reply.
     """
-    return [_with_notes(message, messages) for message in latest(each for each in messages if each.asked != "answer")]
+    acts = defaultdict[tuple[Any, ...], list[Message]](list)  # Any: a place without its attempt
+    for each in messages:
+        acts[each.place[:-1]].append(each)
+    spoken = latest(each for each in messages if each.asked != "answer")
+    return [_with_notes(message, acts[message.place[:-1]]) for message in spoken]
 
 
-def _with_notes(message: Message, messages: Sequence[Message]) -> Message:
-    here = [each for each in messages if each.place[:-1] == message.place[:-1]]
+def _with_notes(message: Message, here: Sequence[Message]) -> Message:
+    """A reply with what is to be known of its act, all of whose messages are `here`."""
     before = [each for each in here if each.attempt < message.attempt and each.asked != "answer"]
     earlier = "; ".join(note for each in before for note in each.notes)
     which = "first attempt" if len(before) == 1 else "earlier attempts"

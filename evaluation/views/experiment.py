@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from pydantic import ConfigDict, Field
 
+from sottovoce.bounds import Count
 from sottovoce.checked import Checked
 from sottovoce.errors import SottovoceError, StoppedError, UsageError
 from sottovoce.evaluation.runs.limits import Limits
@@ -34,7 +35,7 @@ class ExperimentOptions(Checked):
         json_schema_extra={"positional": True},
     )
     rows: list[str] = Field(default=[], description="hold only this row")
-    limit: int | None = Field(default=None, ge=1, description="ask only the first so many questions")
+    limit: Count | None = Field(default=None, ge=1, description="ask only the first so many questions")
     save: Path | None = Field(
         default=None, description="keep it in this folder, not beside the runs under the file's name"
     )

@@ -12,6 +12,7 @@ from typing import Literal
 import typer
 from pydantic import ConfigDict, Field
 
+from sottovoce.bounds import Few
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.runs.files import check_writable, write
@@ -26,7 +27,7 @@ class GamesOptions(Checked):
 
     model_config = ConfigDict(title="Games")
 
-    n: int = Field(default=100, ge=1, description="how many")
+    n: Few = Field(default=100, ge=1, description="how many")
     split: Literal["train", "validation", "test"] | None = Field(
         default=None, description="of the games that monitors learn from, are chosen by, or never saw; else any"
     )

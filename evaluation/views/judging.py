@@ -33,7 +33,7 @@ class JudgeOptions(Checked):
     model_config = ConfigDict(title="Judge")
 
     name: str = Field(
-        default="latest", description="a run that is over, as for `runs show`", json_schema_extra={"positional": True}
+        default="latest", description="a run that is over, as for `runs show`", json_schema_extra={"positional": "run"}
     )
     model: str = Field(default="smollm2", description="the judge: as --model of schemes")
     labels: Path | None = Field(

@@ -65,6 +65,6 @@ def show_removal(name: str) -> None:
 
 
 def _size(kept: Kept) -> str:
-    from sottovoce.models.engine.memory import amount
+    from sottovoce.sizes import amount
 
     return amount(kept.nbytes)

@@ -12,13 +12,16 @@ from rich.panel import Panel
 from rich.text import Text
 
 from sottovoce.channels.message import Message, Place
-from sottovoce.evaluation.runs.events import Event, Opened, Speaking
+from sottovoce.evaluation.runs.events import Asked, Event, Opened, Speaking
 from sottovoce.evaluation.runs.record import Record, ordered
 from sottovoce.evaluation.views import describe, transcript
 from sottovoce.evaluation.views.parts import Part, of_run, opening
-from sottovoce.evaluation.views.printable import harmless, one_line
+from sottovoce.evaluation.views.printable import one_line, steady
+from sottovoce.evaluation.views.transcript import compact
 
 PER_SECOND = 8  # redraws
+READING = "reading the prompt"
+"""Until the first token of a reply."""
 AROUND = 8  # lines of the terminal that are not a panel's text
 
 
@@ -66,6 +69,8 @@ class LiveTranscript:
         match event:
             case Opened():
                 self._console.print(transcript.part(self._console, opening(run)))
+            case Asked():
+                self._wait(run, event)
             case Speaking(message):
                 begins = message.place not in self._speaking
                 kept = self._speaking if message.asked == "answer" else self._others(message)
@@ -77,6 +82,13 @@ class LiveTranscript:
                 self._speaking = self._others(message)
         self._print(all_of_it=run.decision is not None)
         self._draw(at_once=True)
+
+    def _wait(self, run: Record, asked: Asked) -> None:
+        """Somebody was asked, and the prompt is read; who is asked again is shown with the first reply until then."""
+        names = run.chosen().names()
+        order = names.index(asked.agent) if asked.agent in names else len(names)
+        if all(at[:-1] != asked.place[:-1] for at in self._speaking):
+            self._speaking[asked.place] = Message(**asked.place._asdict(), text="", order=order)
 
     def _others(self, message: Message) -> dict[Place, Message]:
         """What is being said in other acts."""
@@ -104,7 +116,7 @@ class LiveTranscript:
     def _now(self) -> RenderableType:
         """What is in motion."""
         moving = self._parts()[self._printed :]
-        return Group(*map(self._shown, moving)) if moving else self._waiting
+        return Group(*map(self._shown, moving)) if moving or self._printed else self._waiting
 
     def _shown(self, part: Part) -> RenderableType:
         width = transcript.width_of(self._console, len(part.messages))
@@ -121,7 +133,8 @@ class LiveTranscript:
 
     def _unfinished(self, message: Message, width: int) -> Panel:
         """The end of a long text, so that what is new stays in sight; below it its answer turn, if that is on."""
-        lines = Text(harmless(message.text)).wrap(self._console, width - 4)
+        said = compact(Text(steady(message.text))) if message.text else Text(READING, style="dim")
+        lines = said.wrap(self._console, width - 4)
         again = ", asked again" if message.attempt else ""
         shown = Text("\n").join(lines[-max(self._console.height - AROUND, 3) :])
         return transcript.titled(

@@ -20,8 +20,10 @@ from sottovoce.evaluation.runs.shelf import name_of
 from sottovoce.evaluation.views import parts, transcript
 from sottovoce.evaluation.views.live import LiveTranscript
 from sottovoce.evaluation.views.output import Output
+from sottovoce.evaluation.views.piped import PipedTranscript
 from sottovoce.evaluation.views.printable import counted, figure, one_line, shortened
 from sottovoce.evaluation.views.progress import RunProgress
+from sottovoce.evaluation.views.readable import moves
 from sottovoce.evaluation.views.seat import person
 from sottovoce.graphs import scheme
 
@@ -30,19 +32,21 @@ from sottovoce.graphs import scheme
 def shown_while(
     run: Run, console: Console, output: Output, models: str
 ) -> Iterator[tuple[Observer | None, Person | None]]:
-    """What observes a run that goes on, as it is wanted; and who answers for an agent whose seat is handed over."""
-    if len(run.records) > 1:
-        if output.as_json or output.quiet:
-            yield None, None
-            return
+    """What observes a run that goes on, as it is wanted; and who answers where a person has a seat."""
+    if output.as_json or output.quiet:
+        yield None, person()
+    elif len(run.records) > 1:
         with RunProgress(console, run) as progress:
-            yield progress.observe, None
-    elif console.is_terminal and not (output.as_json or output.quiet):
+            yield progress.observe, person(progress.paused)
+    elif moves(console):
         with LiveTranscript(console, f"loading {models}", prompts=output.show_prompts) as live:
             live.go_on(run.only)
             yield live.observe, person(live.paused)
     else:
-        yield None, person()
+        watched = any(run.head.settings.get(name) for name in ("watch", "approve"))
+        with PipedTranscript(console, prompts=output.show_prompts, watched=watched) as piped:
+            piped.go_on(run.only)
+            yield piped.observe, person()
 
 
 def json_of(run: Run) -> str:
@@ -98,7 +102,8 @@ def summary(run: Run) -> list[str]:
     """How it ended, what it took, and where it is kept."""
     cost = run.cost
     read = f"{cost.tokens_in:,} tokens read ({cost.tokens_reused:,} of them reused)"
-    took = f"{counted(cost.calls, 'call')}, {read}, {cost.tokens_out:,} written"
+    tokens = cost.tokens if cost.uncounted else f"{read}, {cost.tokens_out:,} written"
+    took = f"{counted(cost.calls, 'call')}, {tokens}"
     where = [f"kept in {one_line(str(run.folder))}"] if run.folder else []
     stopped = [f"stopped: {run.why}"] if run.why else []
     measured = [told] if (told := means(run.results())) else []

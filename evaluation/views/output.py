@@ -36,6 +36,7 @@ class Output(Checked):
     markdown: Path | None = Field(default=None, description="write the transcript to this file")
     show_prompts: bool = Field(default=False, description="print what each agent was asked, too")
     quiet: bool = Field(default=False, description="print the decision alone")
+    verbose: bool = Field(default=False, description="tell on stderr what is loaded, read and kept")
 
 
 def check_places(output: Output) -> None:
@@ -52,12 +53,16 @@ def check_places(output: Output) -> None:
 
 def console_of() -> Console:
     """Texts of models are data: nothing in them is markup, an emoji's name or worth a colour."""
-    from rich.console import Console
+    from sottovoce.evaluation.views.readable import ReadableConsole
 
-    return Console(markup=False, emoji=False, highlight=False)
+    return ReadableConsole(markup=False, emoji=False, highlight=False)
 
 
 def loading(console: Console, output: Output) -> Any:  # Any: a context manager
     """While torch and the models are loaded."""
-    live = console.is_terminal and not output.as_json and not output.quiet
-    return console.status("loading") if live else nullcontext()
+    from sottovoce.evaluation.views.readable import moves
+
+    live = moves(console) and not output.as_json and not output.quiet
+    return (
+        console.status("loading", spinner="line" if console.options.ascii_only else "dots") if live else nullcontext()
+    )

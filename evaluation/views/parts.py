@@ -64,8 +64,7 @@ def ending(run: Record) -> Part:
         return Part("Decision", lines=(Line(f"none: the run is {run.status}{why}"),))
     decided = Line(f"by {made['rule']}: {one_line(made['why'])}", answer=votes.answer(made["answer"]))
     judged = [Line(verdict, "right" if made["score"] == 1 else "wrong")] if verdict else []
-    tokens = f"{counted(cost.tokens_in, 'token')} read, {counted(cost.tokens_out, 'token')} written"
-    took = f"{counted(cost.calls, 'call')}, {tokens}, {run.seconds:.1f} s{_read(run.readings)}"
+    took = f"{counted(cost.calls, 'call')}, {cost.tokens}, {run.seconds:.1f} s{_read(run.readings)}"
     measures = [told(made["measures"])] if made.get("measures") else []
     return Part("Decision", lines=(decided, *_asides(votes.support(run, made)), *judged, *_asides([*measures, took])))
 

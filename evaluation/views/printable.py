@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 BIDI = "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u200e\u200f"  # reorder what stands around them
+JOINING = re.compile("(?<=[^\x00-\u0fff])\u200d|[\ufe0e\ufe0f]|(?<=.)[\U0001f3fb-\U0001f3ff]")
 UNSAFE = {"Cc", "Cs", "Zl", "Zp"}  # controls, lone surrogates, line and paragraph separators
 
 
 def harmless(text: str) -> str:
     """A text that cannot move a cursor: control characters as escapes; line breaks stay, tabs are spaces."""
     return "".join(map(_letter, text.replace("\r\n", "\n").expandtabs(4)))
+
+
+def steady(text: str) -> str:
+    """A harmless text that takes as many columns on every terminal: emoji are not joined, nor changed.
+
+    Terminals disagree on how wide such sequences are, and a line that is wider than it was laid out breaks borders.
+    """
+    return JOINING.sub("", harmless(text))
 
 
 def one_line(text: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self
 
@@ -12,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from sottovoce.evaluation.runs.events import Event
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.views.readable import moves
 
 BETWEEN = 30.0
 """Seconds between two lines where there is no terminal."""
@@ -31,13 +34,21 @@ class RunProgress:
         self._task = self._bar.add_task("", total=len(run.records), completed=self._before, told="")
 
     def __enter__(self) -> Self:
-        if self._console.is_terminal:
+        if moves(self._console):
             self._bar.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
-        if self._console.is_terminal:  # else rich prints an empty line
+        if moves(self._console):  # else rich prints an empty line
             self._bar.stop()
+
+    @contextmanager
+    def paused(self) -> Iterator[None]:
+        """Nothing moves while somebody types."""
+        self._bar.stop()
+        yield
+        if moves(self._console):
+            self._bar.start()
 
     def observe(self, record: Record, event: Event) -> None:
         """Count on when a discussion is over."""
@@ -45,7 +56,7 @@ class RunProgress:
             return
         told, now = self.line(), time.monotonic()
         self._bar.update(self._task, completed=self._over(), told=told)
-        if not self._console.is_terminal and now - self._told >= BETWEEN:
+        if not moves(self._console) and now - self._told >= BETWEEN:
             self._told = now
             self._console.print(f"{self._over()} of {len(self._run.records)}: {told}", soft_wrap=True)
 

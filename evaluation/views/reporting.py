@@ -20,7 +20,7 @@ def show_report(names: Sequence[str], html: Path, attention: int | None) -> None
     """
     from sottovoce.evaluation.report.gathered import gathered
     from sottovoce.evaluation.report.report import report
-    from sottovoce.models.engine.memory import amount
+    from sottovoce.sizes import amount
 
     check_writable(html, "--html")
     found = gathered(names)

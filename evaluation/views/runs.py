@@ -23,6 +23,7 @@ from sottovoce.evaluation.runs.results import table
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.showing import go_on, show_run
+from sottovoce.evaluation.views.verbose import tell_all
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.runs.run import Run
@@ -94,7 +95,7 @@ class Named(Checked):
     name: str = Field(
         default="latest",
         description="as `runs list` shows it, or its beginning; `latest`; or a folder",
-        json_schema_extra={"positional": True},
+        json_schema_extra={"positional": "run"},
     )
 
 
@@ -103,6 +104,8 @@ def resume_run(named: Named, limits: Limits, output: Output) -> None:
     from sottovoce.evaluation.runs.reading import load_run
     from sottovoce.evaluation.runs.starting import resumed, settings_of
 
+    if output.verbose:
+        tell_all()
     run = load_run(shelf.folder_of(named.name))
     if not run.unfinished:
         raise UsageError(f"run {str(run.folder)!r} is over; `runs show` shows it")

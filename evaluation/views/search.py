@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import ConfigDict, Field
 
+from sottovoce.bounds import Agents, Few, Rounds
 from sottovoce.checked import Checked
 from sottovoce.errors import StoppedError, UsageError
 from sottovoce.evaluation.runs.limits import Limits
@@ -39,8 +40,8 @@ class LayersOptions(Checked):
     halving: bool = Field(
         default=False, description="a tenth of the discussions: few questions for all layers, more for the better half"
     )
-    agents: int | None = Field(default=None, description="as the scheme's own option")
-    rounds: int | None = Field(default=None, description="as the scheme's own option")
+    agents: Agents | None = Field(default=None, description="as the scheme's own option")
+    rounds: Rounds | None = Field(default=None, description="as the scheme's own option")
     save: Path | None = Field(default=None, description=SAVE)
 
 
@@ -95,8 +96,8 @@ class TuneOptions(Checked):
 
     model_config = ConfigDict(title="Tune")
 
-    trials: int = Field(default=30, ge=1, description="how many temperatures are tried, as optuna's TPE proposes them")
-    grid: int | None = Field(
+    trials: Few = Field(default=30, ge=1, description="how many temperatures are tried, as optuna's TPE proposes them")
+    grid: Few | None = Field(
         default=None, ge=2, description="instead: so many values for each agent, and all their combinations"
     )
     from_: float = Field(default=0.05, description="the lowest temperature, in hundredths")

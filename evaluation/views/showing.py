@@ -14,6 +14,7 @@ from sottovoce.evaluation.runs.files import write
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.evaluation.views.output import Output, check_places, console_of, loading
+from sottovoce.evaluation.views.verbose import tell_all
 from sottovoce.nodes.settings import Settings
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, limits: Limi
         UsageError: the request cannot be met; found before any agent speaks.
         SottovoceError: the run failed, or a discussion of it.
     """
+    if output.verbose:
+        tell_all()
     questions, origin = questions_of(options, settings)
     check_places(output)
     console = console_of()
@@ -70,7 +73,7 @@ def show_run(run: Run, output: Output, console: Any = None, *, held: bool = Fals
     if output.as_json:
         sys.stdout.write(looking.json_of(run))
     elif len(run.records) == 1:
-        looking.print_one(console, run.only, output, live=held and console.is_terminal)
+        looking.print_one(console, run.only, output, live=held)
     else:
         looking.print_many(console, run, output)
     if output.markdown is not None:

@@ -6,6 +6,7 @@ escaped.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from copy import copy
 
@@ -20,7 +21,7 @@ from sottovoce.channels.message import Message
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.views import describe, parts
 from sottovoce.evaluation.views.parts import Part
-from sottovoce.evaluation.views.printable import harmless
+from sottovoce.evaluation.views.printable import steady
 
 NARROWEST = 36  # columns of a panel
 SHADES = (
@@ -30,6 +31,8 @@ SHADES = (
     ("very unsure", float("inf"), "black on #f4893b"),
 )
 """Uncertainty in words, up to how many nats, and how it is shaded."""
+EMPTY = re.compile(r"\n(?:[^\S\n]*\n){4,}")
+"""More empty lines than a reply has for its looks."""
 STYLES = {
     "title": "dim",
     "question": "bold",
@@ -58,7 +61,7 @@ def part(console: Console, shown: Part, panels: Sequence[Panel] | None = None) -
 def lines(shown: Part) -> list[Text]:
     """The lines of a part."""
     answers = [Text(f"{line.answer}  " if line.answer else "", "bold") for line in shown.lines]
-    texts = [Text(harmless(line.text), STYLES.get(line.style, "")) for line in shown.lines]
+    texts = [Text(steady(line.text), STYLES.get(line.style, "")) for line in shown.lines]
     return [answer + text for answer, text in zip(answers, texts, strict=True)]
 
 
@@ -101,11 +104,21 @@ def titled(title: str, text: Text, footer: str = "") -> Panel:
 
 def shaded(message: Message) -> Text:
     """A message's text after its given beginning, each token on the colour of its uncertainty."""
-    text = Text(overflow="fold").append(harmless(message.begun), style="dim")
+    text = Text(overflow="fold").append(steady(message.begun), style="dim")
     for piece, entropy in describe.shades(message):
         shades = (style for _, limit, style in SHADES if (entropy or 0.0) < limit)  # what is not known is not shaded
-        text.append(harmless(piece), style=next(shades, SHADES[-1][-1]))
-    return text
+        text.append(steady(piece), style=next(shades, SHADES[-1][-1]))
+    return compact(text)
+
+
+def compact(text: Text) -> Text:
+    """A text with a mark in the place of many empty lines; its shades stay."""
+    shown, at = Text(overflow="fold"), 0
+    for found in EMPTY.finditer(text.plain):
+        shown.append_text(text[at : found.start()])
+        shown.append(f"\n({found[0].count(chr(10)) - 1} empty lines)\n", style="dim")
+        at = found.end()
+    return shown.append_text(text[at:])
 
 
 def _legend() -> Text:

@@ -15,7 +15,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from sottovoce.errors import ModelError
 from sottovoce.models.doctor.readable import temperature
 from sottovoce.models.doctor.selftest import CHECKS, WHAT_TO_DO, Found, Trial
-from sottovoce.models.engine.memory import amount, default_budget
+from sottovoce.models.engine.memory import default_budget
 from sottovoce.models.huggingface.devices import place_of
 from sottovoce.models.huggingface.family import LAYERS_READ_IDS, layers_read_ids, streams
 from sottovoce.models.huggingface.formats import PACKINGS, Dtype, Weights, settled
@@ -27,6 +27,8 @@ from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.room import check_room
 from sottovoce.models.sources.cache import Source, source_of
 from sottovoce.models.sources.locate import locate, ready
+from sottovoce.models.sources.sums import changed
+from sottovoce.sizes import amount
 
 
 @dataclass(frozen=True)
@@ -62,7 +64,15 @@ def diagnose(
     model, tokenizer = read(str(name), where, dtype, place, packing)
     source = source_of(Path(where))
     came = [Finding("source", None, _told(source))] if source else []
-    return chain(came, examine(str(name), model, tokenizer, layers_path=layers_path))
+    return chain(came, _whole(Path(where)), examine(str(name), model, tokenizer, layers_path=layers_path))
+
+
+def _whole(folder: Path) -> Iterator[Finding]:
+    """Whether the weights are those that came, where their digests were taken."""
+    files = changed(folder)
+    if files is not None:
+        is_not = f"{', '.join(files)} is not what it was when its digest was taken; fetch it again"
+        yield Finding("files", not files, is_not if files else "the weights have the digests that were taken of them")
 
 
 def _told(source: Source) -> str:

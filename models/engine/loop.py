@@ -14,12 +14,14 @@ from collections.abc import Callable
 import torch
 from transformers import PreTrainedTokenizerBase
 
+from sottovoce.errors import EngineError
 from sottovoce.models.engine.cache_manager import Limits
 from sottovoce.models.engine.request import Statistics
 from sottovoce.models.engine.runner import Batch, Made, Runner
 from sottovoce.models.engine.scheduler import Scheduler
-from sottovoce.models.engine.sequence import Job, failure
+from sottovoce.models.engine.sequence import Job, Sequence, failure
 from sottovoce.models.huggingface.network import Network
+from sottovoce.models.huggingface.unsound import unsound
 
 LONGEST_END = 10.0  # seconds that a finalizer waits for the thread of a forgotten engine
 QUIET = 0.001  # seconds without a newcomer after which an idle engine begins
@@ -34,6 +36,8 @@ class Loop:
     ) -> None:
         self.scheduler = Scheduler(network, tokenizer, limits, statistics)
         self._runner = Runner(network, exact=limits.exact, slots=limits.slots)
+        self._network = network
+        self._looked: tuple[int, str] | None = None
 
     @torch.inference_mode()
     def step(self) -> None:
@@ -59,13 +63,23 @@ class Loop:
             if sequence.filled == sequence.length and choice.sound:  # its prompt left sound numbers
                 self.scheduler.remember(sequence, replied=False)
             try:
+                if not choice.sound:
+                    raise self._not_finite(sequence)
                 sequence.see(i, made.states)
                 sequence.keep(choice)
-            except Exception as error:  # a listener's own: it ends its own request
+            except Exception as error:  # not finite, or a listener's own: it ends its own request
                 sequence.fail(error)
         for sequence in batch.sequences:
             if sequence.ended:
                 self.scheduler.finish(sequence)
+
+    def _not_finite(self, sequence: Sequence) -> EngineError:
+        """What is wrong with the weights, if anything is, else what else it may be; they are looked at once a state."""
+        if self._looked is None or self._looked[0] != self._network.version:
+            self._looked = self._network.version, unsound(self._network.model)
+        advice = "check the weights, the dtype, and the size of the deltas or rows that were fed in"
+        why = self._looked[1] or advice
+        return EngineError(f"the model's logits were not finite after {sequence.n} new tokens; {why}")
 
 
 class Worker(threading.Thread):

@@ -89,12 +89,3 @@ def upload(values: Sequence[Any], device: torch.device, dtype: torch.dtype | Non
     """Numbers as a tensor on a device, without waiting for what the device still computes."""
     made = torch.tensor(values, dtype=dtype)
     return made.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else made.to(device)
-
-
-def amount(nbytes: float) -> str:
-    """Bytes in words, to three digits."""
-    for unit in ("bytes", "kB", "MB"):
-        if nbytes < 999.5:
-            return f"{nbytes:.3g} {unit}"
-        nbytes /= 1000
-    return f"{nbytes:.3g} GB" if nbytes < 999.5 else f"{nbytes:,.0f} GB"

@@ -184,6 +184,8 @@ class Statistics:
 
     requests: int = 0
     """That left: finished, failed or cancelled."""
+    running: int = 0
+    """Sequences that hold a slot, now."""
     prompt: int = 0
     """Positions of prompts that were admitted."""
     reused: int = 0

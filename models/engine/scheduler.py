@@ -7,6 +7,7 @@ by the last of those that decode, and that one by the last of all.
 
 from __future__ import annotations
 
+import logging
 from collections import abc, deque
 from itertools import takewhile
 
@@ -14,14 +15,16 @@ from transformers import PreTrainedTokenizerBase
 
 from sottovoce.errors import EngineError, SottovoceError
 from sottovoce.models.engine.cache_manager import CacheManager, Limits
-from sottovoce.models.engine.memory import amount, out_of_memory
+from sottovoce.models.engine.memory import out_of_memory
 from sottovoce.models.engine.pending import Pending
 from sottovoce.models.engine.prefix_cache import chain
 from sottovoce.models.engine.request import Reply, Statistics
 from sottovoce.models.engine.runner import ROUND, Batch
 from sottovoce.models.engine.sequence import Job, Sequence, let_go
 from sottovoce.models.huggingface.network import Network
+from sottovoce.sizes import amount
 
+LOGGER = logging.getLogger(__name__)
 CHUNK = 1024  # positions of prompts that are read between two steps
 UNWATCHED = 4  # times as many while no sequence decodes, so that none waits for its next step
 WORTH = 8  # positions: for fewer that two prompts share, none waits
@@ -143,6 +146,8 @@ class Scheduler:
         self.running.append(sequence)
         self._statistics.prompt += sequence.length
         self._statistics.reused += sequence.reused
+        counts = sequence.length, sequence.reused, len(self.running) - 1
+        LOGGER.info("reads a prompt of %d tokens, %d of them known, beside %d others", *counts)
         return sequence
 
     def _too_large(self, job: Job) -> EngineError:
@@ -237,7 +242,7 @@ class Scheduler:
 
     def rest(self) -> None:
         """More at a time again after a while, and less memory once nobody is left."""
-        self._statistics.cache = self.caches.nbytes
+        self._statistics.running, self._statistics.cache = len(self.running), self.caches.nbytes
         self._statistics.cache_peak = max(self._statistics.cache_peak, self.caches.nbytes)
         self._calm += 1
         if not self.busy:

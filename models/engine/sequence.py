@@ -196,14 +196,7 @@ class Sequence:
 
     def keep(self, choice: Choice) -> None:
         """Take what a pass chose, and see whether the sequence ends with it."""
-        if not choice.sound:
-            self.fail(
-                EngineError(
-                    f"the model's logits were not finite after {self.n} new tokens; "
-                    "check the weights, the dtype, and the size of the deltas or rows that were fed in"
-                )
-            )
-            return
+        assert choice.sound, "what is not sound is failed before"
         if self.finish is not None:  # it only waited for its last state
             return
         self.next_id, self.next_rows = choice.id or 0, choice.rows

@@ -70,6 +70,8 @@ class Captured:
         if len(self._graphs) >= MOST:
             first = next(iter(self._graphs))
             del self._graphs[first], self._counts[first]
+        if not any(self._graphs.values()):
+            self._pool = None  # it went with its last graph, and torch (2.11) captures into no such pool
 
     def _captured(self, reading: Reading) -> _Graph | None:
         try:

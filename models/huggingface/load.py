@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +28,20 @@ from sottovoce.models.huggingface.pack import format_of, pack
 from sottovoce.models.huggingface.packed import GROUP, ROWS, Packing
 from sottovoce.models.huggingface.quiet import quiet
 from sottovoce.models.huggingface.reordered import reorder
+from sottovoce.models.huggingface.sound import (
+    CONFIG,
+    check_files,
+    check_tokenizer,
+    check_weights,
+    misfit,
+    reading,
+    reason,
+)
 from sottovoce.models.sources.blocks import Blocks
+
+Report = Mapping[str, Iterable[str]]
+MISMATCHED = "ignore_mismatched_sizes"
+"""In what transformers (5.23) raises where shapes of weights are not those that config.json asks for."""
 
 
 def read(
@@ -42,25 +56,17 @@ def read(
             need, a checkpoint that is quantised already and is to be packed.
     """
     quiet()
-    try:
-        tokenizer = _tokenizer(where)
+    if Path(where).is_dir():
+        check_files(name, Path(where))
+    tokenizer = tokenizer_at(name, where)
+    with reading(name, CONFIG):
         config = AutoConfig.from_pretrained(where, trust_remote_code=False)
         quantised = _is_quantised(name, config, packing)
-        loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: with its report, a pair that the types do not know
-            where,
-            config=config,
-            output_loading_info=True,
-            dtype=torch.float32 if dtype == "auto" and on_cpu(place) and not quantised else dtype,
-            use_safetensors=True,
-            trust_remote_code=False,
-            device_map=device_map(place, quantised=quantised),
-        )
-    except ModelError:
-        raise
-    except (OSError, ValueError, KeyError, ImportError, AssertionError, RuntimeError, SafetensorError) as error:
-        raise ModelError(f"model {name!r} cannot be loaded: {_reason(error)}") from error
-    model, report = loaded
-    _check_complete(name, tokenizer, sorted(report["missing_keys"]))
+    with reading(name):
+        model, report = _weighed(name, where, config, dtype, place, quantised=quantised)
+    check_weights(name, model, where, report)
+    table: Any = model.get_input_embeddings().weight  # Any: a tensor, which the types of modules do not tell
+    check_tokenizer(name, tokenizer, len(table))
     model = placed(model, place)
     if quantised:
         _check_computes(name, model)
@@ -71,6 +77,28 @@ def read(
     return model, tokenizer
 
 
+def _weighed(
+    name: str, where: str, config: PreTrainedConfig, dtype: Dtype, place: Place, *, quantised: bool
+) -> tuple[PreTrainedModel, Report]:
+    """The model, and what transformers found too much and too little in its files."""
+    try:
+        loaded: Any = AutoModelForCausalLM.from_pretrained(  # Any: with its report, a pair that the types do not know
+            where,
+            config=config,
+            output_loading_info=True,
+            dtype=torch.float32 if dtype == "auto" and on_cpu(place) and not quantised else dtype,
+            use_safetensors=True,
+            trust_remote_code=False,
+            device_map=device_map(place, quantised=quantised),
+        )
+    except RuntimeError as error:
+        if MISMATCHED in str(error):
+            raise ModelError(misfit(name, where, config)) from error
+        raise
+    model, report = loaded
+    return model, report
+
+
 def tokenizer_at(name: str, where: str) -> PreTrainedTokenizerBase:
     """The tokenizer that lies at `where` (see `ready`); `name` is for errors.
 
@@ -78,29 +106,20 @@ def tokenizer_at(name: str, where: str) -> PreTrainedTokenizerBase:
         ModelError: a hub out of reach, or files that are no tokenizer.
     """
     quiet()
-    try:
+    with reading(name, "tokenizer" if Path(where).is_dir() else ""):
         return _tokenizer(where)
-    except (OSError, ValueError, KeyError, ImportError) as error:
-        raise ModelError(f"the tokenizer of {name!r} cannot be loaded: {_reason(error)}") from error
 
 
 def _pack(name: str, model: PreTrainedModel, packing: Packing, folder: Path) -> None:
     try:
         pack(model, packing, Blocks(folder))
     except SafetensorError as error:
-        raise ModelError(f"model {name!r} cannot be packed: its blocks are damaged ({_reason(error)})") from error
+        raise ModelError(f"model {name!r} cannot be packed: its blocks are damaged ({reason(error)})") from error
     if format_of(model) != packing:
         raise ModelError(
             f"model {name!r} has no matrix that {packing} could hold: expected linear maps of {ROWS} n rows and "
             f"{GROUP} m columns; give weights float32"
         )
-
-
-def _reason(error: Exception) -> str:
-    if "trust_remote_code" in str(error):
-        return "it needs code that it brings along, which is never run; use a model that transformers knows by itself"
-    first = str(error).strip().split("\n")[0].rstrip()
-    return " ".join(str(error).split()) if first.endswith(":") else first
 
 
 def _tokenizer(where: str) -> PreTrainedTokenizerBase:
@@ -113,18 +132,6 @@ def _tokenizer(where: str) -> PreTrainedTokenizerBase:
     kind = PreTrainedTokenizerFast if described else AutoTokenizer
     tokenizer: PreTrainedTokenizerBase = kind.from_pretrained(where, trust_remote_code=False)
     return tokenizer
-
-
-def _check_complete(name: str, tokenizer: PreTrainedTokenizerBase, missing: list[str]) -> None:
-    """Refuse what transformers would make up: random weights, a tokenizer that knows no word."""
-    if missing:
-        raise ModelError(
-            f"model {name!r} lacks {len(missing)} of its weights, {missing[0]!r} among them; fetch it again"
-        )
-    if set(tokenizer.get_vocab().values()) <= set(tokenizer.all_special_ids):
-        raise ModelError(
-            f"model {name!r} has no tokenizer; expected tokenizer.json or its family's own files beside it"
-        )
 
 
 def _is_quantised(name: str, config: PreTrainedConfig, packing: Packing | None) -> bool:

@@ -17,6 +17,8 @@ import psutil
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from sottovoce.errors import ModelError
+from sottovoce.models.sources.sums import write_sums
+from sottovoce.places import models_folder
 
 FORMAT: Literal[2] = 2
 """Of what lies in a folder; a folder of another one is made again."""
@@ -54,11 +56,8 @@ class Source(BaseModel):
 
 
 def root() -> Path:
-    """`$SOTTOVOCE_MODELS`, or `sottovoce/models` in the user's cache folder."""
-    if chosen := os.environ.get("SOTTOVOCE_MODELS"):
-        return Path(chosen).expanduser()
-    cache = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(cache) / "sottovoce" / "models"
+    """Where they lie."""
+    return models_folder()
 
 
 def source_of(folder: Path) -> Source | None:
@@ -70,7 +69,8 @@ def source_of(folder: Path) -> Source | None:
 
 
 def write_source(folder: Path, source: Source) -> None:
-    """Lay the record beside the weights."""
+    """Lay the record beside the weights, and their digests."""
+    write_sums(folder)
     (folder / RECORD).write_text(source.model_dump_json(indent=2) + "\n", encoding="utf-8")
 
 

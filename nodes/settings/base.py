@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
+from sottovoce.bounds import Count, Seed, Tokens
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError, choose
+from sottovoce.nodes.settings.people import People
 from sottovoce.nodes.settings.watched import Watched
 from sottovoce.prompts.kinds import KindName
 from sottovoce.sizes import Size
@@ -48,7 +50,7 @@ def _plain(value: str) -> Any:  # Any: JSON
         return value
 
 
-class Settings(Watched, CipherOptions, StateOptions):
+class Settings(People, Watched, CipherOptions, StateOptions):
     """What every scheme can be told. Options of our protocols stand here as fields of their own."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -71,13 +73,16 @@ class Settings(Watched, CipherOptions, StateOptions):
         description="one for all agents, or one each; else the scheme's, or as the protocol spreads the models' own",
     )
     top_p: float | None = Field(default=None, gt=0, le=1, description="keep tokens to this mass; else the model's own")
-    top_k: int | None = Field(default=None, ge=0, description="keep this many tokens, 0 all; else the model's own")
+    top_k: Count | None = Field(default=None, ge=0, description="keep this many tokens, 0 all; else the model's own")
     repetition_penalty: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="1 switches it off; else the model's own"
     )
     system: list[str] = Field(default=[], description="system prompt; one for all agents, or one each")
-    max_tokens: int = Field(default=LONGEST_REPLY, ge=1, description="longest reply, in tokens")
-    seed: int = Field(default=0, description="of the run; every call derives its own from it")
+    max_tokens: Tokens = Field(default=LONGEST_REPLY, ge=1, description="longest reply, in tokens")
+    timeout: float | None = Field(
+        default=None, gt=0, allow_inf_nan=False, description="seconds that a reply may take; else as long as it takes"
+    )
+    seed: Seed = Field(default=0, description="of the run; every call derives its own from it")
     prompts: str | None = Field(default=None, description="a folder whose files replace ours (a prompt pack)")
     question_description: bool = Field(default=True, description="tell what questions of the task are like, if it says")
     answer_description: bool = Field(default=True, description="ask for the form of the answer")
@@ -122,6 +127,19 @@ class Settings(Watched, CipherOptions, StateOptions):
     default_temperature: ClassVar[float | None] = None
     """The scheme's own where none was set; None leaves it to the models."""
 
+    @classmethod
+    def given(cls, settings: Any) -> Self:  # Any: as a caller gave them
+        """A caller's settings; None are the defaults, and a dict is made into settings.
+
+        Raises:
+            UsageError: they are another scheme's, or none.
+        """
+        if isinstance(settings, cls):
+            return settings
+        if isinstance(settings, Settings):
+            raise UsageError(f"the settings are of {type(settings).__name__}; this graph takes those of {cls.__name__}")
+        return cls() if settings is None else cls.model_validate(settings)
+
     def speakers(self) -> list[str]:
         """The agents that discuss, in order: agent_1 .. agent_n, of a scheme that has a field `agents`."""
         return [f"agent_{i + 1}" for i in range(getattr(self, "agents", 1))]
@@ -139,6 +157,10 @@ class Settings(Watched, CipherOptions, StateOptions):
         if not self.discusses:
             return []
         return [(speaker, hearer) for speaker in self.speakers() for hearer in self.names() if speaker != hearer]
+
+    def heard(self) -> list[str]:
+        """Whose words people can approve."""
+        return self.names()
 
     def owners(self) -> list[str] | None:
         """Whom private documents may belong to; None where one agent reads them all."""
@@ -205,7 +227,7 @@ class Settings(Watched, CipherOptions, StateOptions):
     @staticmethod
     def of_models() -> set[str]:
         """The settings that make a model: one that is given as an object brings its own."""
-        return {"model", "max_tokens", "option", *OF_LOADING, *OF_SAMPLING, *OF_PROTOCOL}
+        return {"model", "max_tokens", "option", "timeout", *OF_LOADING, *OF_SAMPLING, *OF_PROTOCOL}
 
     def options(self, agent: str) -> dict[str, Any]:  # Any: each protocol's own options
         """The options set for an agent's protocol: fields that are not at their defaults, then `option`'s."""
@@ -232,6 +254,7 @@ class Settings(Watched, CipherOptions, StateOptions):
         for owner in (name.rpartition(".")[0] for name in self.option):
             if owner and owner not in self.names():
                 raise UsageError(choose("agent among the options:", owner, self.names()))
+        self.check_people(self.names(), [name for agent in self.heard() for name in (agent, self.role_of(agent))])
         return self
 
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
+from sottovoce.bounds import Rounds, Tokens
 from sottovoce.environments.problem import Problem
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Documents, Settings
@@ -26,6 +28,7 @@ class CodeGen(Settings):
     unrolls: ClassVar[str] = "in a world, what is heard depends on what was done before"
     answers_in: ClassVar[KindName | None] = "text"
     watched_from: ClassVar[int] = 1
+    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"run": "the program is handed in, and run with the tests"})
 
     sandbox: str | None = Field(
         default=None,
@@ -39,11 +42,11 @@ class CodeGen(Settings):
     agents: int = Field(
         default=4, ge=2, le=len(CODERS), description="how many coders; Tester, Reflector and Ranker come on top"
     )
-    rounds: int = Field(default=3, ge=1, description="rounds, at most; judges speak before each but the first")
+    rounds: Rounds = Field(default=3, ge=1, description="rounds, at most; judges speak before each but the first")
     consensus: bool = Field(
         default=True, description="end when more than two thirds of the coders write alike (BLEU of 90 or more)"
     )
-    max_tokens: int = Field(default=1024, ge=1, description="longest reply, in tokens")
+    max_tokens: Tokens = Field(default=1024, ge=1, description="longest reply, in tokens")
 
     def speakers(self) -> list[str]:
         """The coders."""
@@ -56,6 +59,10 @@ class CodeGen(Settings):
     def edges(self) -> list[tuple[str, str]]:
         """Judges and coders hear coders, and coders hear the Reflector; tests and ranks are words."""
         return [*super().edges(), *((REFLECTOR, coder) for coder in self.speakers())]
+
+    def heard(self) -> list[str]:
+        """The coders: all judges' words are put together as they are said."""
+        return self.speakers()
 
     @property
     def capped(self) -> Per:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar
 
 from pydantic import Field
 
+from sottovoce.bounds import Few, Tokens
 from sottovoce.environments.govsim.games import AGENTS, Allocation, Game
 from sottovoce.environments.govsim.talk import MESSAGES
 from sottovoce.errors import UsageError
@@ -26,21 +28,23 @@ class GovSim(Settings):
     watched_from: ClassVar[int] = 1
     """The first month's wishes have no talk before them that could be held again."""
     together: ClassVar[str] = "wish"
+    acts: ClassVar[tuple[str, ...]] = ("talk", "summarise", "limit", "reflect", "wish")
+    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"harvest": "so much is taken from the lake, for good"})
 
     agents: int = Field(default=5, ge=2, le=len(NAMES), description="how many fish in the lake")
-    months: int = Field(default=12, ge=1, description="months of the game, at most")
-    start: int = Field(
+    months: Few = Field(default=12, ge=1, description="months of the game, at most")
+    start: Few = Field(
         default=100, ge=1, description="tons of fish in the first month, and the most that the lake holds"
     )
-    collapse: int = Field(default=5, ge=1, description="with fewer tons after a harvest all fish die out")
+    collapse: Few = Field(default=5, ge=1, description="with fewer tons after a harvest all fish die out")
     allocation: Allocation = Field(
         default="stochastic",
         description="who gets what where more is wanted than there is: ton by ton at random, or by shares",
     )
     language: bool = Field(default=True, description="talk after each harvest; off: they see what all caught, no more")
-    newcomer: int | None = Field(default=None, ge=1, description="the last agent joins after so many months")
-    utterances: int = Field(default=MESSAGES - 1, ge=1, description="of a talk at most, besides the mayor's report")
-    max_tokens: int = Field(default=160, ge=1, description="longest reply, in tokens")
+    newcomer: Few | None = Field(default=None, ge=1, description="the last agent joins after so many months")
+    utterances: Few = Field(default=MESSAGES - 1, ge=1, description="of a talk at most, besides the mayor's report")
+    max_tokens: Tokens = Field(default=160, ge=1, description="longest reply, in tokens")
 
     def speakers(self) -> list[str]:
         """Who fishes, the newcomer last."""

@@ -7,6 +7,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from sottovoce.bounds import Agents, Few, Rounds, Tokens
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Controlled, Documents, Settings
 
@@ -16,11 +17,12 @@ ENCYCLOPEDIA, DOCUMENTS = "encyclopedia", "documents"
 class ReAct(Settings):
     """Agents search, look up and finish in turn, one step each, until one answers (ReAct relay, SDE)."""
 
+    acts: ClassVar[tuple[str, ...]] = ("step", "action")
     default_temperature: ClassVar[float | None] = 0.0
 
-    agents: int = Field(default=7, ge=1, description="how many agents; they take turns")
-    steps: int = Field(default=7, ge=1, description="steps of all together, at most")
-    step_tokens: int = Field(default=100, ge=1, description="longest step, in tokens")
+    agents: Agents = Field(default=7, ge=1, description="how many agents; they take turns")
+    steps: Few = Field(default=7, ge=1, description="steps of all together, at most")
+    step_tokens: Tokens = Field(default=100, ge=1, description="longest step, in tokens")
     library: str = Field(
         default=ENCYCLOPEDIA,
         description="what is searched: encyclopedia (the one that ships; encyclopedia:SEED), documents (the "
@@ -53,8 +55,8 @@ class Pooled(Settings):
         default="",
         description="the retriever that is `google`, if any: google, google:FOLDER (keeps what it found), ...",
     )
-    n_wiki: int = Field(default=10, ge=1, description="passages of wiki")
-    n_google: int = Field(default=5, ge=1, description="snippets of google")
+    n_wiki: Few = Field(default=10, ge=1, description="passages of wiki")
+    n_google: Few = Field(default=5, ge=1, description="snippets of google")
     pool: Literal["faithful", "fused"] = Field(
         default="faithful",
         description="order of evidence: wiki's, then google's (MADRA), or by fused ranks with near duplicates folded",
@@ -77,15 +79,16 @@ class Pooled(Settings):
 class MADRA(Pooled):
     """Debaters choose from a pool of evidence before each talk, until a judge finds them agreed (MADRA, 2312.04854)."""
 
+    acts: ClassVar[tuple[str, ...]] = ("select", "answer", "revise", "agree", "summarise")
     default_temperature: ClassVar[float | None] = 0.5
 
-    agents: int = Field(default=2, ge=2, description="how many debaters; judge and summarizer come on top")
-    rounds: int = Field(default=3, ge=1, description="rounds, at most: the first side by side, later ones in turn")
+    agents: Agents = Field(default=2, ge=2, description="how many debaters; judge and summarizer come on top")
+    rounds: Rounds = Field(default=3, ge=1, description="rounds, at most: the first side by side, later ones in turn")
     self_selection: bool = Field(
         default=True, description="debaters choose their evidence before they talk; else they read all of it"
     )
-    most: int = Field(default=3, ge=1, description="pieces of evidence that a debater chooses, at most")
-    select_tokens: int = Field(default=128, ge=1, description="longest reply in which evidence is chosen, in tokens")
+    most: Few = Field(default=3, ge=1, description="pieces of evidence that a debater chooses, at most")
+    select_tokens: Tokens = Field(default=128, ge=1, description="longest reply in which evidence is chosen, in tokens")
     search_again: bool = Field(
         default=False, description="search before each later round too, with what the debaters said"
     )
@@ -102,18 +105,19 @@ class MADRA(Pooled):
 class IA(Controlled):
     """Agents who each know some of the passages ask one another until one of them answers (SDE)."""
 
+    acts: ClassVar[tuple[str, ...]] = ("talk",)
     default_temperature: ClassVar[float | None] = 0.0
 
-    agents: int = Field(default=2, ge=2, description="how many agents; passages are dealt to them in turn, by rank")
-    rounds: int = Field(
+    agents: Agents = Field(default=2, ge=2, description="how many agents; passages are dealt to them in turn, by rank")
+    rounds: Rounds = Field(
         default=5, ge=1, description="rounds, at most: the first with an answer in its form is the last"
     )
-    max_tokens: int = Field(default=256, ge=1, description="longest reply, in tokens")
+    max_tokens: Tokens = Field(default=256, ge=1, description="longest reply, in tokens")
     library: str | None = Field(
         default=None,
         description="where passages are looked up for a question without documents: encyclopedia, bm25:FOLDER, ...",
     )
-    passages: int = Field(default=6, ge=1, description="how many are looked up")
+    passages: Few = Field(default=6, ge=1, description="how many are looked up")
     score: Literal["formatted", "raw"] = Field(
         default="formatted",
         description="of last replies without an answer in its form: 0, or that of whatever can be read (the code)",

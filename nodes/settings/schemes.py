@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from sottovoce.bounds import Agents, Few, Rounds, Samples
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Controlled, Documents, Settings
 from sottovoce.nodes.settings.looking import Pooled
@@ -23,8 +24,10 @@ SECRETARY = "secretary"
 class Debate(Controlled):
     """Several agents answer, read one another's answers, and answer again (Du et al. 2023)."""
 
-    agents: int = Field(default=2, ge=1, description="how many agents")
-    rounds: int = Field(default=3, ge=1, description="rounds, the independent answers included")
+    acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "summarise")
+
+    agents: Agents = Field(default=2, ge=1, description="how many agents")
+    rounds: Rounds = Field(default=3, ge=1, description="rounds, the independent answers included")
     shape: Literal["history", "fresh"] = Field(
         default="history", description="a chat that grows, or one prompt a round (CIPHER)"
     )
@@ -82,10 +85,11 @@ class Debate(Controlled):
 class MAD(Settings):
     """Two sides argue in turn before a moderator, who ends it; a judge decides if it does not (Liang et al. 2023)."""
 
+    acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "moderate", "list_candidates", "judge")
     default_temperature: ClassVar[float | None] = 0.0
 
-    agents: int = Field(default=2, ge=2, description="how many debaters; moderator and judge come on top")
-    rounds: int = Field(default=3, ge=1, description="rounds, at most: the moderator may end it after any")
+    agents: Agents = Field(default=2, ge=2, description="how many debaters; moderator and judge come on top")
+    rounds: Rounds = Field(default=3, ge=1, description="rounds, at most: the moderator may end it after any")
     # Level 0 contradicts the negative's "you disagree", in the paper too: it was measured to show that it harms.
     disagreement: int = Field(
         default=2,
@@ -109,8 +113,8 @@ class MAD(Settings):
 class ReConcile(Settings):
     """Agents give answers with a confidence, read all of them, and vote by weight (ReConcile, Chen et al. 2023)."""
 
-    agents: int = Field(default=3, ge=2, description="how many agents; the paper has three different models")
-    rounds: int = Field(default=3, ge=0, description="rounds of discussion after the first answers, at most")
+    agents: Agents = Field(default=3, ge=2, description="how many agents; the paper has three different models")
+    rounds: Rounds = Field(default=3, ge=0, description="rounds of discussion after the first answers, at most")
     vote: Literal["weighted", "plain"] = Field(
         default="weighted", description="count recalibrated confidences, or heads; the other is reported beside it"
     )
@@ -132,10 +136,11 @@ class ReConcile(Settings):
 class CMD(Settings):
     """Groups discuss in full, and hear of other groups only how many hold which view (CMD, arXiv 2402.18272)."""
 
+    acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "decide")
     default_temperature: ClassVar[float | None] = 0.25
 
-    agents: int = Field(default=6, ge=1, description="how many agents, in groups of at most three")
-    rounds: int = Field(default=3, ge=1, description="answers of each agent, the first included")
+    agents: Agents = Field(default=6, ge=1, description="how many agents, in groups of at most three")
+    rounds: Rounds = Field(default=3, ge=1, description="answers of each agent, the first included")
     secretary: bool = Field(default=True, description="ask a secretary at a tie; else groups send representatives")
     representative: Literal["tied", "first", "random"] = Field(
         default="tied", description="whom a group sends: the first with a tied answer, the first, or by lot"
@@ -179,8 +184,10 @@ class CMD(Settings):
 class MesSync(Settings):
     """Messages are passed on by a rule, round by round (CMD, arXiv 2402.18272, Algorithm 2)."""
 
-    agents: int = Field(default=3, ge=1, description="how many agents")
-    depth: int = Field(default=100, ge=1, description="rounds, at most: a rule that is not over by then is refused")
+    acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "decide")
+
+    agents: Agents = Field(default=3, ge=1, description="how many agents")
+    depth: Rounds = Field(default=100, ge=1, description="rounds, at most: a rule that is not over by then is refused")
     secretary: bool = Field(default=False, description="ask a secretary at a tie")
 
     def others(self) -> list[str]:
@@ -220,10 +227,10 @@ class Alone(Pooled):
 class Single(Alone):
     """One agent answers once, with the documents of all: the first baseline."""
 
-    part: int | None = Field(
+    part: Few | None = Field(
         default=None, ge=1, description="read only what this one of the agents of `ia` would be dealt: its baseline"
     )
-    parts: int = Field(default=2, ge=2, description="how many agents that is dealt to")
+    parts: Few = Field(default=2, ge=2, description="how many agents that is dealt to")
 
     def dealt(self, documents: Documents) -> Documents:
         """Those of all, of a part of them, or none."""
@@ -245,7 +252,7 @@ class SelfConsistency(Alone):
     Samples are drawn in words under every protocol: a mean of embeddings leaves nothing to draw.
     """
 
-    samples: int = Field(default=5, ge=1, description="how many samples")
+    samples: Samples = Field(default=5, ge=1, description="how many samples")
 
     def speakers(self) -> list[str]:
         """sample_1 .. sample_k."""

@@ -6,6 +6,7 @@ from typing import ClassVar, Literal
 
 from pydantic import Field
 
+from sottovoce.bounds import Few
 from sottovoce.checked import Checked
 
 NOTE = (
@@ -29,12 +30,12 @@ class Watched(Checked):
         description="when a monitor triggers: back to the last action that cannot be undone, or some rounds further "
         "back; ask again; tell everybody a note and ask again; publish nothing; hand the seat to a human",
     )
-    cap: int = Field(default=1, ge=0, description="interventions, at most: of each role, of all, or of each turn")
+    cap: Few = Field(default=1, ge=0, description="interventions, at most: of each role, of all, or of each turn")
     cap_per: Per | None = Field(
         default=None,
         description="what the cap counts: each role, all together, or each turn of each agent; else the scheme's own",
     )
-    rounds_back: int = Field(default=1, ge=1, description="of `rollback`: rounds besides the one under way")
+    rounds_back: Few = Field(default=1, ge=1, description="of `rollback`: rounds besides the one under way")
     note: str = Field(default=NOTE, description="of `augment`: what everybody is told")
 
     watched_from: ClassVar[int] = 0

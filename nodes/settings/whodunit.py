@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from sottovoce.bounds import Few, Tokens
 from sottovoce.environments.game_file import Split
 from sottovoce.environments.whodunit.actions import Role
 from sottovoce.environments.whodunit.attributes import ALL, attributes, read_attributes
@@ -29,6 +31,8 @@ class WhoDunit(Settings):
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "whodunit"
     positions: ClassVar[str] = "id"
+    acts: ClassVar[tuple[str, ...]] = ("request", "reply", "act")
+    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"award": "it ends the game"})
     unrolls: ClassVar[str] = "in a world, who acts and what is heard depends on what was done before"
 
     variant: Literal["asym", "sym"] = Field(
@@ -38,15 +42,15 @@ class WhoDunit(Settings):
     agents: int | None = Field(
         default=None, ge=2, le=len(PEERS), description="how many agents of sym, else 6; asym has two"
     )
-    suspects: int | None = Field(default=None, ge=2, description="how many characters; else 10 (asym) or 20 (sym)")
-    attributes: int | None = Field(
+    suspects: Few | None = Field(default=None, ge=2, description="how many characters; else 10 (asym) or 20 (sym)")
+    attributes: Few | None = Field(
         default=None, ge=1, description="what they are told apart by, the first so many of the list; else 12 or 20"
     )
     attribute_list: str | None = Field(
         default=None, description='a file of attributes in the place of ours: {"car": ["red", "blue"], ...}'
     )
-    facts: int = Field(default=3, ge=1, description="facts that each agent of sym knows")
-    turns: int | None = Field(default=None, ge=1, description="turns of all together, at most; else 31 or 20")
+    facts: Few = Field(default=3, ge=1, description="facts that each agent of sym knows")
+    turns: Few | None = Field(default=None, ge=1, description="turns of all together, at most; else 31 or 20")
     vocabulary: Worded = Field(default="positive", description="award a winning character, or accuse a suspect")
     golden: bool = Field(default=False, description="Intel (asym) is played by rule: a true and most telling reply")
     values: Literal["auto", "on", "off"] = Field(
@@ -54,7 +58,7 @@ class WhoDunit(Settings):
         description="hear, behind a published line, the part of the reply with its values: auto where the protocol "
         "carries more than words",
     )
-    max_tokens: int = Field(default=256, ge=1, description="longest reply, in tokens")
+    max_tokens: Tokens = Field(default=256, ge=1, description="longest reply, in tokens")
 
     def speakers(self) -> list[str]:
         """The Accuser and Intel, or the peers, in the order of their turns."""

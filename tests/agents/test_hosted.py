@@ -7,6 +7,7 @@ from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
+import httpx
 import pytest
 from langchain_core.language_models.chat_models import BaseChatModel
 from langchain_core.language_models.fake_chat_models import FakeListChatModel
@@ -14,8 +15,8 @@ from langchain_core.language_models.model_profile import ModelProfile
 from langchain_openai import ChatOpenAI
 from pydantic import ConfigDict, Field, SecretStr
 
-from sottovoce.agents.hosted import LONGEST, failure, hosted, is_hosted, structured
-from sottovoce.errors import UsageError
+from sottovoce.agents.hosted import LONGEST, failure, hosted, is_hosted, passes, structured
+from sottovoce.errors import EngineError, UsageError
 from sottovoce.form import Form
 from sottovoce.nodes.context import made_from
 from sottovoce.nodes.settings import Debate
@@ -213,3 +214,39 @@ def test_no_secret_of_the_environment_reaches_the_line(monkeypatch: pytest.Monke
     monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
 
     assert failure(raised(ValueError(said))) == f"agent_1: {MINI} failed: ValueError: {told}"
+
+
+def test_a_model_with_a_time_limit_asks_once_within_it() -> None:
+    model: Any = hosted(MINI, timeout=5)
+    assert (model.request_timeout, model.max_retries) == (5, 0)
+
+
+def status(code: int) -> Exception:
+    """As the clients of providers raise it."""
+    error = Exception("of a provider")
+    error.status_code = code  # type: ignore[attr-defined]
+    return error
+
+
+def over(cause: Exception) -> Exception:
+    error = Exception("a client's own words")
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (status(503), True),
+        (status(429), True),
+        (status(401), False),
+        (ConnectionResetError("by peer"), True),
+        (over(httpx.ConnectError("refused")), True),
+        (over(httpx.ReadTimeout("late")), False),  # it had the time that it was given
+        (ValueError("no such model"), False),
+        (EngineError("of a local model"), False),
+    ],
+    ids=repr,
+)
+def test_what_may_not_fail_the_next_time_is_told_apart(error: Exception, expected: bool) -> None:
+    assert passes(error) is expected

@@ -12,7 +12,7 @@ from langgraph.types import Overwrite
 from typing_extensions import TypedDict
 
 from sottovoce.channels.board import Board
-from sottovoce.channels.message import Message, latest
+from sottovoce.channels.message import EDITED, Message, latest
 from sottovoce.channels.store import PayloadRef, text_digest
 from sottovoce.errors import BoardConflict
 
@@ -25,7 +25,8 @@ def message(
     agent: str = "agent_1", round: int = 0, text: str = "22", attempt: int = 0, act: str = "answer", turn: int = 0
 ) -> Message:
     order = AGENTS.index(agent) if agent in AGENTS else len(AGENTS)
-    return Message(agent, round, act, text, attempt, REF, turn=turn, order=order, stats={"entropy": 0.5})
+    ref = replace(REF, text_sha256=text_digest(text))
+    return Message(agent, round, act, text, attempt, ref, turn=turn, order=order, stats={"entropy": 0.5})
 
 
 def board(*writes: Any) -> Board:  # Any: whatever a node may write
@@ -54,6 +55,15 @@ def test_an_equal_message_changes_nothing() -> None:
     assert made.update([message(), [message().to_dict()]]) is False
     assert made.update([]) is False
     assert made.get() == [message()]
+
+
+def test_a_message_says_that_its_words_were_edited_since_it_was_spoken_once() -> None:
+    edited = replace(message(), text="23", attempt=1)
+
+    (_, taken) = board(message(), edited.to_dict()).get()
+
+    assert taken.notes == (EDITED,)
+    assert board(taken).get() == [taken]
 
 
 def test_a_new_message_is_a_change() -> None:

@@ -27,6 +27,22 @@ BARE = Message("judge", 0, "answer", "")
 
 
 @pytest.mark.parametrize(
+    ("ref", "told"),
+    [
+        (REF, "sde: 7 tokens × 2 layers (0, 2) × 32, float32, 4.1 kB"),
+        (
+            PayloadRef("cipher", "a" * 64, "b" * 64, 1, 612, hidden=64, dtype="bfloat16"),
+            "cipher: 1 row × 64, bfloat16, 612 bytes",
+        ),
+        (PayloadRef("nl", "a" * 64, "b" * 64, 2, 99), "nl: 2 tokens, 99 bytes"),
+    ],
+)
+def test_a_reference_shows_in_words_what_lies_there(ref: PayloadRef, told: str) -> None:
+    assert ref.summary == ref.to_dict()["summary"] == told
+    assert PayloadRef.from_dict({**ref.to_dict(), "summary": "nothing", "layers": [3]}).summary != "nothing"
+
+
+@pytest.mark.parametrize(
     "message", [MESSAGE, FULL, BARE, replace(MESSAGE, payload=replace(REF, layers=(), hidden=None))]
 )
 def test_a_message_comes_back_from_json_as_it_was(message: Message) -> None:

@@ -54,7 +54,8 @@ def test_other_labels_and_values_have_other_bytes() -> None:
 
 def test_views_and_tensors_that_share_memory_can_be_saved() -> None:
     whole = noise(6, 8)
-    shared = Payload(LABEL, {"ids": torch.arange(3), "states": whole[::2].T, "logprob": whole[0], "entropy": whole[0]})
+    read = {"ids": torch.arange(3), "spans": torch.zeros(3, 2, dtype=torch.long)}
+    shared = Payload(LABEL, {**read, "states": whole[::2].T, "logprob": whole[0], "entropy": whole[0]})
 
     after = Payload.from_bytes(shared.to_bytes())
 

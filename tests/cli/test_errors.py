@@ -28,7 +28,7 @@ def refused(call: Call, code: int, *arguments: object) -> str:
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
-        (["mat"], "unknown command 'mat'; choose from: audit, cmd, codegen, compare, convince, datasets, debate, doctor, draw, experiment, games, govsim, ia, index, judge, layers, list, mad, madra, measures, models, monitor, react, reconcile, report, reproduce, runs, self-consistency, single, symmetry, tune, verify, whodunit"),
+        (["mat"], "unknown command 'mat'; choose from: audit, cmd, codegen, compare, config, convince, datasets, debate, doctor, draw, experiment, games, govsim, ia, index, judge, layers, list, mad, madra, measures, models, monitor, payloads, react, reconcile, report, reproduce, runs, self-consistency, single, step, symmetry, tune, verify, whodunit"),
         (["draw", "mat"], "unknown scheme 'mat'; choose from: cmd, codegen, debate, govsim, ia, mad, madra, react, reconcile, self-consistency, single, whodunit"),
         (["games", "debate"], "unknown world 'debate'; choose from: govsim, whodunit"),
         (["games", "whodunit", "--n", "3"], "games are written to a .jsonl file: games whodunit --n 100 --to games.jsonl"),
@@ -250,3 +250,10 @@ def test_a_full_disk_is_told_in_one_line(call: Call, models: Models, monkeypatch
 
     assert answer.code == FAILED
     assert answer.err == "sottovoce: the disk is full: [Errno 28] No space left on device\n"
+
+
+@pytest.mark.parametrize("arguments", [["debate", "q", "--save"], ["runs", "show"]])
+def test_a_path_that_no_disk_can_hold_is_told_and_cut_short(call: Call, arguments: list[str]) -> None:
+    line = refused(call, FAILED, *arguments, "y" * 5_000)  # a traceback, before
+
+    assert line.startswith("'yyy") and "cannot be reached: File name too long" in line and len(line) < 300

@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import openai
 import pytest
-from langgraph.graph import StateGraph
-from langgraph.types import RetryPolicy
 
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.graphs.debate import create_debate
-from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate
-from sottovoce.nodes.state import Discussion, Outcome
 from tests.cli.conftest import Answer, Call, Models
 
 MINI = "hosted:openai:gpt-4o-mini"
@@ -58,6 +56,9 @@ class Provider:
         return 200, "text/event-stream", "".join(f"data: {line}\n\n" for line in (*lines, "[DONE]"))
 
 
+AnyProvider = TypeVar("AnyProvider", bound=Provider)
+
+
 def _choice(**choice: object) -> dict[str, object]:
     kind = "chat.completion.chunk" if "delta" in choice else "chat.completion"
     return {"id": "1", "object": kind, "created": 0, "model": "gpt-4o-mini", "choices": [{"index": 0, **choice}]}
@@ -66,8 +67,19 @@ def _choice(**choice: object) -> dict[str, object]:
 @pytest.fixture
 def provider(monkeypatch: pytest.MonkeyPatch) -> Iterator[Provider]:
     """A server that speaks as OpenAI's does, where the environment says that OpenAI's is."""
-    provider = Provider()
+    with served(Provider(), monkeypatch) as provider:
+        yield provider
 
+
+@pytest.fixture
+def odd(monkeypatch: pytest.MonkeyPatch) -> Iterator[Odd]:
+    """One that does not."""
+    with served(Odd(), monkeypatch) as odd:
+        yield odd
+
+
+@contextmanager
+def served(provider: AnyProvider, monkeypatch: pytest.MonkeyPatch) -> Iterator[AnyProvider]:
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self) -> None:
             request = json.loads(self.rfile.read(int(self.headers["content-length"])))
@@ -201,7 +213,7 @@ def test_a_hosted_model_that_fails_ends_the_run_in_one_line_and_the_record_says_
     answer = together(call, "debate", [models.tiny, MINI], tmp_path)
 
     (line,) = answer.err.splitlines()
-    assert (answer.code, answer.out) == (1, "")
+    assert answer.code == 1 and "Decision" not in answer.out
     assert line.startswith(f"sottovoce: agent_2: {MINI} failed: OpenAIAPIError: Error code: 500 - out of order")
     run = load_run(tmp_path / "run").only
     assert (run.status, run.error) == ("failed", line.removeprefix("sottovoce: "))
@@ -233,20 +245,15 @@ def test_no_key_is_printed_or_kept(
     assert not any(KEY.encode() in path.read_bytes() for path in files)
 
 
-def test_an_application_s_graph_sees_the_provider_s_own_error_and_may_retry_it(provider: Provider) -> None:
+def test_a_failure_that_passes_is_asked_again_and_one_that_stays_is_the_provider_s_own(provider: Provider) -> None:
     debate = create_debate(Debate(model=[MINI], rounds=1, agents=1)).compile()
-    provider.failures = 2
+    provider.failures = 4
     with pytest.raises(openai.InternalServerError) as raised:
         debate.invoke({"question": "2 + 2?"})
     assert any(MINI in note for note in raised.value.__notes__)  # whose it was stands in the traceback
 
-    again = RetryPolicy(max_attempts=2, initial_interval=0.01, retry_on=openai.InternalServerError)
-    outer = StateGraph(Discussion, input_schema=Question, output_schema=Outcome)
-    outer.add_node("debate", debate, retry_policy=again)
-    outer.set_entry_point("debate")
-
-    assert outer.compile().invoke({"question": "2 + 2?"})["decision"]["answer"] == "22"
-    assert (provider.failures, len(provider.asked)) == (0, 3)
+    assert debate.invoke({"question": "2 + 2?"})["decision"]["answer"] == "22"
+    assert (provider.failures, len(provider.asked)) == (0, 3 + 2)
 
 
 @pytest.mark.parametrize(
@@ -281,3 +288,83 @@ def test_symmetry_takes_hosted_models_for_what_they_are_called(call: Call) -> No
 
     assert (answer.code, answer.err) == (0, "")
     assert "orbits         {agent_1, agent_2}, {agent_3}" in answer.out.splitlines()
+
+
+CHOICE = {"index": 0, "delta": {"role": "assistant", "content": "Answer: 4"}, "finish_reason": "stop"}
+SOUND = {"choices": [CHOICE]}
+
+
+@dataclass
+class Odd(Provider):
+    """Says the same whatever it is asked."""
+
+    says: tuple[int, str, str] = (200, "", "")
+
+    def answer(self, request: dict[str, Any], key: str) -> tuple[int, str, str]:
+        self.asked.append(request)
+        return self.says
+
+
+def streamed(chunk: object) -> tuple[int, str, str]:
+    return (
+        200,
+        "text/event-stream",
+        f"data: {chunk if isinstance(chunk, str) else json.dumps(chunk)}\n\ndata: [DONE]\n\n",
+    )
+
+
+@pytest.mark.parametrize(
+    ("says", "told"),
+    [
+        (
+            (200, "text/html", "<html><h1>Log in</h1>\n</html>"),
+            "ValueError: .*; its server sent no reply",
+        ),
+        ((502, "text/html", "<html>502 Bad gateway</html>"), "OpenAIAPIError: Error code: 502|InternalServerError"),
+        ((200, "application/json", ""), "ValueError: .*; its server sent no reply"),
+        ((200, "application/json", '{"id": "1", "choices": [{"ind'), "ValueError: .*; its server sent no reply"),
+        (streamed("<html>"), "JSONDecodeError: .*; its server sent no reply"),
+        (streamed([1]), "AttributeError: .*; its server sent no reply"),
+        (streamed({"error": {"message": "no credit"}}), "APIError: no credit"),
+    ],
+    ids=["page", "gateway", "empty", "cut", "streamed page", "list", "error"],
+)
+def test_a_server_that_sends_something_else_is_told_in_one_line(
+    call: Call, odd: Odd, tmp_path: Path, says: tuple[int, str, str], told: str
+) -> None:
+    odd.says = says
+
+    answer = together(call, "debate", [MINI], tmp_path, "--agents", 1)
+
+    assert answer.code == 1 and answer.err.count("\n") == 1
+    assert re.match(rf"sottovoce: agent_1: {MINI} failed: ({told})", answer.err)
+
+
+def test_a_reply_in_another_role_is_a_reply(call: Call, odd: Odd, tmp_path: Path) -> None:
+    # It came as a HumanMessage, which has no usage: a traceback.
+    odd.says = streamed({"choices": [CHOICE | {"delta": {"role": "user", "content": "Answer: 4"}}]})
+
+    assert together(call, "debate", [MINI], tmp_path, "--agents", 1).code == 0
+    assert load_run(tmp_path / "run").only.messages[0].text == "Answer: 4"
+
+
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        ({}, "tokens not told"),
+        ({"usage": {}}, "tokens not told"),
+        ({"usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}}, "tokens not told"),
+        ({"usage": {"prompt_tokens": 3, "completion_tokens": -5, "total_tokens": 0}}, "tokens not told"),
+        ({"usage": {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}}, "3 tokens read, 5 tokens written"),
+    ],
+)
+def test_tokens_that_a_server_does_not_tell_are_not_counted_as_none(
+    call: Call, odd: Odd, tmp_path: Path, usage: dict[str, Any], tokens: str
+) -> None:
+    odd.says = streamed(SOUND | usage)
+
+    answer = together(call, "debate", [MINI], tmp_path, "--agents", 1)
+
+    assert f"1 call, {tokens}, " in " ".join(answer.out.split())
+    found = load_run(tmp_path / "run").only.result()
+    assert (found.tokens_out is None) == (tokens == "tokens not told")

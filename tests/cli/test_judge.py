@@ -32,7 +32,7 @@ def test_verdicts_are_kept_with_the_run_and_told_with_its_measures(
     first = call("judge", run, "--model", models.tiny, "--labels", labels)
     again = call("judge", run, "--model", models.tiny, "--labels", labels)
 
-    assert (first.code, again.code, first.out) == (0, 0, again.out)
+    assert (first.code, again.code, first.out) == (0, 0, again.out), first.err
     assert "| ours and labels | 1 | 100.0% |" in first.out and "| judge and labels | 1 | " in first.out
     (shown,) = load_run(run / "judged").questions()
     assert "Right answer: 22\nGiven answer: 22\n" in shown["question"] and question["question"] in shown["question"]

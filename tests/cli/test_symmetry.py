@@ -57,3 +57,11 @@ def test_the_command_counts_private_documents_as_prompts(call: Call) -> None:
 
     assert (found["mechanism"]["order"], found["mechanism"]["broken_by"]) == (1, ["prompts"])
     assert set(found) == {"scheme", "models", "others", "left_out", "mechanism", "labelled", "bare"}
+
+
+def test_many_agents_are_told_of_before_they_are_compared(call: Call) -> None:
+    # 60 agents were a minute of silence.
+    answer = call("symmetry", "debate", "--agents", 21, "--rounds", 1)
+
+    assert answer.err == "comparing 21 agents in 21 calls; this may take a minute\n"
+    assert answer.out.startswith("21 agents, 21 calls\n")

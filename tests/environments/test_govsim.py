@@ -89,7 +89,7 @@ def test_a_game_survives_its_file(tmp_path: Path) -> None:
         ({"start": 100, "agents": ["John", "John"]}, "two agents of a game have one name: John, John"),
         ({"start": 100, "newcomer_after": 12}, "the newcomer joins after month 12, but the game has 12"),
         ({"start": 100, "allocation": "fair"}, "allocation is 'fair': expected 'stochastic' or 'proportional'"),
-        ({"start": 100, "fish": 3}, "fish is 3"),
+        ({"start": 100, "fish": 3}, "unknown field of Game: 'fish'"),
         ({"start": 100, "version": 2}, "version is 2: expected 1"),
         ([], "valid dictionary"),
     ],

@@ -194,6 +194,7 @@ def ray() -> Iterator[Any]:
     ray.shutdown()
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Ray's own, of many kinds
 def test_the_questions_of_killed_workers_are_taken_over(settings: Debate, alone: Run, tmp_path: Path, ray: Any) -> None:
     run, killed = begin(tmp_path / "run", settings), list[int]()
@@ -219,6 +220,7 @@ def _kill_two(killed: list[int]) -> None:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_more_workers_than_the_cluster_has_are_refused(settings: Debate, ray: Any) -> None:
     run = begin(None, settings, QUESTIONS[:1])
 

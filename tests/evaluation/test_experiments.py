@@ -226,7 +226,7 @@ def stopping(after: int) -> Any:
     return shown
 
 
-@pytest.mark.parametrize("after", [1, 4, 8])
+@pytest.mark.parametrize("after", [4, *(pytest.param(after, marks=pytest.mark.slow) for after in (1, 8))])
 def test_a_stopped_experiment_goes_on_where_it_stood_also_elsewhere(tmp_path: Path, after: int) -> None:
     first, second = speaking(), speaking()
     with pytest.raises(Stop):

@@ -241,7 +241,7 @@ def test_a_limit_on_time_stops_the_run_and_says_so(tmp_path: Path) -> None:
     assert (run.status, run.why) == ("stopped", "the time limit is reached: 0.001 seconds")
 
 
-@pytest.mark.parametrize(("room", "at_once"), [(400_000, 4), (150_000, 1)])
+@pytest.mark.parametrize(("room", "at_once"), [(600_000, 4), (150_000, 1)])
 def test_a_full_disk_ends_the_run_in_one_line_and_what_was_said_before_stays(
     tmp_path: Path, room: int, at_once: int
 ) -> None:

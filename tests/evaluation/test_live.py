@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from rich.console import Console, Group
+from rich.console import Console
 
 from sottovoce.channels.message import Message
 from sottovoce.evaluation.runs.events import Count, Decided, Event, Opened, Speaking
@@ -95,15 +95,17 @@ def test_what_was_finished_stays_when_the_run_stops(run: Record) -> None:
 
 
 def test_nothing_is_in_motion_after_the_decision(run: Record) -> None:
-    live = LiveTranscript(screen(), "loading")
+    console = screen()
+    live = LiveTranscript(console, "loading")
+    assert "loading" in now(live, console)
 
     live.observe(run, Speaking(Message("agent_1", 0, "answer", "I")))
     live.observe(run, spoke(run, Message("agent_1", 0, "answer", "I say 22.")))
-    assert isinstance(live._now(), Group)
+    assert "I say 22." in now(live, console)
     run.decision = majority([], QUESTION)
     live.observe(run, Decided(decision=run.decision))
 
-    assert not isinstance(live._now(), Group)
+    assert now(live, console).strip() == ""
 
 
 def moments(scheme: tuple[Settings, schemes.Replies], tmp_path: Path) -> list[tuple[Event, str]]:

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from selenium import webdriver
-from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
@@ -17,11 +15,10 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from sottovoce.evaluation.report.gathered import Gathered
 from sottovoce.evaluation.report.report import report
+from tests.browser import chromium
 from tests.evaluation.reported import HOSTILE, cipher, scripted
 
 MANY, ROUNDS = 250, 20  # discussions of forty messages
-NEEDED = "install a browser for these tests: apt-get install --no-install-recommends chromium chromium-driver"
-OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,1000")
 
 
 @pytest.fixture(scope="module")
@@ -36,17 +33,8 @@ def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def session(page: Path) -> Iterator[webdriver.Chrome]:
     """One browser for all tests of this file."""
-    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if program is None or driver is None:
-        pytest.fail(NEEDED, pytrace=False)
-    options = webdriver.ChromeOptions()
-    options.binary_location = program
-    for each in OPTIONS:
-        options.add_argument(each)
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
-    browser = webdriver.Chrome(options=options, service=Service(driver))
-    yield browser
-    browser.quit()
+    with chromium() as browser:
+        yield browser
 
 
 @pytest.fixture

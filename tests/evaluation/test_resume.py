@@ -38,6 +38,7 @@ def test_a_run_that_was_killed_three_times_has_the_result_of_an_unbroken_one(
     assert not (tmp_path / "run" / "checkpoints.sqlite").exists()
 
 
+@pytest.mark.slow
 def test_a_single_discussion_goes_on_in_the_middle_of_a_round(tmp_path: Path) -> None:
     told = ("debate", LONG, samples("split", 1, LONG, 3), 1)
     hold(tmp_path / "whole", *told)

@@ -15,11 +15,15 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import SottovoceError, UsageError
+from sottovoce.evaluation.runs.head import head_of
+from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.reading import load_run
+from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.running import Task, hold, hold_all
 from sottovoce.evaluation.runs.starting import resumed
 from sottovoce.evaluation.views.seat import person
-from sottovoce.nodes.settings import Debate, SelfConsistency
+from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import Debate, SelfConsistency, Single
 from sottovoce.nodes.watch import Intervention
 from tests.evaluation.support import QUESTION
 from tests.nodes.test_interventions import At
@@ -108,7 +112,7 @@ def test_a_stop_does_not_wait_for_a_person(tmp_path: Path) -> None:
 
 
 def test_a_run_that_nobody_can_answer_in_is_refused_before_it_begins(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="a human can take a seat where one question is asked"):
+    with pytest.raises(UsageError, match="nobody is there who answers"):
         hold(task(), PayloadStore(tmp_path))
 
 
@@ -137,3 +141,33 @@ def test_who_takes_a_seat_reads_what_the_agent_would_and_types_a_line(
     assert "The seat of agent_1 is yours (answer): unsure." in shown.err and "1 + 1?" in shown.err and not shown.out
     with pytest.raises(SottovoceError, match="stdin has ended; `runs resume` goes on"):
         person()(ASKED)
+
+
+def test_of_many_questions_one_is_asked_at_a_time_and_a_run_goes_on_where_its_person_went(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    questions: list[Question] = [{**QUESTION, "id": str(n), "question": f"What is {n}?"} for n in range(3)]
+    settings = Single(human=["agent_1"])
+    run = Run.begin(head_of("single", settings, questions), questions, tmp_path / "run")
+    monkeypatch.setattr(sys, "stdin", io.StringIO("22\n22\n"))
+    hold_all(run, settings, run.store(), person=person())
+    assert [record.status for record in run.records.values()].count("done") == 2
+
+    monkeypatch.setattr(sys, "stdin", io.StringIO('"""\nSo.\nThe answer is 21.\n"""\n'))
+    again = resumed(load_run(tmp_path / "run"))
+    hold_all(again, settings, again.store(), person=person())
+
+    said = [record.messages[0].text for record in again.records.values()]
+    assert sorted(said) == [
+        "22",
+        "22",
+        "So.\nThe answer is 21.",
+    ]
+    assert not capsys.readouterr().out
+
+
+def test_workers_ask_nobody(tmp_path: Path) -> None:
+    settings = Single(human=["agent_1"])
+    run = Run.begin(head_of("single", settings, [QUESTION]), [QUESTION], tmp_path / "run")
+    with pytest.raises(UsageError, match="workers cannot ask a person"):
+        hold_all(run, settings, PayloadStore(tmp_path), limits=Limits(workers="ray"), person=lambda _: "22")

@@ -256,6 +256,7 @@ def test_generators_are_symmetries_in_cycles() -> None:
     ],
     ids=["debate of 10", "ReConcile of 12", "CMD of 60"],
 )
+@pytest.mark.slow
 def test_larger_groups_are_found_without_trying_all(case: Callable[[], Cast], order: int) -> None:
     assert symmetry(*case()).order == order
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 
 import pytest
@@ -47,9 +48,8 @@ agent_1: 22
 agent_2: abstains (asked for the answer); nothing could be
 read from: Well.
 right: the answer is 22
-6 calls, 0 tokens read, 0 tokens written, 1.5 s; of 4
-answers 2 read at once, 1 by the answer turn, 1 not to be
-read
+6 calls, tokens not told, 1.5 s; of 4 answers 2 read at
+once, 1 by the answer turn, 1 not to be read
 """
 
 
@@ -81,7 +81,7 @@ def test_text_of_a_model_is_neither_markup_nor_control(tmp_path: Path) -> None:
 
     shown = printed(run, 100)
 
-    assert r"\x1b[2J[red]not red[/red] :smile: \u202etxt\ud800 ```` <b>" in shown
+    assert "\\x1b[2J[red]not red[/red] :smile: \\u202etxt\N{REPLACEMENT CHARACTER} ```` <b>" in shown
     assert not {"\x1b", "\u202e", "\ud800"} & set(shown + markdown(run))
 
 
@@ -107,10 +107,10 @@ def test_tokens_that_share_a_character_show_it_once(tmp_path: Path) -> None:
 
 def test_an_edited_message_is_not_shaded_and_says_that_it_was_edited(tmp_path: Path) -> None:
     said = carrying(Message("agent_1", 0, "answer", "22"), [(0, 2)], [1.0], PayloadStore(tmp_path))
-    edited = Message(**{**vars(said), "text": "23"})
+    edited = Message(**{**vars(said), "text": "23", "stats": {"tokens_out": 27.0, "mean_entropy": 1.0}})
 
     assert list(describe.shades(edited)) == [("23", None)]
-    assert describe.carried(edited).endswith("; edited since, heard in words")
+    assert describe.footer(edited).endswith("; edited since, heard in words")
 
 
 def test_a_message_whose_payload_is_gone_can_still_be_read(tmp_path: Path) -> None:
@@ -237,3 +237,12 @@ def test_markdown_shows_names_and_answers_as_they_are(tmp_path: Path) -> None:
 
 def test_a_debate_has_no_groups_to_tell(run: Record) -> None:
     assert run.levels == [] and "group" not in printed(run)
+
+
+def test_a_long_round_is_told_in_a_time_that_grows_with_it() -> None:
+    # each message was looked for among all, and a thousand samples stood still
+    messages = [Message(f"sample_{n}", 0, "answer", "22") for n in range(4_000)]
+    begun = time.perf_counter()
+
+    assert len(describe.last_attempts(messages)) == 4_000
+    assert time.perf_counter() - begun < 2  # 0.05 s; one among all took 20 s

@@ -103,7 +103,7 @@ def test_checkpoints_of_a_debate_hold_plain_json_and_no_tensor(
     assert {each for each, _ in kept} <= {"msgpack", "json", "empty", "null"}, "no pickle"
     values = [saver.serde.loads_typed(each) for each in kept if each[0] not in ("null", "empty")]
     assert all(plain(value) is not None or value is None for value in values)
-    assert sum(len(data) for _, data in kept) < 100_000
+    assert sum(len(data) for _, data in kept) < 100_000  # most of it the settings, once a step
     assert not any(b"safetensors" in data or b"torch" in data or b"numpy" in data for _, data in kept)
 
 
@@ -222,15 +222,6 @@ def test_a_killed_run_goes_on_with_the_agent_that_was_killed(tmp_path: Path) -> 
         assert graph.get_state(THREAD).next == ("agent_2",)
         state = graph.invoke(None, THREAD, output_keys=KEYS)
     assert outcome(state) == outcome(held(debating(marked(3, 3), agents=3, rounds=3)))
-
-
-def test_a_thread_holds_one_discussion(store: PayloadStore) -> None:
-    model = marked(2, 2)
-    graph = debating(model, rounds=1, saver=InMemorySaver())
-    held(graph, THREAD, target="1")
-    with pytest.raises(UsageError, match="ask each question in a thread of its own"):
-        held(graph, THREAD, question="And what is 1 + 1?")
-    assert len(model.asked) == 2
 
 
 def test_a_context_that_asks_for_another_graph_is_refused_before_anybody_speaks() -> None:

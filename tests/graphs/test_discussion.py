@@ -25,8 +25,9 @@ from sottovoce.graphs.debate import SCHEME
 from sottovoce.graphs.discussion import create_discussion
 from sottovoce.graphs.frame import Frame
 from sottovoce.nodes.cmd import answer_turns, discuss_turns
-from sottovoce.nodes.context import Models, RunContext
+from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.debate import average
+from sottovoce.nodes.given import Models
 from sottovoce.nodes.opening import close_round
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.rules import RULE, SILENT, DiscussionRule

@@ -80,6 +80,7 @@ def test_one_model(name: str, protocol: str, store: PayloadStore) -> None:
 
 
 @pytest.mark.parametrize(("name", "protocol"), pairs(DISCUSSING, PROTOCOLS, 2))
+@pytest.mark.slow
 def test_two_models_of_one_vocabulary(name: str, protocol: str, pair: list[str], store: PayloadStore) -> None:
     speakers = scheme(name).settings(**SMALL[name]).speakers()
     models = [pair[i % 2] for i in range(len(speakers))]

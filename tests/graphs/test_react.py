@@ -87,6 +87,7 @@ def test_the_gold_steps_reach_the_answer_of_every_bridge_question(part: int) -> 
 
 
 @pytest.mark.parametrize("type", ["comparison", "strategy", "claim"])
+@pytest.mark.slow
 def test_so_they_do_for_other_types(type: Any) -> None:
     for asked in about_the_world(type, 12):
         gold = next(each for each in questions(type) if each.text == asked["question"])

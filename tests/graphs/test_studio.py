@@ -1,28 +1,27 @@
-"""The schemes behind `langgraph dev`, as Studio drives them: over HTTP, on this machine alone."""
+"""The schemes behind `langgraph dev`, as Studio drives them: over HTTP, on this machine alone.
+
+What `examples/drive_server.py` shows of every graph (steps, history, an edit, a fork, streams) it shows here too.
+"""
 
 from __future__ import annotations
 
 import json
-import os
 import re
-import socket
 import subprocess
 import sys
-import time
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
 
+from examples.drive_server import ROOT, Wrong, drive_all, serving
 from sottovoce.graphs import NAMES
 
-pytestmark = pytest.mark.slow
-ROOT = Path(__file__).resolve().parents[2]
 QUESTION = {"question": "What is 14 + 3 * 5 - 7?"}
+DRIVER = ROOT / "examples" / "drive_server.py"
 
 
 @pytest.fixture(scope="module")
@@ -32,43 +31,17 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(log: Path) -> Iterator[str]:
-    """The address of a server with no flag but where it listens; it ends with the module.
-
-    It starts in another folder, for it writes `.langgraph_api/` where it starts, whatever the
-    variable that forbids it says (langgraph-runtime-inmem 0.36).
-    """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    env = {
-        **os.environ,
-        "PYTHONPATH": str(ROOT),
-        "LANGSMITH_TRACING": "false",
-        "LANGGRAPH_CLI_NO_ANALYTICS": "1",
-        "SOTTOVOCE_STORE": str(log.parent / "store"),
-    }
-    command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload"]
-    command += ["--config", str(ROOT / "langgraph.json")]
-    command += ["--host", "127.0.0.1", "--port", str(port)]
-    with log.open("w") as out:
-        process = subprocess.Popen(command, cwd=log.parent, env=env, stdout=out, stderr=subprocess.STDOUT)
-        try:
-            wait_for(f"http://127.0.0.1:{port}", process, log)
-            yield f"http://127.0.0.1:{port}"
-        finally:
-            process.terminate()
-            process.wait(30)
+    """The address of a server of all that langgraph.json names, and of a graph with a debate inside it."""
+    config = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
+    config["graphs"]["inside"] = {"path": "tests.graphs.inside:make_graph", "description": "A debate inside."}
+    (log.parent / "langgraph.json").write_text(json.dumps({**config, "dependencies": [str(ROOT)]}))
+    with serving(log.parent, log.parent / "langgraph.json") as url:
+        yield url
 
 
-def wait_for(url: str, process: subprocess.Popen[bytes], log: Path) -> None:
-    end = time.monotonic() + 60
-    while time.monotonic() < end and process.poll() is None:
-        try:
-            if httpx.get(f"{url}/ok", timeout=5).status_code == 200:
-                return
-        except httpx.TransportError:
-            time.sleep(0.2)
-    pytest.fail(f"the server did not start:\n{log.read_text()}")
+def drive(*given: str) -> subprocess.CompletedProcess[str]:
+    """What came of the script."""
+    return subprocess.run([sys.executable, str(DRIVER), *given], capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture
@@ -89,7 +62,7 @@ async def assistant_of(client: LangGraphClient, context: dict[str, Any]) -> str:
 
 async def test_all_schemes_are_served_with_a_description(client: LangGraphClient) -> None:
     found = await client.assistants.search(limit=100)
-    assert {each["graph_id"] for each in found} == set(NAMES)
+    assert {each["graph_id"] for each in found} == {*NAMES, "inside"}
     assert all(each["description"] for each in found)
 
 
@@ -111,82 +84,55 @@ async def test_the_form_shows_every_setting_with_its_description_and_choices(
     assert fields["protocol"]["enum"] == ["nl", "cipher", "sde", "hidden"]
     assert fields["max_tokens"]["minimum"] == 1
     assert all(field["description"] and ("default" in field) for field in fields.values())
-    assert set((schemas["input_schema"] or {})["properties"]) >= {"question", "documents", "choices"}
+    asked = (schemas["input_schema"] or {})["properties"]
+    assert set(asked) >= {"question", "documents", "choices"}
+    assert not [name for name, field in asked.items() if not field.get("description")]
 
 
-async def test_a_debate_runs_and_its_history_shows_each_step_and_holds_no_tensor(
+@pytest.mark.parametrize(
+    "graphs", [("debate", "madra", "govsim"), pytest.param(tuple(NAMES), marks=pytest.mark.slow)], ids=["some", "all"]
+)
+def test_the_driver_finds_nothing_wrong(graphs: tuple[str, ...], server: str, folder: str) -> None:
+    done = drive("--url", server, "--model", folder, *graphs)
+
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [line.split(":")[0] for line in done.stdout.splitlines()] == [*graphs]
+
+
+@pytest.mark.slow
+def test_the_driver_starts_a_server_where_it_is_given_none(folder: str) -> None:
+    done = drive("single")  # as a user would, with the bundled model
+
+    assert (done.returncode, done.stderr) == (0, "") and done.stdout.startswith("single: ")
+
+
+def test_the_driver_says_in_a_line_what_is_wrong(server: str) -> None:
+    done = drive("--url", server, "--model", "gone", "debate")
+
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("debate: the server said: unknown model 'gone'; ") and done.stderr.count("\n") == 1
+    with pytest.raises(Wrong, match=r"^nothing: the server has no such graph; it has cmd, "):
+        drive_all(server, ["nothing"], "gone")
+
+
+async def test_a_debate_inside_another_graph_opens_and_streams(
     client: LangGraphClient, context: dict[str, Any]
 ) -> None:
-    assistant = await assistant_of(client, context)
-    thread = (await client.threads.create())["thread_id"]
-    result: Any = await client.runs.wait(thread, assistant, input=QUESTION)
-    assert set(result) == {"decision"}
-    assert len(result["decision"]["votes"]) == 3
-    history = await client.threads.get_history(thread, limit=50)
-    agents = ["agent_1", "agent_2", "agent_3"]
-    one_round = [["next_round"], agents, ["close_round"]]
-    assert [sorted(state["next"]) for state in reversed(history)] == [
-        ["__start__"],
-        ["opening"],
-        *one_round,
-        *one_round,
-        ["decide"],
-        [],
-    ]
-    values: Any = history[0]["values"]
-    assert [(each["round"], each["agent"]) for each in values["board"]] == [
-        (r, name) for r in (0, 1) for name in agents
-    ]
-    assert all(each["payload"]["protocol"] == "sde" for each in values["board"])
-    assert values["settings"]["model"] == context["model"]
-    assert len(json.dumps(history)) < 200_000
-
-
-async def test_a_step_can_be_edited_and_forked(client: LangGraphClient, context: dict[str, Any]) -> None:
-    assistant = await assistant_of(client, context)
-    thread = (await client.threads.create())["thread_id"]
-    await client.runs.wait(thread, assistant, input=QUESTION)
-    history = await client.threads.get_history(thread, limit=50)
-    (before,) = [
-        state
-        for state in history
-        if "agent_1" in state["next"] and state["values"]["round"] == 1  # type: ignore[call-overload]
-    ]
-    (message,) = [each for each in before["values"]["board"] if each["agent"] == "agent_1"]  # type: ignore[call-overload]
-    edit = {**message, "text": "The answer is 9.", "attempt": 1}
-    forked = await client.threads.update_state(
-        thread, {"board": [edit]}, as_node="next_round", checkpoint=before["checkpoint"]
+    made = await client.assistants.create("inside", context={**context, "agents": 2, "rounds": 1})
+    drawn = await client.assistants.get_graph(made["assistant_id"], xray=True)
+    assert {"discuss:opening", "discuss:agent_1", "discuss:agent_2"} <= {node["id"] for node in drawn["nodes"]}
+    parts = client.runs.stream(
+        None, made["assistant_id"], input=QUESTION, stream_mode=["updates", "custom"], stream_subgraphs=True
     )
-    assert sorted((await client.threads.get_state(thread))["next"]) == ["agent_1", "agent_2", "agent_3"]
-    await client.runs.wait(thread, assistant, input=None, checkpoint=forked["checkpoint"])
-    state = await client.threads.get_state(thread)
-    board: Any = state["values"]["board"]  # type: ignore[call-overload]
-    assert state["next"] == []
-    assert [each["text"] for each in board if (each["round"], each["agent"]) == (0, "agent_1")][1] == "The answer is 9."
-    assert len(board) == 7
-
-
-async def test_a_run_can_be_stepped_through(client: LangGraphClient, context: dict[str, Any]) -> None:
-    assistant = await assistant_of(client, {**context, "agents": 2, "rounds": 1})
-    thread = (await client.threads.create())["thread_id"]
-    steps = [["opening"]]
-    await client.runs.wait(thread, assistant, input=QUESTION, interrupt_before="*")
-    while (state := await client.threads.get_state(thread))["next"]:
-        steps.append(sorted(state["next"]))
-        await client.runs.wait(thread, assistant, input=None, interrupt_before="*")
-    assert steps[1:] == [["opening"], ["next_round"], ["agent_1", "agent_2"], ["close_round"], ["decide"]]
-
-
-async def test_tokens_stream_with_their_agent(client: LangGraphClient, context: dict[str, Any]) -> None:
-    assistant = await assistant_of(client, {**context, "protocol": "cipher"})
-    spoken: dict[str, str] = {}
-    async for part in client.runs.stream(None, assistant, input=QUESTION, stream_mode="messages-tuple"):
-        if part.event == "messages":
-            chunk, about = part.data
-            texts = chunk["content"] if isinstance(chunk["content"], str) else ""
-            spoken[about["agent"]] = spoken.get(about["agent"], "") + texts
-    assert sorted(spoken) == ["agent_1", "agent_2", "agent_3"]
-    assert all(spoken.values())
+    found = [part async for part in parts]
+    inner = [part.data for part in found if part.event.startswith("updates|discuss:")]
+    said = [
+        (name, message["agent"]) for each in inner for name in each for message in (each[name] or {}).get("board", [])
+    ]
+    (outer,) = [part.data for part in found if part.event == "updates"]
+    assert sorted(said) == [("agent_1", "agent_1"), ("agent_2", "agent_2")]
+    assert len(outer["discuss"]["decision"]["votes"]) == 2
+    assert {part.event.split("|")[0] for part in found} >= {"updates", "custom"}
 
 
 async def test_a_setting_of_a_run_goes_before_the_assistant_s(client: LangGraphClient, context: dict[str, Any]) -> None:
@@ -195,6 +141,25 @@ async def test_a_setting_of_a_run_goes_before_the_assistant_s(client: LangGraphC
     await client.runs.wait(thread, assistant, input=QUESTION, context={**context, "agents": 2, "rounds": 1})
     values: Any = (await client.threads.get_state(thread))["values"]
     assert [each["agent"] for each in values["board"]] == ["agent_1", "agent_2"]
+
+
+async def test_people_are_asked_and_the_thread_goes_on_with_what_they_say(
+    client: LangGraphClient, context: dict[str, Any]
+) -> None:
+    people = {**context, "agents": 3, "rounds": 1, "human": ["agent_1", "agent_2"], "approve": ["agent_3"]}
+    assistant, thread = await assistant_of(client, people), (await client.threads.create())["thread_id"]
+    stopped: Any = await client.runs.wait(thread, assistant, input=QUESTION)
+    asked = {each["value"]["agent"]: each["id"] for each in stopped["__interrupt__"]}
+    assert asked.keys() == {"agent_1", "agent_2"}
+
+    said = {asked["agent_1"]: "The answer is 21.", asked["agent_2"]: {"text": "The answer is 21."}}
+    stopped = await client.runs.wait(thread, assistant, command={"resume": said})
+    (held,) = stopped["__interrupt__"]
+    assert (held["value"]["agent"], held["value"]["approve"]) == ("agent_3", "answer")
+    await client.runs.wait(thread, assistant, command={"resume": {held["id"]: {"approve": False}}})
+
+    values: Any = (await client.threads.get_state(thread))["values"]
+    assert [(each["answer"]) for each in values["decision"]["votes"]] == ["21", "21", None]
 
 
 @pytest.mark.parametrize(
@@ -211,13 +176,6 @@ async def test_what_cannot_be_done_is_said_in_one_line(
     with pytest.raises(Exception, match=expected):
         result: Any = await client.runs.wait(None, "debate", input=question, context=context)
         raise RuntimeError(str(result.get("__error__")))
-
-
-async def test_the_baselines_run_too(client: LangGraphClient, folder: str) -> None:
-    for name, votes in (("single", 1), ("self_consistency", 3)):
-        context: Any = {"model": [folder], "max_tokens": 4, **({"samples": 3} if votes == 3 else {})}
-        result: Any = await client.runs.wait(None, name, input=QUESTION, context=context)
-        assert len(result["decision"]["votes"]) == votes
 
 
 # What the library says of itself, and of the runs that the tests above let fail.

@@ -218,7 +218,7 @@ def test_where_values_stand_beside_other_words_the_line_alone_is_heard(text: str
     assert values_in(text, ["action", "value"]) is None
 
 
-@pytest.mark.parametrize("variant", ["asym", "sym"])
+@pytest.mark.parametrize("variant", ["asym", pytest.param("sym", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
 def test_local_models_are_kept_to_actions_under_every_protocol(
     protocol: str, variant: Any, store: PayloadStore

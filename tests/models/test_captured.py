@@ -46,12 +46,15 @@ def test_padded_steps_of_means_give_what_plain_ones_give() -> None:
     assert all(map(same_reply, stepped(loaded).run_all(asked), loaded.engine.twin(reuse=False).run_all(asked)))
 
 
-@pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_captured_steps_give_what_steps_as_ever_give() -> None:
+def on_cuda() -> LoadedModel:
     model = tiny_model()
     torch.nn.Module.to(model, "cuda")
-    loaded = assemble("on cuda", model, tiny_tokenizer())
+    return assemble("on cuda", model, tiny_tokenizer())
+
+
+@pytest.mark.gpu
+def test_captured_steps_give_what_steps_as_ever_give() -> None:
+    loaded = on_cuda()
     handle = loaded.model.register_forward_hook(lambda *_: None)  # with a hook of ours, nothing is captured
     expected = loaded.engine.twin(reuse=False).run_all(mixed() * 3)
     handle.remove()
@@ -60,3 +63,13 @@ def test_captured_steps_give_what_steps_as_ever_give() -> None:
 
     assert loaded.network.captures
     assert all(map(same_reply, found, expected))
+
+
+@pytest.mark.gpu
+def test_steps_of_a_later_engine_are_captured_too() -> None:
+    # The memory of the first graphs had gone with them, so that those after them were computed as ever.
+    loaded = on_cuda()
+    for rows in (2, 12):
+        loaded.engine.twin(reuse=False).run_all([request("word " * n, 40) for n in range(1, rows + 1)])
+        captured = loaded.network._captured
+        assert captured is not None and captured._graphs and all(captured._graphs.values())

@@ -8,6 +8,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.models.hub import serving
 from tests.support import tiny_model, tiny_tokenizer
 
@@ -35,6 +37,7 @@ def ask(hub: str, home: Path, *names: str) -> list[tuple[int | str, float]]:
     return [tuple(json.loads(line)) for line in done.stdout.splitlines()]
 
 
+@pytest.mark.slow
 def test_a_hub_id_is_loaded_from_the_hub_and_then_from_its_cache_and_an_unknown_one_fails_at_once(
     tmp_path: Path,
 ) -> None:

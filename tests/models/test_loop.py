@@ -382,6 +382,7 @@ def test_an_engine_may_be_closed_by_what_it_calls() -> None:
     assert len(engine.run(request()).ids) == 8
 
 
+@pytest.mark.slow
 def test_rows_that_begin_anew_alone_keep_the_budget() -> None:
     engine, held = fresh(memory=slots(64, rows=4)).engine, list[int]()
 

@@ -15,7 +15,6 @@ from sottovoce.models.engine.cache_manager import CacheManager
 from sottovoce.models.engine.memory import (
     LEAST,
     LIMITS,
-    amount,
     default_budget,
     free_memory,
     hold,
@@ -23,6 +22,7 @@ from sottovoce.models.engine.memory import (
     out_of_memory,
 )
 from sottovoce.models.huggingface.passes import Kind
+from sottovoce.sizes import amount
 from tests.models.support import LIMIT, busy, fresh, living, slots, words
 from tests.support import edit, request, rows, same_reply
 

@@ -208,7 +208,7 @@ def change(path: Path, **values: Any) -> Path:
         ({"exponents": []}, "is no monitor: exponents is"),
         ({"exponents": [[10**30, 0]], "coefficients": [1.0]}, "less than or equal to 20"),
         ({"features": [], "bounds": [], "exponents": [[]], "coefficients": [1.0]}, "is no monitor: features is"),
-        ({"surprise": 1}, "is no monitor: surprise is 1"),
+        ({"surprise": 1}, "is no monitor: unknown field of Monitor: 'surprise'"),
     ],
 )
 def test_a_file_that_is_no_monitor_of_this_version_is_refused(

@@ -81,7 +81,7 @@ class Failing(ScriptedChatModel):
         self.tried.append({"place": place, "seed": kwargs.get("seed")})
         self._calls += 1
         if self._calls - 1 in self.fails:
-            raise ConnectionError("the line is down")
+            raise TimeoutError("the line is down")  # is not asked again
         return super()._generate(messages, stop, run_manager, **kwargs)
 
 

@@ -19,7 +19,15 @@ from sottovoce.nodes.state import Discussion, Update
 
 STATE = cast(
     Discussion,
-    {"question": "?", "settings": Debate().model_dump(mode="json"), "round": 2, "turn": 0, "epochs": [], "board": []},
+    {
+        "question": "?",
+        "settings": Debate().model_dump(mode="json"),
+        "round": 2,
+        "turn": 0,
+        "epochs": [],
+        "marks": [],
+        "board": [],
+    },
 )
 Run = RunContext[Debate]
 

@@ -6,6 +6,7 @@ import pytest
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.errors import UsageError
+from sottovoce.graphs.debate import create_debate
 from sottovoce.nodes.context import made_from
 from sottovoce.nodes.settings import CMD, MAD, Debate, Settings
 
@@ -88,3 +89,10 @@ def test_what_does_not_fit_is_one_line(values: dict[str, object], line: str) -> 
 def test_an_option_that_the_protocol_does_not_have_is_refused() -> None:
     with pytest.raises(UsageError, match="protocol 'nl' has no option 'layers'; it has: compat"):
         _ = hooked(CMD(layers=[2]))["agent_1"].channel  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("store", ["payloads", 3])
+def test_a_store_that_keeps_no_payloads_is_refused_while_the_graph_is_made(store: object) -> None:
+    # a folder's name in its place was an AttributeError once somebody had spoken
+    with pytest.raises(UsageError, match=rf"^store is {store!r}; expected a store of payloads"):
+        create_debate(store=store)

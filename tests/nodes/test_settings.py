@@ -7,18 +7,27 @@ from typing import Any
 import pytest
 
 from sottovoce.errors import UsageError
-from sottovoce.models.engine.memory import amount
 from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single
+from sottovoce.sizes import amount
 
 
 @pytest.mark.parametrize(
     ("kind", "values", "expected"),
     [
         (Debate, {"rounds": 0}, "rounds is 0: expected greater than or equal to 1"),
+        # These were taken, and a run without end was begun.
+        (Debate, {"agents": 3000}, "agents is 3000: expected less than or equal to 100"),
+        (Debate, {"rounds": 10**6}, "rounds is 1000000: expected less than or equal to 1000"),
+        (Debate, {"max_tokens": 10**9}, "max_tokens is 1000000000: expected less than or equal to 1000000"),
+        (SelfConsistency, {"samples": 10**6}, "samples is 1000000: expected less than or equal to 1000"),
+        (Debate, {"seed": 2**63}, "seed is 9223372036854775808: expected less than or equal to 9007199254740991"),
+        (Debate, {"seed": "9" * 5000}, f"seed is '{'9' * 199}... (5,002 characters): "),
+        (Debate, {"memory": ["9" * 30]}, f"memory.0 is {'9' * 30}: expected less than or equal to"),
+        (Debate, {"temperature": ["1e999"]}, "temperature.0 is '1e999': expected a finite number"),
         (Debate, {"agents": 0}, "agents is 0: expected greater than or equal to 1"),
         (Debate, {"protocol": "cypher"}, "unknown protocol 'cypher'; choose from: cipher, hidden, nl, sde"),
         (Debate, {"temperature": [-0.1]}, "temperature.0 is -0.1: expected greater than or equal to 0"),
-        (Debate, {"round": 3}, "round is 3: Extra inputs are not permitted"),
+        (Debate, {"round": 3}, "unknown field of Debate: 'round'; the nearest known one is 'rounds'"),
         (Debate, {"model": []}, "no model was given"),
         (Debate, {"agents": 3, "temperature": [0.1, 0.2]}, "temperature has 2 values for 3 agents"),
         (Debate, {"agents": 3, "model": ["a", "b"]}, "model has 2 values for 3 agents"),
@@ -30,7 +39,7 @@ from sottovoce.nodes.settings import Debate, SelfConsistency, Settings, Single
         (Debate, {"summarise": "each", "agents": 1}, "a debate of one agent has no answers to sum up"),
         (Debate, {"last_round": "deciding", "rule": "average"}, "the rule 'average' looks at all agents"),
         (SelfConsistency, {"samples": 0}, "samples is 0: expected greater than or equal to 1"),
-        (Single, {"rounds": 2}, "rounds is 2: Extra inputs are not permitted"),
+        (Single, {"rounds": 2}, "unknown field of Single: 'rounds'; the nearest known one is "),
         (Single, {"memory": ["4 gigs"]}, "memory.0 is '4 gigs': expected bytes, or a size like '4GB' or '500MB'"),
         (Single, {"memory": ["-4GB"]}, "memory.0 is '-4GB': expected bytes, or a size like '4GB' or '500MB'"),
         (Single, {"memory": ["0 GB"]}, "memory.0 is 0: expected greater than 0"),

@@ -76,6 +76,7 @@ def test_an_event_loop_that_refuses_blocking_calls_may_ask(worker: Worker) -> No
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.slow
 def test_a_forked_process_starts_its_own() -> None:
     code = (
         "import os; from sottovoce.prompts.kinds.formula import worked_out\n"

@@ -111,6 +111,18 @@ def test_a_pack_needs_no_line_that_declares_its_slots(tmp_path: Path) -> None:
         ({"debate__verify": "{% if %}"}, "prompt file 'debate/verify.md' of the pack is no template: "),
         ({"debate__verify": "{{ question"}, "prompt file 'debate/verify.md' of the pack is no template: "),
         ({"debate__verify": "{{ question | shout }}"}, "'debate/verify.md' .* no template: .*shout"),
+        # An endless loop held a run for ever, and a macro that calls itself was a traceback.
+        ({"debate__verify": "{% for i in range(10**12) %}x{% endfor %}"}, "debate/verify.md.*line 1: .* has no calls"),
+        ({"debate__verify": "{% macro f() %}{{ f() }}{% endmacro %}"}, "debate/verify.md.* it has no macro"),
+        ({"debate__verify": "{% set x = 1 %}"}, "it has no set"),
+        ({"debate__verify": "{% for a in b recursive %}{% endfor %}"}, "it has no recursive loops"),
+        ({"debate__verify": "{{ 10 ** 9 }}"}, r"it has no \*\*"),
+        ({"debate__verify": "{{ 'x' | center(10000000000) }}"}, "has no filter 'center'; choose from: abs, cap"),
+        ({"debate__verify": "{{ (1, 2) | slice(1000000000) | list }}"}, "has no filter 'slice'"),
+        ({"debate__verify": "{% for a in 'x' %}" * 4 + "{% endfor %}" * 4}, "more than 3 loops stand in one another"),
+        ({"debate__verify": "{% if 1 %}" * 200 + "{% endif %}" * 200}, "verify.md' of the pack is no template"),
+        ({"debate__verify": "{{" + "(" * 9000 + "1" + ")" * 9000 + "}}"}, "verify.md' of the pack is no template"),
+        ({"debate__verify": "x" * 70_000}, r"verify.md' has 70,000 bytes; a prompt file has 65,536 at most"),
         ({"README": "nothing else"}, "holds no .md file; expected e.g. shared/question.md"),
         ({}, "holds no .md file"),
     ],
@@ -145,6 +157,38 @@ def test_a_pack_that_is_not_utf8_is_refused_by_its_file(tmp_path: Path) -> None:
 
     with pytest.raises(PromptError, match=r"debate/verify\.md' is not UTF-8: invalid start byte at byte 0"):
         Prompts(tmp_path)
+
+
+def test_what_is_named_like_a_prompt_and_is_no_file_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "shared").mkdir()
+    (tmp_path / "shared" / "loop.md").symlink_to("loop.md")
+    (tmp_path / "shared" / "question.md").mkdir()
+
+    for name in ("loop.md", "question.md"):
+        with pytest.raises(PromptError, match=rf"{name}' is no file; expected a text there"):
+            Prompts(tmp_path)
+        (tmp_path / "shared" / name).unlink() if name == "loop.md" else None
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        (
+            "{% for a in question %}{% for b in question %}{% for c in question %}{% endfor %}{% endfor %}{% endfor %}",
+            "turn",
+        ),
+        ("{{ 'x' * 10000000000 }}", r"\* is for numbers"),
+        ("{{ '%10000000000d' % 1 }}", "% is for numbers .*, and fields of texts"),
+        ("{% for each in question %}{{ question ~ question ~ question ~ question }}{% endfor %}", "characters"),
+    ],
+)
+def test_a_pack_is_bounded_in_time_and_size_and_its_file_named(tmp_path: Path, text: str, complaint: str) -> None:
+    prompts = Prompts(pack(tmp_path, shared__question=text))
+
+    with pytest.raises(
+        PromptError, match=rf"cannot be rendered: .*{complaint}.*\(prompt file '.*shared/question.md'\)"
+    ):
+        prompts.render("shared/question", **ASKED | {"question": "q" * 5000})
 
 
 @pytest.mark.parametrize(

@@ -95,6 +95,7 @@ def ran(code: str, folder: Path, **variables: str) -> subprocess.CompletedProces
 SEARCH = "import sys; from sottovoce.retrievers import open_retriever; r = open_retriever('lucene:' + sys.argv[1]);"
 
 
+@pytest.mark.slow
 def test_a_process_with_java_says_nothing_of_its_own_and_heeds_ctrl_c(
     capfd: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -120,6 +120,7 @@ def test_a_reply_that_was_begun_is_learnt_without_its_beginning(encoder: Encoder
         assert sum(encoded.learnt) == len(reply)
 
 
+@pytest.mark.slow
 def test_own_facts_that_are_heard_no_more_are_no_lesson(encoder: Encoder) -> None:
     rng = random.Random(2)
     for _ in range(30):

@@ -94,6 +94,7 @@ def test_what_is_published_is_what_was_trained(words: Path, tmp_path: Path) -> N
         assert torch.equal(left.bfloat16().float(), right)
 
 
+@pytest.mark.slow
 def test_a_run_goes_on_from_a_trained_model_and_tells_how_that_came_about(words: Path, tmp_path: Path) -> None:
     trained = tiny(Run, words, tmp_path / "trained")
     trained.progress.tokens = 123

@@ -14,7 +14,7 @@ from sottovoce.graphs.scheme import Graph, Scheme
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.say import say
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.state import RESTORED, Discussion, Outcome, Update, heard, said
+from sottovoce.nodes.state import RESTORED, Discussion, Update, heard, said
 
 
 class Pond(Settings):
@@ -30,10 +30,6 @@ class World(Discussion):
     """Counted over all epochs."""
 
 
-class Catch(Outcome):
-    fish: int
-
-
 async def take(run: RunContext[Pond], state: World, agent: str) -> Update:
     told = Turn("user", (f"There are {state['fish']} fish. ", *map(Heard, heard(state)), "How many?"))
     return {"board": await say(run, state, Ask(agent, "take", (told,), max_tokens=8, stop=("\n",)))}
@@ -46,9 +42,7 @@ def harvest(state: World) -> Update:
 
 
 def create_pond(settings: Pond | None = None, **given: Any) -> Graph:
-    frame = Frame(
-        SCHEME, settings or Pond(), begin=lambda *_: {"fish": 10, "resets": 0}, state=World, outcome=Catch, **given
-    )
+    frame = Frame(SCHEME, settings or Pond(), begin=lambda *_: {"fish": 10, "resets": 0}, state=World, **given)
     for agent in (settings or Pond()).speakers():
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, take, to="harvest")

@@ -1,0 +1,116 @@
+"""Tokens a second of whole debates by how many are held at once, by protocol, against `transformers.generate`.
+
+A row is a reply under way: a debate of two agents is two. Every reply is as long, so that all count the same tokens.
+The rival is given the prompts that the debates in words came to, round by round, as one batch each; it holds no
+discussion. What the debates take besides (the graph, payloads on disk) counts against them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import torch
+
+from benchmarks.debates import STEPS, TOKENS, debating, questions
+from benchmarks.decoding import generate
+from benchmarks.loaded_models import as_published, with_engine
+from benchmarks.measuring import Asked, Table, interleaved, times
+from sottovoce.models import Engine, LoadedModel, Reply, Request
+from sottovoce.nodes.settings import Debate
+
+ROWS = (2, 8, 32, 128, 256)
+SETTINGS = Debate(agents=2, rounds=3, temperature=[0.7], answer_turn=False)
+PROTOCOLS = ("nl", "cipher", "sde")
+RIVAL = "`transformers.generate`"
+
+
+class Unending(Engine):
+    """An engine whose replies are as long as they may be; keeps what it was asked."""
+
+    def __init__(self, *arguments: Any, **limits: Any) -> None:  # Any: as an engine's own
+        super().__init__(*arguments, **limits)
+        self.asked: list[Request] = []
+
+    def submit(self, request: Request, on_text: Callable[[str], None] | None = None) -> Future[Reply]:
+        """Queue it without what would end it early."""
+        self.asked.append(replace(request, stop=replace(request.stop, ids=(), texts=())))
+        return super().submit(self.asked[-1], on_text)
+
+
+def tables(asked: Asked) -> Iterator[Table]:
+    """Rates, their ratios and memory, a column for each number of rows."""
+    sizes = asked.batches or asked.some(*ROWS)
+    found = [_measured(asked, rows) for rows in sizes]
+    table = Table()
+    table.add(
+        f"debates of 2 agents, 3 rounds, {TOKENS} tokens a reply, tokens a second", *(f"{rows} rows" for rows in sizes)
+    )
+    for name in found[0]:
+        if name != RIVAL:
+            table.add(name, *(each[name][0] for each in found))
+    table.add(f"{RIVAL}, the same prompts", *(each[RIVAL][0] for each in found))
+    for name in ("cipher", "sde"):
+        table.add(f"`{name}` against `nl`", *(_ratio(each, f"`{name}`", "`nl`") for each in found))
+    table.add(f"`nl` against {RIVAL}", *(_ratio(each, "`nl`", RIVAL) for each in found))
+    for name in found[0] if asked.loaded.network.device.type == "cuda" else ():
+        table.add(f"MB a row at the peak, beside the weights: {name}", *(each[name][1] for each in found))
+    yield table
+
+
+def _ratio(found: dict[str, tuple[str, str]], name: str, against: str) -> str:
+    left, right = found[name][0], found[against][0]
+    return times(float(left) / float(right)) if right.isdigit() else ""
+
+
+def _measured(asked: Asked, rows: int) -> dict[str, tuple[str, str]]:
+    """Of each rival, tokens a second, and MB a row (empty on a CPU)."""
+    longest = asked.most(TOKENS, 4)
+    fresh = with_engine(asked.loaded, kind=Unending, max_batch=rows, threads=asked.threads)
+    runs = {f"`{name}`": partial(_hold, fresh, name, rows // 2, longest) for name in PROTOCOLS}
+    rounds, published = _rounds(asked.loaded, rows, longest), as_published(asked.loaded)
+    runs[RIVAL] = partial(_generate, published, rounds)
+    return {name: _rated(asked, run, rows, longest * rows * len(rounds)) for name, run in runs.items()}
+
+
+def _rated(asked: Asked, run: Callable[[], object], rows: int, tokens: int) -> tuple[str, str]:
+    """One rival alone, so that none finds the memory of another taken; one that does not fit is no error."""
+    gc.collect()
+    on_cuda = asked.loaded.network.device.type == "cuda"
+    if on_cuda:
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+    try:
+        seconds = interleaved({"it": run}, min(asked.repeats, 3), asked.clock).median("it")
+    except torch.OutOfMemoryError:
+        return "no room", ""
+    peak = f"{(torch.cuda.max_memory_allocated() - before) / 1e6 / rows:.0f}" if on_cuda else ""
+    return f"{tokens / seconds:.0f}", peak
+
+
+def _hold(loaded: LoadedModel, protocol: str, debates: int, longest: int) -> None:
+    """Debates at once, on an engine that read nothing before."""
+    loaded.engine.close()
+    with debating(loaded, protocol, SETTINGS, longest) as graph:
+        asyncio.run(graph.abatch(questions(debates), {"recursion_limit": STEPS}))
+    loaded.engine.close()
+
+
+def _rounds(loaded: LoadedModel, rows: int, longest: int) -> list[list[Request]]:
+    """What debates in words ask of the model, round by round: each round's prompts are longer than those before."""
+    heard = with_engine(loaded, kind=Unending, max_batch=rows)
+    _hold(heard, "nl", rows // 2, longest)
+    assert isinstance(heard.engine, Unending), "as made"
+    asked = sorted(heard.engine.asked, key=lambda request: request.length)
+    return [asked[i : i + rows] for i in range(0, len(asked), rows)]
+
+
+def _generate(published: LoadedModel, rounds: list[list[Request]]) -> None:
+    for each in rounds:
+        generate(published, each)

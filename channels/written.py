@@ -1,0 +1,57 @@
+"""Messages as somebody wrote them: a node of ours, a person in Studio, or whoever reaches the server."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields
+from functools import cache
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic_core import PydanticSerializationError, to_json
+
+from sottovoce.channels.message import Message
+from sottovoce.checked import first_wrong
+from sottovoce.errors import RequestError, nearest
+
+KNOWN = tuple(field.name for field in fields(Message))
+COUNTED = ("epoch", "round", "turn", "attempt")
+DIGEST = re.compile("[0-9a-f]{64}")
+
+
+def written(value: Any) -> Message:  # Any: as it comes
+    """A message of its fields, as `Message.to_dict` writes them.
+
+    Raises:
+        RequestError: a field is missing, unknown, or not of its type; a number is negative; a digest is none.
+    """
+    if isinstance(value, Message):
+        return value
+    if not isinstance(value, Mapping):
+        raise RequestError(f"a message for the board is {value!r}; expected its fields, as the state shows them")
+    for name in value:
+        if name not in KNOWN:
+            raise RequestError(nearest("field of a message:", name, KNOWN))
+    try:
+        message = _adapter().validate_json(to_json(value, inf_nan_mode="constants"), strict=True)
+    except ValidationError as error:
+        raise RequestError(f"in a message for the board, {first_wrong(error, 'it')}") from error
+    except PydanticSerializationError as error:
+        raise RequestError(f"a message for the board is no JSON: {error}") from error
+    return _in_range(message)
+
+
+def _in_range(message: Message) -> Message:
+    for name in COUNTED:
+        if (found := getattr(message, name)) < 0:
+            raise RequestError(f"in a message for the board, {name} is {found}; expected 0 or more")
+    for ref in (message.payload, message.measured):
+        if ref is not None and not all(map(DIGEST.fullmatch, (ref.sha256, ref.text_sha256))):
+            raise RequestError("in a message for the board, a payload has no digest; leave the payload as it is")
+    return message
+
+
+@cache  # made once it is needed, as it takes milliseconds
+def _adapter() -> TypeAdapter[Message]:
+    return TypeAdapter(Message)

@@ -1,0 +1,108 @@
+"""Where payloads lie: with each run, and in the store of applications; and what is known to need them."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from sottovoce.channels.store import DIGEST, SUFFIX, default_root
+from sottovoce.errors import RecordError
+from sottovoce.evaluation.runs import shelf
+from sottovoce.evaluation.runs.log import in_use
+from sottovoce.evaluation.runs.named import Named, add, named_by_checkpoints, named_by_run, runs_in
+from sottovoce.evaluation.runs.reading import load_run
+from sottovoce.evaluation.runs.run import PAYLOADS
+from sottovoce.graphs.saver import kind_of
+
+
+@dataclass
+class Place:
+    """A folder of payloads, with all that is known to name some of them."""
+
+    name: str
+    root: Path
+    named: Named = field(default_factory=dict)
+    held: str = ""
+    """Why nothing of it may go; empty where it is known who names what."""
+    run: bool = True
+    """Whether it is a run's own: then all that is named must be there."""
+
+    def files(self) -> dict[str, Path]:
+        """The payload files by digest, sorted; those under keys of an application's own are none."""
+        found = {path.name.removesuffix(SUFFIX): path for path in sorted(self.root.glob(f"*/*{SUFFIX}"))}
+        return {digest: path for digest, path in found.items() if DIGEST.fullmatch(digest)}
+
+    def unfinished(self) -> list[Path]:
+        """What killed processes left of files that they wrote."""
+        return sorted(self.root.glob("*/*.part"))
+
+
+def places(runs: Sequence[Path], store: Path | None, checkpoints: Sequence[str]) -> Iterator[Place]:
+    """Those of all runs on the shelf and in the folders `runs`, and the applications' store.
+
+    Raises:
+        UsageError: a folder or a file of checkpoints is not there.
+        RecordError: the checkpoints cannot be read.
+    """
+    of_applications: Named = {}
+    for each in checkpoints:
+        add(of_applications, named_by_checkpoints(each))
+    everywhere: Named = {}
+    add(everywhere, of_applications)
+    for folder in runs_in([*([shelf.shelf()] if shelf.shelf().exists() else []), *runs]):
+        place = _of_run(folder, checkpoints)
+        add(everywhere, place.named)
+        add(of_run := dict(of_applications), place.named)
+        yield place if place.held else Place(place.name, place.root, of_run)
+    root = store or default_root()
+    unknown = "" if checkpoints else "who needs them is unknown; name all checkpoints of applications by --checkpoints"
+    yield Place(str(root), root, everywhere, unknown, run=False)
+
+
+def _of_run(folder: Path, checkpoints: Sequence[str]) -> Place:
+    place = Place(shelf.name_of(folder), folder / PAYLOADS)
+    try:
+        place.named = named_by_run(folder)
+        place.held = "it is under way" if in_use(folder) else _in_database(folder, checkpoints)
+    except RecordError as error:
+        place.held = str(error)
+    return place
+
+
+def _in_database(folder: Path, checkpoints: Sequence[str]) -> str:
+    """Why a run is held back whose checkpoints lie in a database that nobody named."""
+    run = load_run(folder)
+    named = any(kind_of(each) == "postgres" for each in checkpoints)
+    if run.saver["kind"] != "postgres" or not run.unfinished or named:
+        return ""
+    return "it is not over, and its checkpoints are in a database; name that by --checkpoints"
+
+
+def wrong(digest: str, path: Path | None) -> str:
+    """What is wrong with a payload's file, in words; empty where nothing is."""
+    if path is None:
+        return "is missing"
+    try:
+        found = hashlib.sha256(path.read_bytes()).hexdigest()
+    except OSError as error:
+        return f"cannot be read ({error.strerror})"
+    return "" if found == digest else f"is damaged: the file of {size_of(path)} bytes has another digest"
+
+
+def protocol_of(path: Path) -> str:
+    """By the label in the file's head; "?" where it cannot be read."""
+    try:
+        with path.open("rb") as file:
+            head = json.loads(file.read(int.from_bytes(file.read(8), "little")))
+        (label,) = head["__metadata__"].values()
+        return str(json.loads(label)["protocol"])
+    except (OSError, ValueError, KeyError, TypeError, MemoryError, OverflowError):
+        return "?"
+
+
+def size_of(path: Path) -> int:
+    """Bytes of a file; 0 of what is none."""
+    return path.stat().st_size if path.is_file() else 0

@@ -1,0 +1,79 @@
+"""The transcript for a pipe or a file: each message is printed for good once it is finished, in the transcript's order.
+
+What stands there in the end is the transcript of the run. A run that is watched may withdraw what was said, which
+changes its heading; of such a run whole rounds are printed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from rich.console import Console
+
+from sottovoce.channels.message import Message
+from sottovoce.evaluation.runs.events import Event, Speaking
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.views import transcript
+from sottovoce.evaluation.views.parts import Part, of_run, opening
+
+
+class PipedTranscript:
+    """Observes a run where nothing can be moved; a context manager, so that a stopped run shows all that it had."""
+
+    def __init__(self, console: Console, *, prompts: bool = False, watched: bool = False) -> None:
+        """`prompts` adds what agents are asked; `watched` tells that what was said may be withdrawn."""
+        self._console, self._prompts, self._watched = console, prompts, watched
+        self._run: Record | None = None
+        self._parts = self._messages = 0
+        """How many are printed: parts, and messages of the part that is not."""
+        self._opened = False
+
+    def __enter__(self) -> PipedTranscript:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._print(all_of_it=True)
+
+    def go_on(self, run: Record) -> None:
+        """A discussion that was stopped; what was said in it is printed with what comes."""
+        self._run = run if run.messages else None
+
+    def observe(self, run: Record, event: Event) -> None:
+        """Print what is finished; nothing before something was said, since a run may be refused until then."""
+        if not isinstance(event, Speaking) and run.messages:
+            self._run = run
+            self._print(all_of_it=run.decision is not None)
+
+    def _print(self, *, all_of_it: bool) -> None:
+        if self._run is None:
+            return
+        if not self._opened:
+            self._console.print(transcript.part(self._console, opening(self._run)))
+            self._opened = True
+        parts = list(of_run(self._run, prompts=self._prompts))
+        over = len(parts) if all_of_it else max((at for at, part in enumerate(parts) if part.opens), default=0)
+        for part in parts[self._parts : over]:
+            self._finish(part, part.messages, lines=True)
+            self._parts, self._messages = self._parts + 1, 0
+        if self._parts < len(parts) and not self._watched:
+            now = parts[self._parts]
+            self._finish(now, in_order(now.messages), lines=False)
+
+    def _finish(self, part: Part, messages: tuple[Message, ...], *, lines: bool) -> None:
+        """Those of a part's messages that are not printed yet, one by one, and with `lines` what stands below them."""
+        for message in messages[self._messages :]:
+            heading = "" if self._messages else part.heading
+            self._show(Part(heading, (message,)))
+            self._messages += 1
+        if lines:
+            self._show(replace(part, heading="" if self._messages else part.heading, messages=()))
+
+    def _show(self, part: Part) -> None:
+        if part.heading or part.messages or part.lines:
+            self._console.print(transcript.part(self._console, part))
+
+
+def in_order(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """As many as stand at their own places, before which nobody can come any more."""
+    stand = next((at for at, message in enumerate(messages) if message.order != at), len(messages))
+    return messages[:stand]

@@ -1,0 +1,172 @@
+"""Step through a discussion at a terminal: one step of its graph at a time, looked at, taken back, changed, forked.
+
+Commands are lines of stdin, typed or from a pipe; so are the replies of people who take part. Each step ends at a stop,
+which is a checkpoint of the graph: from any of them the discussion goes on as a branch of its own.
+
+Nothing here imports torch or langgraph before a discussion is stepped through.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from sottovoce.errors import SottovoceError, UsageError, nearest
+from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
+from sottovoce.evaluation.views.output import console_of
+from sottovoce.evaluation.views.printable import one_line
+from sottovoce.nodes.settings import Settings
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from sottovoce.evaluation.views.stepping_stops import Stops
+
+PROMPT = "step> "
+HELP = {
+    "next": "or Enter: one step on, with all agents that act side by side",
+    "go": "on to the end",
+    "edit": "AGENT TEXT: put another text in the place of what an agent said last; it is read in words",
+    "back": "to the stop before",
+    "fork": "N: go on from stop N, as a branch",
+    "state": "what the discussion is at",
+    "history": "all stops, with what ran before each and what runs next",
+    "help": "this list",
+    "quit": "end here; so does the end of stdin",
+}
+
+
+def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> None:
+    """Hold a discussion of a scheme step by step, as lines of stdin say.
+
+    Raises:
+        UsageError: the request cannot be met, or is for several discussions.
+    """
+    questions, origin = questions_of(options, settings)
+    if len(questions) * max(len(options.seeds), 1) > 1:
+        raise UsageError("one discussion is stepped through, and several were asked for; give one question, one seed")
+    settings = settings.model_copy(update={"seed": options.seeds[0]}) if options.seeds else settings
+    # Late: torch takes seconds, and what is wrong with the request is told before.
+    from sottovoce.evaluation.runs.running import payloads
+    from sottovoce.evaluation.views.stepping_stops import Stops
+    from sottovoce.graphs import scheme as of_name
+
+    console = console_of()
+    with payloads(None) as store:
+        stops = Stops(of_name(scheme).create(settings, store=store), questions[0])
+        told = f" ({origin.words})" if origin.words else ""
+        console.print(f"{one_line(questions[0]['question'])}{told}", style="bold", soft_wrap=True)
+        Session(console, stops).run()
+
+
+def _told(error: Exception) -> str | None:
+    """The line for what was foreseen: our own errors, and those of a hosted model's provider."""
+    from sottovoce.agents.hosted import failure
+
+    return str(error) if isinstance(error, SottovoceError) else failure(error)
+
+
+class Session:
+    """Reads commands, and does them."""
+
+    def __init__(self, console: Console, stops: Stops) -> None:
+        """At the first stop, before anything ran."""
+        self._console, self._stops, self._over = console, stops, False
+        self._commands: dict[str, Callable[[str], None]] = {
+            name: getattr(self, f"_{name}") for name in HELP if name != "quit"
+        }
+
+    def run(self) -> None:
+        """Until somebody quits, or stdin ends."""
+        from sottovoce.evaluation.views.seat import read_line
+
+        self._where()
+        while True:
+            if sys.stdin.isatty():
+                print(PROMPT, end="", flush=True)
+            line = read_line()
+            if line is None or line.strip() == "quit":
+                return self._say(f"ended at {self._stops.here}")
+            try:
+                self.do(line)
+            except Exception as error:
+                if not (told := _told(error)):
+                    raise
+                self._say(one_line(told))
+
+    def do(self, line: str) -> None:
+        """One command.
+
+        Raises:
+            SottovoceError: it cannot be done; all stays as it was.
+        """
+        name, _, rest = line.strip().partition(" ")
+        name = name or "next"
+        if name not in self._commands:
+            raise UsageError(f"{nearest('command', name, HELP)}; `help` lists all")
+        self._commands[name](rest.strip())
+
+    def _next(self, rest: str) -> None:
+        self._changed(self._stops.next)
+
+    def _go(self, rest: str) -> None:
+        self._next(rest)
+        while self._stops.here.next:
+            self._next(rest)
+
+    def _edit(self, rest: str) -> None:
+        agent, _, text = rest.partition(" ")
+        if not text.strip():
+            raise UsageError(f"edit is {rest!r}; expected an agent and a text, e.g. edit agent_1 The answer is 5.")
+        self._changed(lambda: self._stops.edit(agent, text.strip()))
+
+    def _back(self, rest: str) -> None:
+        self._stops.back()
+        self._where()
+
+    def _fork(self, rest: str) -> None:
+        try:
+            number = int(rest)
+        except ValueError as error:  # also of more digits than Python reads
+            raise UsageError(f"fork is {rest[:20]!r}; expected a stop's number, as `history` shows them") from error
+        self._stops.fork(number)
+        self._where()
+
+    def _state(self, rest: str) -> None:
+        from sottovoce.evaluation.views.stepping_changes import at
+
+        for line in at(self._stops.values):
+            self._say(line)
+        self._where()
+
+    def _history(self, rest: str) -> None:
+        for stop in self._stops.all:
+            mark = "*" if stop is self._stops.here else " "
+            before = "" if stop.before is None else f" (from stop {stop.before})"
+            self._say(f"{mark} {stop}{before}")
+
+    def _help(self, rest: str) -> None:
+        for name, told in HELP.items():
+            self._say(f"{name:9}{told}")
+
+    def _changed(self, do: Callable[[], None]) -> None:
+        """Do it, and show what it made of the state."""
+        from sottovoce.evaluation.views import transcript
+        from sottovoce.evaluation.views.parts import Part
+        from sottovoce.evaluation.views.stepping_changes import changes, new_messages
+
+        before = self._stops.values
+        do()
+        after = self._stops.values
+        if said := new_messages(before, after):
+            self._console.print(transcript.part(self._console, Part("", tuple(said))))
+        for line in changes(before, after):
+            self._say(line)
+        self._where()
+
+    def _where(self) -> None:
+        self._say(f"{self._stops.here}", style="dim")
+
+    def _say(self, line: Any, style: str = "") -> None:  # Any: whatever has words
+        self._console.print(str(line), style=style, soft_wrap=True)

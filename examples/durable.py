@@ -1,0 +1,39 @@
+"""An application that may be killed at any moment: started again, it asks nobody whose reply was committed.
+
+    python examples/durable.py                                                  # keeps debates in debates.sqlite
+    python examples/durable.py --saver postgresql://ada@localhost/debates --thread 2
+
+A thread is one debate. In `exact` mode what comes of it is the same, to the bit, whether it was killed or not.
+"""
+
+import argparse
+from typing import Any
+
+from sottovoce import Debate, Decision, PayloadStore, create_debate, open_saver
+
+SETTINGS = Debate(agents=3, rounds=3, protocol="cipher", exact=True)
+
+
+def discuss(question: str, thread: str, saver: str, folder: str, **more: Any) -> Decision:
+    """Begin the debate of a thread, or go on where it was; `more` goes into LangGraph's config."""
+    config: Any = {"configurable": {"thread_id": thread}, **more}
+    graph = create_debate(SETTINGS, store=PayloadStore(folder))
+    with open_saver(saver) as opened:
+        debate = graph.compile(checkpointer=opened)
+        stands = debate.get_state(config)
+        if not stands.values.get("decision"):
+            # "sync": a round's replies are in the saver before the next round begins.
+            debate.invoke(None if stands.next else {"question": question}, config, durability="sync")
+        decision: Decision = debate.get_state(config).values["decision"]
+        return decision
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("question", nargs="?", default="What is 14 + 3 * 5 - 7?")
+    parser.add_argument("--saver", default="debates.sqlite", help="memory, a file, or postgresql://USER@HOST/DATABASE")
+    parser.add_argument("--thread", default="1", help="a name for the debate; with one of before it goes on with that")
+    parser.add_argument("--payloads", default="payloads", help="folder for what lies under the messages")
+    given = parser.parse_args()
+    answer = discuss(given.question, given.thread, given.saver, given.payloads)
+    print(answer["answer"], "-", answer["why"])

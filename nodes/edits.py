@@ -1,0 +1,108 @@
+"""What is refused of a state that somebody edited, when the next node runs: the checkpoint before it is unharmed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping
+from functools import cache
+from typing import Any, Literal, get_type_hints
+
+from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from sottovoce.channels.written import written
+from sottovoce.checked import first_wrong
+from sottovoce.errors import UsageError, choose
+from sottovoce.nodes.question import check_question
+from sottovoce.nodes.state import JSON, Discussion
+
+WHOLE = ("protocol", "model", "seed", "agents", "rounds", "steps", "utterances", "consensus")
+"""Settings that routers read, or that tell a whole from a part. Others may be younger than a run that goes on."""
+
+OPENED = ("question", "round", "turn", "epochs", "marks")
+"""What every discussion has from its opening on, and nodes read."""
+
+
+@with_config(ConfigDict(extra="allow"))
+class Held(TypedDict, total=False):
+    """What is pending under a node's name: the update of an act that is watched, or how it goes on after a watch."""
+
+    board: list[JSON]
+    next: Literal["again", "reset", "nothing"]
+    to: int
+    """Of a reset: the mark's place."""
+    written: dict[str, str]
+    """Of an edit: by act, what is read in the place of the model's reply."""
+
+
+def kept_settings(state: Discussion) -> tuple[JSON, str]:
+    """The settings in a state, and the text of them.
+
+    Raises:
+        UsageError: there are none.
+    """
+    kept: Any = state.get("settings")  # Any: as somebody may have written it
+    try:
+        text = json.dumps(kept, sort_keys=True)
+    except (TypeError, ValueError) as error:
+        raise UsageError(f"the state's settings are no JSON: {error}; write them as the opening did") from error
+    if kept is None and "round" not in state:
+        raise UsageError("this discussion was never opened; go on from the step before 'opening'")
+    if not isinstance(kept, dict):
+        raise UsageError(f"the state's settings are {kept!r}; expected all of them by name, as the opening wrote them")
+    return kept, text
+
+
+def check_whole(kept: JSON, known: Collection[str]) -> None:
+    """Refuse settings of which some were left out: the others would silently be the defaults.
+
+    Raises:
+        UsageError: names the first.
+    """
+    for name in WHOLE:
+        if name in known and name not in kept:
+            raise UsageError(f"the state's settings have no {name!r}; write all of them, as the opening did")
+
+
+def check_state(state: Mapping[str, Any], schema: type[Any], speakers: Collection[str]) -> None:  # Any: as edited
+    """Refuse what cannot be a discussion's state.
+
+    `schema` is the scheme's own type of it; `speakers` are all who act or have a model.
+
+    Raises:
+        UsageError: a value is not of its type, a number is out of range, or somebody spoke who is not there.
+    """
+    try:
+        _adapter(schema).validate_python(dict(state), strict=True)  # type: ignore[arg-type]  # holds it for unhashable
+    except ValidationError as error:
+        raise UsageError(f"in the state, {first_wrong(error, 'it')}") from error
+    for name in OPENED if "board" in state else ():  # in a graph it always is
+        if name not in state:
+            raise UsageError(f"the state has no {name!r}, which the opening wrote; go on from an earlier step")
+    if "question" in state:
+        check_question(state, None)  # type: ignore[arg-type]  # it reads what there is
+    for name, least in (("round", -1), ("turn", 0)):
+        if (found := state.get(name, least)) < least:
+            raise UsageError(f"in the state, {name} is {found}; expected {least} or more")
+    _check_held(state.get("pending", {}))
+    for message in state.get("board", []):
+        if message.agent not in speakers and message.source != "rule":
+            raise UsageError(choose("agent on the board:", message.agent, sorted(speakers)))
+        if not message.epoch and message.round > max(state["round"], 0) and not state.get("epochs"):
+            raise UsageError(f"on the board, {message.place} is later than the state, in round {state['round']}")
+
+
+def _check_held(pending: Mapping[str, Held]) -> None:
+    """Refuse what its types cannot: a reset to nowhere, and what are no messages."""
+    for name, held in pending.items():
+        if held.get("next") == "reset" and "to" not in held:
+            raise UsageError(f"in the state, pending.{name} has no 'to', the mark that a reset goes back to")
+        for message in held.get("board", []):
+            written(message)
+
+
+@cache
+def _adapter(schema: type[Any]) -> TypeAdapter[Any]:
+    """For the keys that there are: most come later than the first node."""
+    hints = {**get_type_hints(schema, include_extras=True), "pending": dict[str, Held]}
+    return TypeAdapter(TypedDict(schema.__name__, hints, total=False))  # type: ignore[operator]  # made at run time

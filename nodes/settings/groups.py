@@ -1,0 +1,35 @@
+"""Where each setting stands in the help: what most people need comes first, the rest by what it is about.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+from sottovoce.nodes.settings.base import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING, Controlled, Settings
+from sottovoce.nodes.settings.people import People
+from sottovoce.nodes.settings.watched import Watched
+
+FIRST = (
+    *("agents", "rounds", "turns", "months", "steps", "samples"),
+    *("protocol", "model", "temperature", "max_tokens", "seed", "settings", "save", "json"),
+)
+"""The options that most people need, in this order; those of a run's output among them."""
+OF_CONTROL = tuple(name for name in Controlled.model_fields if name not in Settings.model_fields)
+GROUPS: dict[str, tuple[str, ...]] = {
+    "Sampling": (*OF_SAMPLING, "timeout"),
+    "Prompts and answers": ("system", "prompts", *COMPONENTS, "answer_turn", "guide", "thinking"),
+    "Protocol: what messages carry": ("option", "fallback", *OF_CONTROL, *OF_PROTOCOL),
+    "Loading models": tuple(name for name in OF_LOADING if name != "thinking"),
+    "People": tuple(People.model_fields),
+    "Monitors that watch": tuple(Watched.model_fields),
+}
+OWN = "The scheme"
+"""What a scheme has beside these is its own."""
+HEADINGS = (OWN, *GROUPS)
+"""In the order of the help."""
+
+
+def heading(setting: str) -> str | None:
+    """Under which heading a setting stands; None where it is among the first."""
+    found = next((heading for heading, names in GROUPS.items() if setting in names), OWN)
+    return None if setting in FIRST else found

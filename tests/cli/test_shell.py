@@ -1,0 +1,157 @@
+"""The command line among others: fed by pipes, read by pipes, completed by a shell, run as a module."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sottovoce import __version__, completing
+from sottovoce.cli import main
+from tests.cli.conftest import Call, Models
+from tests.cli.test_commands import FAST, environment, start
+
+ROWS = '{"question": "1 + 1?", "target": 2}\n{"question": "2 + 1?", "target": 3}\n'
+
+
+def pipe(monkeypatch: pytest.MonkeyPatch, data: bytes) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(data)))
+
+
+def test_a_dash_reads_the_question_from_stdin(call: Call, models: Models, monkeypatch: pytest.MonkeyPatch) -> None:
+    pipe(monkeypatch, "Was ist\n2 + 2 – und warum?\n".encode())
+
+    run = json.loads(call("single", "-", "--model", models.tiny, "--json", *FAST).out)
+
+    assert run["question"]["question"] == "Was ist\n2 + 2 – und warum?"
+
+
+def test_a_dash_reads_a_file_of_questions_from_stdin(
+    call: Call, models: Models, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pipe(monkeypatch, ROWS.encode())
+
+    run = json.loads(call("single", "--questions", "-", "--limit", 1, "--model", models.tiny, "--json", *FAST).out)
+
+    assert (run["question"]["question"], run["origin"]) == ("1 + 1?", "1 of 2 rows of stdin")
+
+
+@pytest.mark.parametrize(
+    ("data", "told"),
+    [
+        (b"", "the question is empty; give a text to discuss"),
+        (b"\xff", "the question is not UTF-8: invalid start byte at byte 0, line 1"),
+    ],
+)
+def test_stdin_that_holds_no_question_is_refused(
+    call: Call, monkeypatch: pytest.MonkeyPatch, data: bytes, told: str
+) -> None:
+    pipe(monkeypatch, data)
+
+    answer = call("single", "-")
+
+    assert (answer.code, answer.out, answer.err) == (2, "", f"sottovoce: {told}\n")
+
+
+def test_a_pipe_gets_each_round_while_the_next_is_under_way(models: Models, tmp_path: Path) -> None:
+    long = ("--rounds", 1000, "--max-tokens", 4, "--shape", "fresh", "--model", models.tiny)
+    process = start("debate", "2 + 2?", *long, "--save", tmp_path / "run", stdout=-1, stderr=subprocess.DEVNULL)
+    try:
+        assert process.stdout is not None
+        read = list[str]()
+        for line in process.stdout:
+            read += [line] if line.startswith("Round ") else []
+            if len(read) == 3:
+                break
+        still = process.poll() is None
+    finally:
+        process.kill()
+        process.communicate()
+
+    assert still and [line.split()[1] for line in read] == ["1", "2", "3"]
+
+
+def complete(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], line: str) -> list[str]:
+    """What bash is offered for the last word of a line."""
+    monkeypatch.setenv("_SOTTOVOCE_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split(" ")) - 1))
+    with pytest.raises(SystemExit):
+        main([])
+    return capsys.readouterr().out.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("sottovoce re", ["reconcile", "react", "report", "reproduce"]),
+        ("sottovoce debate --esc", ["--escalate", "--escalate-above"]),
+        ("sottovoce debate --protocol ", ["nl", "cipher", "sde", "hidden"]),
+        ("sottovoce debate --model ", ["bundled", "small", "smollm2"]),
+        ("sottovoce runs show ", ["latest", "2026-b", "2026-a"]),
+        ("sottovoce compare la", ["latest"]),
+    ],
+)
+def test_a_shell_is_offered_names(
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    line: str,
+    offered: list[str],
+) -> None:
+    for file in ("runs/2026-a/log.jsonl", "runs/2026-b/log.jsonl", "models/smollm2/source.json"):
+        (tmp_path / file).parent.mkdir(parents=True)
+        (tmp_path / file).write_text("{}\n")
+    (tmp_path / "config.toml").write_text("[models.small]\nmodel = 'bundled'\n")
+    for name, place in (("RUNS", "runs"), ("MODELS", "models"), ("CONFIG", "config.toml")):
+        monkeypatch.setenv(f"SOTTOVOCE_{name}", str(tmp_path / place))
+
+    assert sorted(complete(monkeypatch, capsys, line)) == sorted(offered)
+
+
+def test_a_broken_config_file_does_not_keep_models_from_being_offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "config.toml").write_text("[models")
+    monkeypatch.setenv("SOTTOVOCE_CONFIG", str(tmp_path / "config.toml"))
+
+    assert completing.models("b") == ["bundled"]
+
+
+def test_completion_can_be_installed(call: Call) -> None:
+    shown = call("--help").out
+
+    assert "--install-completion" in shown and "--show-completion" in shown
+
+
+def test_it_runs_as_a_module() -> None:
+    call = [sys.executable, "-m", "sottovoce", "--version"]
+
+    assert subprocess.check_output(call, env=environment(), text=True) == f"sottovoce {__version__}\n"
+
+
+@pytest.fixture
+def quiet_after() -> Iterator[None]:
+    yield
+    logger = logging.getLogger("sottovoce")
+    logger.handlers.clear()
+    logger.setLevel(logging.NOTSET)
+
+
+@pytest.mark.usefixtures("quiet_after")
+def test_verbose_tells_on_stderr_what_is_loaded_read_and_kept(call: Call, models: Models, tmp_path: Path) -> None:
+    model = shutil.copytree(models.tiny, tmp_path / "another")  # not one that an earlier test loaded
+
+    answer = call("single", "2 + 2?", "--model", model, "--save", tmp_path / "run", "--json", "--verbose", *FAST)
+
+    assert json.loads(answer.out)["status"] == "done"
+    told = [line.split(": ", 1)[1] for line in answer.err.splitlines()]
+    assert told[0].startswith(f"loaded {model} from ") and told[1] == f"keeps the run in {tmp_path / 'run'}"
+    assert any(line.startswith("reads a prompt of ") for line in told[2:])

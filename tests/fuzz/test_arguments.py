@@ -1,0 +1,60 @@
+"""Odd arguments to every command, in this process; no model is there to be loaded."""
+
+from __future__ import annotations
+
+import io
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from sottovoce.cli import app, main
+from tests.fuzz.cases import drawn, held, text
+
+Command = tuple[list[str], Any]  # Any: typer's own, which is private
+BESIDES = {"draw", "list", "datasets", "config"}
+"""Commands that need no model."""
+LEFT_OUT = {"symmetry", "doctor", "pull", "remove", "prune", "reproduce", "index"}
+"""What would fetch, delete or compute for long."""
+
+
+def commands(found: Any, path: tuple[str, ...] = ()) -> Iterator[Command]:  # Any: as above
+    """Every command with its words."""
+    for name, each in getattr(found, "commands", {}).items():
+        if name in LEFT_OUT:
+            continue
+        if hasattr(each, "commands"):
+            yield from commands(each, (*path, name))
+        else:
+            yield [*path, name], each
+
+
+@drawn("arguments")
+def test_a_command_line_is_answered_or_refused_in_one_line(
+    many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    for name in ("SOTTOVOCE_RUNS", "SOTTOVOCE_STORE", "SOTTOVOCE_MODELS", "XDG_CONFIG_HOME", "HOME"):
+        monkeypatch.setenv(name, str(tmp_path / name))
+    assert main(["debate", "2 + 2?", "--model", "./no-such-model"]) == 2  # what is imported late takes seconds
+    capsys.readouterr()
+    known = list(commands(typer.main.get_command(app)))
+
+    def case(rng: random.Random) -> None:
+        words, command = rng.choice(known)
+        arguments, options = list(words), [each.opts[-1] for each in command.params if each.opts[-1].startswith("-")]
+        for _ in range(rng.randrange(4)):
+            arguments += [rng.choice(options), text(rng)] if options and rng.random() < 0.8 else [text(rng)]
+        if "--model" in options and words[0] not in BESIDES:
+            arguments += ["--model", "./no-such-model"]
+        code = main(arguments)
+        told = capsys.readouterr().err
+        assert code in (0, 1, 2), f"{arguments}: exit code {code}"
+        assert not code or len(told.splitlines()) == 1, f"{arguments}: {told!r}"
+        assert "Traceback" not in told, arguments
+
+    held("arguments", many, case)

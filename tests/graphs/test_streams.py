@@ -1,0 +1,153 @@
+"""What streams carry: in the graph itself, and of a graph that is a node of another one."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import END, START, StateGraph
+from typing_extensions import TypedDict
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.graphs import NAMES
+from sottovoce.graphs.debate import create_debate
+from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.state import Decision
+from tests.graphs.support import QUESTION, Graph, built, debating, script
+from tests.graphs.test_transitions import CASES, SCRIPTS
+from tests.support import tiny_loaded
+
+ANSWERS = {"agent_1": ["20", "22"], "agent_2": ["22", "22"]}
+THREAD: Any = {"configurable": {"thread_id": "t"}}
+
+
+class Outer(TypedDict):
+    """The state of a parent that has its own question and wants to know how it ended."""
+
+    question: str
+    decision: Decision
+
+
+def parent(child: Graph, saver: Any = None) -> Graph:
+    graph: Any = StateGraph(Outer)
+    graph.add_node("discuss", child)
+    graph.add_edge(START, "discuss")
+    graph.add_edge("discuss", END)
+    made: Graph = graph.compile(checkpointer=saver, name="parent")
+    return made
+
+
+def debate() -> Graph:
+    return debating(script(ANSWERS), agents=2, rounds=2)
+
+
+def spoken(updates: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Node and words of each message that updates show."""
+    return [
+        (node, message["text"])
+        for update in updates
+        for node, written in update.items()
+        for message in (written or {}).get("board", [])
+    ]
+
+
+SPOKEN = [
+    ("agent_1", "The answer is 20."),
+    ("agent_2", "The answer is 22."),
+    ("agent_1", "The answer is 22."),
+    ("agent_2", "The answer is 22."),
+]
+
+
+def test_updates_show_each_node_s_messages_and_the_decision_as_json() -> None:
+    updates = list(debate().stream(QUESTION, stream_mode="updates"))
+    assert sorted(spoken(updates)[:2]) + sorted(spoken(updates)[2:]) == SPOKEN
+    assert updates[-1]["decide"]["decision"]["answer"] == "22"
+    assert json.loads(json.dumps(updates)) == updates
+
+
+def test_values_grow_message_by_message_and_so_does_what_invoke_returns() -> None:
+    values: list[Any] = list(debate().stream(QUESTION, stream_mode="values"))
+    result = debate().invoke(QUESTION)
+    assert [len(board) for board, _ in groupby(each.get("board", []) for each in values)] == [0, 2, 4]
+    assert set(result) == {"board", "interventions", "votes", "notes", "decision"}
+    assert [each.text for each in result["board"]] == [text for _, text in SPOKEN]
+    assert result["decision"] == values[-1]["decision"]
+
+
+def test_a_parent_s_streams_show_the_steps_of_a_discussion_inside_it() -> None:
+    updates: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+    boards: list[int] = []
+    told: list[str] = []
+    stream: Any = parent(debate()).stream(QUESTION, stream_mode=["updates", "values", "custom"], subgraphs=True)
+    for namespace, mode, chunk in stream:
+        if mode == "updates":
+            updates[bool(namespace)].append(chunk)
+        elif mode == "values" and namespace:
+            boards.append(len(chunk.get("board", [])))
+        elif mode == "custom":
+            told.append(chunk["type"])
+    assert sorted(spoken(updates[True])) == sorted(SPOKEN)
+    assert updates[False] == [{"discuss": {"decision": updates[True][-1]["decide"]["decision"]}}]
+    assert [length for length, _ in groupby(boards)][-3:] == [0, 2, 4]
+    assert told == ["round", "act", "act", "round", "act", "act", "decided"]
+
+
+def test_a_parent_without_sub_graphs_in_its_stream_sees_the_decision() -> None:
+    (update,) = parent(debate()).stream(QUESTION, stream_mode="updates")
+    assert update["discuss"]["decision"]["answer"] == "22"
+
+
+def test_a_parent_s_state_shows_where_the_discussion_inside_it_stands() -> None:
+    child = create_debate(Debate(agents=2, rounds=2), models=script(ANSWERS)).compile(interrupt_before=["decide"])
+    graph = parent(child, InMemorySaver())
+    graph.invoke(QUESTION, THREAD)
+    (task,) = graph.get_state(THREAD, subgraphs=True).tasks
+    inner: Any = task.state
+    assert inner.next == ("decide",) and len(inner.values["board"]) == 4
+    assert graph.invoke(None, THREAD)["decision"]["answer"] == "22"
+
+
+def test_a_graph_inside_another_is_drawn_with_its_own_nodes() -> None:
+    drawn = parent(debate()).get_graph(xray=True)
+    assert {"discuss:opening", "discuss:agent_1", "discuss:agent_2", "discuss:decide"} <= set(drawn.nodes)
+
+
+async def test_progress_tells_rounds_acts_and_the_decision() -> None:
+    events = [event async for event in debate().astream(QUESTION, stream_mode="custom")]
+    assert events[0] == {"type": "round", "round": 0}
+    assert sorted((each["agent"], each["act"], each["round"]) for each in events if each["type"] == "act") == [
+        ("agent_1", "answer", 0),
+        ("agent_1", "revise", 1),
+        ("agent_2", "answer", 0),
+        ("agent_2", "revise", 1),
+    ]
+    assert events[-1] == {"type": "decided", "answer": "22", "why": "2 of 2 say 22"}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_scheme_s_outside_sees_what_its_agents_say(name: str) -> None:
+    """In the server, a stream has the keys of the outcome alone."""
+    settings = CASES[name][1]
+    graph = built(name, ScriptedChatModel(SCRIPTS.get(name, {"": ["The answer is 22."] * 12})), **settings)
+    updates = list(graph.stream({**QUESTION, "target": "22"}, stream_mode="updates", output_keys=graph.output_channels))
+    everything = list(graph.get_output_jsonschema()["properties"])
+    assert {"board", "votes", "notes", "decision"} <= set(everything)
+    assert spoken(updates) and json.dumps(updates)
+    assert any((written or {}).get("decision") for update in updates for written in update.values())
+
+
+def test_tokens_of_one_round_interleave_each_with_its_agent(store: PayloadStore) -> None:
+    model = HookedChatModel(preloaded=tiny_loaded(), store=store, max_tokens=12, temperature=0.0)
+    graph = debating(model, agents=3, rounds=1, answer_turn=False)
+    stream: Any = graph.stream(QUESTION, stream_mode="messages")
+    chunks = [(about["agent"], chunk.text) for chunk, about in stream]
+    order = [agent for agent, _ in groupby(agent for agent, text in chunks if text)]
+    said = {each.agent: each.text for each in graph.invoke(QUESTION)["board"]}
+    assert len(order) > 3, "one after another would be three"
+    assert {name: "".join(text for agent, text in chunks if agent == name) for name in said} == said

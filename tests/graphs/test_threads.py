@@ -1,0 +1,129 @@
+"""What enters a graph, and a thread that takes one question after another."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, StateGraph
+from pydantic import BaseModel
+from typing_extensions import TypedDict
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import UsageError
+from sottovoce.graphs import NAMES
+from tests.graphs.support import KEYS, QUESTION, Graph, built, debating, held, marked
+from tests.graphs.test_schemes_resume import exact, graph_of
+
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+OTHER: Any = {"configurable": {"thread_id": "2"}}
+NEXT: Any = {"question": "And what is 1 + 1?"}
+
+
+def kept(graph: Graph, thread: Any) -> dict[str, Any]:
+    """A thread's values; of its messages' summaries none, as a second discussion reads more out of the cache."""
+    values: dict[str, Any] = graph.get_state(thread).values
+    return {**values, "board": [replace(message, stats={}) for message in values["board"]]}
+
+
+# What enters
+
+
+def test_every_field_of_every_scheme_s_form_is_described() -> None:
+    for name in NAMES:
+        schema = built(name).get_input_jsonschema()
+        for form in (schema, *schema["$defs"].values()):
+            assert all(field.get("description") for field in form["properties"].values())
+        assert schema["required"] == ["question"]
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({**NEXT, "choises": ["1", "2"]}, "unknown key in the input: 'choises'; the nearest known one is 'choices'"),
+        ({**NEXT, "board": []}, "unknown key in the input: 'board'; "),
+        ("What is 1 + 1?", "the input is 'What is 1 + 1?'; expected a dict, like {'question': "),
+        ([NEXT], "the input is [{'question': 'And what is 1 + 1?'}]; expected a dict"),
+        ({"target": "2"}, "the question is empty; give a text to discuss"),
+        ({"question": 5}, "question is 5: expected a valid string"),
+        ({**NEXT, "choices": "AB"}, "choices is 'AB': expected a valid list"),
+        ({**NEXT, "target": "many"}, "target is 'many'"),
+    ],
+)
+def test_what_is_no_input_is_refused_and_its_thread_stays_as_it_was(given: Any, expected: str) -> None:
+    graph = debating(marked(2, 2), rounds=1, saver=InMemorySaver())
+    held(graph, THREAD)
+    before = graph.get_state(THREAD)
+    with pytest.raises(UsageError) as refused:
+        graph.invoke(given, THREAD)
+    assert expected in str(refused.value)
+    assert graph.get_state(THREAD) == before
+
+
+def test_none_is_a_field_that_was_not_given() -> None:
+    state = debating(marked(2, 1), rounds=1).invoke(
+        {**QUESTION, "kind": None, "choices": None, "documents": None, "target": None}, output_keys=["decision", "kind"]
+    )
+    assert "kind" not in state and state["decision"]["score"] is None
+
+
+class Asking(TypedDict):
+    question: str
+    mood: str
+    decision: Any
+
+
+class Modelled(BaseModel):
+    question: str = ""
+    mood: str = ""
+    decision: Any = None
+
+
+@pytest.mark.parametrize("schema", [Asking, Modelled])
+def test_a_graph_inside_another_one_takes_what_it_knows_of_that_one_s_state(schema: type[Any]) -> None:
+    parent: Any = StateGraph(schema)
+    parent.add_node("debate", debating(ScriptedChatModel(["The answer is 2."] * 2), rounds=1))
+    parent.add_edge(START, "debate")
+    graph = parent.compile(checkpointer=InMemorySaver())
+    assert graph.invoke({**NEXT, "mood": "sour"}, THREAD)["decision"]["answer"] == "2"
+
+
+# One question after another
+
+
+@pytest.mark.parametrize("name", ["cmd", "madra"])
+def test_the_next_question_of_a_thread_is_discussed_as_in_a_thread_of_its_own(name: str, store: PayloadStore) -> None:
+    graph = graph_of(name, exact(store), InMemorySaver())
+    held(graph, THREAD, target="22", aliases=["22.0"], documents=["Mia has 3."], description="Sums.")
+    first = graph.get_state(THREAD).values
+    graph.update_state(THREAD, {"interventions": [{"what": "human"}], "pending": {"agent_1": {}}}, as_node="decide")
+    graph.invoke(NEXT, THREAD)
+    graph.invoke(NEXT, OTHER)
+
+    assert kept(graph, THREAD) == kept(graph, OTHER)
+    assert first in [snapshot.values for snapshot in graph.get_state_history(THREAD)]
+
+
+def test_a_third_question_and_one_that_was_refused_change_nothing_of_that() -> None:
+    graph = debating(ScriptedChatModel(["The answer is 2."] * 8), rounds=1, saver=InMemorySaver())
+    held(graph, THREAD)
+    with pytest.raises(UsageError, match="unknown agent among the wordings"):
+        graph.invoke({**NEXT, "wordings": {"agent_7": "1 + 1?"}}, THREAD)
+    graph.invoke({**NEXT, "target": "3"}, THREAD)
+    graph.invoke(NEXT, THREAD)
+    graph.invoke(NEXT, OTHER)
+    assert kept(graph, THREAD) == kept(graph, OTHER)
+
+
+def test_a_discussion_that_is_not_over_takes_no_other_question_and_goes_on_from_where_it_stood() -> None:
+    model = marked(2, 3)
+    graph = debating(model, rounds=2, saver=InMemorySaver())
+    graph.invoke(QUESTION, THREAD, interrupt_after=["close_round"])
+    stood = graph.get_state(THREAD).config
+    with pytest.raises(UsageError, match="a discussion that is not over; go on from the step before this question"):
+        graph.invoke(NEXT, THREAD)
+    assert len(model.asked) == 2
+    assert len(graph.invoke(None, stood, output_keys=KEYS)["board"]) == 4

@@ -1,0 +1,120 @@
+"""Replies that take too long, and callers that go away: the rows that they held are free again."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from functools import cache
+from typing import Any
+
+import pytest
+from langgraph.checkpoint.memory import InMemorySaver
+
+from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.errors import LateReply
+from sottovoce.graphs.debate import create_debate
+from sottovoce.models import LoadedModel, assemble
+from sottovoce.nodes.settings import Debate
+from tests.graphs.support import KEYS, QUESTION, Graph, Recording, State
+from tests.support import tiny_model, tiny_tokenizer
+
+NAMES = ("agent_1", "agent_2", "agent_3")
+SETTINGS = Debate(agents=3, rounds=2, temperature=[0], answer_turn=False)
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+LONG, SHORT = 3000, 6  # tokens: seconds of a reply, and none
+SOON = 2.0  # seconds; a reply of LONG tokens takes several
+
+
+@cache
+def endless() -> LoadedModel:
+    """Goes on to the token limit, with equal bits whatever else is in its batch."""
+    model = tiny_model(max_position_embeddings=4096)
+    model.get_output_embeddings().weight.data[[0, 2]] = 0  # its ends of sequence, never the largest logit
+    loaded = assemble("endless", model, tiny_tokenizer(), exact=True, max_batch=4)
+    HookedChatModel(preloaded=loaded, max_tokens=1).invoke("warm")
+    return loaded
+
+
+def models(slow: int = LONG, **more: Any) -> dict[str, Recording]:
+    """Three agents of one engine, of whom the second talks at length."""
+    lengths = (SHORT, slow, SHORT)
+    return {
+        name: Recording(preloaded=endless(), max_tokens=n, **(more if n == slow else {}))
+        for name, n in zip(NAMES, lengths, strict=True)
+    }
+
+
+def debate(given: Any, store: PayloadStore, saver: Any = None) -> Graph:
+    return create_debate(SETTINGS, models=given, store=store).compile(checkpointer=saver)
+
+
+def said(state: State) -> list[tuple[str, str]]:
+    """Words, and the bits of what lies under them."""
+    return [(message.text, message.payload.sha256) for message in state["board"]]
+
+
+async def freed() -> bool:
+    """Whether the engine's rows are free again soon, long before the reply would have ended."""
+    end = time.monotonic() + SOON
+    while endless().engine.statistics.running and time.monotonic() < end:
+        await asyncio.sleep(0.01)
+    return endless().engine.statistics.running == 0
+
+
+async def test_who_is_too_late_is_named_and_alone_asked_again(store: PayloadStore) -> None:
+    saver = InMemorySaver()
+    late = debate(models(timeout=0.3), store, saver)
+    with pytest.raises(LateReply, match=r"^agent_2, answer: no reply within 0\.3 s; raise `timeout` or lower"):
+        await late.ainvoke(QUESTION, THREAD)
+    assert await freed() and (await late.aget_state(THREAD)).next == ("agent_2",)
+
+    again = models(SHORT)
+    graph = debate(again, store, saver)
+    state = await graph.ainvoke(None, THREAD, output_keys=KEYS)
+
+    assert [len(again[name].requests) for name in NAMES] == [1, 2, 1]
+    unbroken = await debate(models(SHORT), store).ainvoke(QUESTION, output_keys=KEYS)
+    assert said(state) == said(unbroken)
+
+
+def test_a_late_reply_frees_its_row_in_a_thread_too(store: PayloadStore) -> None:
+    with pytest.raises(LateReply, match=r"^agent_2, answer: no reply within 0\.3 s"):
+        debate(models(timeout=0.3), store).invoke(QUESTION)
+    assert asyncio.run(freed())
+
+
+def test_the_setting_reaches_the_models_of_a_run(folder: str, store: PayloadStore) -> None:
+    settings = Debate(model=[folder], rounds=1, timeout=1e-6)
+    with pytest.raises(LateReply, match=r"agent_\d, answer: no reply within 1e-06 s"):
+        create_debate(settings, store=store).compile().invoke(QUESTION)
+
+
+async def stopped_listening(graph: Graph) -> None:
+    stream = graph.astream(QUESTION, stream_mode="updates")
+    for _ in range(4):  # opening, next_round, and the two whose replies are short
+        await anext(stream)
+    assert endless().engine.statistics.running
+    await stream.aclose()  # type: ignore[attr-defined]  # LangGraph promises an iterator and returns a generator
+
+
+async def ran_out_of_patience(graph: Graph) -> None:
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(graph.ainvoke(QUESTION), 0.5)
+
+
+async def was_cancelled(graph: Graph) -> None:
+    task = asyncio.create_task(graph.ainvoke(QUESTION))
+    await asyncio.sleep(0.5)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+@pytest.mark.parametrize("leave", [stopped_listening, ran_out_of_patience, was_cancelled])
+async def test_a_caller_who_goes_away_leaves_no_row_behind(
+    leave: Callable[[Graph], Awaitable[None]], store: PayloadStore
+) -> None:
+    await leave(debate(models(), store))
+    assert await freed()
