@@ -102,6 +102,8 @@ class open_saver:  # used like the function `open`
             async with AsyncExitStack() as stack:
                 saver = await stack.enter_async_context(self._manager(_kinds(self._kind)[1]))
                 _make_plain(saver)
+                if self._kind == "sqlite":
+                    stack.push_async_callback(_settle, saver)
                 if self._kind != "memory":
                     await saver.setup()
                 self._aopen = stack.pop_all()
@@ -116,9 +118,8 @@ class open_saver:  # used like the function `open`
         if self._kind == "memory":
             return nullcontext(made())
         if self._kind == "sqlite":
-            sqlite3.connect(
-                self._where
-            ).close()  # aiosqlite (0.22) leaves a thread behind where a file cannot be opened
+            # aiosqlite (0.22) leaves a thread behind where a file cannot be opened.
+            sqlite3.connect(self._where).close()
             return made.from_conn_string(str(self._where))
         return made.from_conn_string(_address(str(self._where)))
 
@@ -155,6 +156,15 @@ def _kinds(kind: Kind) -> tuple[type, type]:
             "pip install langgraph-checkpoint-postgres 'psycopg[binary]'"
         ) from error
     return PostgresSaver, AsyncPostgresSaver
+
+
+async def _settle(saver: Any) -> None:  # Any: of SQLite, async
+    """Let go of the file: of a write that a graph left behind it, and of one that was cancelled half-way.
+
+    Closing does not end those while anything (a traceback) holds their cursor: the file would stay locked to others.
+    """
+    async with saver.lock:
+        await saver.conn.rollback()
 
 
 def _make_plain(saver: Any) -> None:  # Any: of any kind

@@ -142,9 +142,7 @@ def hold_all(
             run.discard()  # what was refused before anything was said leaves nothing: it is corrected and run again
         if of_saver:
             why = told_of(error, place_of(limits.saver if limits else None, run.folder))
-            raise RecordError(
-                f"the checkpoints of {str(run.folder)!r} cannot be written: {why}{_mended(why)}"
-            ) from None
+            raise RecordError(f"the checkpoints of {str(run.folder)!r} cannot be written: {_mended(why)}") from None
         if _is_full(error) and run.spoken:
             name = str(run.folder)
             raise RecordError(f"run {name!r}: the disk is full; make room, and `runs resume {name}` goes on") from error

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
@@ -49,6 +50,30 @@ def test_a_tensor_is_refused_and_plain_values_come_back(where: str) -> None:
         found = saver.get_tuple(config)
 
     assert found is not None and found.pending_writes == [("task", "board", [{"text": "4"}])]
+
+
+async def test_a_write_that_was_cut_off_leaves_the_file_open_to_others(tmp_path: Path) -> None:
+    where, config = tmp_path / "kept.sqlite", {"configurable": {"thread_id": "1", "checkpoint_ns": ""}}
+    write = "INSERT INTO writes VALUES ('1', '', '', 'task', '', 0, 'board', 'null', NULL)"
+    async with open_saver(where) as saver:
+        held = await saver.conn.executemany(write, [()])  # type: ignore[attr-defined]  # as a cancelled write's traceback does
+
+    with open_saver(where) as another:
+        another.put(config, empty_checkpoint(), {}, {})  # type: ignore[arg-type]  # plain
+    assert held.rowcount == 1
+
+
+async def test_a_write_that_nobody_waits_for_leaves_the_file_open_to_others(tmp_path: Path) -> None:
+    """As LangGraph's of a task that is cancelled while its graph ends (1.2)."""
+    where, config = tmp_path / "kept.sqlite", {"configurable": {"thread_id": "1", "checkpoint_ns": ""}}
+    async with open_saver(where) as saver:
+        stored = await saver.aput(config, empty_checkpoint(), {}, {})  # type: ignore[arg-type]  # plain
+        left = asyncio.create_task(saver.aput_writes(stored, [("board", [{"text": "4"}])], "task"))
+        await asyncio.sleep(0)
+
+    with open_saver(where) as another:
+        another.put(config, empty_checkpoint(), {}, {})  # type: ignore[arg-type]  # plain
+    await left
 
 
 def test_a_wrong_password_is_told_in_a_line_without_it(postgres: Server) -> None:
