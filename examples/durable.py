@@ -7,9 +7,11 @@ A thread is one debate. In `exact` mode what comes of it is the same, to the bit
 """
 
 import argparse
+import sqlite3
+import sys
 from typing import Any
 
-from sottovoce import Debate, Decision, PayloadStore, create_debate, open_saver
+from sottovoce import Debate, Decision, PayloadStore, SottovoceError, create_debate, open_saver
 
 SETTINGS = Debate(agents=3, rounds=3, protocol="cipher", exact=True)
 
@@ -22,8 +24,9 @@ def discuss(question: str, thread: str, saver: str, folder: str, **more: Any) ->
         debate = graph.compile(checkpointer=opened)
         stands = debate.get_state(config)
         if not stands.values.get("decision"):
+            # Not `stands.next`: it is empty, too, between the last reply of a round and its checkpoint.
             # "sync": a round's replies are in the saver before the next round begins.
-            debate.invoke(None if stands.next else {"question": question}, config, durability="sync")
+            debate.invoke(None if stands.values else {"question": question}, config, durability="sync")
         decision: Decision = debate.get_state(config).values["decision"]
         return decision
 
@@ -35,5 +38,8 @@ if __name__ == "__main__":
     parser.add_argument("--thread", default="1", help="a name for the debate; with one of before it goes on with that")
     parser.add_argument("--payloads", default="payloads", help="folder for what lies under the messages")
     given = parser.parse_args()
-    answer = discuss(given.question, given.thread, given.saver, given.payloads)
+    try:
+        answer = discuss(given.question, given.thread, given.saver, given.payloads)
+    except (SottovoceError, sqlite3.Error) as error:  # SQLite's own: its file is damaged, or the disk is full
+        sys.exit(f"thread {given.thread!r} cannot go on: {error}")
     print(answer["answer"], "-", answer["why"])

@@ -28,7 +28,7 @@ def next_step(state: Any) -> Literal["next_round", "final_tests"]:
     from sottovoce.nodes.codegen import agreed
 
     settings = state["settings"]
-    over = state["round"] + 1 == settings["rounds"] or (settings["consensus"] and bool(agreed(state)))
+    over = state["round"] + 1 >= settings["rounds"] or (settings["consensus"] and bool(agreed(state)))
     return "final_tests" if over else "next_round"
 
 

@@ -16,7 +16,7 @@ def another_round(state: Any) -> Literal["next_round", "decide"]:
     """Until somebody has answered, or no round is left."""
     from sottovoce.nodes.ia import answered
 
-    over = answered(state) or state["round"] + 1 == state["settings"]["rounds"]
+    over = answered(state) or state["round"] + 1 >= state["settings"]["rounds"]
     return "decide" if over else "next_round"
 
 

@@ -31,7 +31,7 @@ def after_judge(state: Any) -> Literal["next_round", "summarise"]:
     """Until they agree, or no round is left."""
     from sottovoce.nodes.madra import agreed
 
-    over = agreed(state) or state["round"] + 1 == state["settings"]["rounds"]
+    over = agreed(state) or state["round"] + 1 >= state["settings"]["rounds"]
     return "summarise" if over else "next_round"
 
 

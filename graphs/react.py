@@ -22,7 +22,7 @@ def another_step(state: Any) -> Literal["next_round", "decide"]:
     """A step is a round: until somebody finishes, or no step is left."""
     from sottovoce.nodes.react import finished
 
-    return "decide" if finished(state) or state["round"] + 1 == state["settings"]["steps"] else "next_round"
+    return "decide" if finished(state) or state["round"] + 1 >= state["settings"]["steps"] else "next_round"
 
 
 def create_react(settings: ReAct | None = None, **given: Unpack[Given]) -> Graph:

@@ -77,7 +77,7 @@ class Passing:
             sent, remarks = self._queued(run, counted)
             if not sent and not remarks:
                 return {"votes": votes}
-            if state["round"] + 1 == run.settings.depth:
+            if state["round"] + 1 >= run.settings.depth:
                 raise UsageError(
                     f"the rule {type(self.rule).__name__} is not over after {run.settings.depth} rounds; expected an "
                     "end by then: let its is_over say when, or raise the setting 'depth'"

@@ -60,7 +60,7 @@ async def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
     rounds = rounds_of(state, (TALK,))[:-1]
     own = [spoken[agent] for spoken in rounds]
     others = [others_of(run, state, spoken, agent) for spoken in rounds]
-    last = state["round"] + 1 == run.settings.rounds
+    last = state["round"] + 1 >= run.settings.rounds
     ask = Ask(agent, TALK, talk_turns(run.view(state, agent), own, others), message_form(state, last=last))
     return {"board": await say(run, state, ask)}
 

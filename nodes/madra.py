@@ -176,8 +176,8 @@ def _latest(state: Madra, order: Sequence[str], agent: str) -> tuple[Message | N
     rounds = rounds_of(state, ("answer", "revise"))
     if state["round"] == 0:  # side by side: nobody hears anybody, whoever happens to come first
         return None, []
-    last = {**rounds[-2], **rounds[-1]}
-    return last[agent], [last[name] for name in order if name != agent]
+    before, now = rounds[-2:]
+    return before[agent], [now.get(name) or before[name] for name in order if name != agent]
 
 
 def _spoken(settings: MADRA, state: Madra) -> list[Message]:

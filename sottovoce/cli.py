@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -105,6 +106,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for library in CHATTY:
         logging.getLogger(library).setLevel(logging.ERROR)
     typed = list(sys.argv[1:] if arguments is None else arguments)
+    for word in typed:
+        if not _is_text(word):
+            return _complain(f"an argument holds half of a character, which no file or terminal takes: {word}", MISUSED)
     try:
         result = _program()(typed or ["--help"], prog_name="sottovoce", standalone_mode=False)
     except SottovoceError as error:
@@ -120,6 +124,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if result == STOPPED:  # typer returns it for a Ctrl-C
         return _complain("stopped", STOPPED)
     return result if isinstance(result, int) else 0
+
+
+def _is_text(word: str) -> bool:
+    """Whether the system could have passed it; a program that calls `main` may pass anything."""
+    try:
+        os.fsencode(word)
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _foreseen(error: Exception) -> str | None:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from langgraph.checkpoint.sqlite import SqliteSaver
 
 from sottovoce.channels.message import Message
 from sottovoce.evaluation.runs.events import Asked, Listener
@@ -123,6 +124,28 @@ def test_a_debate_that_is_killed_in_a_round_goes_on_with_the_missing_agents_to_t
     kills = broken_often(tmp_path / "run", saver, "1", 2, random.Random(7))
 
     assert kills >= 1 and end_of(tmp_path / "run", saver, "1") == unbroken
+
+
+def test_a_kill_between_the_last_reply_of_a_round_and_its_checkpoint_asks_nobody_again(
+    tmp_path: Path, unbroken: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nothing is `next` there: all tasks have their writes."""
+    put = SqliteSaver.put
+
+    def broken(self: SqliteSaver, config: Any, checkpoint: Any, metadata: Any, new_versions: Any) -> Any:
+        if checkpoint["channel_values"].get("board"):
+            raise KeyboardInterrupt
+        return put(self, config, checkpoint, metadata, new_versions)
+
+    saver = str(tmp_path / "kept.sqlite")
+    monkeypatch.setattr(SqliteSaver, "put", broken)
+    with pytest.raises(KeyboardInterrupt):
+        discuss(tmp_path, saver, "1")
+    monkeypatch.undo()
+    assert len(calls_in(tmp_path)) == 3
+    discuss(tmp_path, saver, "1")
+
+    assert len(calls_in(tmp_path)) == 9 and end_of(tmp_path, saver, "1") == unbroken
 
 
 @pytest.mark.slow

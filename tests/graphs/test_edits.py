@@ -16,7 +16,7 @@ from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import create_debate
 from sottovoce.graphs.madra import create_madra
 from sottovoce.nodes.settings import MAD
-from tests.graphs.support import KEYS, QUESTION, Graph, board, debating, marked
+from tests.graphs.support import KEYS, NEEDED, QUESTION, Graph, board, debating, marked
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 MODEL = ScriptedChatModel(["The answer is 22."])
@@ -175,6 +175,19 @@ def test_a_scheme_s_own_keys_are_held_to_their_types() -> None:
     for values, expected in (({"numbers": "k"}, "numbers is 'k'"), ({"evidence": 3}, "evidence is given 3")):
         with pytest.raises(SottovoceError, match=expected):
             graph.invoke(None, graph.update_state(before, values, as_node="next_round"))
+
+
+@pytest.mark.parametrize("name", ["debate", "madra", "react", "ia", "codegen"])
+def test_a_round_beyond_the_last_is_the_last_or_refused_where_others_would_be_heard(name: str) -> None:
+    models = ScriptedChatModel(["The answer is 22."] * 99)
+    graph = scheme(name).create(models=models, **NEEDED.get(name, {})).compile(checkpointer=InMemorySaver())
+    graph.invoke(QUESTION, THREAD, interrupt_after=["next_round"])
+    edited = graph.update_state(THREAD, {"round": 99}, as_node="next_round")
+    if name == "react":
+        assert "answer" in graph.invoke(None, edited, output_keys=KEYS)["decision"]
+        return
+    with pytest.raises(UsageError, match=r"has no message of round \d+ on the board; resume the run from an earlier"):
+        graph.invoke(None, edited)
 
 
 @pytest.mark.parametrize(
