@@ -9,11 +9,11 @@ from typing import Any, Self
 
 from langgraph.channels import BinaryOperatorAggregate, LastValue
 from langgraph.graph import START, StateGraph
-from langgraph.graph.state import CompiledStateGraph
 
 from sottovoce.channels.board import OVERWRITE, Board
 from sottovoce.channels.entry import Entry, Given
 from sottovoce.errors import RequestError, UsageError
+from sottovoce.graphs.compiled import CompiledDiscussion
 from sottovoce.nodes.question import check_question
 from sottovoce.nodes.state import Update
 
@@ -37,9 +37,9 @@ class DiscussionGraph(StateGraph[Any, Any, Any, Any]):  # Any: the types of ever
 
         return super().add_conditional_edges(source, route, path_map)
 
-    def compile(self, *args: Any, **told: Any) -> CompiledStateGraph[Any, Any, Any, Any]:  # Any: LangGraph's own
+    def compile(self, *args: Any, **told: Any) -> CompiledDiscussion:  # Any: LangGraph's own
         """As LangGraph compiles it, with channels of ours where it puts its plain ones."""
-        compiled = super().compile(*args, **told)
+        compiled = CompiledDiscussion(**vars(super().compile(*args, **told)))  # as LangGraph itself copies a graph
         compiled.channels.update({key: _ours(key, channel) for key, channel in compiled.channels.items()})
         compiled.channels[START] = Entry(self.input_schema, self._taken)
         return compiled

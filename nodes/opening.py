@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 from langchain_core.runnables import RunnableConfig, RunnableLambda
 
 from sottovoce.channels.board import OVERWRITE
-from sottovoce.errors import UsageError
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.donors import check_probes
 from sottovoce.nodes.edges import check_edges
@@ -43,7 +42,7 @@ def opening(
 
     def opening(state: Discussion, config: RunnableConfig) -> Update:
         before = anew() if state.get("settings") else {}
-        asked = _asked(state, before)
+        asked: Any = {key: value for key, value in state.items() if key not in before}  # Any: some keys of a TypedDict
         settings = contexts.settings()
         check_question(asked, settings.owners(), settings.needs(), settings.names(), schema)
         first: Update = {"settings": settings.model_dump(mode="json"), "round": -1, "turn": 0}
@@ -56,21 +55,6 @@ def opening(
         return _over(before, {**first, **begun, "notes": notes})
 
     return RunnableLambda(opening, name="opening")
-
-
-def _asked(state: Mapping[str, Any], before: Update) -> Discussion:  # Any: as far as it is filled
-    """The question alone, of a thread that held another one before.
-
-    Raises:
-        UsageError: that discussion is not over.
-    """
-    if not state.get("decision") and (state.get("board") or state.get("pending")):
-        raise UsageError(
-            "this thread holds a discussion that is not over; go on from the step before this question, or ask the "
-            "question in a thread of its own"
-        )
-    asked: Any = {key: value for key, value in state.items() if key not in before}  # Any: some of a TypedDict's keys
-    return asked  # type: ignore[no-any-return]
 
 
 def _over(before: Update, update: Update) -> Update:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import errno
 import logging
-import os
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -127,9 +126,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _is_text(word: str) -> bool:
-    """Whether the system could have passed it; a program that calls `main` may pass anything."""
+    """Whether a system could have passed it, in whatever encoding; a program that calls `main` may pass anything."""
     try:
-        os.fsencode(word)
+        word.encode("utf-8", "surrogateescape")
     except UnicodeEncodeError:
         return False
     return True

@@ -34,6 +34,7 @@ def test_it_is_held_by_its_name_on_the_command_line() -> None:
     assert {message["payload"]["protocol"] for message in record["messages"]} == {"louder"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("arguments", "line"),
     [
@@ -41,19 +42,9 @@ def test_it_is_held_by_its_name_on_the_command_line() -> None:
             ("--option", "gian=3"),
             "protocol 'louder' has no option 'gian'; it has: allow_other_weights, carry_as, compat, gain",
         ),
-        pytest.param(
-            ("--option", "gain=-1"), "gain is -1: expected greater than or equal to 0", marks=pytest.mark.slow
-        ),
-        pytest.param(
-            ("--option", "gain"),
-            "option is 'gain'; expected NAME=VALUE, or AGENT.NAME=VALUE for one agent",
-            marks=pytest.mark.slow,
-        ),
-        pytest.param(
-            ("--option", "agent_9.gain=1"),
-            "unknown agent among the options: 'agent_9'; choose from: agent_1, agent_2",
-            marks=pytest.mark.slow,
-        ),
+        (("--option", "gain=-1"), "gain is -1: expected greater than or equal to 0"),
+        (("--option", "gain"), "option is 'gain'; expected NAME=VALUE, or AGENT.NAME=VALUE for one agent"),
+        (("--option", "agent_9.gain=1"), "unknown agent among the options: 'agent_9'; choose from: agent_1, agent_2"),
     ],
 )
 def test_its_options_are_held_to_what_it_declares(arguments: tuple[str, ...], line: str) -> None:

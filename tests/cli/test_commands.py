@@ -259,7 +259,7 @@ def test_a_stopped_or_killed_run_shows_what_it_had(
 
 def test_a_terminal_sees_the_debate_stream_and_gets_its_cursor_back(models: Models) -> None:
     ours, theirs = pty.openpty()
-    long = ("--model", models.tiny, "--agents", 3, "--max-tokens", 60, "--rounds", 2, "--shape", "fresh")
+    long = ("--model", models.tiny, "--agents", 3, "--max-tokens", 24, "--rounds", 2, "--shape", "fresh")
     process = start("debate", "2 + 2?", *long, stdin=theirs, stdout=theirs, stderr=theirs)
     os.close(theirs)
     seen = bytearray()

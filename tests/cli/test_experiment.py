@@ -87,6 +87,7 @@ def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) 
 
 # A limit may cancel what LangGraph was just about to await: Python then warns of a coroutine that never ran.
 @pytest.mark.filterwarnings("ignore:.*<coroutine object speak:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, table: Path, tmp_path: Path) -> None:
     table.write_text(table.read_text().replace("rounds: 2", "rounds: 400, shape: fresh"))
     process = start("experiment", table, "--save", tmp_path / "kept", stdout=-1, stderr=-1)

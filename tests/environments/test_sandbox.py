@@ -39,7 +39,7 @@ def backend(request: pytest.FixtureRequest) -> str:
     return needed(request.param)
 
 
-@pytest.fixture(scope="module", params=ANYWHERE)
+@pytest.fixture(scope="module", params=[*ANYWHERE[:2], pytest.param("limits", marks=pytest.mark.slow)])
 def attacked(request: pytest.FixtureRequest) -> Iterator[tuple[str, dict[str, Outcome], Bait]]:
     """What came of the whole corpus in a backend, and the bait that it was set upon."""
     name = needed(request.param)

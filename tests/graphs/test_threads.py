@@ -118,12 +118,36 @@ def test_a_third_question_and_one_that_was_refused_change_nothing_of_that() -> N
     assert kept(graph, THREAD) == kept(graph, OTHER)
 
 
+NOT_OVER = r"a discussion that is not over; go on with it \(the input is None\)"
+
+
 def test_a_discussion_that_is_not_over_takes_no_other_question_and_goes_on_from_where_it_stood() -> None:
     model = marked(2, 3)
     graph = debating(model, rounds=2, saver=InMemorySaver())
     graph.invoke(QUESTION, THREAD, interrupt_after=["close_round"])
-    stood = graph.get_state(THREAD).config
-    with pytest.raises(UsageError, match="a discussion that is not over; go on from the step before this question"):
+    before = graph.get_state(THREAD)
+    with pytest.raises(UsageError, match=NOT_OVER):
         graph.invoke(NEXT, THREAD)
-    assert len(model.asked) == 2
-    assert len(graph.invoke(None, stood, output_keys=KEYS)["board"]) == 4
+    assert len(model.asked) == 2 and graph.get_state(THREAD) == before
+    assert len(graph.invoke(None, THREAD, output_keys=KEYS)["board"]) == 4
+
+
+async def test_nor_does_one_in_whose_round_somebody_is_still_to_reply() -> None:
+    graph = debating(marked(2, 1), human=["agent_2"], saver=InMemorySaver()).with_config(THREAD)
+    await graph.ainvoke(QUESTION)
+    before = graph.get_state(THREAD)
+    assert before.next == ("agent_2",)
+    with pytest.raises(UsageError, match=NOT_OVER):
+        await graph.ainvoke(NEXT)
+    assert graph.get_state(THREAD) == before
+
+
+async def test_an_edit_of_a_key_that_the_state_has_not_is_refused() -> None:
+    graph = debating(marked(2, 1), saver=InMemorySaver())
+    graph.invoke(QUESTION, THREAD, interrupt_after=["opening"])
+    before = graph.get_state(THREAD)
+    for edit in (graph.update_state, graph.aupdate_state):
+        with pytest.raises(UsageError, match="unknown key of the state: 'bord'; the nearest known one is 'board'"):
+            told: Any = edit(THREAD, {"bord": []}, as_node="opening")
+            await told
+    assert graph.get_state(THREAD) == before

@@ -1,0 +1,81 @@
+"""A compiled graph that refuses, before its thread changes, what LangGraph would take and lose."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from contextlib import aclosing
+from itertools import chain
+from typing import Any
+
+from langchain_core.runnables import RunnableConfig
+from langchain_core.runnables.config import merge_configs
+from langgraph.checkpoint.base import BaseCheckpointSaver
+from langgraph.graph.state import CompiledStateGraph
+from langgraph.types import Command, StateSnapshot, StateUpdate
+
+from sottovoce.channels.entry import is_nested
+from sottovoce.errors import RequestError, nearest
+
+
+class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here and below LangGraph's own
+    """Its thread takes another question once the discussion in it is over, and an edit no key that nobody reads."""
+
+    def stream(self, input: Any, config: RunnableConfig | None = None, **told: Any) -> Iterator[Any]:
+        """As LangGraph does.
+
+        Raises:
+            RequestError: a question was asked in the middle of a discussion.
+        """
+        if thread := self._asked(input, config):
+            _check_over(self.get_state(thread))
+        yield from super().stream(input, config, **told)
+
+    async def astream(self, input: Any, config: RunnableConfig | None = None, **told: Any) -> AsyncGenerator[Any]:
+        """As LangGraph does. Errors: see `stream`."""
+        if thread := self._asked(input, config):
+            _check_over(await self.aget_state(thread))
+        stream: Any = super().astream(input, config, **told)  # Any: a generator, which a caller may close early
+        async with aclosing(stream) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    def bulk_update_state(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> RunnableConfig:
+        """As LangGraph does, which passes over keys that the state has not.
+
+        Raises:
+            RequestError: there is such a key.
+        """
+        self._check_keys(config, supersteps)
+        return super().bulk_update_state(config, supersteps)
+
+    async def abulk_update_state(
+        self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
+    ) -> RunnableConfig:
+        """As LangGraph does. Errors: see `bulk_update_state`."""
+        self._check_keys(config, supersteps)
+        return await super().abulk_update_state(config, supersteps)
+
+    def _asked(self, given: Any, config: RunnableConfig | None) -> RunnableConfig | None:  # Any: as it was given
+        """The thread of this graph's own to which a question is put."""
+        if given is None or isinstance(given, Command) or not isinstance(self.checkpointer, BaseCheckpointSaver):
+            return None
+        told = merge_configs(self.config, config)
+        return told if "thread_id" in told.get("configurable", {}) and not is_nested() else None
+
+    def _check_keys(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> None:
+        if config.get("configurable", {}).get("checkpoint_ns"):
+            return  # of a graph inside this one, whose keys are its own
+        for update in chain.from_iterable(supersteps):
+            for name in update.values if isinstance(update.values, Mapping) else ():
+                if name not in self.builder.channels:
+                    raise RequestError(nearest("key of the state:", name, sorted(self.builder.channels)))
+
+
+def _check_over(stands: StateSnapshot) -> None:
+    """Refuse a question where somebody spoke, though it be in a round that is not over, and nothing was decided."""
+    found = stands.values
+    if (found.get("board") or found.get("pending")) and not found.get("decision"):
+        raise RequestError(
+            "this thread holds a discussion that is not over; go on with it (the input is None), or ask the question "
+            "in a thread of its own"
+        )
