@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 from itertools import count
@@ -9,6 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis.strategies import none
 
 if TYPE_CHECKING:
     from tests.database import Server
@@ -33,6 +36,20 @@ def own_cache(
     if request.node.get_closest_marker("real") is None:
         folder: Path = tmp_path_factory.getbasetemp() / f"models-{next(CACHES)}"
         monkeypatch.setenv("SOTTOVOCE_MODELS", str(folder))
+
+
+@given(none())
+def _first(nothing: None) -> None:
+    """Hypothesis looks for numpy's random state at its first test, and finds nothing of what is frozen."""
+
+
+def pytest_collection_finish() -> None:
+    """Whatever was imported stays to the end: unfrozen, each `gc.collect` of a test goes through a million objects."""
+    import numpy as np  # noqa: F401  # late: a help of pytest needs none
+
+    _first()
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
