@@ -26,7 +26,6 @@ def unbroken(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, t
     yield folder, told
 
 
-@pytest.mark.slow
 def test_a_run_that_was_killed_three_times_has_the_result_of_an_unbroken_one(
     unbroken: tuple[Path, tuple[Any, ...]], tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
+from langgraph_sdk.errors import BadRequestError
 
 from examples.drive_server import ROOT, Wrong, drive_all, serving
 from sottovoce.graphs import NAMES
@@ -162,6 +163,23 @@ async def test_people_are_asked_and_the_thread_goes_on_with_what_they_say(
     assert [(each["answer"]) for each in values["decision"]["votes"]] == ["21", "21", None]
 
 
+async def test_in_the_middle_of_a_discussion_another_question_and_an_odd_edit_leave_the_thread_as_it_was(
+    client: LangGraphClient, context: dict[str, Any]
+) -> None:
+    assistant = await assistant_of(client, {**context, "agents": 2, "rounds": 1, "human": ["agent_2"]})
+    thread = (await client.threads.create())["thread_id"]
+    await client.runs.wait(thread, assistant, input=QUESTION)
+    before = await client.threads.get_state(thread)
+
+    with pytest.raises(Exception, match="this thread holds a discussion that is not over"):
+        await client.runs.wait(thread, assistant, input={"question": "What is 1 + 1?"})
+    with pytest.raises(BadRequestError) as refused:
+        await client.threads.update_state(thread, {"bord": []}, as_node="next_round")
+
+    assert "unknown key of the state: 'bord'; the nearest known one is 'board'" in str(refused.value)
+    assert await client.threads.get_state(thread) == before
+
+
 @pytest.mark.parametrize(
     ("context", "question", "expected"),
     [
@@ -179,7 +197,9 @@ async def test_what_cannot_be_done_is_said_in_one_line(
 
 
 # What the library says of itself, and of the runs that the tests above let fail.
-THEIRS = re.compile(r"`durability` has no effect|format_exc_info|sottovoce\.errors\.\w+Error")
+THEIRS = re.compile(
+    r"`durability` has no effect|format_exc_info|sottovoce\.errors\.\w+Error|Bad Request Error|POST \S+/state 400"
+)
 
 
 def test_the_server_had_nothing_to_warn_of(server: str, log: Path) -> None:
