@@ -39,9 +39,11 @@ class DiscussionGraph(StateGraph[Any, Any, Any, Any]):  # Any: the types of ever
 
     def compile(self, *args: Any, **told: Any) -> CompiledDiscussion:  # Any: LangGraph's own
         """As LangGraph compiles it, with channels of ours where it puts its plain ones."""
-        compiled = CompiledDiscussion(**vars(super().compile(*args, **told)))  # as LangGraph itself copies a graph
+        compiled = super().compile(*args, **told)
+        compiled.__class__ = CompiledDiscussion  # LangGraph (1.2) lets nobody say of which class it makes one
         compiled.channels.update({key: _ours(key, channel) for key, channel in compiled.channels.items()})
         compiled.channels[START] = Entry(self.input_schema, self._taken)
+        assert isinstance(compiled, CompiledDiscussion)
         return compiled
 
     def _taken(self, asked: Any) -> None:  # Any: the input's own type
