@@ -177,7 +177,8 @@ def _latest(state: Madra, order: Sequence[str], agent: str) -> tuple[Message | N
     if state["round"] == 0:  # side by side: nobody hears anybody, whoever happens to come first
         return None, []
     before, now = rounds[-2:]
-    return before[agent], [now.get(name) or before[name] for name in order if name != agent]
+    last = {name: now.get(name) or before[name] for name in order}
+    return last[agent], [last[name] for name in order if name != agent]
 
 
 def _spoken(settings: MADRA, state: Madra) -> list[Message]:
