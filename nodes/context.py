@@ -28,7 +28,7 @@ from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.settings import OF_SAMPLING, Answers, AnySettings, Settings
 from sottovoce.nodes.state import Discussion, moment
 from sottovoce.nodes.views import View
-from sottovoce.prompts.packs import OF_MODELS, SHIPPED
+from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 MOST_PROBABLE = 10
 """Tokens of each position that a watched hosted model is asked for: as monitors measure (arXiv 2502.05986)."""
-SMALL = 1_000_000_000
-"""Parameters below which a local model is asked for a sentence: such models copy a request for a marked line."""
 KEPT = 16  # contexts: a run that comes back to older settings builds its own anew
 
 
@@ -272,19 +270,19 @@ def made_from(settings: Settings, agent: str, store: Any = None) -> BaseChatMode
 
 
 def pack_of(model: BaseChatModel) -> str | None:
-    """Return the name of the prompt pack that a model was trained on; None for any other."""
-    return OF_MODELS.get(model.model) if isinstance(model, HookedChatModel) else None
+    """Return the name of the prompt pack that a model brings along; None for most."""
+    return getattr(model, "pack", None)
 
 
 def wording(settings: Settings, model: BaseChatModel) -> Answers:
-    """Return how a model is asked for answers; a local one is loaded to know its size."""
+    """Return how a model is asked for answers; a local one is loaded to know its size.
+
+    A pack that the settings name is worded for marked answers.
+    """
     if settings.answers != "auto":
         return settings.answers
-    if not isinstance(model, HookedChatModel):
-        return "short"
-    if settings.prompts is not None:  # a pack says itself how its answers are written
-        return "short"
-    return "sentence" if model.loaded.parameters < SMALL else "short"
+    found: Answers = "short" if settings.prompts is not None else getattr(model, "wording", "short")
+    return found
 
 
 def _own_prompts(models: Mapping[str, BaseChatModel]) -> dict[str, Prompts]:

@@ -88,7 +88,7 @@ class View:
             return words(self.prompts.render(sentence, steps=self.steps, choices=listed))
         choices = listed if self.kind == "label" else []  # those of an option are shown with their letters
         slots = {"steps": self.steps, "kind": self.kind, "value": self.value(), "choices": choices}
-        return words(self.prompts.render("answers/short", **slots))
+        return words(self.prompts.render("shared/answer_line", **slots))
 
     def value(self) -> str:
         """What stands in the place of an answer in a JSON form: "a number", or the task's own words."""

@@ -88,7 +88,7 @@ def test_an_unreadable_reply_is_answered_for_but_never_learnt(source: Source) ->
 @pytest.mark.parametrize("kind", problems.FORMS)
 def test_the_answer_alone_is_asked_for_as_in_a_discussion(kind: problems.Form) -> None:
     problem = pose(random.Random(0), problems.plain(random.Random(0)), kind)
-    model = ScriptedChatModel(["Hm.", " unknown"])
+    model = ScriptedChatModel(["Hm.", " unknown"], pack="bundled", wording="sentence")
     held(built("single", model), **problem.question)
     place = product.asked_for_answer(*seen(problem), "Hm.")
     first, last = model.asked
