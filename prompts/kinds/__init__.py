@@ -22,6 +22,7 @@ from sottovoce.prompts.kinds.marks import normalise as normalise
 from sottovoce.prompts.kinds.marks import sources
 from sottovoce.prompts.kinds.nothing import OPEN_MARK, UNKNOWN
 from sottovoce.prompts.kinds.prose import LONGEST, plain
+from sottovoce.prompts.kinds.recognise import kind_of as kind_of
 from sottovoce.prompts.kinds.sentences import sentences
 from sottovoce.prompts.structured import read_json
 from sottovoce.registry import Registry
@@ -67,8 +68,8 @@ def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: se
 
     A text without a mark may still say what was asked: "18 + 40 is 58" is a yes to "Is 18 + 40 equal to 58?".
     """
-    kind, body = KINDS[_kind(question)], plain(text)
-    found = read(text, _kind(question), question.get("choices"))
+    kind, body = KINDS[kind_of(question)], plain(text)
+    found = read(text, kind_of(question), question.get("choices"))
     if found is None and not any(sources(body)) and not OPEN_MARK.search(body) and not declines(text):
         found = kind.implied(body, question)
     found = _short(found, question)
@@ -79,14 +80,14 @@ def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: se
 def read_line(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
     """The answer of a reply that was begun with "Answer:", with this beginning or without: its first line is all."""
     begun = re.sub(r"\A[\W_]*(?:(?:the )?(?:final )?answer(?: is)?\W*[:=]?)?\s*", "", plain(text), flags=re.IGNORECASE)
-    return _short(read_value(begun.partition("\n")[0], _kind(question), question.get("choices")), question)
+    return _short(read_value(begun.partition("\n")[0], kind_of(question), question.get("choices")), question)
 
 
 def read_field(given: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
     """`read_value` for a question, but for the form's own words, which say nothing: models copy them."""
     if normalise(given) == normalise(placeholder(question)):
         return None
-    return _short(read_value(given, _kind(question), question.get("choices")), question)
+    return _short(read_value(given, kind_of(question), question.get("choices")), question)
 
 
 def same(left: str | None, right: str | None, kind: str, question: str = "") -> bool:
@@ -99,7 +100,7 @@ def same(left: str | None, right: str | None, kind: str, question: str = "") -> 
 
 def right(answer: str | None, question: Mapping[str, Any]) -> bool:  # Any: see is_open
     """Tell whether a canonical answer is the question's target, or one of its aliases."""
-    kind, choices = KINDS[_kind(question)], question.get("choices") or []
+    kind, choices = KINDS[kind_of(question)], question.get("choices") or []
     others = [kind.target(each, choices) for each in question.get("aliases") or []]
     return any(_is_target(answer, target, question) for target in [target_of(question), *others])
 
@@ -107,7 +108,7 @@ def right(answer: str | None, question: Mapping[str, Any]) -> bool:  # Any: see 
 def target_of(question: Mapping[str, Any]) -> str | None:  # Any: see is_open
     """The right answer as answers are read: a choice's letter, where the target is its text; None for none."""
     target = question.get("target")
-    return None if target is None else KINDS[_kind(question)].target(target, question.get("choices") or [])
+    return None if target is None else KINDS[kind_of(question)].target(target, question.get("choices") or [])
 
 
 def named(kind: str) -> str:
@@ -117,13 +118,13 @@ def named(kind: str) -> str:
 
 def placeholder(question: Mapping[str, Any]) -> str:  # Any: see is_open
     """What stands in the place of the answer in a JSON form: the task's own words for it, or the kind's."""
-    own = question.get("answer_description") or KINDS[question.get("kind", "number")].placeholder
+    own = question.get("answer_description") or KINDS[kind_of(question)].placeholder
     return " ".join(own.split()).replace('"', "'")
 
 
 def is_open(given: str, question: Mapping[str, Any]) -> bool:  # Any: a Question, which stands above this module
     """Tell whether a field that may stay empty says nothing yet; "unknown" may be a task's own label."""
-    is_answer = KINDS[question.get("kind", "number")].unknown_is_an_answer
+    is_answer = KINDS[kind_of(question)].unknown_is_an_answer
     return not re.search(r"\w", given) or bool(not is_answer and UNKNOWN.match(given))
 
 
@@ -140,18 +141,14 @@ def lettered(choices: list[str]) -> list[str]:
 
 
 def _is_target(answer: str | None, target: str | None, question: Mapping[str, Any]) -> bool:  # Any: see is_open
-    kind = KINDS[_kind(question)]
+    kind = KINDS[kind_of(question)]
     if answer is None or target is None or kind.is_target is None:
-        return same(answer, target, _kind(question), question.get("question", ""))
+        return same(answer, target, kind_of(question), question.get("question", ""))
     return kind.is_target(answer, target, question.get("question", ""))
 
 
-def _kind(question: Mapping[str, Any]) -> str:
-    return str(question.get("kind", "number"))
-
-
 def _short(answer: str | None, question: Mapping[str, Any]) -> str | None:
-    return None if answer is None else KINDS[_kind(question)].short(answer, str(question.get("question", "")))
+    return None if answer is None else KINDS[kind_of(question)].short(answer, str(question.get("question", "")))
 
 
 def _field(text: str) -> str | None:
