@@ -81,6 +81,13 @@ def opened(body: str, choices: Choices) -> str | None:
     return found[1].upper() if found and found[1].upper() in named and _unlisted(body, choices) == body else None
 
 
+def headed(body: str, choices: Choices) -> str | None:
+    """Return the letter of the short first line of a text, whatever words it has behind it: "(B) a lamp"."""
+    found, (line, _, rest) = BEGUN.match(body), body.partition("\n")
+    is_short = bool(found and rest and ITEM.match(line)) and len(line.split()) < 9
+    return found[1].upper() if found and is_short and _unlisted(body, choices) == body else None
+
+
 def _is_torn(body: str, choices: Choices) -> bool:
     """Whether a text begins with "A:", as answers and choices do, and the words of another choice."""
     found = re.match(r"\W*A:\s*", body)

@@ -24,7 +24,7 @@ SAYS_NOTHING = re.compile(
 )
 """What is said about an answer instead of naming it."""
 BLANK = re.compile(
-    r"\W*(?:[NX]|(?:your|the|my)(?: final)? answer(?: here)?|answer|letter|\.{2,}|\u2026)?\W*", re.IGNORECASE
+    r"\W*(?:[NX]|(?:your|the|my)(?: final)? answer(?: here)?|answer|letter|l?dots|\.{2,}|\u2026)?\W*", re.IGNORECASE
 )
 """What stands in the place of an answer in a request."""
 OPEN_MARK = re.compile(
