@@ -34,7 +34,8 @@ JOINED = re.compile(r"[\s(]*(?-i:[A-Z])\W{0,3}\s?(?:or|and|/)\s*\(?(?-i:[A-Z])\b
 
 def read(text: str, choices: Choices) -> str | None:
     """Return the last letter or choice that a text without a mark claims."""
-    return _given(claimed(plain(text), choices) or by_value(text, choices), choices)
+    body = known.without_denying_words(plain(text), choices)
+    return _given(claimed(body, choices) or by_value(text, choices), choices)
 
 
 def _given(letter: str | None, choices: Choices) -> str | None:
@@ -45,13 +46,13 @@ def _given(letter: str | None, choices: Choices) -> str | None:
 
 def read_value(given: str, choices: Choices) -> str | None:
     """A letter in any case, or a choice's text, or what a reply would be read as."""
-    found = _of(plain(given), choices)
-    return read(given, choices) if found is None else _given(found, choices)
+    found = _named(plain(given), choices)
+    return read(given, choices) if found is None else found or None
 
 
 def _named(source: str, choices: Choices) -> str | None:
     """The letter that a statement names, empty where there is no such choice."""
-    found = _of(source, choices)
+    found = _of(known.without_denying_words(source, choices), choices)
     return found and (_given(found, choices) or "")
 
 
@@ -90,7 +91,7 @@ def _of(source: str, choices: Choices) -> str | None:
 def led(said: str, choices: Choices) -> str | None:
     """The letter that a phrase begins with: "B", "(b) blue", "option C"; no article.
 
-    It counts whatever choice stands behind it, since letters are what is asked for; empty before an abstention.
+    It counts whatever stands behind it, also "(E) None of the above": a letter of a choice is that choice.
     """
     found = LEADING.match(said)
     letter = found[1].upper() if found else ""
@@ -98,7 +99,7 @@ def led(said: str, choices: Choices) -> str | None:
         return None
     if found[3] and not found[2] and (found[1] in "AI" or found[1].islower()):
         return None
-    return "" if UNKNOWN.match(said, found.end(2)) else letter
+    return letter
 
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
