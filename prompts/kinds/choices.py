@@ -22,7 +22,7 @@ def bare(choices: Sequence[str]) -> list[str]:
 
 
 def without_denying_words(text: str, choices: Sequence[str]) -> str:
-    """Return a text in which "(E) None of these" is "(E)" alone, so that no reader takes the choice for an abstention."""
+    """Return a text with "(E)" for "(E) None of these", so that no reader takes the choice for an abstention."""
     for letter, choice in zip(string.ascii_uppercase, bare(choices), strict=False):
         said = plain(choice).strip(" .")
         if UNKNOWN.match(said):

@@ -13,7 +13,7 @@ from typing import Any
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.prompts.kinds import worked
-from sottovoce.prompts.kinds.expression import FORMULA, FRACTION, named
+from sottovoce.prompts.kinds.expression import FORMULA, FRACTION, named, outcome
 from sottovoce.prompts.kinds.kind import Choices, Kind
 from sottovoce.prompts.kinds.numerals import figures, simple
 from sottovoce.prompts.kinds.prose import LONGEST, plain
@@ -30,7 +30,7 @@ def read_value(given: str, choices: Choices) -> str | None:
     """As if stated; none where several different ones stand there, or a "not"."""
     result = simple(given).rsplit("=", 1)[-1]
     several = len({value for _, _, value in figures(result)}) > 1
-    is_one = not several or FRACTION.match(result) or FORMULA.search(result)
+    is_one = not several or FRACTION.match(result) or FORMULA.search(result) or outcome(result)
     denied = re.search(r"\bn(ot|either|one)\b", given.lower())
     return None if denied or not is_one else named(plain(given)) or None
 

@@ -31,8 +31,9 @@ LONGEST = 300  # characters of a sentence that is an answer without a mark
 FEW = 4  # sentences of a reply that are read without a mark
 TALK = re.compile(
     r"\W*(?:(?:i am|i'm) (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai|i|we|let|let's|here|hm+|well"
-    r"|ok(?:ay)?|sure|hello|hi|yes please|think it through|thank you|thanks|please|that(?: is|'s) an? (?:great|good|interesting)"
-    r"|answer in (?:one|a)|first|to|if|note|given|based on|according to)\b",
+    r"|ok(?:ay)?|sure|hello|hi|yes please|think it through|thank you|thanks|please"
+    r"|that(?: is|'s) an? (?:great|good|interesting)|answer in (?:one|a)|first|to|if|note"
+    r"|given|based on|according to)\b",
     re.IGNORECASE,
 )
 """What begins so is said about the task, not in answer to it."""
