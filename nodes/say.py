@@ -29,6 +29,8 @@ BEGUN = "Answer:"
 """How the reply of an answer turn begins."""
 SHORT = 32
 """Its longest, in tokens."""
+CUT = "cut at the token limit"
+"""The note of a reply that its token limit ended."""
 Read = Callable[[str, Question], str | None]
 """The answer that a reply holds, if any."""
 Complain = Callable[[str], str]
@@ -156,7 +158,7 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         asked=call.asked,
         payload=PayloadRef.from_dict(ref) if ref else None,
         source=reply.additional_kwargs.get("source", "model" if ref else "hosted"),
-        notes=(*(["cut at the token limit"] if cut else []), *reply.additional_kwargs.get("notes", ())),
+        notes=(*([CUT] if cut else []), *reply.additional_kwargs.get("notes", ())),
         stats=stats,
     )
 

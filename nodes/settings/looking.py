@@ -88,7 +88,7 @@ class MADRA(Pooled):
         default=True, description="debaters choose their evidence before they talk; else they read all of it"
     )
     most: Few = Field(default=3, ge=1, description="pieces of evidence that a debater chooses, at most")
-    select_tokens: Tokens = Field(default=128, ge=1, description="longest reply in which evidence is chosen, in tokens")
+    select_tokens: Tokens = Field(default=512, ge=1, description="longest reply in which evidence is chosen, in tokens")
     search_again: bool = Field(
         default=False, description="search before each later round too, with what the debaters said"
     )
