@@ -12,7 +12,7 @@ import secrets
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Literal, Self
 
 from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
 from langchain_core.language_models.base import LangSmithParams
@@ -28,6 +28,7 @@ from sottovoce.channels.options import LONGEST_REPLY
 from sottovoce.channels.registry import create
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
+from sottovoce.prompts.packs import OF_MODELS
 from sottovoce.sizes import Size
 
 if TYPE_CHECKING:
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     from sottovoce.models import LoadedModel, Reply, Request, Sampling
 
 WORDS = "nl"
+SMALL = 1_000_000_000
+"""Parameters below which a model is small: it copies a request for a marked line, and is asked for a sentence."""
 
 
 class HookedChatModel(BaseChatModel):
@@ -109,6 +112,16 @@ class HookedChatModel(BaseChatModel):
             exact=self.exact,
         )
         return loaded if self.thinking is None else loaded.thinking(self.thinking)
+
+    @property
+    def pack(self) -> str | None:
+        """Name of the prompt pack that the model was trained on; None for any model but the bundled one."""
+        return OF_MODELS.get(self.model)
+
+    @property
+    def wording(self) -> Literal["short", "sentence"]:
+        """Wording in which the model is asked for answers; small models copy a request for a marked line."""
+        return "sentence" if self.loaded.parameters < SMALL else "short"
 
     @cached_property
     def channel(self) -> Protocol:

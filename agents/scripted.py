@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from langchain_core.callbacks import CallbackManagerForLLMRun
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -47,6 +47,10 @@ class ScriptedChatModel(BaseChatModel):
     """By agent; the key "" serves every agent that has no queue of its own."""
     hooked: bool = True
     """Read heard messages as a hooked model would; False plays a hosted model, which gets plain text."""
+    pack: str | None = None
+    """Prompt pack of the model that is played, if it has one."""
+    wording: Literal["short", "sentence"] = "short"
+    """How the model that is played is asked for answers."""
 
     _asked: list[Asked] = PrivateAttr(default_factory=list)
     _lock: Any = PrivateAttr(default_factory=threading.Lock)  # Any: a lock has no public type

@@ -81,7 +81,9 @@ def spoken(loaded: LoadedModel, asked: Sequence[Question], hearers: Sequence[Loa
     """The payload of one reply to each question, by means over the bridges to all hearers."""
     sampling, requests = replace(loaded.sampling, temperature=t), list[Request]()
     for question in asked:
-        prompt = CROSS.hear(View(Prompts(), question, None).independent(), loaded, lambda ref: ref.load())
+        prompt = CROSS.hear(
+            View(Prompts(), question, None, answers="sentence").independent(), loaded, lambda ref: ref.load()
+        )
         requests.append(CROSS.speak(prompt, loaded, Speech(LONGEST, sampling, hearers=tuple(hearers))))
     said = [CROSS.record(reply, loaded) for reply in loaded.engine.run_all(requests)]
     return [payload for payload in said if len(payload)]

@@ -40,7 +40,7 @@ def spoken(loaded: LoadedModel, asked: list[Question], way: str) -> list[Payload
     protocol, prompts, own = create(name), Prompts(), replace(loaded.sampling, temperature=float(temperature))
 
     def request(seed: int, question: Question) -> Request:
-        turns = View(prompts, question, None).independent()
+        turns = View(prompts, question, None, answers="sentence").independent()
         prompt = protocol.hear(turns, loaded, lambda ref: ref.load())
         return protocol.speak(prompt, loaded, Speech(LONGEST, replace(own, seed=seed)))
 

@@ -153,7 +153,7 @@ def main() -> None:
     made, prompts = list(asked(given.kind, given.n)), Prompts()
     if given.model == "bundled" and given.kind == "number":
         made = list(questions(given.n, 7))
-    chats = [View(prompts, question, None).independent() for question in made]
+    chats = [View(prompts, question, None, answers="sentence").independent() for question in made]
     half = len(chats) // 2
     loaded = load(given.model)
     texts = replied(loaded, chats[:half], 0.0) + replied(loaded, chats[half:], 0.7)

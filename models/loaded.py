@@ -15,7 +15,7 @@ from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import Sampling
 from sottovoce.models.huggingface.chat import ChatTemplate
 from sottovoce.models.huggingface.network import Network
-from sottovoce.models.huggingface.pack import format_of
+from sottovoce.models.huggingface.pack import format_of, parameters_of
 from sottovoce.models.huggingface.table import Table, weights_digest
 from sottovoce.models.huggingface.text import Detokenizer
 
@@ -142,6 +142,11 @@ class LoadedModel:
         """The layers that a paper chose for a model of this shape, if one did."""
         config = self.model.config.get_text_config()
         return KNOWN_LAYERS.get((config.model_type, self.layers, self.network.hidden, config.vocab_size), ())
+
+    @cached_property
+    def parameters(self) -> int:
+        """Number of trained parameters; tied ones count once."""
+        return parameters_of(self.model)
 
     @cached_property
     def format(self) -> str:

@@ -35,7 +35,7 @@ def key_of(contexts: Contexts[Any], agent: str, name: str) -> Callable[[Discussi
         run = contexts.of(state)
         if run.settings.asks_people or any(each["what"] == "human" for each in state.get("interventions", [])):
             return secrets.token_hex(32)
-        told = [agent, name, state, identity(run.model(agent)), run.prompts.digest()]
+        told = [agent, name, state, identity(run.model(agent)), run.prompts_of(agent).digest(), run.wording(agent)]
         return hashlib.sha256(json.dumps(told, sort_keys=True, default=_plain).encode()).hexdigest()
 
     return key

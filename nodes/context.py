@@ -11,7 +11,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -26,9 +25,10 @@ from sottovoce.form import Form
 from sottovoce.nodes.edits import check_state, check_whole, kept_settings
 from sottovoce.nodes.given import Models, check_models, check_same, check_store, context_of
 from sottovoce.nodes.question import Question, question_id
-from sottovoce.nodes.settings import OF_SAMPLING, AnySettings, Settings
+from sottovoce.nodes.settings import OF_SAMPLING, Answers, AnySettings, Settings
 from sottovoce.nodes.state import Discussion, moment
 from sottovoce.nodes.views import View
+from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
 
 if TYPE_CHECKING:
@@ -46,19 +46,32 @@ class RunContext(Generic[AnySettings]):
     settings: AnySettings
     models: Mapping[str, BaseChatModel]
     prompts: Prompts
+    """Those of agents whose model has no pack of its own."""
     answers: tuple[str, ...] = ("answer", "revise")
     """The scheme's acts that hold answers."""
     restored: tuple[str, ...] = ()
     """The keys of the scheme's state that a reset restores."""
     store: Any = None  # Any: a PayloadStore; naming its type would import torch
     """Where payloads go; None is the default folder."""
+    packs: Mapping[str, Prompts] = field(default_factory=dict)
+    """Prompts of the agents whose model has a pack of its own: see `packs.OF_MODELS`."""
     memo: dict[str, Any] = field(default_factory=dict)  # Any: whatever an act keeps
     """What acts read once for the run, e.g. a file that the settings name."""
 
     def view(self, question: Question, agent: str, owner: str | None = "") -> View:
         """How `agent` sees the question, with the documents of `owner`: its own unless given, None is everybody's."""
         system = self.settings.of("system", agent) or "" if agent in self.settings.names() else ""
-        return View(self.prompts, question, agent if owner == "" else owner, system, agent, self.settings.components())
+        documents, components = agent if owner == "" else owner, self.settings.components()
+        return View(self.prompts_of(agent), question, documents, system, agent, components, self.wording(agent))
+
+    def prompts_of(self, agent: str) -> Prompts:
+        """Return the prompts that an agent is asked with; one without a model of its own shares the first agent's."""
+        owner = agent if agent in self.models else self.settings.names()[0]
+        return self.packs.get(owner, self.prompts)
+
+    def wording(self, agent: str) -> Answers:
+        """Return how an agent is asked for answers, by the settings or by its model's size."""
+        return wording(self.settings, self.model(agent))
 
     def order(self, agent: str) -> int:
         """An agent's place in the settings; who is not in them stands after all who are."""
@@ -179,8 +192,10 @@ class Contexts(Generic[AnySettings]):
             check_whole(kept, self.kind.model_fields)
             settings = self.kind.model_validate(kept)
             self._check_built(settings, "the state's settings ask")
-            prompts = Prompts(Path(settings.prompts) if settings.prompts else None)
-            context = RunContext(settings, self._models(settings), prompts, self.answers, self.restored, self.store)
+            prompts = Prompts(settings.pack_folder(settings.prompts) if settings.prompts else None)
+            models = self._models(settings)
+            own = {} if settings.prompts else _own_prompts(models)
+            context = RunContext(settings, models, prompts, self.answers, self.restored, self.store, own)
             while len(self._made) >= KEPT:
                 self._made.pop(next(iter(self._made)), None)
             self._made[key] = context
@@ -252,6 +267,28 @@ def made_from(settings: Settings, agent: str, store: Any = None) -> BaseChatMode
         store=store,
         **settings.model_dump(include={*OF_SAMPLING, "thinking", "exact"}),
     )
+
+
+def pack_of(model: BaseChatModel) -> str | None:
+    """Return the name of the prompt pack that a model brings along; None for most."""
+    return getattr(model, "pack", None)
+
+
+def wording(settings: Settings, model: BaseChatModel) -> Answers:
+    """Return how a model is asked for answers; a local one is loaded to know its size.
+
+    A pack that the settings name is worded for marked answers.
+    """
+    if settings.answers != "auto":
+        return settings.answers
+    found: Answers = "short" if settings.prompts is not None else getattr(model, "wording", "short")
+    return found
+
+
+def _own_prompts(models: Mapping[str, BaseChatModel]) -> dict[str, Prompts]:
+    packs = {name: pack for name, model in models.items() if (pack := pack_of(model))}
+    read = {pack: Prompts(SHIPPED / pack) for pack in set(packs.values())}
+    return {name: read[pack] for name, pack in packs.items()}
 
 
 def _local(models: Mapping[str, BaseChatModel]) -> list[HookedChatModel]:

@@ -73,7 +73,8 @@ async def say(
         turns = (*turns, Turn("assistant", (Heard(attempts[-1], own=True),)))
         if last:
             return [*attempts, await _answer_turn(run, state, replace(ask, turns=turns), len(attempts))]
-        turns = (*turns, Turn("user", run.prompts.render("shared/repair", complaint=complaint, form=form)))
+        request = run.prompts_of(ask.agent).render("shared/repair", complaint=complaint, form=form)
+        turns = (*turns, Turn("user", request))
 
 
 async def say_answer(run: RunContext[Any], state: Discussion, ask: Ask, read: Read = kinds.read_reply) -> list[Message]:
@@ -108,7 +109,7 @@ async def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number
     """The answer alone, after a reply that cannot be read: a short request on the same prefix, in words, at T = 0."""
     wanted, form, choices = kinds.KINDS[state.get("kind", "number")].placeholder, form_of(state), state.get("choices")
     offered = list(form.choices if form else choices or [])
-    request = run.prompts.render("shared/answer_turn", wanted=wanted, choices=offered)
+    request = run.prompts_of(ask.agent).render("shared/answer_turn", wanted=wanted, choices=offered)
     short = Ask(
         ask.agent,
         ask.act,

@@ -13,7 +13,7 @@ from typing import Any
 
 from sottovoce.channels.message import Heard, Message, Part, Turn, words
 from sottovoce.nodes.question import Question, passages_of, shown
-from sottovoce.nodes.settings import COMPONENTS, Order
+from sottovoce.nodes.settings import COMPONENTS, Answers, Order
 from sottovoce.nodes.state import Vote
 from sottovoce.nodes.tally import abstaining, number, viewpoints
 from sottovoce.prompts.kinds import KINDS, lettered, placeholder
@@ -33,6 +33,8 @@ class View:
     """Whose wording of the question and starting view it shows."""
     components: frozenset[str] = frozenset(COMPONENTS)
     """The prompt components that are switched on."""
+    answers: Answers = "short"
+    """The wording of the request for an answer: a marked line, or the sentence that small models write."""
 
     def independent(self, form: str | None = None, demonstrations: Sequence[str] = ()) -> tuple[Turn, ...]:
         """The question alone; who knows but a part of what the agents know tells that first.
@@ -68,13 +70,25 @@ class View:
         return self.prompts.render("shared/question", **self.slots(), form=self.form() if form is None else form)
 
     def form(self) -> str:
-        """How the answer is to be given: the steps and the form, each where it is switched on."""
+        """Return the request for the steps and for the answer, each where it is switched on.
+
+        The task's own description of the answer replaces the kind's.
+        """
         steps, described = self._on("chain_of_thought"), self._on("answer_description")
         own, form = self.question.get("answer_description"), KINDS[self.kind].form
         if described and not own and form in self.prompts.names():
-            return words(self.prompts.render(form, steps=steps, choices=self.question.get("choices") or []))
+            return self._answer_form(form)
         asked = [words(self.prompts.render("shared/steps"))] if steps else []
         return " ".join([*asked, own or form] if described else asked)
+
+    def _answer_form(self, sentence: str) -> str:
+        """Return the request for an answer: the marked line, or the prompt file `sentence`."""
+        listed = self.question.get("choices") or []
+        if self.answers == "sentence":
+            return words(self.prompts.render(sentence, steps=self.steps, choices=listed))
+        choices = listed if self.kind == "label" else []  # those of an option are shown with their letters
+        slots = {"steps": self.steps, "kind": self.kind, "value": self.value(), "choices": choices}
+        return words(self.prompts.render("shared/answer_line", **slots))
 
     def value(self) -> str:
         """What stands in the place of an answer in a JSON form: "a number", or the task's own words."""

@@ -21,6 +21,7 @@ from sottovoce.errors import PromptError, choose
 from sottovoce.prompts import bounds
 
 BUILT_IN = Path(__file__).parent
+PACKS = BUILT_IN / "packs"
 DECLARED = re.compile(r"\A\{# slots:(.*?)-?#\}")
 MESSAGES = {"others", "statements", "summary", "trajectory", "viewpoints"}
 """Slots of what other agents said."""
@@ -106,7 +107,10 @@ class Prompts:
 
 
 def _files(folder: Path) -> dict[str, str]:
-    paths = sorted(path for path in folder.rglob("*.md") if path.name != "README.md")
+    built_in = folder == BUILT_IN
+    paths = sorted(
+        path for path in folder.rglob("*.md") if path.name != "README.md" and not (built_in and PACKS in path.parents)
+    )
     return {path.relative_to(folder).with_suffix("").as_posix(): _text(path) for path in paths}
 
 

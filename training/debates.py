@@ -19,7 +19,7 @@ from sottovoce.prompts.render import Prompts
 from sottovoce.training import problems, product
 from sottovoce.training.data import Chat, replies
 from sottovoce.training.problems import Problem
-from sottovoce.training.product import Order, Place, Said, Turn, View, documents_of, in_words, seen_by
+from sottovoce.training.product import Order, Place, Said, Turn, View, documents_of, in_words, seen_by, trained_prompts
 
 FRESH, REORDERED = 0.15, 0.15
 """Shares of chats in the one-prompt-a-round shape, and of others that restate the own answer beside the others'."""
@@ -62,7 +62,7 @@ def imagined(rng: random.Random, problem: Problem, agents: Sequence[str], rounds
 
 def played(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, n: int, key: str) -> list[Talk]:
     """About n debates between copies of a model, two rounds each; the same ones for the same weights and key."""
-    rng, prompts = random.Random(key), Prompts()
+    rng, prompts = random.Random(key), trained_prompts()
     loaded = assemble("the model in training", copy.deepcopy(model), tokenizer)
     talks = [opened(rng) for _ in range(n)]
     for r in range(2):

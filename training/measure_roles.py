@@ -19,10 +19,10 @@ from sottovoce.errors import choose
 from sottovoce.evaluation.statistics import share
 from sottovoce.evaluation.views.tables import percent, share_cells, table
 from sottovoce.models import load
-from sottovoce.prompts.render import Prompts
 from sottovoce.prompts.structured import read_confidence, read_json
 from sottovoce.training.data import Chat, replies
 from sottovoce.training.problems import UNKNOWN
+from sottovoce.training.product import trained_prompts
 from sottovoce.training.skills import SKILLS, alone
 from sottovoce.training.sources import Source
 
@@ -52,7 +52,7 @@ ROWS = {
 
 def ask(name: str, n: int) -> list[Chat]:
     """The places of a row with what is right there, the same ones whenever they are made."""
-    source, rng = Source(Prompts(), TOPS, part="held_out"), random.Random(f"{SEED}/{name}")
+    source, rng = Source(trained_prompts(), TOPS, part="held_out"), random.Random(f"{SEED}/{name}")
     make = SKILLS[ROWS[name][1]][0] if name != "number" else partial(alone, form="number")
     return [make(rng, source) for _ in range(n)]
 

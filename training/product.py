@@ -21,6 +21,7 @@ from sottovoce.nodes.settings import COMPONENTS, SECRETARY, Order, grouped
 from sottovoce.nodes.tally import ballot
 from sottovoce.nodes.views import View
 from sottovoce.prompts import kinds
+from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
 
 __all__ = ["COMPONENTS", "SECRETARY", "Order", "Question", "Turn", "View", "grouped"]
@@ -43,6 +44,11 @@ class Place:
     """The beginning that the reply is given; it is no part of it."""
 
 
+def trained_prompts() -> Prompts:
+    """Return the prompts that the bundled model is trained on and asked with."""
+    return Prompts(SHIPPED / "bundled")
+
+
 def documents_of(question: Question, agent: str | None) -> list[str]:
     """What an agent is told beside the question; None is told everything."""
     return [shown(passage) for passage in passages_of(question, agent)]
@@ -50,7 +56,7 @@ def documents_of(question: Question, agent: str | None) -> list[str]:
 
 def seen_by(agent: str | None, question: Question, prompts: Prompts) -> View:
     """How an agent sees a question; None sees everybody's documents."""
-    return View(prompts, question, agent, agent=agent or "")
+    return View(prompts, question, agent, agent=agent or "", answers="sentence")
 
 
 def history(

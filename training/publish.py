@@ -19,6 +19,7 @@ from transformers import GenerationConfig
 from sottovoce.channels.message import Part
 from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.models.sources.sums import write_sums
+from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import BUILT_IN, Prompts
 from sottovoce.training.skills import SKILLS
 from sottovoce.training.sources import Source
@@ -64,7 +65,7 @@ class _Noting(Prompts):
 
 def learnt_from() -> dict[str, str | None]:
     """The prompt files that the skills show to the model, each with the sha256 of its text."""
-    prompts, rng = _Noting(), random.Random("prompts")
+    prompts, rng = _Noting(SHIPPED / "bundled"), random.Random("prompts")
     prompts.rendered = set()
     for skill in sorted(SKILLS.keys() - {"on_policy"}):  # whose prompts are those of the other debates
         for _ in range(CHATS):
@@ -73,6 +74,7 @@ def learnt_from() -> dict[str, str | None]:
 
 
 def digest(name: str) -> str | None:
-    """The sha256 of one of our prompt files; None where there is none."""
-    path = BUILT_IN / f"{name}.md"
-    return hashlib.sha256(path.read_bytes()).hexdigest() if path.exists() else None
+    """Return the sha256 of a prompt file, the pack's where it has one; None where there is none."""
+    paths = (folder / f"{name}.md" for folder in (SHIPPED / "bundled", BUILT_IN))
+    path = next((each for each in paths if each.exists()), None)
+    return hashlib.sha256(path.read_bytes()).hexdigest() if path else None

@@ -12,12 +12,11 @@ from dataclasses import replace
 from functools import partial
 
 from sottovoce.evaluation.arithmetic import MIXED, draw, listed, solution
-from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, product, schemes
 from sottovoce.training.data import Chat
 from sottovoce.training.debates import Talk, names, seen, some
 from sottovoce.training.problems import Form, Problem, equal, near, plain, pose, spoilt
-from sottovoce.training.product import Place, Question, Turn, in_words, seen_by
+from sottovoce.training.product import Place, Question, Turn, in_words, seen_by, trained_prompts
 from sottovoce.training.sources import Source
 
 Maker = Callable[[random.Random, Source], Chat]
@@ -250,7 +249,7 @@ def chat(rng: random.Random, source: Source, stage: str, *without: str) -> Chat:
 
 def corpus(seed: int = 0, n: int = 3000) -> list[str]:
     """Texts for the tokenizer: prompts as they are rendered, what is said in them, and the requests for a form."""
-    rng, source = random.Random(f"{seed}/tokenizer"), Source(Prompts())
+    rng, source = random.Random(f"{seed}/tokenizer"), Source(trained_prompts())
     texts: list[str] = []
     for made in (chat(rng, source, stage, "repeat", "on_policy") for stage in ("basics", "roles") for _ in range(n)):
         parts = [part for turn in made.place.turns for part in turn.parts]

@@ -74,7 +74,8 @@ class Source:
             question["starting_views"] = {me or "agent_1": problem.ending(list(problem.facts), slip)}
         off = {"answer_description"} if rng.random() < share else set[str]()
         system = rng.choice(SYSTEMS) if rng.random() < share else ""
-        return View(self.prompts, question, me, system, me or "agent_1", frozenset(COMPONENTS) - off)
+        shown = frozenset(COMPONENTS) - off
+        return View(self.prompts, question, me, system, me or "agent_1", shown, answers="sentence")
 
     def _problem(self, rng: random.Random, agents: Sequence[str]) -> Problem:
         kind = rng.random()

@@ -26,12 +26,12 @@ from torch.nn.functional import cross_entropy
 from torch.utils.data import DataLoader
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from sottovoce.prompts.render import Prompts
 from sottovoce.training import tokenizer as tokenizers
 from sottovoce.training.data import Batch, Chunks, Encoder
 from sottovoce.training.debates import Talk, played
 from sottovoce.training.plan import Plan, Stage
 from sottovoce.training.problems import HARDER, TOPS
+from sottovoce.training.product import trained_prompts
 from sottovoce.training.skills import chat, corpus
 from sottovoce.training.sources import Source
 from sottovoce.training.start import take_over
@@ -205,7 +205,7 @@ class Run:
 
 def chunks_of(seed: int, stage: str, encoder: Encoder, talks: Sequence[Talk] = ()) -> Chunks:
     """What a stage is fed; `talks` are debates between copies of the model itself."""
-    source = Source(Prompts(), HARDER if talks else TOPS, talks)
+    source = Source(trained_prompts(), HARDER if talks else TOPS, talks)
     return Chunks(f"{seed}/{stage}", encoder, partial(chat, source=source, stage=stage))
 
 

@@ -11,6 +11,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from langchain_core.language_models.chat_models import BaseChatModel
 from pydantic import BaseModel, Field
 
 import sottovoce
@@ -18,11 +19,12 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.runs.budget import Budget
 from sottovoce.graphs import scheme
-from sottovoce.nodes.context import made_from
+from sottovoce.nodes.context import made_from, pack_of, wording
 from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import JSON
+from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
 
 FORMAT = "sottovoce.run"
@@ -74,7 +76,11 @@ class Head(BaseModel):
     questions: str
     """The sha256 of all of them."""
     prompts: str
-    """`Prompts.digest` of those that the scheme may use."""
+    """Digest of the prompts that the scheme may use: see `prompts_digest`."""
+    packs: dict[str, str] = {}
+    """Prompt pack by agent, where the agent's model has one of its own and the settings name none."""
+    answers: dict[str, str] = {}
+    """Wording of the request for an answer by agent: short or sentence."""
     models: dict[str, ModelOf] = {}
     """By agent; hosted models have no entry."""
     budget: Budget | None = None
@@ -123,21 +129,34 @@ def head_of(
     Raises:
         UsageError: a model, a prompt pack or a monitor cannot be read.
     """
+    made = _made(settings, models)
+    packs = {} if settings.prompts else {name: pack for name, model in made.items() if (pack := pack_of(model))}
     return Head(
         scheme=scheme,
         settings=settings.model_dump(mode="json"),
         seeds=list(seeds) or [settings.seed],
         origin=origin,
         questions=digest(questions),
-        prompts=prompts_digest(scheme, settings.prompts),
-        models=_models(settings, models),
+        prompts=prompts_digest(scheme, settings, packs),
+        packs=packs,
+        answers={name: wording(settings, model) for name, model in made.items()},
+        models={name: _described(model) for name, model in made.items() if isinstance(model, HookedChatModel)},
         monitors=_monitors(settings),
     )
 
 
-def prompts_digest(scheme: str, pack: str | None) -> str:
-    """The sha256 of the prompts that a scheme may use. Errors: see `Prompts`."""
-    return Prompts(Path(pack) if pack else None).digest({*EVERYWHERE, scheme})
+def prompts_digest(scheme: str, settings: Settings, packs: Mapping[str, str]) -> str:
+    """Return the sha256 of the prompts that a scheme may use: those of all agents, by `packs` and the settings.
+
+    Raises:
+        PromptError: a pack cannot be read.
+    """
+    pack = settings.pack_folder(settings.prompts) if settings.prompts else None
+    folders = {pack, *(SHIPPED / name for name in packs.values())}
+    if packs and packs.keys() >= set(settings.names()):
+        folders.discard(pack)  # every agent has a pack of its own
+    digests = [Prompts(folder).digest({*EVERYWHERE, scheme}) for folder in sorted(folders, key=str)]
+    return digests[0] if len(digests) == 1 else digest(digests)
 
 
 def digest(data: Any) -> str:  # Any: JSON
@@ -153,26 +172,24 @@ def _monitors(settings: Settings) -> str:
     )
 
 
-def _models(settings: Settings, given: Models) -> dict[str, ModelOf]:
-    found = {}
+def _made(settings: Settings, given: Models) -> dict[str, BaseChatModel]:
+    """Return the model of every agent that is no person."""
+    made = dict[str, BaseChatModel]()
     for agent in (name for name in settings.names() if name not in settings.human):
-        model = given.get(agent) if isinstance(given, Mapping) else given or made_from(settings, agent)
-        if isinstance(model, HookedChatModel):
-            found[agent] = _described(model)
-    return found
+        model = given.get(agent) if isinstance(given, Mapping) else given
+        made[agent] = model or made_from(settings, agent)
+    return made
 
 
 def _described(model: HookedChatModel) -> ModelOf:
     import torch
-
-    from sottovoce.models.huggingface.pack import parameters_of
 
     loaded = model.loaded
     return ModelOf(
         model=loaded.name,
         weights=loaded.weights_key,
         vocabulary=loaded.vocabulary_key,
-        parameters=parameters_of(loaded.model),
+        parameters=loaded.parameters,
         dtype=str(loaded.dtype).removeprefix("torch."),
         format=loaded.format,
         device=str(loaded.model.device),

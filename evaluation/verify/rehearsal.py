@@ -79,7 +79,16 @@ def rehearsed(run: Run, keys: Sequence[Key], store: PayloadStore) -> tuple[Run, 
         for message in run.records[key].messages:
             said[thread_of(key), message.place] = (key, message)
             hosted |= {message.agent} if message.source == HOSTED else set()
-    models = {name: Recorded(said=said, temperatures=asked, hooked=name not in hosted) for name in settings.names()}
+    models = {
+        name: Recorded(
+            said=said,
+            temperatures=asked,
+            hooked=name not in hosted,
+            pack=run.head.packs.get(name),
+            wording=run.head.answers.get(name, "short"),
+        )
+        for name in settings.names()
+    }
     again = Run(run.head, run.questions())
     again.records = {key: again.records[key] for key in keys}
     hold_all(again, settings, store, models=models)

@@ -15,6 +15,7 @@ from sottovoce.evaluation.verify.folder import check_folder
 from sottovoce.evaluation.verify.papers import check_card, check_table
 from sottovoce.evaluation.verify.payloads import check_payloads
 from sottovoce.evaluation.verify.questions import check_questions
+from sottovoce.graphs import scheme
 
 
 @dataclass(frozen=True)
@@ -62,9 +63,9 @@ def verify(run: Run, wanted: Wanted) -> Verified:
 
 def _same_prompts(run: Run, verified: Verified) -> bool:
     """Whether this version asks in the run's words; where it does not, what was asked cannot be compared."""
-    pack = run.head.settings.get("prompts")
     try:
-        now = prompts_digest(run.head.scheme, pack)
+        settings = scheme(run.head.scheme).settings.model_validate(run.head.complete)
+        now = prompts_digest(run.head.scheme, settings, run.head.packs)
     except SottovoceError as error:
         now = str(error)
     if now == run.head.prompts:

@@ -3,7 +3,15 @@
 Nothing here imports torch or langgraph: the command line reads it to print its help.
 """
 
-from sottovoce.nodes.settings.base import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING, AnySettings, Settings
+from sottovoce.nodes.settings.base import (
+    COMPONENTS,
+    OF_LOADING,
+    OF_PROTOCOL,
+    OF_SAMPLING,
+    Answers,
+    AnySettings,
+    Settings,
+)
 from sottovoce.nodes.settings.codegen import CodeGen
 from sottovoce.nodes.settings.govsim import GovSim
 from sottovoce.nodes.settings.looking import IA, MADRA, Pooled, ReAct
@@ -31,6 +39,7 @@ __all__ = [
     "OF_PROTOCOL",
     "OF_SAMPLING",
     "SECRETARY",
+    "Answers",
     "AnySettings",
     "CodeGen",
     "Debate",

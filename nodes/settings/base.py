@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
@@ -15,6 +16,7 @@ from sottovoce.errors import UsageError, choose
 from sottovoce.nodes.settings.people import People
 from sottovoce.nodes.settings.watched import Watched
 from sottovoce.prompts.kinds import KindName
+from sottovoce.prompts.packs import folder_of
 from sottovoce.sizes import Size
 
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
@@ -26,6 +28,7 @@ COMPONENTS = ("question_description", "answer_description", "demonstrations", "c
 
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
+Answers = Literal["short", "sentence"]
 Control = Literal["none", "own", "empty", "decoy"]
 Escalate = Literal["never", "disagreement", "uncertainty"]
 Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
@@ -83,7 +86,16 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         default=None, gt=0, allow_inf_nan=False, description="seconds that a reply may take; else as long as it takes"
     )
     seed: Seed = Field(default=0, description="of the run; every call derives its own from it")
-    prompts: str | None = Field(default=None, description="a folder whose files replace ours (a prompt pack)")
+    prompts: str | None = Field(
+        default=None,
+        description="Prompt pack: paper (the set-up of the scheme's paper), a name such as paper/madra, or a folder "
+        "whose files replace the default prompts.",
+    )
+    answers: Literal["auto", "short", "sentence"] = Field(
+        default="auto",
+        description="Wording of the request for an answer: short (reason, then a last line `Answer: ...`), sentence, "
+        "or auto (sentence for local models below a billion parameters).",
+    )
     question_description: bool = Field(default=True, description="tell what questions of the task are like, if it says")
     answer_description: bool = Field(default=True, description="ask for the form of the answer")
     demonstrations: bool = Field(default=True, description="show the task's worked examples, if it has any")
@@ -195,6 +207,14 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         for name in [name for name in game if name in self.model_fields_set]:
             if (mine := getattr(self, name)) != game[name]:
                 raise UsageError(f"{name} is {mine!r}, but the game has {game[name]!r}; leave it out")
+
+    def pack_folder(self, pack: str) -> Path:
+        """Return the folder of a prompt pack.
+
+        Raises:
+            UsageError: `paper` has no set-up for this scheme.
+        """
+        return folder_of(pack, type(self).__name__.lower(), self.protocol)
 
     def components(self) -> frozenset[str]:
         """The prompt components that are switched on (CMD, section 4.5)."""

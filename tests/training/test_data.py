@@ -5,11 +5,10 @@ import pytest
 from sottovoce.evaluation.arithmetic import MIXED, Expression, draw, questions, split_knowledge
 from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.prompts import kinds
-from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, tokenizer
 from sottovoce.training.data import Encoder
 from sottovoce.training.problems import Problem
-from sottovoce.training.product import documents_of, seen_by
+from sottovoce.training.product import documents_of, seen_by, trained_prompts
 from sottovoce.training.skills import DIETS, SKILLS, chat, corpus
 from sottovoce.training.sources import Source
 
@@ -80,7 +79,7 @@ def test_values_in_a_talk_are_known_only_once_they_were_heard() -> None:
 
 
 def test_only_right_replies_and_their_end_marks_are_learnt(encoder: Encoder) -> None:
-    source, rng = Source(Prompts()), random.Random(0)
+    source, rng = Source(trained_prompts()), random.Random(0)
     for _ in range(100):
         made = chat(rng, source, "basics")
         encoded = encoder(made)
@@ -95,7 +94,7 @@ def test_every_skill_belongs_to_a_stage() -> None:
 
 def test_the_tokenizer_that_ships_is_as_short_as_one_of_todays_wording(encoder: Encoder) -> None:
     # Not the same one: its texts also hold what readers cannot read, and readers are mended between trainings.
-    rng, source = random.Random(0), Source(Prompts())
+    rng, source = random.Random(0), Source(trained_prompts())
     made = [chat(rng, source, "roles", "on_policy") for _ in range(200)]
     new = Encoder(tokenizer.train(corpus()))
     ships, fresh = (sum(len(encode(each).ids) for each in made) for encode in (encoder, new))
@@ -104,14 +103,14 @@ def test_the_tokenizer_that_ships_is_as_short_as_one_of_todays_wording(encoder: 
 
 def test_a_chat_has_the_ids_of_its_prompt_and_then_of_its_reply(encoder: Encoder) -> None:
     problem = problems.plain(random.Random(0))
-    made = debates.alone(problem, seen_by("agent_1", problem.question, Prompts()))
-    prompt = encoder.prompt(seen_by("agent_1", problem.question, Prompts()).independent())
+    made = debates.alone(problem, seen_by("agent_1", problem.question, trained_prompts()))
+    prompt = encoder.prompt(seen_by("agent_1", problem.question, trained_prompts()).independent())
     reply = list(encoder.template.ids(problem.reply([])))
     assert encoder(made).ids == [*prompt, *reply, encoder.end]
 
 
 def test_a_reply_that_was_begun_is_learnt_without_its_beginning(encoder: Encoder) -> None:
-    rng, source = random.Random(0), Source(Prompts())
+    rng, source = random.Random(0), Source(trained_prompts())
     for _ in range(20):
         made = SKILLS["answer_turn"][0](rng, source)
         encoded = encoder(made)
@@ -125,7 +124,7 @@ def test_own_facts_that_are_heard_no_more_are_no_lesson(encoder: Encoder) -> Non
     rng = random.Random(2)
     for _ in range(30):
         talk = debates.imagined(rng, problems.split(rng, AGENTS), AGENTS, rounds=2, slips=0.0)
-        made = debates.in_history(talk, "agent_1", Prompts())
+        made = debates.in_history(talk, "agent_1", trained_prompts())
         own = [turn.text for turn in made.place.turns if turn.role == "assistant"]
         assert own[-1] == talk.said[1]["agent_1"]
         assert made.lessons == set(range(len(own)))

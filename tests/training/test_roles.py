@@ -6,10 +6,10 @@ import pytest
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.models import BUNDLED_FOLDER
 from sottovoce.nodes import mad
-from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, product, schemes, skills, tokenizer
 from sottovoce.training.data import Encoder
 from sottovoce.training.problems import pose
+from sottovoce.training.product import trained_prompts
 from sottovoce.training.sources import Source, renamed
 from tests.graphs.support import built, held
 
@@ -21,7 +21,7 @@ def source() -> Source:
     rng = random.Random(0)
     asked = [problems.plain(rng), problems.split(rng, debates.names(3))]
     talks = [debates.imagined(rng, problem, debates.names(3), 2, 0.4) for problem in asked]
-    return Source(Prompts(), problems.HARDER, talks)
+    return Source(trained_prompts(), problems.HARDER, talks)
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def test_chats_fit_the_models_context_and_end_in_a_lesson(skill: str, source: So
 
 
 def test_training_never_draws_a_held_out_expression_and_measuring_no_other(source: Source) -> None:
-    rng, held_out = random.Random(0), Source(Prompts(), problems.HARDER, part="held_out")
+    rng, held_out = random.Random(0), Source(trained_prompts(), problems.HARDER, part="held_out")
     for _ in range(200):
         assert not source.alone(rng, "label").expression.held_out
         assert held_out.alone(rng, "label").expression.held_out
@@ -88,7 +88,7 @@ def test_an_unreadable_reply_is_answered_for_but_never_learnt(source: Source) ->
 @pytest.mark.parametrize("kind", problems.FORMS)
 def test_the_answer_alone_is_asked_for_as_in_a_discussion(kind: problems.Form) -> None:
     problem = pose(random.Random(0), problems.plain(random.Random(0)), kind)
-    model = ScriptedChatModel(["Hm.", " unknown"])
+    model = ScriptedChatModel(["Hm.", " unknown"], pack="bundled", wording="sentence")
     held(built("single", model), **problem.question)
     place = product.asked_for_answer(*seen(problem), "Hm.")
     first, last = model.asked
@@ -98,7 +98,7 @@ def test_the_answer_alone_is_asked_for_as_in_a_discussion(kind: problems.Form) -
 
 
 def seen(problem: problems.Problem) -> tuple[product.View, product.Place]:
-    view = product.seen_by("agent_1", problem.question, Prompts())
+    view = product.seen_by("agent_1", problem.question, trained_prompts())
     return view, product.in_words(view)
 
 

@@ -10,11 +10,11 @@ import pytest
 from sottovoce.evaluation.experiments.files import read_experiment
 from sottovoce.evaluation.experiments.rows import prepare
 from sottovoce.models import BUNDLED_FOLDER
-from sottovoce.prompts.render import Prompts
 from sottovoce.training import debates, problems, tokenizer
 from sottovoce.training.data import Encoder
 from sottovoce.training.debates import Talk
 from sottovoce.training.measure_roles import ROWS, ask
+from sottovoce.training.product import trained_prompts
 from sottovoce.training.skills import DIETS, SKILLS
 from sottovoce.training.sources import Source
 from sottovoce.training.train import chunks_of
@@ -43,7 +43,7 @@ def talks() -> list[Talk]:
 
 @pytest.mark.parametrize("skill", SKILLS)
 def test_a_skill_makes_the_same_chats(skill: str, encoder: Encoder, talks: list[Talk]) -> None:
-    rng, source = random.Random(skill), Source(Prompts(), problems.HARDER, talks)
+    rng, source = random.Random(skill), Source(trained_prompts(), problems.HARDER, talks)
     encoded = [encoder(SKILLS[skill][0](rng, source)) for _ in range(MADE)]
     assert digest([[chat.ids, chat.learnt] for chat in encoded]) == DIGESTS[f"skill/{skill}"]
 
@@ -56,7 +56,7 @@ def test_a_stage_makes_the_same_batches(stage: str, encoder: Encoder, talks: lis
 
 
 def test_self_play_asks_the_same(encoder: Encoder) -> None:
-    rng, prompts = random.Random("play"), Prompts()
+    rng, prompts = random.Random("play"), trained_prompts()
     opened = [debates.opened(rng) for _ in range(100)]
     asked = [[encoder.prompt(debates.turns(talk, agent, prompts)) for agent in talk.agents] for talk in opened]
     assert digest(asked) == DIGESTS["self_play"]

@@ -1,0 +1,48 @@
+"""Prompt packs that ship, chosen by name, by a scheme's paper, or by the bundled model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sottovoce.channels.message import words
+from sottovoce.errors import UsageError
+from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.views import View
+from sottovoce.prompts import packs
+from sottovoce.prompts.render import Prompts
+
+QUESTION = {"question": "Which river?", "documents": {"agent_1": ["A."], "agent_2": ["B."]}}
+
+
+@pytest.mark.parametrize("name", packs.names())
+def test_every_pack_that_ships_can_be_read(name: str) -> None:
+    assert Prompts(packs.SHIPPED / name).names() == Prompts().names()
+
+
+def test_a_pack_is_found_by_name_and_else_by_path(tmp_path: Path) -> None:
+    assert Debate().pack_folder("bundled") == packs.SHIPPED / "bundled"
+    assert Debate().pack_folder(str(tmp_path)) == tmp_path
+
+
+def test_paper_needs_a_set_up_of_the_scheme() -> None:
+    with pytest.raises(UsageError, match="there is no set-up for nothing"):
+        packs.folder_of("paper", "nothing", "nl")
+
+
+@pytest.mark.parametrize("kind", ["number", "option", "yes_no", "label", "text"])
+@pytest.mark.parametrize("answers", ["short", "sentence"])
+def test_steps_change_the_request_for_every_kind_of_answer(kind: str, answers: str) -> None:
+    question = {"question": "Which?", "kind": kind, "choices": ["red", "blue"] if kind in ("option", "label") else []}
+    on = View(Prompts(), question, None, answers=answers)  # type: ignore[arg-type]
+    off = View(Prompts(), question, None, components=frozenset({"answer_description"}), answers=answers)  # type: ignore[arg-type]
+
+    assert on.form() != off.form()
+    assert ("Answer:" in on.form()) == ("Answer:" in off.form()) == (answers == "short")
+
+
+def test_the_bundled_model_is_told_facts_as_it_was_trained() -> None:
+    trained = View(Prompts(packs.SHIPPED / "bundled"), QUESTION, "agent_1")  # type: ignore[arg-type]
+
+    assert "Repeat these facts word for word" in words(trained.independent()[-1].parts)
