@@ -19,6 +19,7 @@ class ReAct(Settings):
 
     acts: ClassVar[tuple[str, ...]] = ("step", "action")
     default_temperature: ClassVar[float | None] = 0.0
+    spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.2.2)
 
     agents: Agents = Field(default=7, ge=1, description="how many agents; they take turns")
     steps: Few = Field(default=7, ge=1, description="steps of all together, at most")
@@ -107,6 +108,7 @@ class IA(Controlled):
 
     acts: ClassVar[tuple[str, ...]] = ("talk",)
     default_temperature: ClassVar[float | None] = 0.0
+    spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.1)
 
     agents: Agents = Field(default=2, ge=2, description="how many agents; passages are dealt to them in turn, by rank")
     rounds: Rounds = Field(
