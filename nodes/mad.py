@@ -196,7 +196,7 @@ def by_verdict(run: RunContext[MAD], state: Discussion) -> Decision:
 
 
 def _readable(given: str, question: Question) -> Verdict:
-    kind, answer = question.get("kind", "number"), kinds.read_field(given, question)
+    kind, answer = kinds.kind_of(question), kinds.read_field(given, question)
     return Verdict(answer, "" if answer is not None else f'"{ANSWER}" holds no {kinds.named(kind)}')
 
 

@@ -68,7 +68,7 @@ def stated(text: str, question: Question) -> Stated:
     answer = confidence = None
     wrong = ANSWER in read.missing
     if ANSWER in read.found:
-        given, kind = read.found[ANSWER], question.get("kind", "number")
+        given, kind = read.found[ANSWER], kinds.kind_of(question)
         answer = kinds.read_field(given, question)
         wrong = answer is None and not kinds.is_open(given, question)  # "unknown" is an abstention that can be read
         complaints += [f'"{ANSWER}" holds no {kinds.named(kind)}'] if wrong else []

@@ -43,7 +43,7 @@ def ballot(message: Message, question: Question) -> Vote:
 
 def viewpoints(votes: Iterable[Vote], question: Mapping[str, Any]) -> list[Viewpoint]:  # Any: of a Question
     """The distinct answers, most votes first, then in the order in which agents first gave them."""
-    kind, asked, found = question.get("kind", "number"), question.get("question", ""), list[Viewpoint]()
+    kind, asked, found = kinds.kind_of(question), question.get("question", ""), list[Viewpoint]()
     for order, vote in enumerate(votes):
         if vote["answer"] is None:
             continue
