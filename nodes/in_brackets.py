@@ -10,7 +10,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import BEGUN
 from sottovoce.nodes.state import Vote
 from sottovoce.prompts import kinds
-from sottovoce.prompts.kinds.marks import bracketed
+from sottovoce.prompts.kinds.marks import WIDTH, bracketed
 
 AGREED = Form(choices=("[Yes]", "[No]"), unknown=False)
 ENDS = re.compile(r"\[([^\[\]\n]{1,60})\]\W*\Z")
@@ -77,21 +77,31 @@ def stated(text: str, question: Question) -> str | None:
 
     Numbers in brackets that cite a passage are left out. A last line "Answer: X" counts more than brackets before it.
     """
-    text = uncited(text)
+    is_number = question.get("kind", "number") == "number"
+    text = uncited(text, is_number=is_number)
     closing = text.rpartition(BEGUN)[2]
-    number = ENDS.search(closing) if question.get("kind", "number") == "number" else None
+    number = ENDS.search(closing) if is_number else None
     inside = number[1] if number else bracketed(closing)
     answer = kinds.read_field(inside, question) if inside else None
     return answer if answer is not None else kinds.read_reply(text, question)
 
 
-def uncited(text: str) -> str:
-    """Return a text without the citations that end its clauses.
+def uncited(text: str, *, is_number: bool = False) -> str:
+    """Return a text without the citations that end its clauses; where a number is asked for, only those behind one.
 
     >>> uncited("Letters to Cleo [0]."), uncited("340 m (see [0] and [3])"), uncited("It is told in [3].")
     ('Letters to Cleo.', '340 m', 'It is told in [3].')
+    >>> uncited("It is 340 m long [0].", is_number=True), uncited("They say [22].", is_number=True)
+    ('It is 340 m long.', 'They say [22].')
     """
-    return _CITATION.sub(lambda found: found[0] if found[1].lower() in _BEFORE_A_VALUE else found[1] + found[2], text)
+
+    def without(found: re.Match[str]) -> str:
+        before = text[max(0, found.start() - WIDTH) : found.end(1)]
+        said = re.sub(_CITED, "", before.rpartition("\n")[2])
+        stays = found[1].lower() in _BEFORE_A_VALUE or (is_number and not re.search(r"\d", said))
+        return found[0] if stays else found[1] + found[2]
+
+    return _CITATION.sub(without, text)
 
 
 def ballot(message: Message, question: Question) -> Vote:

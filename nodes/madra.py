@@ -16,7 +16,7 @@ from langchain_core.runnables import RunnableLambda
 
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
-from sottovoce.channels.message import Heard, Message, Part, Turn, words
+from sottovoce.channels.message import Heard, Message, Part, Turn
 from sottovoce.nodes.chosen import CHOSEN, marked_choice, selected, selection_form
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, majority, voted
@@ -84,10 +84,10 @@ async def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
 
 
 async def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
-    """Ask the judge whether the debaters' answers of this round agree; once more where it gives no verdict."""
+    """Ask the judge whether the debaters' answers of this round agree; a reply without a verdict is noted."""
     turns = judge_turns(_view(run, state, agent), _spoken(run.settings, state))
     ask = Ask(agent, AGREE, turns, AGREED, protocol=WORDS)
-    return {"board": await say(run, state, ask, complain=_no_verdict, form=words(run.prompts.render("madra/verdict")))}
+    return {"board": await say(run, state, ask, complain=_no_verdict, repairs=0)}
 
 
 async def summarise(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
@@ -151,9 +151,8 @@ def talk_turns(
 
 
 def judge_turns(view: View, answers: Sequence[Message]) -> tuple[Turn, ...]:
-    """Return the question, the answers and the form of a verdict."""
-    form = words(view.prompts.render("madra/verdict"))
-    request = view.prompts.render("madra/agree", others=[Heard(message) for message in answers], form=form)
+    """Return the question and the answers."""
+    request = view.prompts.render("madra/agree", others=[Heard(message) for message in answers])
     system = view.system_turn(*view.prompts.render("madra/judge"))
     return (*system, Turn("user", blocks(view.question_of(""), request)))
 

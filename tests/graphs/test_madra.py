@@ -271,12 +271,11 @@ def test_calls_are_two_a_debater_and_round_a_judge_a_round_and_a_summarizer(agen
     assert state["decision"]["agreed"] is False and state["decision"]["why"] == "they never agreed in 3 rounds"
 
 
-def test_a_judge_without_a_verdict_is_asked_once_more() -> None:
-    state, model = held(script(["They name towns.", "Both name Aldmoor. Yes."]))
-    again = calls(model, "judge")[1].turns[-1].text
-    assert again.startswith("This cannot be read: it says neither yes nor no.") and "[Yes]" in again
-    assert state["round"] == 0 and state["decision"]["agreed"]
-    assert not held(script(["They name towns."] * 6))[0]["decision"]["agreed"]
+def test_a_judge_without_a_verdict_has_not_found_them_agreed_and_the_board_says_why() -> None:
+    state, _ = held(script(["They name towns."] * 3))
+    judged = [message for message in state["board"] if message.act == "agree"]
+    assert [message.notes for message in judged] == [("cannot be read: it says neither yes nor no",)] * 3
+    assert not state["decision"]["agreed"]
 
 
 def test_an_early_yes_ends_it_after_the_first_round() -> None:

@@ -103,6 +103,7 @@ ANSWERS: list[tuple[Any, str, str]] = [
     (LONG, "By [0] it is 340 metres.\nAnswer: 340 [0]", "340"),
     (LONG, "[1] has 300 and [3] adds 40, so the answer is [340].", "340"),
     (LONG, "Answer: [340]", "340"),
+    (LONG, "They say [34].", "34"),
     (FAIR, "The fair is held there [0].\nAnswer: yes [0]", "yes"),
     (FAIR, "Yes [0].", "yes"),
     (CLAIM, "[0] says that the fair is held there.\nAnswer: SUPPORTS [0]", "SUPPORTS"),
