@@ -16,7 +16,7 @@ from sottovoce.nodes.samples import ANSWER, CONFIDENCE, REASONING, rendered
 from sottovoce.nodes.say import form_of, say
 from sottovoce.nodes.settings import ReConcile
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
-from sottovoce.nodes.tally import abstaining, leading, viewpoints
+from sottovoce.nodes.tally import abstaining, boxed, leading, viewpoints, vote_of
 from sottovoce.nodes.views import View, viewpoint_slots
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import clamped, read_confidence, read_json, recalibrated
@@ -85,13 +85,8 @@ def ballot(message: Message, question: Question) -> Vote:
     """
     read = stated(message.text, question)
     confidence = clamped(read.confidence or 0.0)
-    vote: Vote = {
-        "agent": message.agent,
-        "answer": read.answer,
-        "counts": read.answer is not None,
-        "confidence": confidence,
-        "weight": recalibrated(confidence),
-    }
+    cast = vote_of(message, boxed(read.answer))
+    vote: Vote = {**cast, "confidence": confidence, "weight": recalibrated(confidence)}
     if read.confidence in (None, confidence):
         return vote
     return {**vote, "note": f"stated a confidence of {read.confidence:.4g}"}

@@ -85,10 +85,12 @@ def _read(found: Readings) -> str:
         "said to be unknown": found.unknown,
         "not to be read": found.abstained,
     }
-    if sum(ways.values()) == found.at_once + found.unknown:
+    total = sum(ways.values())
+    if total == found.at_once + found.unknown and not found.mined:
         return ""
+    ways["mined from prose"] = found.mined
     told = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
-    return f"; of {counted(sum(ways.values()), 'answer')} {told}"
+    return f"; of {counted(total, 'answer')} {told}"
 
 
 def of_run(run: Record, *, prompts: bool = False) -> Iterator[Part]:

@@ -82,7 +82,9 @@ def reading(text: str, question: Mapping[str, Any]) -> Reading:  # Any: see is_o
     if mined is None and not marks(body) and not declines(text):
         mined = kind.implied(body, question)
     mined = None if mined is None else kind.short(mined, asked)
-    return Reading(mined, "mined") if mined is not None and kind.suits(mined, asked) else ABSTENTION
+    if mined is None or not kind.suits(mined, asked):
+        return ABSTENTION
+    return Reading(mined, "marked" if normalise(body) == normalise(mined) else "mined")  # nothing but the answer
 
 
 def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
