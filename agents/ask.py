@@ -12,11 +12,11 @@ from langchain_core.messages import AIMessage, BaseMessage
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
 
-from sottovoce.agents.convert import in_words, to_messages
+from sottovoce.agents.convert import block, in_words, to_messages
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.hosted import in_words_alone, named, spoken, structured
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Place, Turn
+from sottovoce.channels.message import Part, Place, Turn, words
 from sottovoce.errors import ContextOverflow, EngineError, LateReply
 from sottovoce.form import Form
 
@@ -30,14 +30,19 @@ class Ask:
     turns: tuple[Turn, ...]
     form: Form | None = None
     """What the reply must look like."""
-    begun: str = ""
-    """The beginning of the reply, from which the agent goes on: "Thought 3:"."""
+    begun: str | tuple[Part, ...] = ""
+    """The beginning of the reply, from which the agent goes on: "Thought 3:". Messages in it are heard."""
     stop: tuple[str, ...] = ()
     """Strings that end the reply; they are not part of it."""
     max_tokens: int | None = None
     temperature: float | None = None
     protocol: str | None = None
     """By which it is answered: `nl` lets one that hears by a latent protocol answer in words."""
+
+    @property
+    def beginning(self) -> str:
+        """The words of `begun`."""
+        return words(self.begun)
 
 
 @dataclass(frozen=True)
@@ -90,10 +95,10 @@ class Call:
         given = {"temperature": self.temperature, "max_tokens": ask.max_tokens, "stop": list(ask.stop) or None}
         options: dict[str, Any] = {name: value for name, value in given.items() if value is not None}
         if not is_hooked(self.model):
-            return in_words(ask.turns, ask.begun), options | structured(self.model, ask.form)
+            return in_words(ask.turns, ask.beginning), options | structured(self.model, ask.form)
         own: dict[str, Any] = {
             "speaks": ask.protocol,
-            "begun": ask.begun,
+            "begun": ask.begun if isinstance(ask.begun, str) else [block(part) for part in ask.begun],
             "form": asdict(ask.form) if ask.form else None,
         }
         options |= {name: value for name, value in own.items() if value}

@@ -29,7 +29,7 @@ Block = dict[str, Any]  # Any: a LangChain content block
 
 def to_messages(turns: Sequence[Turn]) -> list[BaseMessage]:
     """LangChain messages whose blocks keep the heard messages."""
-    return [MESSAGES[turn.role](content=[_block(part) for part in turn.parts]) for turn in turns]
+    return [MESSAGES[turn.role](content=[block(part) for part in turn.parts]) for turn in turns]
 
 
 def to_turns(messages: Sequence[BaseMessage]) -> list[Turn]:
@@ -38,7 +38,7 @@ def to_turns(messages: Sequence[BaseMessage]) -> list[Turn]:
     Raises:
         UsageError: a message has a role or a content block that a text model cannot read.
     """
-    return [Turn(_role(message), _parts(message.content)) for message in messages]
+    return [Turn(_role(message), parts_of(message.content)) for message in messages]
 
 
 def in_words(turns: Sequence[Turn], begun: str = "") -> list[BaseMessage]:
@@ -59,7 +59,8 @@ def in_words(turns: Sequence[Turn], begun: str = "") -> list[BaseMessage]:
     return [MESSAGES[role](content=text) for role, text in spoken]
 
 
-def _block(part: Part) -> Block:
+def block(part: Part) -> Block:
+    """Return the content block of a part; that of a heard message keeps the message."""
     if isinstance(part, str):
         return {"type": "text", "text": part}
     return {"type": "text", "text": part.text, "extras": {HEARD: part.to_dict()}}
@@ -72,7 +73,8 @@ def _role(message: BaseMessage) -> Role:
     return ROLES[role]
 
 
-def _parts(content: str | list[str | dict[Any, Any]]) -> tuple[Part, ...]:
+def parts_of(content: str | list[str | dict[Any, Any]]) -> tuple[Part, ...]:
+    """Return the parts of a message's content."""
     if isinstance(content, str):
         return (content,)
     return tuple(_part(block) for block in content)

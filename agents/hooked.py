@@ -22,7 +22,7 @@ from langchain_core.outputs import ChatGenerationChunk, ChatResult
 from pydantic import Field, model_validator
 
 from sottovoce.agents import spoken
-from sottovoce.agents.convert import to_turns
+from sottovoce.agents.convert import parts_of, to_turns
 from sottovoce.agents.streaming import Stream
 from sottovoce.channels.options import LONGEST_REPLY
 from sottovoce.channels.registry import create
@@ -48,7 +48,8 @@ class HookedChatModel(BaseChatModel):
 
     Values left None are the model's own defaults. A call may override temperature, top_p, top_k,
     repetition_penalty, max_tokens, seed, stop; and say `speaks="nl"` (hear by the protocol, answer in words),
-    `begun` (the reply goes on from these words, which are no part of it) and `form` (fields of a `Form`).
+    `begun` (the reply goes on from these words or content blocks, which are no part of it) and `form` (fields of a
+    `Form`).
     """
 
     model: str = "bundled"
@@ -144,18 +145,21 @@ class HookedChatModel(BaseChatModel):
 
     def request(self, messages: Sequence[BaseMessage], stop: list[str] | None = None, **kwargs: Any) -> Request:
         """Lower a chat to the engine's request, as a call would run it."""
+        from sottovoce.channels.message import Turn
         from sottovoce.channels.protocol import Speech
 
+        start = Turn("assistant", parts_of(kwargs.get("begun", "")))
         speech = Speech(
             self.max_tokens if kwargs.get("max_tokens") is None else kwargs["max_tokens"],
             self._sampling(**kwargs),
             tuple(stop or self.stop or ()),
             tuple(hearer.loaded for hearer in self.hearers),
-            kwargs.get("begun", ""),
+            start.text,
             Form(**kwargs["form"]) if kwargs.get("form") else None,
         )
         prompt = self.channel.hear(self._readable(to_turns(messages)), self.loaded, self._load)
-        request = self._spoken(**kwargs).speak(prompt.begun(speech.begun, self.loaded), self.loaded, speech)
+        prompt = self.channel.begin(prompt, self._readable([start])[0], self.loaded, self._load)
+        request = self._spoken(**kwargs).speak(prompt, self.loaded, speech)
         if request.form is not None:
             self.loaded.engine.check(request)  # here, since the first form of a vocabulary takes a while
         return request

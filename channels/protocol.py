@@ -178,6 +178,18 @@ class Protocol:
             pieces += [piece] if len(piece) else []
         return Prompt(tuple(pieces), tuple(edits))
 
+    def begin(self, prompt: Prompt, start: Turn, loaded: LoadedModel, load: Load) -> Prompt:
+        """Return the prompt with the beginning of the reply behind it; messages in it are let in as in any turn."""
+        for part in start.parts:
+            if isinstance(part, str):
+                prompt = prompt.begun(part, loaded)
+                continue
+            piece, added = self._in(part, loaded, load)
+            at = sum(map(len, prompt.pieces))
+            edits = tuple(replace(edit, at=at + edit.at) for edit in added)
+            prompt = Prompt((*prompt.pieces, *([piece] if len(piece) else [])), (*prompt.edits, *edits))
+        return prompt
+
     def speak(self, prompt: Prompt, loaded: LoadedModel, speech: Speech) -> Request:
         """The request that makes a reply: drawn tokens, with the model's own logits processors."""
         return Request(

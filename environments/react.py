@@ -16,12 +16,11 @@ from typing_extensions import TypedDict
 from sottovoce.environments.pages import SHOWN, Library
 
 Verb = Literal["search", "lookup", "finish"]
-VERBS: tuple[Verb, ...] = ("search", "lookup", "finish")
 SIMILAR = 5  # titles that are told where a page is not found
 LONGEST = 1500
 """Characters of an observation; a page may be one long sentence."""
 CUT = " ..."
-BEGINS = re.compile(rf"\b({'|'.join(VERBS)})\s*\[", re.IGNORECASE)
+BEGINS = re.compile(r"\b(search|look[ _-]?up|finish)\s*\[", re.IGNORECASE)
 QUOTED = re.compile(r"([\"'`\u201c\u2018])(.*)([\"'`\u201d\u2019])")
 
 
@@ -77,7 +76,7 @@ def parse(text: str) -> Action | Malformed:
     found = BEGINS.search(text)
     if found is None:
         return Malformed(text, "no action; expected Search[a title], Lookup[a word] or Finish[an answer]")
-    verb: Verb = found[1].lower()  # type: ignore[assignment]  # one of VERBS, by the pattern
+    verb: Verb = re.sub(r"\W|_", "", found[1].lower())  # type: ignore[assignment]  # a Verb, by the pattern
     name, rest = verb.capitalize(), text[found.end() :].partition("\n")[0]
     end = _end(rest)
     if end is None:

@@ -1,4 +1,4 @@
-"""Where sentences end."""
+"""Where sentences end, and which lines of an article hold any."""
 
 from __future__ import annotations
 
@@ -8,6 +8,18 @@ ABBREVIATED = re.compile(r"(?:\b(?:Dr|Mr|Mrs|Prof|St|Mt|No|Co|ca|cf|c|vol|e\.g|i
 """Before a space it ends no sentence."""
 BETWEEN = re.compile(r"(?<=[.!?])[\"'\u201d)]*\s+(?=[\"'\u201c(]*(\w))")
 """Before a letter or a figure; a small letter begins no sentence."""
+HEADING = re.compile(r"=+.*=+")
+"""A section's, in an article as plain text."""
+
+
+def paragraphs(text: str) -> str:
+    r"""Return the lines of an article that are paragraphs or list items: more than two words, and no heading.
+
+    >>> paragraphs("It has a mill.\n\n== Later years ==\nSee also:\nThe mill burnt.")
+    'It has a mill.\nThe mill burnt.'
+    """
+    lines = [line.strip() for line in text.splitlines()]
+    return "\n".join(line for line in lines if len(line.split()) > 2 and not HEADING.fullmatch(line))
 
 
 def sentences(text: str) -> tuple[str, ...]:

@@ -14,8 +14,6 @@ from sottovoce.prompts.kinds import normalise
 
 CLOSED = ("yes", "no", "noanswer")
 """Answers that share no words with others, whatever these are."""
-EACH = ("average", "box")
-"""Rules by which each agent's answer counts by itself."""
 
 
 def exact_match(answer: str | None, golds: Sequence[str]) -> float:
@@ -51,11 +49,23 @@ def golds_of(question: Mapping[str, Any]) -> list[str]:  # Any: of a Question
 
 
 def measures(question: Mapping[str, Any], decision: Decision) -> dict[str, float]:  # Any: of a Question
-    """Both of a decision, where a few words were asked for and the right ones are known."""
+    """Return EM and F1 of a decision, where a few words were asked for and the right ones are known."""
     golds = golds_of(question)
     if question.get("kind") != "text" or not golds:
         return {}
-    said = [vote["answer"] for vote in decision["votes"]] if decision["rule"] in EACH else []
-    answers = said or [decision["answer"]]
+    answers = _each(decision) or [decision["answer"]]
     means = {name: [score(answer, golds) for answer in answers] for name, score in (("EM", exact_match), ("F1", f1))}
     return {name: sum(scores) / len(scores) for name, scores in means.items()}
+
+
+def _each(decision: Decision) -> list[str | None]:
+    """Return the answers whose scores a rule averages; [] where it decides for a single one.
+
+    `box` leaves out replies without an answer in its form, `average` takes abstentions as wrong; what an expert or a
+    dummy was given to say counts under neither.
+    """
+    rule = decision["rule"]
+    if rule not in ("average", "box"):
+        return []
+    abstains = rule == "average"
+    return [vote["answer"] for vote in decision["votes"] if vote["counts"] or (abstains and vote["answer"] is None)]

@@ -121,7 +121,8 @@ class RunContext(Generic[AnySettings]):
         if settings.temperature or not isinstance(model, HookedChatModel) or model.temperature is not None:
             return None
         # At 0 the mean of embeddings is one token's, and nothing is left of such a protocol.
-        free = settings.default_temperature is None or (self._spreads(agent) and model.channel.averages)
+        averages = self._spreads(agent) and model.channel.averages and settings.spreads_temperature
+        free = settings.default_temperature is None or averages
         return model.channel.base(model.loaded) if free else None
 
     def _spreads(self, agent: str) -> bool:

@@ -26,10 +26,12 @@ from sottovoce.prompts import kinds
 
 TALK, DEAL = "talk", "deal"
 SAID = r"[^\s][^\n]{0,119}"
-"""A line of a message that is kept to its form: some 40 tokens, so that two and an answer fit into 100."""
+"""A line of a small model's message that is kept to its form: some 40 tokens, so that two and an answer fit into
+100."""
 INSIDE = r"[^{}\s.][^{}\n]{0,79}"
 """What a box may hold that a model is made to write: a few words, and not the dots of the prompt."""
-BOX = re.compile(r"\\?\b(text|boxed)\s*\{")
+BOX = re.compile(r"\\?\b(text|boxed)\s*\{(?!\.\.\.|\s*(?:(?:the|your|final|short) )*answer\s*\})", re.IGNORECASE)
+"""A box that is more than the prompt's own words for one."""
 LINE = re.compile(r"^\W{0,8}#\s?([QA])\s?:[\s*]*(\S.*)$", re.MULTILINE)
 
 
@@ -61,14 +63,24 @@ async def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
     own = [spoken[agent] for spoken in rounds]
     others = [others_of(run, state, spoken, agent) for spoken in rounds]
     last = state["round"] + 1 >= run.settings.rounds
-    ask = Ask(agent, TALK, talk_turns(run.view(state, agent), own, others), message_form(state, last=last))
+    form = (small_form if run.wording(agent) == "sentence" else box_form)(state, last=last)
+    ask = Ask(agent, TALK, talk_turns(run.view(state, agent), own, others), form)
     return {"board": await say(run, state, ask)}
 
 
-def message_form(question: Question, *, last: bool) -> Form:
-    """A message that is kept to its form (`--guide on`): what it tells, then a question or the answer in its form.
+def box_form(question: Question, *, last: bool) -> Form:
+    """Return the form of a message (`--guide on`): free words, and a line with a box that can only hold an answer.
 
-    The last one asks no more.
+    The box is written for the agent in the last round; before, it is the agent's own choice.
+    """
+    answer = answer_pattern(question, otherwise=r"[^{}\s.][^{}\n]*")
+    return Form(pattern=rf"(?:{answer})\}}", after=r"\boxed{", forced=last, unknown=False, optional=True)
+
+
+def small_form(question: Question, *, last: bool) -> Form:
+    """Return the form for a small model, which writes no box by itself: a line #A:, then a line #Q: or the box.
+
+    The last message asks no more.
     """
     offered = answer_pattern(question, otherwise=INSIDE)
     box = rf"\\boxed\{{(?:{offered})\}}"
@@ -108,15 +120,15 @@ def _form(view: View) -> str:
 
 
 def boxed(text: str) -> str | None:
-    r"""What the last \text{...} holds, else the last \boxed{...}; None without either.
+    r"""Return what the last \text{...} holds, or else the last \boxed{...}; None without either.
 
-    Braces within are balanced, where the published code stops at the first that closes; dots in the place of an
-    answer, as in the prompt, are none.
+    Braces within are balanced, where the published code stops at the first that closes. A box with dots or the word
+    "answer" in it, as in a prompt, is none.
 
     >>> boxed(r"#A: yes. \boxed{\text{the Orla}} or \boxed{Mirn}")
     'the Orla'
     """
-    found = {mark[1]: mark.end() for mark in BOX.finditer(text) if not text.startswith("...", mark.end())}
+    found = {mark[1].lower(): mark.end() for mark in BOX.finditer(text)}
     at = found.get("text", found.get("boxed"))
     return None if at is None else _inside(text[at:])
 

@@ -1,4 +1,4 @@
-"""Replies that put what counts in brackets (MADRA): passages by their numbers, whether all agree, an answer."""
+"""Readers of MADRA's replies: a judge's verdict, and an answer that cites passages."""
 
 from __future__ import annotations
 
@@ -10,58 +10,101 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import BEGUN
 from sottovoce.nodes.state import Vote
 from sottovoce.prompts import kinds
-from sottovoce.prompts.kinds.marks import bracketed
+from sottovoce.prompts.kinds.marks import WIDTH, bracketed
 
-CHOSEN = "Evidence:"
-ENDS = re.compile(r"\[([^\[\]\n]{1,60})\]\W*\Z")
-"""Brackets at the end of a reply: where a number is asked for, they are its answer and no passage's."""
 AGREED = Form(choices=("[Yes]", "[No]"), unknown=False)
+ENDS = re.compile(r"\[([^\[\]\n]{1,60})\]\W*\Z")
+"""Brackets at the end of a reply: where a number is asked for, they hold its answer."""
 
+_LABEL = r"(?:(?:my|the|final) ){0,2}(?:answer|verdict|agreement|judge?ment|decision|conclusion)(?: is)?\s{0,3}:"
+_MARKED = re.compile(
+    rf"\[\s{{0,3}}(yes|no)\b[^\[\]]{{0,20}}\]|\\boxed\{{\s?(?:\\text\{{)?(yes|no)\b|^\W{{0,9}}{_LABEL}\W{{0,9}}(yes|no)\b",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ALONE = re.compile(
+    r"(?:^\W{0,9}|[.!?;]\s{1,9}|\b(?:so|thus|hence|therefore|overall|in short),? |\s[-\u2013\u2014]\s?)"
+    r"[\"'(]{0,2}(yes|no)\b"
+    r"(?=[\"')]{0,2}\s{0,3}(?:[.,!:;\u2013\u2014-]|\Z|\n|(?:they|both|all|the|and no|and yes)\b))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BOTH_WAYS = re.compile(r"\b(?:yes\W{0,4}(?:or|and|/)\W{0,4}no|no\W{0,4}(?:or|and|/)\W{0,4}yes)\b", re.IGNORECASE)
+_DIFFER = re.compile(
+    r"\b(?:differ|differs|different|disagree|not the same|(?:not|n't) (?:agree|match))\b", re.IGNORECASE
+)
+_SAME = re.compile(r"(?<!not the )\bsame\b|\b(?:identical|equivalent)\b", re.IGNORECASE)
 
-def selection_form(offered: int, most: int) -> Form:
-    """Free words, and then a line that can only name pieces that there are, or none."""
-    number = "|".join(map(str, range(offered)))
-    more = rf"(?: \[(?:{number})\]){{0,{most - 1}}}" if most > 1 else ""
-    return Form(pattern=rf"\[(?:{number})\]{more}|\[No Found\]", after=CHOSEN, unknown=False)
-
-
-def selected(text: str, offered: int, most: int) -> list[int]:
-    """The numbers in brackets that there are, in the order in which they first stand, the first `most` of them.
-
-    What stands behind the last "Evidence:" counts, if that is there. Where nothing valid stands, none is chosen.
-
-    >>> selected("[2] tells his town, [9] nothing. Evidence: [2] [1] [2]", offered=3, most=3)
-    [2, 1]
-    """
-    told = text.rpartition(CHOSEN)[2]
-    found = dict.fromkeys(int(number) for number in re.findall(r"\[\s*(\d{1,6})\s*\]", told))
-    return [number for number in found if number < offered][:most]
+_CITED = r"\[\d{1,2}(?:\s?[,;]\s?\d{1,2}){0,9}\](?:(?:,| and| &)? ?\[\d{1,2}\]){0,9}"
+_CITATION = re.compile(
+    rf"\b(\w{{1,40}})([*_\"'\u201d)]{{0,3}}) ?"
+    rf"(?:\((?:(?:see|from|sources?|cf\.|by|passages?):? ?){{0,2}}{_CITED}\)|{_CITED})"
+    r"(?=[*_]{0,3}(?:[.,;:!?)]|\s*$))",
+    re.IGNORECASE | re.MULTILINE,
+)
+_BEFORE_A_VALUE = frozenset(
+    "as by in from of to see per is are was were be and or only answer equals makes gives leaves totals".split()
+)
+"""Words behind which a number in brackets is part of the sentence: "is told in [3]", "the answer is [7]"."""
 
 
 def agree(text: str) -> bool:
-    """Whether a judge says so: the last bracketed yes or no, else the first word; whatever cannot be read is a no.
+    """Tell whether a judge finds the answers the same; a reply without a verdict does not.
 
-    >>> agree("They both say Aldmoor: [YES]"), agree("No, [yes] is not what I say. [NO]"), agree("Hm.")
+    >>> agree("Both answers are the same. Yes."), agree("No, they differ"), agree("Yes, they differ.")
     (True, False, False)
     """
-    marked = re.findall(r"\[\s*(yes|no)\b[^\[\]]{0,20}\]", text, re.IGNORECASE)
-    first = re.match(r"\W*(yes|no)\b", text, re.IGNORECASE)
-    return (marked[-1] if marked else first[1] if first else "no").lower() == "yes"
+    return verdict(text) is True
+
+
+def verdict(text: str) -> bool | None:
+    """Return a judge's last stand-alone yes or no, or None without one.
+
+    A marked verdict, such as [Yes] or "Verdict: no", counts more than an unmarked one, which is a sentence's first
+    word. A verdict that contradicts itself is a no: "yes and no", "Yes, they differ".
+    """
+    plain = re.sub(r"[*_`#>]", "", text)
+    found = [*_MARKED.finditer(plain)] or [*_ALONE.finditer(plain)]
+    if not found:
+        return None
+    last = found[-1]
+    around = plain[max(0, last.start() - 12) :]
+    sentence = re.split(r"[.!?\n]", plain[last.start(last.lastindex or 0) :], maxsplit=1)[0]
+    contradicts = _BOTH_WAYS.search(around) or (_DIFFER.search(sentence) and not _SAME.search(sentence))
+    return str(last[last.lastindex or 0]).lower() == "yes" and not contradicts
 
 
 def stated(text: str, question: Question) -> str | None:
-    """The answer of a reply: what the last brackets hold that are no number of a passage, else as every reply is read.
+    """Return the answer of a reply: what its last brackets hold, or else what any reply is read as.
 
-    A closing line "Answer: X" counts more than brackets before it.
+    Numbers in brackets that cite a passage are left out. A last line "Answer: X" counts more than brackets before it.
     """
+    is_number = question.get("kind", "number") == "number"
+    text = uncited(text, is_number=is_number)
     closing = text.rpartition(BEGUN)[2]
-    number = ENDS.search(closing) if question.get("kind", "number") == "number" else None
+    number = ENDS.search(closing) if is_number else None
     inside = number[1] if number else bracketed(closing)
     answer = kinds.read_field(inside, question) if inside else None
     return answer if answer is not None else kinds.read_reply(text, question)
 
 
+def uncited(text: str, *, is_number: bool = False) -> str:
+    """Return a text without the citations that end its clauses; where a number is asked for, only those behind one.
+
+    >>> uncited("Letters to Cleo [0]."), uncited("340 m (see [0] and [3])"), uncited("It is told in [3].")
+    ('Letters to Cleo.', '340 m', 'It is told in [3].')
+    >>> uncited("It is 340 m long [0].", is_number=True), uncited("They say [22].", is_number=True)
+    ('It is 340 m long.', 'They say [22].')
+    """
+
+    def without(found: re.Match[str]) -> str:
+        before = text[max(0, found.start() - WIDTH) : found.end(1)]
+        said = re.sub(_CITED, "", before.rpartition("\n")[2])
+        stays = found[1].lower() in _BEFORE_A_VALUE or (is_number and not re.search(r"\d", said))
+        return found[0] if stays else found[1] + found[2]
+
+    return _CITATION.sub(without, text)
+
+
 def ballot(message: Message, question: Question) -> Vote:
-    """What a message was read as."""
+    """Return the vote that a message is read as."""
     answer = stated(message.whole, question)
     return {"agent": message.agent, "answer": answer, "counts": answer is not None}

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from sottovoce.environments.encyclopedia import encyclopedia
 from sottovoce.environments.pages import Found, Library, Page, Pages, key
-from sottovoce.environments.sentences import sentences
+from sottovoce.environments.sentences import paragraphs, sentences
 from sottovoce.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import Question, passages_of
@@ -34,20 +34,19 @@ class Wiki(Protocol):
 
 
 class Articles:
-    """A wiki as a library."""
+    """A wiki as a library, read as in ReAct's own: paragraphs and lists count, and section headings do not."""
 
     def __init__(self, wiki: Wiki) -> None:
         self._wiki = wiki
 
     def page(self, name: str) -> Page | None:
-        """In sentences."""
+        """Return the page of that name in sentences; None where there is none, or one that names several."""
         found = self._wiki.page(name)
-        return Page(found.title, sentences(found.text)) if found else None
+        return Page(found.title, sentences(paragraphs(found.text))) if found else None
 
     def similar(self, name: str, n: int) -> list[str]:
-        """As the wiki's own search finds them, without the name itself: it may be ambiguous."""
-        found = self._wiki.similar(name, n + 1)
-        return [title for title in found if key(title) != key(name)][:n]
+        """Return the titles that the wiki's own search finds."""
+        return self._wiki.similar(name, n)
 
 
 def library_of(run: RunContext[ReAct], question: Question) -> Library:

@@ -17,12 +17,13 @@ from langchain_core.runnables import RunnableLambda
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Heard, Message, Part, Turn
+from sottovoce.nodes.chosen import CHOSEN, marked_choice, selected, selection_form
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, majority, voted
 from sottovoce.nodes.evidence import Search, numbers, passages, search, told
-from sottovoce.nodes.in_brackets import AGREED, CHOSEN, agree, ballot, selected, selection_form, stated
+from sottovoce.nodes.in_brackets import AGREED, agree, ballot, stated, verdict
 from sottovoce.nodes.question import Passage, shown
-from sottovoce.nodes.say import say, say_answer
+from sottovoce.nodes.say import CUT, say, say_answer
 from sottovoce.nodes.settings import MADRA
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, rounds_of, said
 from sottovoce.nodes.views import View, blocks
@@ -67,13 +68,13 @@ def retrieve(contexts: Contexts[MADRA]) -> RunnableLambda[Madra, Update]:
 
 
 async def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
-    """One debater's turn: it chooses its evidence, and then it talks; only what it talks is heard."""
+    """Let a debater choose its evidence and then talk; others hear only the talk."""
     offered, view = passages(state["evidence"], state["numbers"]), _view(run, state, agent)
     messages, places = list[Message](), [*range(len(offered))]
     if run.settings.self_selection and offered:
         picked = (await say(run, state, _selection(run.settings, view, offered)))[-1]
-        places = selected(picked.whole, len(offered), run.settings.most)
-        messages.append(replace(picked, notes=(*picked.notes, _chose(offered, places))))
+        places = selected(picked.whole, len(offered), run.settings.most, cut=CUT in picked.notes)
+        messages.append(replace(picked, notes=(*picked.notes, _chose(picked, offered, places))))
     evidence = [(place, offered[place]) for place in places]
     own, others = _latest(state, run.settings.speakers(), agent)
     ask = Ask(agent, "revise" if state["round"] else "answer", talk_turns(view, evidence, own, others))
@@ -83,9 +84,10 @@ async def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
 
 
 async def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
-    """Whether the debaters' answers of this round agree."""
+    """Ask the judge whether the debaters' answers of this round agree; a reply without a verdict is noted."""
     turns = judge_turns(_view(run, state, agent), _spoken(run.settings, state))
-    return {"board": await say(run, state, Ask(agent, AGREE, turns, AGREED, protocol=WORDS))}
+    ask = Ask(agent, AGREE, turns, AGREED, protocol=WORDS)
+    return {"board": await say(run, state, ask, complain=_no_verdict, repairs=0)}
 
 
 async def summarise(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
@@ -106,7 +108,7 @@ def _searches(settings: MADRA, state: Madra) -> list[Search]:
 
 
 def _view(run: RunContext[MADRA], state: Madra, agent: str) -> View:
-    """Without the question's documents: they are searched at most."""
+    """Return the view of the question without its documents, which are only searched."""
     known = state.copy()
     known["documents"] = []
     return run.view(known, agent)
@@ -149,7 +151,7 @@ def talk_turns(
 
 
 def judge_turns(view: View, answers: Sequence[Message]) -> tuple[Turn, ...]:
-    """The question and the answers."""
+    """Return the question and the answers."""
     request = view.prompts.render("madra/agree", others=[Heard(message) for message in answers])
     system = view.system_turn(*view.prompts.render("madra/judge"))
     return (*system, Turn("user", blocks(view.question_of(""), request)))
@@ -190,7 +192,7 @@ def _spoken(settings: MADRA, state: Madra) -> list[Message]:
 
 
 def agreed(state: Discussion) -> bool:
-    """Whether the judge found the debaters agreed in the current round."""
+    """Tell whether the judge found the debaters agreed in the current round."""
     message = said(state, JUDGE, state["round"], (AGREE,))
     return message is not None and agree(message.whole)
 
@@ -213,9 +215,15 @@ def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
     return {**decided(SUMMARIZER, how, [], shown, state, (answer,)), "by": SUMMARIZER, "agreed": agrees}
 
 
-def _chose(offered: Sequence[Passage], places: Sequence[int]) -> str:
-    named = [_titled(place, offered[place]) for place in places]
-    return f"chose {', '.join(named)}" if named else "chose no evidence"
+def _no_verdict(text: str) -> str:
+    return "" if verdict(text) is not None else "it says neither yes nor no"
+
+
+def _chose(picked: Message, offered: Sequence[Passage], places: Sequence[int]) -> str:
+    """Return the note on a choice: the pieces, and how they were read where no line names them."""
+    named = ", ".join(_titled(place, offered[place]) for place in places) or "no evidence"
+    how = "" if marked_choice(picked.whole) is not None else f', read without a line "{CHOSEN}"'
+    return f"chose {named}{how}"
 
 
 def _titled(number: int, passage: Passage) -> str:

@@ -30,10 +30,16 @@ from sottovoce.nodes.views import View, blocks
 
 STEP, ACTION, OBSERVE, ANSWER = "step", "action", "observe", "answer"
 ENVIRONMENT = "environment"
-LONGEST_ARGUMENT = 80
-"""Characters between the brackets of an action that is kept to its form."""
-EXAMPLES = {"label": ("refuted", "untold"), "yes_no": ("decided", "found")}
+MARK = re.compile(r"^\W{0,9}Action\b[ \t]*\d*[*_]*[ \t]*(?:[:.)\u2013\u2014-]|$)", re.MULTILINE | re.IGNORECASE)
+"""The beginning of an action, also as "**Action 1:**", "Action:" or "action 1 - "."""
+MADE_UP = re.compile(r"\n[^\w\n]{0,9}Observation\b[ \t]*\d*[*_]*[ \t]*:", re.IGNORECASE)
+"""The beginning of an observation that a model invents."""
+ANEW = re.compile(r"\n[^\w\n]{0,9}(?:Thought|Action|Question|Claim)\b[ \t]*\d*[*_]*[ \t]*:", re.IGNORECASE)
+"""The beginning of a further step."""
+EXAMPLES = {"yes_no": ("decided", "agreed"), "number": ("counted", "found")}
 USUAL = ("compared", "traced", "found")
+OF_LABELS = {"SUPPORTS": "supported", "REFUTES": "refuted", "NOT ENOUGH INFO": "untold"}
+"""Examples that end in FEVER's labels."""
 
 
 class Relay(Discussion):
@@ -66,14 +72,18 @@ def begin(run: RunContext[ReAct], state: Discussion) -> Update:
 
 
 async def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
-    """A thought and an action; of one without an action the thought stands, and the action alone is asked for."""
+    """Take one step, a thought and an action; where the reply holds no action, keep its thought and ask for the action.
+
+    Small models are kept to a thought of one line: they wander off in longer ones.
+    """
     number, turns = state["round"] + 1, step_turns(run.view(state, agent), run.settings, steps_of(state))
     action, most = action_form(state), run.settings.step_tokens
-    guided = replace(action, after=f"Action {number}:", one_line=True)
+    guided = replace(action, after=f"Action {number}:", one_line=run.wording(agent) == "sentence")
     ask = Ask(agent, STEP, turns, guided, f"Thought {number}:", ("\nObservation",), most)
     said = await say(run, state, ask)
     if isinstance(_action_in(said[-1]), Malformed):
-        begun = f"Thought {number}:{_thought(said[-1])}\nAction {number}:"
+        thought = Heard(said[-1], ((0, len(_thought(said[-1]))),), own=True)
+        begun = (f"Thought {number}:", thought, f"\nAction {number}:")
         said += await say(run, state, Ask(agent, ACTION, turns, action, begun, ("\n",), most))
     return {"board": said, "turn": state["turn"] + 1}
 
@@ -107,7 +117,7 @@ def _done(run: RunContext[ReAct], state: Relay, action: Action | Malformed) -> t
 
 def action_form(state: Discussion) -> Form:
     """One of the three actions; what finishes is an answer of the question's kind."""
-    argument = rf"[^\[\]\n]{{1,{LONGEST_ARGUMENT}}}"
+    argument = r"[^\[\]\n]+"
     ends = answer_pattern(state, otherwise=argument)
     return Form(pattern=rf"(?:Search|Lookup)\[{argument}\]|Finish\[(?:{ends})\]", unknown=False)
 
@@ -117,13 +127,14 @@ def action_form(state: Discussion) -> Form:
 
 def step_turns(view: View, settings: ReAct, steps: Sequence[tuple[Said, Message | None]]) -> tuple[Turn, ...]:
     """What the actions are, examples, the question, and all steps so far with what they showed."""
-    told = view.prompts.render("react/relay", agents=settings.agents, steps=settings.steps)
+    passages = settings.search == "passages"
+    told = view.prompts.render("react/relay", agents=settings.agents, steps=settings.steps, passages=passages)
     seen = [
         (number, _heard(said, view.agent, settings, latest=number == len(steps)), Heard(observation, latest=False))
         for number, (said, observation) in enumerate(steps, 1)
         if observation is not None
     ]
-    asked = blocks(view.known([], _examples(view)), _question(view, seen))
+    asked = blocks(view.known([], _examples(view, passages=passages)), _question(view, seen))
     return (*view.system_turn(*told), Turn("user", asked))
 
 
@@ -137,18 +148,26 @@ def steps_of(state: Discussion) -> list[tuple[Said, Message | None]]:
 
 def _question(view: View, seen: Sequence[tuple[int, list[Part], Heard]]) -> tuple[Part, ...]:
     """Form, question and steps, the last two one behind the other as in the examples: a model goes on from there."""
-    slots, is_label = view.slots(), view.kind == "label"
-    described = "answer_description" in view.components
-    choices = view.question.get("choices") or [] if is_label else []
+    slots, described = view.slots(), "answer_description" in view.components
+    choices = view.question.get("choices") or [] if view.kind == "label" else []
     form = view.prompts.render("react/form", steps=view.steps, described=described, value=view.value(), choices=choices)
-    return view.prompts.render("react/question", **slots, form=words(form), claim=is_label, trajectory=seen)
+    return view.prompts.render(
+        "react/question", **slots, form=words(form), claim=bool(_of_claims(view)), trajectory=seen
+    )
 
 
-def _examples(view: View) -> list[str]:
-    """Ours, as far as worked examples are shown: what a step looks like."""
+def _examples(view: View, *, passages: bool) -> list[str]:
+    """Return our worked examples, where any are shown: their endings are of the question's kind."""
     if "demonstrations" not in view.components:
         return []
-    return [words(view.prompts.render(f"react/{name}")) for name in EXAMPLES.get(view.kind, USUAL)]
+    names = _of_claims(view) or EXAMPLES.get(view.kind, USUAL)
+    return [words(view.prompts.render(f"react/{name}", passages=passages)) for name in names]
+
+
+def _of_claims(view: View) -> tuple[str, ...]:
+    """Return the examples that end in the question's labels; none where they are not FEVER's."""
+    labels = [label.strip().upper() for label in view.question.get("choices") or []] if view.kind == "label" else []
+    return tuple(name for label, name in OF_LABELS.items() if label in labels) if {*labels} <= {*OF_LABELS} else ()
 
 
 def _heard(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Part]:
@@ -173,15 +192,17 @@ def _heard(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Pa
 
 
 def _action_in(step: Message) -> Action | Malformed:
-    """The action behind "Action 3:", else the first one; what a model makes up after it does not count."""
-    text = step.text.partition("\nObservation")[0]
-    marked = re.search(r"^\W*Action\s*\d*\s*:", text, re.MULTILINE | re.IGNORECASE)
-    return react.parse(text[marked.end() :] if marked else text)
+    """Return the action behind the first "Action 3:", or else the first one; what a model invents does not count."""
+    text = MADE_UP.split(step.text, maxsplit=1)[0]
+    marked = MARK.search(text)
+    return react.parse(ANEW.split(text[marked.end() :], maxsplit=1)[0] if marked else text)
 
 
 def _thought(step: Message) -> str:
-    """Its first line."""
-    return step.text.partition("\n")[0].rstrip()
+    """Return what a step says before its action, or before what its model invents."""
+    text = MADE_UP.split(step.text, maxsplit=1)[0]
+    marked = MARK.search(text)
+    return ANEW.split(text[: marked.start()] if marked else text, maxsplit=1)[0].rstrip()
 
 
 # How it ends

@@ -29,6 +29,8 @@ BEGUN = "Answer:"
 """How the reply of an answer turn begins."""
 SHORT = 32
 """Its longest, in tokens."""
+CUT = "cut at the token limit"
+"""The note of a reply that its token limit ended."""
 Read = Callable[[str, Question], str | None]
 """The answer that a reply holds, if any."""
 Complain = Callable[[str], str]
@@ -148,17 +150,17 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
         reused = usage.get("input_token_details", {}).get("cache_read", 0)
         stats |= {"tokens_in": usage["input_tokens"], "tokens_reused": reused, "tokens_out": usage["output_tokens"]}
     text = encodable(str(reply.text))
-    text = text if ref else text.removeprefix(call.ask.begun)  # a hosted model may repeat it
+    text = text if ref else text.removeprefix(call.ask.beginning)  # a hosted model may repeat it
     cut = reply.response_metadata.get("finish_reason") == "length"
     return Message(
         **call.place._asdict(),
         text=text,
         order=order,
-        begun=call.ask.begun,
+        begun=call.ask.beginning,
         asked=call.asked,
         payload=PayloadRef.from_dict(ref) if ref else None,
         source=reply.additional_kwargs.get("source", "model" if ref else "hosted"),
-        notes=(*(["cut at the token limit"] if cut else []), *reply.additional_kwargs.get("notes", ())),
+        notes=(*([CUT] if cut else []), *reply.additional_kwargs.get("notes", ())),
         stats=stats,
     )
 

@@ -61,24 +61,35 @@ class Wikipedia:
         return [Hit(each, 1 / place) for place, each in enumerate(found, 1) if each.text]
 
     def page(self, title: str) -> Passage | None:
-        """A whole article, redirects followed; None where there is none, or one that tells what its name may mean.
+        """Return a whole article, redirects followed; None where there is none, or one that tells what its name means.
+
+        A title in other letters opens too ("bern holt"), as on the wiki's own search page.
 
         Raises:
             RetrievalError: as `search`.
         """
         if "|" in title:  # it parts titles, and stands in none
             return None
-        asked = {"prop": "extracts|info|pageprops", "ppprop": "disambiguation", "titles": title, "redirects": 1}
-        there = [page for page in self._pages(asked) if not any(page.get(each) for each in NO_ARTICLE)]
-        return _passage(there[0]) if there else None
+        page = self._page(title)
+        if page is None or page.get("missing"):
+            near = self._titles(title, 1, srwhat="nearmatch")
+            page = self._page(near[0]) if near else None
+        return None if page is None or any(page.get(each) for each in NO_ARTICLE) else _passage(page)
 
     def similar(self, query: str, n: int) -> list[str]:
-        """Titles that are near to what was looked for.
+        """Return titles that are near to what was looked for.
 
         Raises:
             RetrievalError: as `search`.
         """
-        found = self._ask({"list": "search", "srsearch": query, "srlimit": n, "srprop": ""})
+        return self._titles(query, n)
+
+    def _page(self, title: str) -> JSON | None:
+        asked = {"prop": "extracts|info|pageprops", "ppprop": "disambiguation", "titles": title, "redirects": 1}
+        return next(iter(self._pages({**asked, "exsectionformat": "wiki"})), None)
+
+    def _titles(self, query: str, n: int, **more: str) -> list[str]:
+        found = self._ask({"list": "search", "srsearch": query, "srlimit": n, "srprop": "", **more})
         return [str(each["title"]) for each in _listed(found, "search")]
 
     def _pages(self, wanted: JSON) -> list[JSON]:

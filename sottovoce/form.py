@@ -34,6 +34,9 @@ class Form:
     form. So a model reasons as it likes, and its answer's own line is guided."""
     one_line: bool = False
     """What is free ends with its first line."""
+    forced: bool = True
+    """Write `after` and the form where the reply would end without them. False keeps a line to its form only where
+    the model begins it by itself."""
     unknown: bool = True
     """Whether "unknown" is offered too: in the reply's place, or in that of a field that is no free text."""
     optional: bool = False
@@ -54,6 +57,8 @@ class Form:
             raise UsageError(f'a form comes after {self.after!r}; expected words of one line, like "Answer:"')
         if self.one_line and not self.after:
             raise UsageError('a form has one_line without after; expected what it comes after, like "Answer:"')
+        if not self.forced and not self.after:
+            raise UsageError('a form is not forced and has no after; expected what begins its line, like "Answer:"')
         object.__setattr__(self, "choices", tuple(self.choices))  # a list where it came as JSON
 
     @classmethod

@@ -3,7 +3,7 @@
 A guide is a value. What a pass chose makes the next one, which the sequence takes once the pass is over: a pass
 that breaks, and a request that begins anew, leave nothing behind.
 
-    Free    -> Marker   at a stop id, or when the tokens that are left are needed
+    Free    -> Marker   at a stop id, or when the tokens that are left are needed, if the form is forced
             -> Guided   as soon as the marker stands at a line's beginning
     Marker  -> Guided   once it is written, whatever the model would say
     Guided  -> the end  when the form is complete, and the model or the form goes on no further
@@ -107,10 +107,11 @@ class Free(Guide):
 
     def next(self, chosen: Chosen) -> Written:
         """The choice; where the reply would end, or its one line, the marker."""
-        over = chosen.stops or self._breaks(chosen)
+        over, freely = chosen.stops or self._breaks(chosen), Written(self, chosen.freely, as_token=False)
         if over or chosen.left <= self.room:
+            if not self.grammar.form.forced:
+                return Written(self, None) if over else freely
             return self._write(self.grammar.marker(self.decode(chosen.ids)), chosen, short=not over)
-        freely = Written(self, chosen.freely, as_token=False)
         if not self._may_close(chosen.freely):
             return freely
         before, text = self.decode(chosen.ids), self.decode([*chosen.ids, chosen.freely])

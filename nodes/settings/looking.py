@@ -19,6 +19,7 @@ class ReAct(Settings):
 
     acts: ClassVar[tuple[str, ...]] = ("step", "action")
     default_temperature: ClassVar[float | None] = 0.0
+    spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.2.2)
 
     agents: Agents = Field(default=7, ge=1, description="how many agents; they take turns")
     steps: Few = Field(default=7, ge=1, description="steps of all together, at most")
@@ -88,7 +89,7 @@ class MADRA(Pooled):
         default=True, description="debaters choose their evidence before they talk; else they read all of it"
     )
     most: Few = Field(default=3, ge=1, description="pieces of evidence that a debater chooses, at most")
-    select_tokens: Tokens = Field(default=128, ge=1, description="longest reply in which evidence is chosen, in tokens")
+    select_tokens: Tokens = Field(default=512, ge=1, description="longest reply in which evidence is chosen, in tokens")
     search_again: bool = Field(
         default=False, description="search before each later round too, with what the debaters said"
     )
@@ -107,6 +108,7 @@ class IA(Controlled):
 
     acts: ClassVar[tuple[str, ...]] = ("talk",)
     default_temperature: ClassVar[float | None] = 0.0
+    spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.1)
 
     agents: Agents = Field(default=2, ge=2, description="how many agents; passages are dealt to them in turn, by rank")
     rounds: Rounds = Field(

@@ -119,6 +119,25 @@ def test_where_a_run_asks_for_it_messages_have_their_form_and_the_last_one_answe
     assert all(vote["counts"] for vote in state["decision"]["votes"])
 
 
+def test_strong_models_write_freely_and_only_the_line_of_their_box_is_kept_to_its_form(store: PayloadStore) -> None:
+    """They were kept to one line of 120 characters and a box in every round."""
+    model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=40)
+    yes_no: Any = {**ASKED, "kind": "yes_no", "target": "yes", "documents": RANKED}
+    settings: Any = {"rounds": 2, "guide": "on", "answers": "short", "temperature": [1.0], "seed": ASKS_FIRST}
+    state: Any = create_ia(IA(**settings), models=model).compile().invoke(yes_no, output_keys=KEYS)
+    forms = [each.form for each in model.requests]
+    assert [(form.after, form.forced) for form in forms] == [(r"\boxed{", False)] * 2 + [(r"\boxed{", True)] * 2
+    said = [message.text for message in state["board"]]
+    assert not any("boxed" in text for text in said[:2])
+    assert all(re.search(r"(?:\A|\n)\\boxed\{ (?:yes|no|unknown)\}\Z", text) for text in said[2:]), said[2:]
+
+
+def test_cipher_s_agents_have_one_temperature_and_that_is_0(store: PayloadStore) -> None:
+    model = Recording(protocol="cipher", preloaded=lonely_loaded(), store=store, max_tokens=6)
+    create_ia(IA(rounds=2), models=model).compile().invoke({**ASKED, "documents": RANKED})
+    assert {each.sampling.temperature for each in model.requests} == {0.0}
+
+
 def test_by_itself_it_does_not_since_who_has_no_answer_should_score_none(store: PayloadStore) -> None:
     model = Recording(preloaded=lonely_loaded(), store=store, temperature=1.0, max_tokens=6)
     create_ia(IA(rounds=1), models=model).compile().invoke({**ASKED, "documents": RANKED})

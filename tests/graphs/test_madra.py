@@ -7,6 +7,7 @@ from itertools import pairwise, permutations
 from typing import Any
 
 import pytest
+from langchain_core.outputs import ChatResult
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
 from sottovoce.errors import RetrievalError, UsageError
@@ -14,7 +15,8 @@ from sottovoce.evaluation.world import about_the_world
 from sottovoce.graphs.frame import Frame
 from sottovoce.graphs.madra import SCHEME, create_madra
 from sottovoce.graphs.single import create_single
-from sottovoce.nodes.in_brackets import agree, selected, selection_form, stated
+from sottovoce.nodes.chosen import selected, selection_form
+from sottovoce.nodes.in_brackets import agree, stated
 from sottovoce.nodes.madra import Madra, begin, by_summarizer, judge, summarise, talk
 from sottovoce.nodes.settings import MADRA, Single
 from sottovoce.retrievers import Hit, Passage
@@ -97,7 +99,9 @@ def test_the_board_says_what_was_found_where_and_what_was_chosen() -> None:
     told, *said = state["board"]
     assert (told.agent, told.act, told.source) == ("library", "retrieve", "rule")
     assert told.text.splitlines()[:2] == ["[0] On holt (wiki:holt, rank 1)", "[1] On snippet (web:snippet, rank 1)"]
-    assert next(each for each in said if each.act == "select").notes == ("chose [0] On holt",)
+    assert next(each for each in said if each.act == "select").notes == (
+        'chose [0] On holt, read without a line "Evidence:"',
+    )
 
 
 @pytest.mark.parametrize(("source", "expected"), [("wiki", 10), ("google", 2), ("all", 11), ("none", 0)])
@@ -159,7 +163,7 @@ def test_a_search_before_later_rounds_is_for_what_debaters_said_and_numbers_stay
         ("Evidence: [7] [1] [1]", [1]),
         ("[0] is about him, but I need none.\nEvidence: [No Found]", []),
         ("[no found]", []),
-        ("Number 3 helps.", []),
+        ("Number 3 helps.", [3]),
         ("Nothing [99999999999999] [x] []", []),
     ],
 )
@@ -180,6 +184,25 @@ def test_without_self_selection_all_of_the_pool_is_read_and_nobody_is_asked_to_c
     replies = {"agent_1": ["[A]"], "agent_2": ["[A]"], "judge": ["[Yes]"], "summarizer": ["[A]"]}
     _, model = held(replies, self_selection=False)
     assert len(model.asked) == 4 and all(f"[{i}] On" in calls(model, "agent_1")[0].text for i in range(10))
+
+
+class Cut(ScriptedChatModel):
+    """Is cut at the token limit in every reply."""
+
+    def _generate(self, messages: Any, stop: Any = None, run_manager: Any = None, **kwargs: Any) -> ChatResult:
+        result = super()._generate(messages, stop, run_manager, **kwargs)
+        result.generations[0].message.response_metadata["finish_reason"] = "length"
+        return result
+
+
+def test_a_choice_that_was_cut_before_its_line_is_none_and_the_board_says_so() -> None:
+    """Whatever an explanation mentioned before its end was chosen."""
+    model = Cut(script(["[Yes]"]) | {"agent_2": ["[0] tells of a fair.\nEvidence: [1", "So. [Place 2]"]})
+    graph = create_madra(MADRA(wiki="madra-wiki"), models=model).compile()
+    state: Any = graph.invoke(ASKED, output_keys=KEYS)
+    notes = {message.agent: message.notes for message in state["board"] if message.act == "select"}
+    cut = 'chose no evidence, read without a line "Evidence:"'
+    assert notes["agent_1"] == ("cut at the token limit", cut) and notes["agent_2"][1] == "chose [1] On moor"
 
 
 def test_a_guided_choice_can_only_name_pieces_that_there_are() -> None:
@@ -246,6 +269,13 @@ def test_calls_are_two_a_debater_and_round_a_judge_a_round_and_a_summarizer(agen
     state, model = held(script(["[NO]"] * 3, agents), agents=agents)
     assert len(model.asked) == 2 * agents * 3 + 3 + 1
     assert state["decision"]["agreed"] is False and state["decision"]["why"] == "they never agreed in 3 rounds"
+
+
+def test_a_judge_without_a_verdict_has_not_found_them_agreed_and_the_board_says_why() -> None:
+    state, _ = held(script(["They name towns."] * 3))
+    judged = [message for message in state["board"] if message.act == "agree"]
+    assert [message.notes for message in judged] == [("cannot be read: it says neither yes nor no",)] * 3
+    assert not state["decision"]["agreed"]
 
 
 def test_an_early_yes_ends_it_after_the_first_round() -> None:

@@ -143,15 +143,13 @@ def test_who_finishes_without_an_answer_abstains() -> None:
 def test_a_step_without_an_action_takes_a_second_call_for_the_action_alone() -> None:
     state, model = relay(" I wonder.\nMore words.", " Search[Bern Holt]", step(2, "Finish[Aldmoor]"))
     second = model.asked[1]
-    assert (second.agent, second.act, second.options["begun"]) == (
-        "agent_1",
-        "action",
-        "Thought 1: I wonder.\nAction 1:",
-    )
+    begun = "".join(block["text"] for block in second.options["begun"])
+    assert (second.agent, second.act, begun) == ("agent_1", "action", "Thought 1: I wonder.\nMore words.\nAction 1:")
     assert second.options["stop"] == ["\n"] and second.options["form"]["after"] == ""
     assert second.turns == model.asked[0].turns
     assert model.asked[2].text.endswith(
-        "\nThought 1: I wonder.\nAction 1: Search[Bern Holt]\nObservation 1: Bern Holt was born in Aldmoor."
+        "\nThought 1: I wonder.\nMore words.\nAction 1: Search[Bern Holt]\n"
+        "Observation 1: Bern Holt was born in Aldmoor."
     )
     assert counted(state) == (2, 3, 1, 0)
     assert state["decision"]["why"] == "agent_2 finished in step 2; 1 of them took a second call"
@@ -224,11 +222,79 @@ def test_a_step_is_heard_under_its_words(store: PayloadStore) -> None:
 
 
 def test_of_a_step_of_two_calls_thought_and_action_are_heard_each_from_its_own() -> None:
-    _, model = relay(" I wonder.\nNo.", " Search[Bern Holt]", step(2, "Finish[Aldmoor]"))
+    _, model = relay(" I wonder.\nNo.\nObservation 1: Kell.", " Search[Bern Holt]", step(2, "Finish[Aldmoor]"))
     parts = [part for turn in model.asked[2].turns for part in turn.parts if isinstance(part, Heard)]
     assert [(part.message.act, part.body) for part in parts] == [
-        ("step", " I wonder."), ("action", " Search[Bern Holt]"), ("observe", "Bern Holt was born in Aldmoor."),
+        ("step", " I wonder.\nNo."), ("action", " Search[Bern Holt]"), ("observe", "Bern Holt was born in Aldmoor."),
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize("protocol", ["nl", "cipher", "sde"])
+def test_the_second_call_goes_on_from_the_payload_of_its_thought(protocol: str, store: PayloadStore) -> None:
+    """It read the thought as words that were tokenised anew."""
+    model = Recording(protocol=protocol, preloaded=lonely_loaded(), store=store, temperature=1.0)
+    state = run(model, {**ASKED, "documents": DOCUMENTS}, agents=2, steps=1, step_tokens=12, guide="off")
+    first, second = model.requests
+    step = steps_of(state)[0][0].step
+    payload, thought = step.payload.load(store), step.text.rstrip()  # type: ignore[union-attr]  # it has one
+    tokens = payload.tokens(((0, len(thought)),))
+    heard = second.prompt[len(first.prompt)]  # behind the prompt and "Thought 1:"
+    if protocol == "cipher":
+        assert isinstance(heard, Rows) and heard.rows.equal(payload.rows_over(model.loaded.table)[tokens])
+    else:
+        assert heard.ids == tuple(payload.ids[at] for at in tokens)
+    assert [each.temperature for each in (first.sampling, second.sampling)] == [1.0, 1.0]
+
+
+@pytest.mark.parametrize(("compat", "temperature"), [("paper", 0.0), ("reference", 1.0)])
+def test_cipher_s_relay_has_one_temperature_and_that_is_0(compat: str, temperature: float, store: PayloadStore) -> None:
+    """It ran on a ladder of them, as a debate does. At 0 the published code averages at 1."""
+    options = {"compat": compat}
+    model = Recording(protocol="cipher", options=options, preloaded=lonely_loaded(), store=store)
+    settings = {"agents": 2, "steps": 2, "step_tokens": 20, "seed": NEVER_FINISHES}
+    run(model, {**ASKED, "documents": DOCUMENTS}, **settings)
+    assert {each.sampling.temperature for each in model.requests} == {temperature}
+
+
+# Prompts
+
+FEVER = ["SUPPORTS", "REFUTES", "NOT ENOUGH INFO"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "choices", "endings"),
+    [
+        ("label", FEVER, FEVER),
+        ("label", FEVER[:2], FEVER[:2]),
+        ("label", ["Correct", "Incorrect", "Unknown"], ["Tern Bridge", "Lake Isk", "Varlund"]),
+        ("yes_no", [], ["no", "yes"]),
+        ("number", [], ["245", "Varlund"]),
+        ("text", [], ["Tern Bridge", "Lake Isk", "Varlund"]),
+    ],
+)
+@pytest.mark.parametrize("search", ["title", "passages"])
+def test_examples_end_as_answers_of_the_question_s_kind(
+    kind: str, choices: list[str], endings: list[str], search: Any
+) -> None:
+    question: Any = {"question": "Q?", "kind": kind, "choices": choices}
+    prompt = step_turns(View(Prompts(), question, None), ReAct(search=search), [])[-1].text
+    shown, _, asked = prompt.rpartition("</example>")
+    assert re.findall(r"Finish\[(.*)\]", shown) == endings
+    assert ("SUPPORTS" in prompt) == (choices[:1] == ["SUPPORTS"]) == ("\nClaim: Q?" in asked)
+    assert all(choice in asked for choice in choices)
+
+
+@pytest.mark.parametrize(("kind", "choices"), [("label", FEVER), ("yes_no", []), ("number", []), ("text", [])])
+def test_a_search_for_passages_is_described_as_one(kind: str, choices: list[str]) -> None:
+    question: Any = {"question": "Q?", "kind": kind, "choices": choices}
+    turns = step_turns(View(Prompts(), question, None), ReAct(search="passages"), [])
+    text = "\n".join(turn.text for turn in turns)
+    assert "three passages" in text
+    assert not [
+        word for word in ("Similar", "Could not find", "similar", "opens the page", "of the page") if word in text
+    ]
+    by_title = step_turns(View(Prompts(), {**question, "kind": "text"}, None), ReAct(), [])
+    assert "Similar: ['Keel Bridge'" in by_title[-1].text and "opens the page" in by_title[0].text
 
 
 # Libraries

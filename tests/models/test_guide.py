@@ -163,6 +163,20 @@ def test_of_one_line_the_marker_is_written_where_it_breaks(feed: Feed) -> None:
     assert re.fullmatch(r"\ncab\nAnswer: [\w ]+", said(blank))  # nothing was said before its first line
 
 
+@pytest.mark.parametrize("feed", [Feed(), MEAN])
+def test_a_form_that_is_not_forced_holds_only_a_line_that_the_model_begins(feed: Feed) -> None:
+    loaded, offered = reciting_loaded("abcde\nxAnswer: y"), replace(AFTER, forced=False)
+
+    ends = loaded.engine.run(request("a", stop=Stop(30, ids("e")), form=offered, feed=feed))
+    cut = loaded.engine.run(request("a", stop=Stop(12), form=offered, feed=feed))
+    own = loaded.engine.run(request("x", stop=Stop(30), form=offered, feed=feed))
+    late = loaded.engine.run(request("x", stop=Stop(12), form=offered, feed=feed))
+
+    assert (said(ends), ends.finish) == ("bcd", "stop") and (said(cut), cut.finish) == ("bcde\nxAnswer: y", "length")
+    assert re.fullmatch(r"Answer: \w+( \w+)?", said(own)) and own.finish == "stop"
+    assert late.finish == "length" and len(late.ids) == 12  # too few were left for the form
+
+
 def test_until_then_the_reply_is_as_without_a_form() -> None:
     for feed in (Feed(), MEAN):
         free = ask(None, 40, feed=feed, sampling=Sampling(0.7, seed=3), record=RECORD)

@@ -27,16 +27,38 @@ def test_passages_of_one_title_are_one_page() -> None:
     assert library.similar("Document 4", 1) == ["Document 4"]
 
 
-class Ambiguous:
-    """A wiki whose page of that name tells what it may mean, and is found by a search."""
+BERN = """Bern Holt (1871 - 1940) was a miller. He was born in Aldmoor.
+
+== Life and work ==
+Holt never travelled.
+=== Two mills he built ===
+The old mill of Kell
+Notes
+
+== See also ==
+Aldmoor
+"""
+
+
+class Recorded:
+    """A wiki with one article, which is found by a search only."""
 
     def page(self, title: str) -> Passage | None:
-        return None
+        return Passage("1", BERN, title) if title == "Bern Holt" else None
 
     def similar(self, query: str, n: int) -> list[str]:
-        return ["Mill", "Mill (river)", "John Mill", "Miller"][:n]
+        return ["Bern Holt", "Holt (surname)", "Bern"][:n]
 
 
-def test_an_ambiguous_name_is_not_offered_again() -> None:
-    wiki = Articles(Ambiguous())
-    assert wiki.page("mill") is None and wiki.similar("mill", 2) == ["Mill (river)", "John Mill"]
+def test_of_an_article_paragraphs_and_lists_are_read_and_headings_are_not() -> None:
+    """ "== Life and work ==" was shown as a sentence."""
+    page = Articles(Recorded()).page("Bern Holt")
+    assert page is not None and page.sentences == (
+        "Bern Holt (1871 - 1940) was a miller.", "He was born in Aldmoor.", "Holt never travelled.",
+        "The old mill of Kell",
+    )  # fmt: skip
+
+
+def test_the_right_title_stands_among_the_similar_ones() -> None:
+    """It was left out, since it is spelt like the name that was searched."""
+    assert Articles(Recorded()).similar("BERN HOLT", 2) == ["Bern Holt", "Holt (surname)"]

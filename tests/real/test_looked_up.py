@@ -13,7 +13,7 @@ from sottovoce.evaluation.world import about_the_world
 from sottovoce.graphs.madra import create_madra
 from sottovoce.graphs.react import create_react
 from sottovoce.models import LoadedModel
-from sottovoce.nodes.in_brackets import selected
+from sottovoce.nodes.chosen import selected
 from sottovoce.nodes.madra import AGREE, SELECT
 from sottovoce.nodes.react import steps_of
 from sottovoce.nodes.settings import MADRA, ReAct

@@ -98,6 +98,25 @@ def test_a_page_is_given_whole_or_not_at_all() -> None:
     assert service.asked[0]["redirects"] == "1" and "exintro" not in service.asked[0]
 
 
+def near(*titles: str) -> Reply:
+    return Reply({"query": {"search": [{"title": title} for title in titles]}})
+
+
+def test_a_title_in_other_letters_opens_as_on_the_search_page() -> None:
+    with serving(MISSING, near("Mill 1"), pages(page(1))) as service:
+        found = wikipedia(service).page("MILL 1")
+    assert found is not None and found.title == "Mill 1"
+    assert [each.get("titles") for each in service.asked] == ["MILL 1", None, "Mill 1"]
+    assert (service.asked[1]["srsearch"], service.asked[1]["srwhat"]) == ("MILL 1", "nearmatch")
+
+
+def test_a_near_title_that_names_several_is_no_page() -> None:
+    with serving(MISSING, near("Mill"), pages(page(1, pageprops={"disambiguation": ""}))) as service:
+        assert wikipedia(service).page("MILL") is None
+    with serving(MISSING, near()) as service:
+        assert wikipedia(service).page("Mil") is None and len(service.asked) == 2
+
+
 def test_a_page_that_tells_what_its_name_may_mean_is_none() -> None:
     """It was opened as an article: "Mill may refer to:"."""
     with serving(pages(page(1, pageprops={"disambiguation": ""}))) as service:
