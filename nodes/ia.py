@@ -173,7 +173,7 @@ def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
     inside = boxed(message.whole)
     if inside is None:
         return ballot(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}
-    return {"agent": message.agent, "answer": kinds.read_field(inside, question), "counts": True}
+    return {"agent": message.agent, "answer": kinds.read_field(inside, question), "counts": True, "read": "boxed"}
 
 
 def _share(votes: Sequence[Vote], question: Question) -> float:
