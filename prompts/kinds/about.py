@@ -37,12 +37,13 @@ SHORTEST = 4  # words of a sentence that answers
 
 
 def is_sentence(answer: str, question: str) -> bool:
-    """Tell whether an answer is a whole sentence, by a verb or by one of the question's own in the past tense."""
+    """Tell whether an answer is a whole sentence: it has a verb, or says four of the question's words again."""
     words = known(question)
     is_told = bool(VERB.search(answer)) or any(
         word[0].endswith("ed") and is_known(word[0], words) for word in WORD.finditer(answer) if word[0].islower()
     )
-    return is_told and len(answer.split()) >= SHORTEST
+    repeats = {word for word in WORD.findall(answer.casefold()) if is_known(word, words)} - GRAMMAR
+    return (is_told or len(repeats) >= SHORTEST) and len(answer.split()) >= SHORTEST
 
 
 def asked(question: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 
 from sottovoce.errors import UsageError
 from sottovoce.prompts.kinds import about, shorten
+from sottovoce.prompts.kinds.about import SHORTEST, VERB
 from sottovoce.prompts.kinds.expected import is_expected
 from sottovoce.prompts.kinds.kind import Choices, Kind
 from sottovoce.prompts.kinds.marks import normalise
@@ -30,10 +31,9 @@ from sottovoce.prompts.kinds.sentences import (
 LONGEST = 300  # characters of a sentence that is an answer without a mark
 FEW = 4  # sentences of a reply that are read without a mark
 TALK = re.compile(
-    r"\W*(?:(?:i am|i'm) (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai|i|we|let|let's|here|hm+|well"
-    r"|ok(?:ay)?|sure|hello|hi|yes please|think it through|thank you|thanks|please"
-    r"|that(?: is|'s) an? (?:great|good|interesting)|answer in (?:one|a)|first|to|if|note"
-    r"|given|based on|according to)\b",
+    r"[^\w\"\u201c]*(?:(?:i am|i'm) (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai|i|we|let|let's|here"
+    r"|hm+|well|ok(?:ay)?|sure|hello|hi|yes please|think it through|thank you|thanks|please|that(?: is|'s) an? (?:great"
+    r"|good|interesting)|answer in (?:one|a)|first|to|if|note|given|based on|according to)\b",
     re.IGNORECASE,
 )
 """What begins so is said about the task, not in answer to it."""
@@ -71,7 +71,11 @@ def read_value(given: str, choices: Choices) -> str | None:
 def phrase(source: str, reason: re.Pattern[str] = REASON) -> str | None:
     """What a mark names; empty where it says that there is none, None where it speaks of something else."""
     inner = re.fullmatch(r"\W*\[([^\[\]]+)\]\W*", source) or re.match(r"[^\[\]]{0,60}:\s*\[([^\[\]]+)\]\W*\Z", source)
-    said = affirmed(without_reason(inner[1] if inner else first(source), reason))
+    whole = inner[1] if inner else first(source)
+    said = without_reason(whole, reason)
+    if len(said.split()) >= SHORTEST and VERB.search(said):  # the answer may stand in the clause behind
+        said = without_reason(whole, CLAUSE)
+    said = affirmed(said)
     if UNKNOWN.match(said) or (source.strip() and not said):
         return ""
     said = said.rstrip() if inner else SOURCE.sub("", said).rstrip()
@@ -150,7 +154,7 @@ TEXT = Kind(
     named=lambda source, choices: phrase(source),
     takes_brackets=True,
     short=shorten.short,
-    suits=is_expected,
+    suits=lambda answer, question: is_expected(answer, question) and not shorten.leaves_open(answer, question),
     implied=lambda text, question: shorten.implied(text, str(question.get("question", ""))),
     agree=agree,
     is_target=is_target,
