@@ -17,13 +17,16 @@ from sottovoce.prompts.kinds.expression import FORMULA, FRACTION, named, outcome
 from sottovoce.prompts.kinds.kind import Choices, Kind
 from sottovoce.prompts.kinds.numerals import figures, simple
 from sottovoce.prompts.kinds.prose import LONGEST, plain
+from sottovoce.prompts.kinds.sentences import is_whole
 
 TOLERANCE = 1e-5  # of CIPHER's evaluator
 
 
 def read(text: str, choices: Choices) -> str | None:
     """Return the only number in bold, else the one that the text comes to."""
-    return worked.bold(text[-LONGEST:]) or worked.comes_to(plain(text))
+    body = plain(text)
+    body += "." if is_whole(text) and not is_whole(body) else ""  # it ended with a sign of LaTeX or Markdown
+    return worked.bold(text[-LONGEST:]) or worked.comes_to(body)
 
 
 def read_value(given: str, choices: Choices) -> str | None:

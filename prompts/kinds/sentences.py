@@ -15,7 +15,8 @@ _BEGINS = (
 )
 CLAUSE = re.compile(_BEGINS, re.IGNORECASE)
 REASON = re.compile(
-    rf"{_BEGINS}|(?<=\S),\s+(?:where|which|whose|who|but|so|based on|and (?:it|this|that|he|she|they))\b"
+    rf"{_BEGINS}|(?<=\S);\s+see\b"
+    r"|(?<=\S),\s+(?:where|which|whose|who|but|so|based on|see|cf|and (?:it|this|that|he|she|they))\b"
     r"|(?<=\S)\s+[\u2013\u2014]\s",
     re.IGNORECASE,
 )

@@ -16,6 +16,8 @@ from sottovoce.prompts.kinds.expected import is_expected
 from sottovoce.prompts.kinds.kind import Choices, Kind
 from sottovoce.prompts.kinds.marks import normalise
 from sottovoce.prompts.kinds.nothing import BLANK, SAYS_NOTHING, UNKNOWN
+from sottovoce.prompts.kinds.places import same_place
+from sottovoce.prompts.kinds.prose import LONGEST as LONGEST_TEXT
 from sottovoce.prompts.kinds.prose import plain
 from sottovoce.prompts.kinds.sentences import (
     CLAUSE,
@@ -28,6 +30,7 @@ from sottovoce.prompts.kinds.sentences import (
     without_reason,
 )
 
+BOLD = re.compile(r"\*\*([^*\n]{1,80})\*\*")
 LONGEST = 300  # characters of a sentence that is an answer without a mark
 FEW = 4  # sentences of a reply that are read without a mark
 TALK = re.compile(
@@ -59,8 +62,10 @@ QUOTES = "\"'\u201c\u201d\u2018\u2019*` "
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """Return the sentence that answers."""
-    return _answering(plain(text))
+    """Return what a text ends with in bold, where nothing else is, else the sentence that answers."""
+    bold = BOLD.findall(text[-LONGEST_TEXT:])
+    is_last = len(bold) == 1 and text.rstrip(" .\n").endswith(f"**{bold[0]}**")
+    return phrase(bold[0]) or None if is_last else _answering(plain(text))
 
 
 def read_value(given: str, choices: Choices) -> str | None:
@@ -125,10 +130,11 @@ def _signs(text: str) -> list[str]:
 
 
 def agree(left: str, right: str, question: str) -> bool:
-    """`same`, also of the words that are not the question's: "the river Orn" and "Orn" where a river was asked for."""
-    return same(left, right) or (
-        bool(question) and _signs(left) == _signs(right) and about.key(left, question) == about.key(right, question)
-    )
+    """`same`, also of words that are not the question's ("the river Orn" and "Orn"), and of one place (`places`)."""
+    if same(left, right) or same_place(left, right, question):
+        return True
+    is_alike = bool(question) and _signs(left) == _signs(right)
+    return is_alike and about.key(left, question) == about.key(right, question)
 
 
 def is_target(answer: str, target: str, question: str) -> bool:
