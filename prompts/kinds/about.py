@@ -38,12 +38,12 @@ SHORTEST = 4  # words of a sentence that answers
 
 def is_sentence(answer: str, question: str) -> bool:
     """Tell whether an answer is a whole sentence: it has a verb, or says four of the question's words again."""
-    words = known(question)
+    words, small = known(question), [word for word in WORD.findall(answer) if word.islower() and word not in GRAMMAR]
     is_told = bool(VERB.search(answer)) or any(
-        word[0].endswith("ed") and is_known(word[0], words) for word in WORD.finditer(answer) if word[0].islower()
+        is_known(word, words) and (word.endswith("ed") or word not in words) for word in small
     )
     repeats = {word for word in WORD.findall(answer.casefold()) if is_known(word, words)} - GRAMMAR
-    return (is_told or len(repeats) >= SHORTEST) and len(answer.split()) >= SHORTEST
+    return (is_told or (bool(small) and len(repeats) >= SHORTEST)) and len(answer.split()) >= SHORTEST
 
 
 def asked(question: str) -> str:

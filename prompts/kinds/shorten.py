@@ -10,7 +10,7 @@ from sottovoce.prompts.kinds import slots
 from sottovoce.prompts.kinds.about import DENIES, GRAMMAR, WORD, asked, is_known, is_new, is_sentence, known
 from sottovoce.prompts.kinds.expected import is_expected, job
 from sottovoce.prompts.kinds.marks import normalise
-from sottovoce.prompts.kinds.sentences import claims
+from sottovoce.prompts.kinds.sentences import INSERTED, claims
 
 EITHER = re.compile(r"[,:]\s*(?:the )?([^,?:]{1,60}?),? or (?:the )?([^,?]{1,60}?)\s*(?:[,?]|\Z)", re.IGNORECASE)
 EITHER_NAMED = re.compile(r"((?:[A-Z][\w'.-]*\s?){1,4}),? or (?:the )?((?:[A-Z][\w'.-]*\s?){1,4})")
@@ -80,8 +80,9 @@ def short(answer: str, question: str) -> str:
         if len(part.split()) > 2 and (name := named_after_noun(part, question)):
             return name
     by_form = job(answer, question) or _person(answer, question, words) or _placed(answer, question)
-    if not by_form and is_sentence(RELATIVE.split(answer, maxsplit=1)[0], question):
-        by_form = slots.filled(answer, question)
+    main = INSERTED.sub("", answer, count=1)
+    if not by_form and is_sentence(RELATIVE.split(main, maxsplit=1)[0], question):
+        by_form = slots.filled(main, question)
     if named := by_form or _called(NEXT.split(answer, maxsplit=1)[0], question):
         return named
     parts = [THAT.split(part, maxsplit=1)[0] for part in NEXT.split(answer)]
@@ -93,6 +94,8 @@ def named_after_noun(text: str, question: str) -> str | None:
     """The name that stands after the noun of "which river", where a text has exactly one."""
     noun = TYPED.search(asked(question))
     if not noun:
+        return None
+    if re.search(rf"\b[A-Z]\w+\s{noun[1].capitalize()}\s[A-Z]", text):  # "World War II" is one name
         return None
     noun_of = f"(?i:{re.escape(noun[1])})"
     behind = re.findall(rf"\b{noun_of}\s+(?:of\s+|is\s+|called\s+)?(?:the\s+)?{NAME}", text)

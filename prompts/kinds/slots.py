@@ -15,7 +15,7 @@ PLACE = (
     rf"(?:,\s{_CAP}(?:\s{_CAP}){{0,3}}(?=\W*\Z)){{0,2}}"
 )
 OF_PLACE = re.compile(
-    r"(?:\A|[,;]\s(?:(?:but|and)\s)?)\W*where\b|\b(?:what|which)\s(?:\w+\s){0,2}?(?:city|town|country|county|state|province|island|village|region"
+    r"(?:\A|[,;]\s(?:(?:but|and)\s)?)\W*where\b|\bbirthplace\b|\b(?:what|which)\s(?:\w+\s){0,2}?(?:city|town|country|county|state|province|island|village|region"
     r"|continent|borough|neighbou?rhood|suburb|venue|stadium|place|location)\b",
     re.IGNORECASE,
 )
@@ -23,13 +23,17 @@ IN_PLACE = re.compile(rf"\b(?:[Ii]n|[Aa]t|[Oo]n|[Nn]ear)\s({PLACE})")
 MONTH = "January|February|March|April|May|June|July|August|September|October|November|December"
 DATE = re.compile(
     rf"\b(?:\d{{1,2}}(?:st|nd|rd|th)?\s(?:of\s)?(?:{MONTH}),?\s\d{{3,4}}|(?:{MONTH})\s\d{{1,2}}(?:st|nd|rd|th)?,\s\d{{3,4}}"
-    rf"|(?:{MONTH})\s\d{{4}}|\d{{4}})\b"
+    rf"|(?:from\s)?\d{{4}}\s?(?:to|until|-|\u2013)\s?\d{{4}}|(?:{MONTH})\s\d{{4}}|\d{{4}})\b"
 )
-OF_DATE = re.compile(r"\bwhen\b|\b(?:what|which)\s(?:date|year)\b|\bin what year\b", re.IGNORECASE)
-OF_AMOUNT = re.compile(r"\bhow (?:many|much)\b|\b(?:population|number|sum|total) of what\b", re.IGNORECASE)
+OF_DATE = re.compile(r"\bwhen\b|\b(?:what|which)\s(?:date|year|time ?frame|period)s?\b|\bin what year\b", re.IGNORECASE)
+OF_AMOUNT = re.compile(
+    r"\bhow (?:many|much)\b|\b(?:population|number|sum|total) of what\b|\bwhat (?:is|was) the (?:population|number)\b",
+    re.IGNORECASE,
+)
 AMOUNT = re.compile(
     r"(?<![\w.,])[$\u20ac\u00a3]?\d[\d,.]*\d(?:\s(?:million|billion|thousand))?|(?<![\w.,])\d(?![\w.,]*\d)"
 )
+OF_SUBJECT = re.compile(r"\W*(?:who|(?:which|what)\s[a-z]+)\b(?!.*\b(?:do|does|did)\b)", re.IGNORECASE)
 OF_TITLE = re.compile(
     r"\b(?:song|film|movie|book|novel|album|title|poem|series|show|episode|magazine|name|play|single|track)\b",
     re.IGNORECASE,
@@ -57,10 +61,18 @@ ENDS = re.compile(
 def filled(answer: str, question: str) -> str | None:
     """Return the part of a sentence that its question asks for; None where no rule fits."""
     said = asked(question)
-    for found in (_quoted(answer, question), _dated(answer, said), _amount(answer, said), _head(answer, said)):
+    for found in (_dated(answer, said), _amount(answer, said), _quoted(answer, question), _head(answer, said)):
         if found:
             return found
-    return _place(answer, said) or _behind(answer, said)
+    return _subject(answer, said) or _place(answer, said) or _behind(answer, said)
+
+
+def _subject(answer: str, said: str) -> str | None:
+    """Return the name before the question's own verb: "Harbour Lights won the cup" to "Which band won the cup?"."""
+    found = re.match(rf"\W*({NAME})\s([a-z]+)\b", answer) if OF_SUBJECT.match(said) else None
+    is_verb = bool(found) and found[2] not in GRAMMAR and is_known(found[2], known(said)) if found else False
+    is_name = any(word.casefold() not in GRAMMAR for word in WORD.findall(found[1])) if found else False
+    return _bare(found[1]) if found and is_verb and is_name and is_new(found[1], said) else None
 
 
 def _quoted(answer: str, question: str) -> str | None:

@@ -22,6 +22,7 @@ from sottovoce.prompts.kinds.prose import plain
 from sottovoce.prompts.kinds.sentences import (
     CLAUSE,
     CONCLUDES,
+    INSERTED,
     REASON,
     affirmed,
     affirmed_behind,
@@ -78,7 +79,9 @@ def phrase(source: str, reason: re.Pattern[str] = REASON) -> str | None:
     inner = re.fullmatch(r"\W*\[([^\[\]]+)\]\W*", source) or re.match(r"[^\[\]]{0,60}:\s*\[([^\[\]]+)\]\W*\Z", source)
     whole = inner[1] if inner else first(source)
     said = without_reason(whole, reason)
-    if len(said.split()) >= SHORTEST and VERB.search(said):  # the answer may stand in the clause behind
+    if (len(said.split()) >= SHORTEST and VERB.search(said)) or INSERTED.search(
+        whole
+    ):  # the answer may stand in the clause behind
         said = without_reason(whole, CLAUSE)
     said = affirmed(said)
     if UNKNOWN.match(said) or (source.strip() and not said):
