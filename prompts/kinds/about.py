@@ -30,7 +30,8 @@ MORE = 6  # words beyond the question's with which a sentence still says it agai
 VERB = re.compile(
     r"\b(?:is|are|was|were|be|been|has|have|had|does|do|did|can|could|will|would|took|takes|won|wins|wrote|writes|died"
     r"|dies|lies|lay|ran|runs|played|plays|became|began|begins|came|comes|founded|directed|worked|works|made|makes"
-    r"|published|lived|lives|served|sang|led|built|held|stars|starred|covers|belongs|goes|went|gave|uses|used)\b"
+    r"|published|lived|lives|served|sang|led|built|held|stars|starred|covers|belongs|goes|went|gave|uses|used|taught"
+    r"|studied|married|joined|moved|met|sold|hails|flows|features)\b"
 )
 """In small letters: titles of works have theirs in capitals."""
 SHORTEST = 4  # words of a sentence that answers

@@ -52,11 +52,17 @@ TIDY = [
 ]
 
 
+def tidied(text: str) -> str:
+    """Return a `simple` text without LaTeX's spaces and signs around numbers, and "52 500" in one."""
+    text = simple(text)
+    for pattern, meaning in TIDY:
+        text = pattern.sub(meaning, text)
+    return text
+
+
 def named(source: str) -> str | None:
     """The number that a mark names; empty where it says that there is none, None where it speaks of something else."""
-    said = simple(source)
-    for pattern, meaning in TIDY:
-        said = pattern.sub(meaning, said)
+    said = tidied(source)
     said = affirmed(_stating(re.split(r"(?<!\bi\.e)[.;!?](?=\s|$)", without_reason(said.strip(), CLAUSE))))
     if UNKNOWN.match(source) or not said:
         return "" if UNKNOWN.match(source) or re.search(r"\d", source) else None

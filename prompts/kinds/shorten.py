@@ -24,25 +24,27 @@ _DEGREES = (
 COMPARES = re.compile(
     rf"\b(?:first|last|more|most|less|least|fewer|better|best|worse|(?:{_DEGREES})(?:i?er|r|i?est|st))\b", re.IGNORECASE
 )
-_POLES = [
-    "more fewer",
-    "more less",
-    "older younger",
-    "earlier later",
-    "first later",
-    "larger smaller",
-    "bigger smaller",
-]
-_POLES += [
-    "higher lower",
-    "longer shorter",
-    "taller shorter",
-    "better worse",
-    "first last",
-    "most fewer",
-    "oldest younger",
-]
-OPPOSITE = {one: other for pair in _POLES for one, other in (pair.split(), reversed(pair.split()))}
+OPPOSITE = {
+    "more": {"less", "fewer"},
+    "most": {"less", "fewer", "least"},
+    "first": {"later", "last"},
+    "better": {"worse"},
+    "best": {"worse"},
+    **{
+        f"{one}{end}": {f"{other}er", f"{other}est"}
+        for poles in ("old young", "high low", "long short", "tall short", "fast slow")
+        for one, other in (poles.split(), poles.split()[::-1])
+        for end in ("er", "est")
+    },
+    "earlier": {"later"},
+    "later": {"earlier"},
+    "larger": {"smaller"},
+    "bigger": {"smaller"},
+    "smaller": {"larger", "bigger"},
+    "fewer": {"more"},
+    "less": {"more"},
+}
+"""Words that say of the first of two what is asked of the other."""
 TYPED = re.compile(
     r"\b(?:which|what)\s+(?!(?:is|are|was|were|do|does|did|has|have|can|will|would|should|in|on|at|of|for|from|to|by)\b)([a-z]+)\b",
     re.IGNORECASE,
@@ -98,6 +100,8 @@ def named_after_noun(text: str, question: str) -> str | None:
     if re.search(rf"\b[A-Z]\w+\s{noun[1].capitalize()}\s[A-Z]", text):  # "World War II" is one name
         return None
     noun_of = f"(?i:{re.escape(noun[1])})"
+    if noun[1].casefold() in KEPT and (whole := re.search(rf"\b{noun[1].capitalize()}\sof\s{NAME}", text)):
+        return whole[0]
     behind = re.findall(rf"\b{noun_of}\s+(?:of\s+|is\s+|called\s+)?(?:the\s+)?{NAME}", text)
     before = re.findall(rf"\b{NAME}\s{noun_of}\b", text)
     if noun[1].casefold() in KEPT:  # "Fairfax County", "New York City"
@@ -207,8 +211,7 @@ def _prefers(before: str, question: str) -> bool:
     """Tell whether what stands before the second of two says of the first what is asked: "X had more members than"."""
     asks, compares = asked(question), {word.casefold() for word in COMPARES.findall(before)}
     wanted = {word.casefold() for word in COMPARES.findall(asks)}
-    opposite = {OPPOSITE.get(word, "") for word in wanted}
-    if compares & opposite:
+    if any(compares & OPPOSITE.get(word, set()) for word in wanted):
         return False
     if wanted:
         return bool(compares & wanted) or bool(re.search(r"\b(?:than|before)\b", before))
