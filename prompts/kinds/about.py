@@ -30,19 +30,21 @@ MORE = 6  # words beyond the question's with which a sentence still says it agai
 VERB = re.compile(
     r"\b(?:is|are|was|were|be|been|has|have|had|does|do|did|can|could|will|would|took|takes|won|wins|wrote|writes|died"
     r"|dies|lies|lay|ran|runs|played|plays|became|began|begins|came|comes|founded|directed|worked|works|made|makes"
-    r"|published|lived|lives|served|sang|led|built|held|stars|starred|covers|belongs|goes|went|gave|uses|used)\b"
+    r"|published|lived|lives|served|sang|led|built|held|stars|starred|covers|belongs|goes|went|gave|uses|used|taught"
+    r"|studied|married|joined|moved|met|sold|hails|flows|features)\b"
 )
 """In small letters: titles of works have theirs in capitals."""
 SHORTEST = 4  # words of a sentence that answers
 
 
 def is_sentence(answer: str, question: str) -> bool:
-    """Tell whether an answer is a whole sentence, by a verb or by one of the question's own in the past tense."""
-    words = known(question)
+    """Tell whether an answer is a whole sentence: it has a verb, or says four of the question's words again."""
+    words, small = known(question), [word for word in WORD.findall(answer) if word.islower() and word not in GRAMMAR]
     is_told = bool(VERB.search(answer)) or any(
-        word[0].endswith("ed") and is_known(word[0], words) for word in WORD.finditer(answer) if word[0].islower()
+        is_known(word, words) and (word.endswith("ed") or word not in words) for word in small
     )
-    return is_told and len(answer.split()) >= SHORTEST
+    repeats = {word for word in WORD.findall(answer.casefold()) if is_known(word, words)} - GRAMMAR
+    return (is_told or (bool(small) and len(repeats) >= SHORTEST)) and len(answer.split()) >= SHORTEST
 
 
 def asked(question: str) -> str:

@@ -5,7 +5,7 @@
 
 import re
 
-from sottovoce.prompts.kinds.about import asked
+from sottovoce.prompts.kinds.about import GRAMMAR, WORD, asked
 
 DAY = r"(?:mon|tues|wednes|thurs|fri|satur|sun)days?"
 MONTH = r"(?:january|february|march|april|may|june|july|august|september|october|november|december)"
@@ -20,7 +20,7 @@ SORTS = [
     ),
 ]
 """What a question asks for, what its answer holds then, and whether it is one thing alone."""
-FEW_WORDS = 6  # of what a sentence says beyond its question; a longer one describes
+FEW_WORDS = 6  # of what a sentence says beyond its question; a longer one describes, unless it lists names
 OF_WORK = re.compile(r"\b(?:works? as|jobs?|profession|occupation|do for a living)\b", re.IGNORECASE)
 HELD = re.compile(r"\b(?:is|was|as)\s(an?\s[a-z]+)\b(?!\s[a-z]+(?:er|or|ist)\b)")
 FULL_NAME = re.compile(r"(?:[A-Z][\w'-]+\s){1,3}[A-Z][\w'-]+")
@@ -33,7 +33,8 @@ def is_expected(answer: str, question: str) -> bool:
         if re.search(wanted, said, re.IGNORECASE):
             found = {each.casefold().removesuffix("s") for each in re.findall(holds, answer, re.IGNORECASE)}
             return len(found) == 1 if is_one else bool(found)
-    if len(answer.split()) > FEW_WORDS:
+    is_prose = any(word[0].islower() and word[0] not in GRAMMAR for word in WORD.finditer(answer))
+    if is_prose and len(answer.split()) > FEW_WORDS:
         return False
     return not (OF_WORK.search(said) and FULL_NAME.fullmatch(answer))
 

@@ -6,6 +6,7 @@ number is its value: a fraction, 2 \times 10^3, \sqrt{16}.
 
 import math
 import re
+from collections.abc import Callable
 
 from sottovoce.prompts.kinds.formula import worked_out
 from sottovoce.prompts.kinds.nothing import SAYS_NOTHING, UNKNOWN
@@ -44,7 +45,7 @@ FORMULA = re.compile(r"\\[a-z]+|\^|\u221a|\u03c0|\d!")
 UNIT = re.compile(r"(?<=\d)\s{0,9}(?:[a-zA-Z\u00b5]{2,20}|[mgsLJNWVAKCF])(?:/[a-zA-Z]{1,9})?\s?\^\s?\{?-?\d\}?")
 AROUND = re.compile(r"\s(?:[a-zA-Z]{2,}\s)*+[a-zA-Z]{2,}\.?$|^(?:[a-zA-Z]{2,}\s)++")
 """Words before or behind a formula."""
-TIDY = [
+TIDY: list[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]] = [
     (re.compile(r"\{,\}|\\[,;:! ](?=\d{3})"), ","),
     (re.compile(r"(?<![\d.,])(\d{1,3}(?: \d{3}){1,9})(?!\d|\s?/)"), lambda of: of[1].replace(" ", "")),  # 52 500
     (re.compile(r"\b(?:is equal to|equals?)\b", re.IGNORECASE), "="),
@@ -52,11 +53,17 @@ TIDY = [
 ]
 
 
+def tidied(text: str) -> str:
+    """Return a `simple` text without LaTeX's spaces and signs around numbers, and "52 500" in one."""
+    text = simple(text)
+    for pattern, meaning in TIDY:
+        text = pattern.sub(meaning, text)
+    return text
+
+
 def named(source: str) -> str | None:
     """The number that a mark names; empty where it says that there is none, None where it speaks of something else."""
-    said = simple(source)
-    for pattern, meaning in TIDY:
-        said = pattern.sub(meaning, said)
+    said = tidied(source)
     said = affirmed(_stating(re.split(r"(?<!\bi\.e)[.;!?](?=\s|$)", without_reason(said.strip(), CLAUSE))))
     if UNKNOWN.match(source) or not said:
         return "" if UNKNOWN.match(source) or re.search(r"\d", source) else None

@@ -18,7 +18,8 @@ BEGUN = re.compile(r"\W*(?:option\s)?\(?([a-zA-Z])(?:[).:]+|\W*\Z)")
 _LETTERS = r"(?:\s(?:both|option|be|choose)\b)?\s?(?:\([A-Z]\)|\b[A-Z]\b)(?:\s?(?:,|and|or|nor)\s?\(?[A-Z]\b\)?){0,9}"
 RULED_OUT = re.compile(
     rf"(?:\bnot|n't|\bneither|\beliminated?|\bexcluded?|\brul(?:e|ed|ing) out|\brejected?|\bover|\bthan|\binstead of"
-    rf"|\bconsider(?:ing)?|\babout|\bcheck(?:ing)?|\bwhether)(?:\s(?:it is|is))?{_LETTERS}"
+    rf"|\bconsider(?:ing)?|\babout|\bcheck(?:ing)?|\bwhether"
+    rf"|(?:'s|\bothers?'|\btheir) (?:choice|answer|option|pick|vote)(?: of)?)(?:\s(?:it is|is))?{_LETTERS}"
 )
 """Letters that are named to be left aside."""
 WRONG = re.compile(

@@ -24,7 +24,8 @@ BEFORE = 60  # characters before a statement that tell whose it is
 _NAME = r"(?:(?:the|my|our)\s+)?(?:(?:final|correct|right|best|short)\s+)*answer"
 _SAID = rf"(?=([^\n]{{0,{WIDTH}}}))"  # ahead: marks may overlap
 CLOSING = re.compile(
-    rf"^[^\w\n]{{0,9}}{_NAME}(?:\s+is)?[^\w\n:=]{{0,4}}(?:[:=](?:[ \t]*\n\s{{0,80}}|[ \t]*)|\n\s{{0,80}}){_SAID}",
+    rf"^[^\w\n]{{0,9}}{_NAME}(?:\s+is)?[^\w\n:=]{{0,4}}"
+    rf"(?:[:=](?:[ \t]*\n\s{{0,80}}|[ \t]*)|(?<=\s)[\u2013\u2014-]\s|\n\s{{0,80}}){_SAID}",
     re.IGNORECASE | re.MULTILINE,
 )
 BOX = re.compile(r"\\f?box(?:ed)?\s?\{")

@@ -11,6 +11,7 @@ UNKNOWN = re.compile(
     r"|(?:can ?not|can't)\W{0,9}\Z"
     r"|(?:i |we )?(?:do not|don't|cannot|can't) (?:know|tell|say|have|answer)\b"
     r"|(?:there is )?not enough (?:info|data|evidence)|(?:there is )?insufficient|no (?:answer|one knows)\b"
+    r"|(?:the |these )?(?:\w+ ){0,2}(?:do not|does not|don't|doesn't) (?:say|mention|state|tell|specify|contain)\b"
     r"|none\b|n/a\b|\?{1,9}\W{0,9}\Z)",
     re.IGNORECASE,
 )

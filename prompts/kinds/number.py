@@ -13,22 +13,25 @@ from typing import Any
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.prompts.kinds import worked
-from sottovoce.prompts.kinds.expression import FORMULA, FRACTION, named, outcome
+from sottovoce.prompts.kinds.expression import FORMULA, FRACTION, named, outcome, tidied
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.numerals import figures, simple
+from sottovoce.prompts.kinds.numerals import figures
 from sottovoce.prompts.kinds.prose import LONGEST, plain
+from sottovoce.prompts.kinds.sentences import is_whole
 
 TOLERANCE = 1e-5  # of CIPHER's evaluator
 
 
 def read(text: str, choices: Choices) -> str | None:
     """Return the only number in bold, else the one that the text comes to."""
-    return worked.bold(text[-LONGEST:]) or worked.comes_to(plain(text))
+    body = plain(text)
+    body += "." if is_whole(text) and not is_whole(body) else ""  # it ended with a sign of LaTeX or Markdown
+    return worked.bold(text[-LONGEST:]) or worked.comes_to(body)
 
 
 def read_value(given: str, choices: Choices) -> str | None:
     """As if stated; none where several different ones stand there, or a "not"."""
-    result = simple(given).rsplit("=", 1)[-1]
+    result = tidied(given).rsplit("=", 1)[-1]
     several = len({value for _, _, value in figures(result)}) > 1
     is_one = not several or FRACTION.match(result) or FORMULA.search(result) or outcome(result)
     denied = re.search(r"\bn(ot|either|one)\b", given.lower())

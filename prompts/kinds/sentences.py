@@ -15,11 +15,14 @@ _BEGINS = (
 )
 CLAUSE = re.compile(_BEGINS, re.IGNORECASE)
 REASON = re.compile(
-    rf"{_BEGINS}|(?<=\S),\s+(?:where|which|whose|who|but|so|based on|and (?:it|this|that|he|she|they))\b"
+    rf"{_BEGINS}|(?<=\S);\s+see\b"
+    r"|(?<=\S),\s+(?:where|which|whose|who|but|so|based on|see|cf|and (?:it|this|that|he|she|they))\b"
     r"|(?<=\S)\s+[\u2013\u2014]\s",
     re.IGNORECASE,
 )
 """What begins a reason or a remark; the first of the two wherever it stands, since "which" may belong to an answer."""
+INSERTED = re.compile(r",\s(?:which|where|who|whose)\b(?:(?!,\s)[^\n]){1,120},(?=\s)")
+"""A clause in the middle of a sentence."""
 DENIED = re.compile(
     r"[\W_]*(?:not|neither)\s+[^\n]{1,200}?(?:,?\s+but\s+(?:rather\s+)?|[,;.]\s*(?:it's|it is|but|rather|instead)\s+)"
     r"(?:it's |it is )?(?P<instead>\S[^\n]*)",

@@ -6,17 +6,54 @@ the facts in a sentence are for those who hear the message.
 
 import re
 
-from sottovoce.prompts.kinds.about import DENIES, GRAMMAR, WORD, asked, is_known, is_new, known
+from sottovoce.prompts.kinds import slots
+from sottovoce.prompts.kinds.about import DENIES, GRAMMAR, WORD, asked, is_known, is_new, is_sentence, known
 from sottovoce.prompts.kinds.expected import is_expected, job
 from sottovoce.prompts.kinds.marks import normalise
-from sottovoce.prompts.kinds.sentences import claims
+from sottovoce.prompts.kinds.sentences import INSERTED, claims
 
-EITHER = re.compile(r"[,:]\s*(?:the )?([^,?:]{1,60}?),? or (?:the )?([^,?]{1,60}?)\s*\?", re.IGNORECASE)
+EITHER = re.compile(r"[,:]\s*(?:the )?([^,?:]{1,60}?),? or (?:the )?([^,?]{1,60}?)\s*(?:[,?]|\Z)", re.IGNORECASE)
+EITHER_NAMED = re.compile(r"((?:[A-Z][\w'.-]*\s?){1,4}),? or (?:the )?((?:[A-Z][\w'.-]*\s?){1,4})")
+COMPARED = re.compile(
+    r"\W*(?:compared (?:with|to)|unlike|while|although|though|whereas)\b[^,]{1,120},\s", re.IGNORECASE
+)
+"""A clause about the one that is not the answer."""
+_DEGREES = (
+    "old|young|eld|earl|late|larg|small|bigg|high|low|long|short|tall|great|new|soon|fast|slow|heavi|wid|deep|clos"
+)
+COMPARES = re.compile(
+    rf"\b(?:first|last|more|most|less|least|fewer|better|best|worse|(?:{_DEGREES})(?:i?er|r|i?est|st))\b", re.IGNORECASE
+)
+OPPOSITE = {
+    "more": {"less", "fewer"},
+    "most": {"less", "fewer", "least"},
+    "first": {"later", "last"},
+    "better": {"worse"},
+    "best": {"worse"},
+    **{
+        f"{one}{end}": {f"{other}er", f"{other}est"}
+        for poles in ("old young", "high low", "long short", "tall short", "fast slow")
+        for one, other in (poles.split(), poles.split()[::-1])
+        for end in ("er", "est")
+    },
+    "earlier": {"later"},
+    "later": {"earlier"},
+    "larger": {"smaller"},
+    "bigger": {"smaller"},
+    "smaller": {"larger", "bigger"},
+    "fewer": {"more"},
+    "less": {"more"},
+}
+"""Words that say of the first of two what is asked of the other."""
 TYPED = re.compile(
-    r"\b(?:which|what)\s+(?!(?:is|are|was|were|do|does|did|has|have|can|will|would|should)\b)([a-z]+)\b", re.IGNORECASE
+    r"\b(?:which|what)\s+(?!(?:is|are|was|were|do|does|did|has|have|can|will|would|should|in|on|at|of|for|from|to|by)\b)([a-z]+)\b",
+    re.IGNORECASE,
 )
 """The noun that is asked for."""
 COPULA = re.compile(r"\s(?:is|was|are|were)\s", re.IGNORECASE)
+RELATIVE = re.compile(r",\s(?:which|where|who|whose)\b")
+KEPT = frozenset("city county university college island islands".split())
+"""Nouns that belong to a name; a river's does not."""
 NEXT = re.compile(r",\s+(?:which|where|who|whose|and|but|an?|the|one)\b", re.IGNORECASE)
 """What is said by the way, unless the answer stands there."""
 THAT = re.compile(r"\s+that\s+(?:is|are|was|were|has|have)\b", re.IGNORECASE)
@@ -38,13 +75,16 @@ def short(answer: str, question: str) -> str:
     """
     if not question or not (words := known(question)) or DENIES.search(answer):
         return answer
-    if named := _one_of_two(answer, question):
-        return named
+    if offered(question):
+        return _one_of_two(answer, question) or answer
     parts = LATER.split(answer)
     for part in (parts[0], answer):
         if len(part.split()) > 2 and (name := named_after_noun(part, question)):
             return name
     by_form = job(answer, question) or _person(answer, question, words) or _placed(answer, question)
+    main = INSERTED.sub("", answer, count=1)
+    if not by_form and is_sentence(RELATIVE.split(main, maxsplit=1)[0], question):
+        by_form = slots.filled(main, question)
     if named := by_form or _called(NEXT.split(answer, maxsplit=1)[0], question):
         return named
     parts = [THAT.split(part, maxsplit=1)[0] for part in NEXT.split(answer)]
@@ -57,9 +97,16 @@ def named_after_noun(text: str, question: str) -> str | None:
     noun = TYPED.search(asked(question))
     if not noun:
         return None
+    if re.search(rf"\b[A-Z]\w+\s{noun[1].capitalize()}\s[A-Z]", text):  # "World War II" is one name
+        return None
     noun_of = f"(?i:{re.escape(noun[1])})"
+    if noun[1].casefold() in KEPT and (whole := re.search(rf"\b{noun[1].capitalize()}\sof\s{NAME}", text)):
+        return whole[0]
     behind = re.findall(rf"\b{noun_of}\s+(?:of\s+|is\s+|called\s+)?(?:the\s+)?{NAME}", text)
     before = re.findall(rf"\b{NAME}\s{noun_of}\b", text)
+    if noun[1].casefold() in KEPT:  # "Fairfax County", "New York City"
+        before = re.findall(rf"\b{NAME}\b", text) if before else []
+        before = [name for name in before if name.endswith(noun[1].capitalize())]
     found = {name for name in behind or before if name.casefold() not in GRAMMAR}
     name = found.pop() if len(found) == 1 else ""
     return name if name and is_new(name, question) else None
@@ -133,15 +180,41 @@ def _trimmed(answer: str, words: frozenset[str]) -> str | None:
     return answer[article.start() if article else start : new[-1].end() + (signs.end() if signs else 0)].strip()
 
 
+def offered(question: str) -> tuple[str, str] | None:
+    """Return the two that a question offers: "Which band, X or Y, had more members?"."""
+    asks = asked(question)
+    found = EITHER.search(asks) or EITHER_NAMED.search(asks)
+    return (found[1], found[2]) if found else None
+
+
+def leaves_open(answer: str, question: str) -> bool:
+    """Tell whether an answer names both that its question offers, and more than one of them alone."""
+    both = offered(question)
+    return bool(both) and all(each.casefold() in answer.casefold() for each in both or ())
+
+
 def _one_of_two(answer: str, question: str) -> str | None:
-    """Of "X or Y?" what a sentence names first, or alone; a denial names nothing."""
-    offered = EITHER.search(asked(question))
-    if not offered or len(answer.split()) <= len(offered[1].split()) + 1:
+    """Of "X or Y?" what a sentence names alone, or sets before the other by a word of comparison."""
+    both = offered(question)
+    if not both or HEDGED.search(answer) or re.search(r"\bnot\b|n't|\bboth\b|\bneither\b", answer):
         return None
-    places = {answer.casefold().find(each.casefold()): each for each in offered.groups()}
-    places.pop(-1, None)
-    if not places or HEDGED.search(answer) or re.search(r"\bnot\b|n't|\bboth\b|\bneither\b", answer):
+    main = COMPARED.sub("", answer, count=1)
+    places = {at: each for each in both if (at := main.casefold().find(each.casefold())) >= 0}
+    if not places or len(answer.split()) <= len(places[min(places)].split()) + 1:
         return None
-    first = min(places)
-    article = re.search(r"\bthe\s\Z", answer[:first], re.IGNORECASE)
-    return answer[article.start() if article else first : first + len(places[first])]
+    if len(places) == 2 and not _prefers(main[: max(places)], question):
+        return None
+    return main[min(places) : min(places) + len(places[min(places)])]
+
+
+def _prefers(before: str, question: str) -> bool:
+    """Tell whether what stands before the second of two says of the first what is asked: "X had more members than"."""
+    asks, compares = asked(question), {word.casefold() for word in COMPARES.findall(before)}
+    wanted = {word.casefold() for word in COMPARES.findall(asks)}
+    if any(compares & OPPOSITE.get(word, set()) for word in wanted):
+        return False
+    if wanted:
+        return bool(compares & wanted) or bool(re.search(r"\b(?:than|before)\b", before))
+    names = known(" ".join(offered(question) or ()))
+    said = [word for word in WORD.findall(before) if is_known(word, known(question)) and not is_known(word, names)]
+    return bool({*said} - GRAMMAR)

@@ -11,14 +11,18 @@ from typing import Any
 
 from sottovoce.errors import UsageError
 from sottovoce.prompts.kinds import about, shorten
+from sottovoce.prompts.kinds.about import SHORTEST, VERB
 from sottovoce.prompts.kinds.expected import is_expected
 from sottovoce.prompts.kinds.kind import Choices, Kind
 from sottovoce.prompts.kinds.marks import normalise
 from sottovoce.prompts.kinds.nothing import BLANK, SAYS_NOTHING, UNKNOWN
+from sottovoce.prompts.kinds.places import same_place
+from sottovoce.prompts.kinds.prose import LONGEST as LONGEST_TEXT
 from sottovoce.prompts.kinds.prose import plain
 from sottovoce.prompts.kinds.sentences import (
     CLAUSE,
     CONCLUDES,
+    INSERTED,
     REASON,
     affirmed,
     affirmed_behind,
@@ -27,13 +31,13 @@ from sottovoce.prompts.kinds.sentences import (
     without_reason,
 )
 
+BOLD = re.compile(r"\*\*([^*\n]{1,80})\*\*")
 LONGEST = 300  # characters of a sentence that is an answer without a mark
 FEW = 4  # sentences of a reply that are read without a mark
 TALK = re.compile(
-    r"\W*(?:(?:i am|i'm) (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai|i|we|let|let's|here|hm+|well"
-    r"|ok(?:ay)?|sure|hello|hi|yes please|think it through|thank you|thanks|please"
-    r"|that(?: is|'s) an? (?:great|good|interesting)|answer in (?:one|a)|first|to|if|note"
-    r"|given|based on|according to)\b",
+    r"[^\w\"\u201c]*(?:(?:i am|i'm) (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai|i|we|let|let's|here"
+    r"|hm+|well|ok(?:ay)?|sure|hello|hi|yes please|think it through|thank you|thanks|please|that(?: is|'s) an? (?:great"
+    r"|good|interesting)|answer in (?:one|a)|first|to|if|note|given|based on|according to)\b",
     re.IGNORECASE,
 )
 """What begins so is said about the task, not in answer to it."""
@@ -59,8 +63,10 @@ QUOTES = "\"'\u201c\u201d\u2018\u2019*` "
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """Return the sentence that answers."""
-    return _answering(plain(text))
+    """Return what a text ends with in bold, where nothing else is, else the sentence that answers."""
+    bold = BOLD.findall(text[-LONGEST_TEXT:])
+    is_last = len(bold) == 1 and text.rstrip(" .\n").endswith(f"**{bold[0]}**")
+    return phrase(bold[0]) or None if is_last else _answering(plain(text))
 
 
 def read_value(given: str, choices: Choices) -> str | None:
@@ -71,7 +77,13 @@ def read_value(given: str, choices: Choices) -> str | None:
 def phrase(source: str, reason: re.Pattern[str] = REASON) -> str | None:
     """What a mark names; empty where it says that there is none, None where it speaks of something else."""
     inner = re.fullmatch(r"\W*\[([^\[\]]+)\]\W*", source) or re.match(r"[^\[\]]{0,60}:\s*\[([^\[\]]+)\]\W*\Z", source)
-    said = affirmed(without_reason(inner[1] if inner else first(source), reason))
+    whole = inner[1] if inner else first(source)
+    said = without_reason(whole, reason)
+    if (len(said.split()) >= SHORTEST and VERB.search(said)) or INSERTED.search(
+        whole
+    ):  # the answer may stand in the clause behind
+        said = without_reason(whole, CLAUSE)
+    said = affirmed(said)
     if UNKNOWN.match(said) or (source.strip() and not said):
         return ""
     said = said.rstrip() if inner else SOURCE.sub("", said).rstrip()
@@ -121,10 +133,11 @@ def _signs(text: str) -> list[str]:
 
 
 def agree(left: str, right: str, question: str) -> bool:
-    """`same`, also of the words that are not the question's: "the river Orn" and "Orn" where a river was asked for."""
-    return same(left, right) or (
-        bool(question) and _signs(left) == _signs(right) and about.key(left, question) == about.key(right, question)
-    )
+    """`same`, also of words that are not the question's ("the river Orn" and "Orn"), and of one place (`places`)."""
+    if same(left, right) or same_place(left, right, question):
+        return True
+    is_alike = bool(question) and _signs(left) == _signs(right)
+    return is_alike and about.key(left, question) == about.key(right, question)
 
 
 def is_target(answer: str, target: str, question: str) -> bool:
@@ -150,7 +163,7 @@ TEXT = Kind(
     named=lambda source, choices: phrase(source),
     takes_brackets=True,
     short=shorten.short,
-    suits=is_expected,
+    suits=lambda answer, question: is_expected(answer, question) and not shorten.leaves_open(answer, question),
     implied=lambda text, question: shorten.implied(text, str(question.get("question", ""))),
     agree=agree,
     is_target=is_target,

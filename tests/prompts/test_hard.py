@@ -128,7 +128,9 @@ SHAPES = [
     *["is the answer ", "not ", "because ", ", not ", "x = ", "yes ", "no ", "yes or no ", "a.", "a. ", "A. "],
     *["?", "? ", "!", '."', "'s ", "end with ", "- ", "#", "#### 9\n", "{", '{"answer": ', "it is "],
     *["I don't know ", "Question:\n", "red ", "red, ", "supports ", "(9", "= ", "9 = ", "either ", "or "],
-    *["\u2009123", "0\xb2"],
+    *["\u2009123", "0\xb2", "1 234 ", "four: ", "Wait, ", ". Wait ", "\\boxed{...}: ", "<answer>"],
+    *[", which is, ", "in A ", "is about 1 ", "A or B ", "A, B ", "Agent 1's answer is 2. ", "(A) none "],
+    *["from 1900 to 1901 ", '"a" ', "X is Y "],
 ]  # fmt: skip
 
 

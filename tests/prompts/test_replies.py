@@ -1,8 +1,10 @@
-"""Replies that models really gave, labelled by reading them before any reader did: how far the readers agree.
+"""Replies that models gave, and replies as strong models write them, labelled by people: how far the readers agree.
 
 One file a kind, replies/KIND.jsonl, an object a line: `text`, the reply as it came; `label`, what a person says it
 answers, null where it answers nothing; `question`; `choices` where there are any; `target` and `model` for whoever
-reads the file. A label is written as answers are: "22", "B", "yes", a label of the choices, a few words.
+reads the file. A label is written as answers are: "22", "B", "yes", a label of the choices, a few words. The files
+strong_KIND.jsonl are written by hand, before the readers were made for them: half of the replies end with the line
+`Answer: X` that prompts ask for, half state their answer in other ways.
 """
 
 from __future__ import annotations
@@ -57,6 +59,17 @@ def test_readers_agree_with_people_on_replies_that_models_gave(kind: str) -> Non
     assert len(given) >= 200
     assert verdicts.count("agrees") >= min(AGREEMENT, least) * len(given), others
     assert verdicts.count("misreads") <= max(MISREADINGS, most) * len(given), others
+
+
+@pytest.mark.parametrize("kind", ["number", "option", "yes_no", "label", "text"])
+def test_what_a_strong_model_writes_is_read_as_it_was_meant(kind: str) -> None:
+    given = replies(f"strong_{kind}")
+    verdicts = [judged(reply, kind) for reply in given]
+
+    assert len(given) >= 50 and {reply["model"] for reply in given} == {"written"}
+    assert verdicts.count("agrees") >= 0.99 * len(given) and "misreads" not in verdicts, [
+        (verdict, reply) for verdict, reply in zip(verdicts, given, strict=True) if verdict != "agrees"
+    ]
 
 
 @pytest.mark.parametrize(
