@@ -9,6 +9,7 @@ from sottovoce.form import Form
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import BEGUN
 from sottovoce.nodes.state import Vote
+from sottovoce.nodes.tally import boxed, vote_of
 from sottovoce.prompts import kinds
 from sottovoce.prompts.kinds.marks import WIDTH, bracketed
 
@@ -73,7 +74,12 @@ def verdict(text: str) -> bool | None:
 
 
 def stated(text: str, question: Question) -> str | None:
-    """Return the answer of a reply: what its last brackets hold, or else what any reply is read as.
+    """Return the answer of a reply, or None where none can be read: see `reading`."""
+    return reading(text, question).answer
+
+
+def reading(text: str, question: Question) -> kinds.Reading:
+    """Return the answer of a reply, and how it was read: from its last brackets, or else as any reply is.
 
     Numbers in brackets that cite a passage are left out. A last line "Answer: X" counts more than brackets before it.
     """
@@ -83,7 +89,7 @@ def stated(text: str, question: Question) -> str | None:
     number = ENDS.search(closing) if is_number else None
     inside = number[1] if number else bracketed(closing)
     answer = kinds.read_field(inside, question) if inside else None
-    return answer if answer is not None else kinds.read_reply(text, question)
+    return boxed(answer) if answer is not None else kinds.reading(text, question)
 
 
 def uncited(text: str, *, is_number: bool = False) -> str:
@@ -106,5 +112,4 @@ def uncited(text: str, *, is_number: bool = False) -> str:
 
 def ballot(message: Message, question: Question) -> Vote:
     """Return the vote that a message is read as."""
-    answer = stated(message.whole, question)
-    return {"agent": message.agent, "answer": answer, "counts": answer is not None}
+    return vote_of(message, reading(message.whole, question))
