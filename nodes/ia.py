@@ -20,8 +20,7 @@ from sottovoce.nodes.question import Passage, Question
 from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.settings import IA
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
-from sottovoce.nodes.tally import ballot, vote_of
-from sottovoce.nodes.tally import boxed as in_form
+from sottovoce.nodes.tally import ballot
 from sottovoce.nodes.views import View, blocks
 from sottovoce.prompts import kinds
 
@@ -174,7 +173,7 @@ def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
     inside = boxed(message.whole)
     if inside is None:
         return ballot(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}
-    return {**vote_of(message, in_form(kinds.read_field(inside, question))), "counts": True}
+    return {"agent": message.agent, "answer": kinds.read_field(inside, question), "counts": True, "read": "boxed"}
 
 
 def _share(votes: Sequence[Vote], question: Question) -> float:

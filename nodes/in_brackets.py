@@ -25,7 +25,8 @@ _MARKED = re.compile(
 )
 _ALONE = re.compile(
     r"(?:^\W{0,9}|[.!?;]\s{1,9}|\b(?:so|thus|hence|therefore|overall|in short),? "
-    r"|\bI(?: would|'d|'ll| will)? (?:say|answer|reply),? |\b(?:agree|disagree|differ|same|match)[:,] |\s[-\u2013\u2014]\s?)"
+    r"|\bI(?: would|'d|'ll| will)? (?:say|answer|reply),? |\b(?:agree|disagree|differ|same|match)[:,] "
+    r"|\s[-\u2013\u2014]\s?)"
     r"[\"'(]{0,2}(yes|no)\b"
     r"(?=[\"')]{0,2}\s{0,3}(?:[.,!:;\u2013\u2014-]|\Z|\n|(?:they|both|all|the|and no|and yes)\b))",
     re.IGNORECASE | re.MULTILINE,
@@ -76,22 +77,22 @@ def verdict(text: str) -> bool | None:
 
 
 def stated(text: str, question: Question) -> str | None:
-    """Return the answer of a reply, or None where none can be read: see `reading`."""
+    """Return the answer of `reading`."""
     return reading(text, question).answer
 
 
 def reading(text: str, question: Question) -> kinds.Reading:
-    """Return the answer of a reply, and how it was read: from its last brackets, or else as any reply is.
+    """Read a reply: what its last brackets hold, or else what any reply is read as.
 
     Numbers in brackets that cite a passage are left out. A last line "Answer: X" counts more than brackets before it.
     """
-    is_number = question.get("kind", "number") == "number"
+    is_number = kinds.kind_of(question) == "number"
     text = uncited(text, is_number=is_number)
     closing = text.rpartition(BEGUN)[2]
     number = ENDS.search(closing) if is_number else None
     inside = number[1] if number else bracketed(closing)
     answer = kinds.read_field(inside, question) if inside else None
-    return boxed(answer) if answer is not None else kinds.reading(text, question)
+    return kinds.reading(text, question) if answer is None else boxed(answer)
 
 
 def uncited(text: str, *, is_number: bool = False) -> str:

@@ -21,7 +21,7 @@ from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of,
 from sottovoce.nodes.tally import ballot, boxed, took, vote_of
 from sottovoce.nodes.views import View, blocks
 from sottovoce.prompts import kinds
-from sottovoce.prompts.structured import read_json
+from sottovoce.prompts.structured import read_json, read_lines
 
 Rounds = Sequence[Mapping[str, Message]]
 """What was said, by round and agent; the last round may have just begun."""
@@ -152,19 +152,24 @@ def judgement_form(view: View) -> str:
 def verdict(text: str, question: Question) -> Verdict:
     """The moderator's: an answer, unless it is empty or there is no preference (both left out of the paper's code)."""
     read = read_json(text, (PREFERENCE, SIDE, REASON, ANSWER), may_be_empty=(PREFERENCE, SIDE, REASON, ANSWER))
-    if ANSWER in read.missing:
+    found = read.found if ANSWER in read.found else read_lines(text, (PREFERENCE, SIDE, REASON, ANSWER))
+    if ANSWER not in found:
         return Verdict(None, f'"{ANSWER}" {read.missing[ANSWER]}')
-    undecided = re.match(r"\W*(no|none|neither|false)\b", read.found.get(PREFERENCE, "").lower())
-    given = read.found[ANSWER]
-    return Verdict(None) if undecided or kinds.is_open(given, question) else _readable(given, question)
+    undecided = re.match(r"\W*(no|none|neither|false)\b", found.get(PREFERENCE, "").lower())
+    given = found[ANSWER]
+    read_as = _readable(given, question)  # first: a choice may be "Cannot be determined"
+    is_open = read_as.answer is None and kinds.is_open(given, question)
+    return Verdict(None) if undecided or is_open else read_as
 
 
 def judgement(text: str, question: Question) -> Verdict:
-    """The judge's: an answer."""
+    """Read the judge's answer: its object's, else that of lines or of its prose."""
     read = read_json(text, (REASON, ANSWER), may_be_empty=(REASON,))
-    if ANSWER in read.missing:
-        return Verdict(None, f'"{ANSWER}" {read.missing[ANSWER]}')
-    return _readable(read.found[ANSWER], question)
+    given = read.found.get(ANSWER) or read_lines(text, (REASON, ANSWER)).get(ANSWER)
+    if given:
+        return _readable(given, question)
+    answer = kinds.read_reply(text, question)  # also of an object with the field "answer"
+    return Verdict(answer, "" if answer is not None else f'"{ANSWER}" {read.missing[ANSWER]}')
 
 
 def by_judge(message: Message, question: Question) -> Vote:

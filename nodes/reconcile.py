@@ -19,7 +19,14 @@ from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.nodes.tally import abstaining, boxed, leading, viewpoints, vote_of
 from sottovoce.nodes.views import View, viewpoint_slots
 from sottovoce.prompts import kinds
-from sottovoce.prompts.structured import clamped, read_confidence, read_json, recalibrated
+from sottovoce.prompts.structured import (
+    clamped,
+    read_confidence,
+    read_json,
+    read_lines,
+    recalibrated,
+    stated_confidence,
+)
 
 SURE = Form(pattern=r"0(\.[0-9]{1,2})?|1(\.0)?", unknown=False)
 SAMPLES = "convincing samples"
@@ -62,8 +69,10 @@ def discuss_turns(
 
 
 def stated(text: str, question: Question) -> Stated:
-    """Read an agent's JSON; what cannot be read is None."""
+    """Read an agent's JSON, or what it says in other words; what cannot be read is None."""
     read = read_json(text, (REASONING, ANSWER, CONFIDENCE), may_be_empty=(REASONING,))
+    if ANSWER in read.missing:
+        return _in_words(text, question, read.missing[ANSWER])
     complaints = [f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING]
     answer = confidence = None
     wrong = ANSWER in read.missing
@@ -76,6 +85,16 @@ def stated(text: str, question: Question) -> Stated:
         confidence = read_confidence(read.found[CONFIDENCE])
         complaints += [] if confidence is not None else [f'"{CONFIDENCE}" is no number from 0 to 1']
     return Stated(answer, confidence, "; ".join(complaints), unread=wrong)
+
+
+def _in_words(text: str, question: Question, lacks: str) -> Stated:
+    """Read a reply without an object: lines `answer: ...`, else as any reply is read."""
+    given = read_lines(text, (ANSWER, CONFIDENCE)).get(ANSWER)
+    answer = kinds.read_field(given, question) if given else None
+    answer = kinds.read_reply(text, question) if answer is None else answer
+    confidence = read_confidence(stated_confidence(text))
+    complaint = "" if answer is not None and confidence is not None else f'"{ANSWER}" {lacks}'
+    return Stated(answer, confidence, complaint, unread=answer is None)
 
 
 def ballot(message: Message, question: Question) -> Vote:

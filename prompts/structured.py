@@ -40,6 +40,11 @@ BARE = re.compile(r"(?:,(?=\d{3}(?![\d\w]))|(?<!\s)[#/]|/(?![/*])|[^,;}\]\n#/])*
 ITEM = re.compile(r"(?:(?<!\s)[#/]|/(?![/*])|[^,;:{}\[\]\n#/])*+")
 ESCAPE = re.compile(r"((?:\\u[0-9a-fA-F]{4})+)|\\(.)", re.DOTALL)
 DECIMAL = r"[-+]?(?:\d+(?:[.,]\d*)?|[.,]\d+)(?:e[-+]?\d+)?"
+STATED = re.compile(
+    rf"\bconfiden(?:ce|t)(?:[ _]level)?\b[^\w\n]{{0,6}}(?:(?:is|of|at|about|around)\s){{0,2}}"
+    rf"({DECIMAL}\s*(?:%|/\s*10+)?)",
+    re.IGNORECASE,
+)
 CONFIDENCE = re.compile(rf"[~\u2248]?\s*({DECIMAL})\s*(?:(%|\uff05|per ?cent)|/\s*(10|100))?\.?", re.IGNORECASE)
 
 
@@ -76,6 +81,27 @@ def read_json(text: str, wanted: Sequence[str], may_be_empty: Sequence[str] = ()
         if len(missing) <= len(best.missing):
             best = Structured({name: of[name].text for name in of if name not in missing}, missing)
     return best
+
+
+def read_lines(text: str, wanted: Sequence[str]) -> dict[str, str]:
+    """Return the wanted fields that stand as lines `name: value`, as models write them instead of an object.
+
+    Names match without regard to case, underscores and Markdown; a value runs to the next wanted name, and of a
+    field given twice the last counts.
+    """
+    names = "|".join(re.sub(r"_", r"[ _]", re.escape(name)) for name in sorted(wanted, key=len, reverse=True))
+    line = re.compile(rf"^[^\w\n]{{0,9}}({names})[^\w\n:]{{0,4}}:[^\S\n]*", re.IGNORECASE | re.MULTILINE)
+    text = text[-LONGEST:]
+    found = list(line.finditer(text))
+    ends = [*(each.start() for each in found), len(text)][1:]
+    given = {_plain(each[1]): text[each.end() : end] for each, end in zip(found, ends, strict=False)}
+    return {name: given[_plain(name)].strip(" \n*_`\"',") for name in wanted if _plain(name) in given}
+
+
+def stated_confidence(text: str) -> str | None:
+    """Return the figure behind the last "confidence" of a text, as it was written; None where there is none."""
+    found = STATED.findall(text[-LONGEST:])
+    return found[-1] if found else None
 
 
 def read_confidence(stated: str | None) -> float | None:
