@@ -11,8 +11,8 @@ CHOSEN = "Evidence:"
 _NUMBERS = r"\d{1,6}(?:\s{0,3}(?:,|;|&|and)\s{0,3}\d{1,6}){0,20}"
 _NOUN = r"(?:passage|piece|number|document|item|source|text)s?"
 _MARK = re.compile(
-    r"(?:^|(?<=[.!?] ))[^\w\n]{0,9}(?:(?:my|the|final|chosen|selected) )?evidence(?: (?:chosen|selected|used))?"
-    r"[*_]{0,3} ?(?:[:=]|(?=\[)|$)",
+    r"(?:^|(?<=[.!?] ))[^\w\n]{0,9}(?:(?:my|the|final|chosen|selected) )?evidence"
+    r"(?: (?:chosen|selected|used|numbers?|passages?))?[*_]{0,3} ?(?:[:=]|(?=\[)|$)",
     re.IGNORECASE | re.MULTILINE,
 )
 _GOES_ON = re.compile(rf"[^\w\[\n]{{0,9}}(?:{_NOUN} )?\[?\d", re.IGNORECASE)
@@ -20,7 +20,7 @@ _GOES_ON = re.compile(rf"[^\w\[\n]{{0,9}}(?:{_NOUN} )?\[?\d", re.IGNORECASE)
 _IN_BRACKETS = re.compile(
     rf"(\b(?:not|nor|without|than) (?:{_NOUN} )?)?\[\s{{0,3}}({_NUMBERS})\s{{0,3}}\]", re.IGNORECASE
 )
-_NAMED = re.compile(rf"\b{_NOUN} #?({_NUMBERS})\b", re.IGNORECASE)
+_NAMED = re.compile(rf"\b{_NOUN}(?: is| are|:)? #?({_NUMBERS})\b", re.IGNORECASE)
 _BARE = re.compile(rf"\A\W*(?:{_NOUN}\W+)?((?:\d{{1,6}}\b\W*(?:and\b\W*)?)+)", re.IGNORECASE)
 _CHOOSES = re.compile(
     r"(?<!not )(?<!n't )\b(?:choose|chose|select|selected|pick|use|take|keep|rely on|go with)\b", re.IGNORECASE
@@ -57,7 +57,8 @@ def selected(text: str, offered: int, most: int, *, cut: bool = False) -> list[i
     if line is None:
         numbers = [] if cut else _in_prose(text)
     else:
-        numbers = [] if _NOTHING.match(line) else _numbers(line) or _bare(line)
+        listed = _numbers if _IN_BRACKETS.search(line) else _bare
+        numbers = [] if _NOTHING.match(line) else listed(line)
     return [number for number in dict.fromkeys(numbers) if number < offered][:most]
 
 

@@ -17,20 +17,23 @@ AGREED = Form(choices=("[Yes]", "[No]"), unknown=False)
 ENDS = re.compile(r"\[([^\[\]\n]{1,60})\]\W*\Z")
 """Brackets at the end of a reply: where a number is asked for, they hold its answer."""
 
-_LABEL = r"(?:(?:my|the|final) ){0,2}(?:answer|verdict|agreement|judge?ment|decision|conclusion)(?: is)?\s{0,3}:"
+_LABEL = r"(?:(?:my|the|final) ){0,2}(?:answer|reply|verdict|agreement|judge?ment|decision|conclusion)(?: is)?\s{0,3}:"
 _MARKED = re.compile(
-    rf"\[\s{{0,3}}(yes|no)\b[^\[\]]{{0,20}}\]|\\boxed\{{\s?(?:\\text\{{)?(yes|no)\b|^\W{{0,9}}{_LABEL}\W{{0,9}}(yes|no)\b",
+    rf"\[\s{{0,3}}(yes|no)\b[^\[\]]{{0,20}}\]|\\boxed\{{\s?(?:\\text\{{)?(yes|no)\b|^\W{{0,9}}{_LABEL}\W{{0,9}}(yes|no)\b"
+    r"|\b(?:my (?:answer|verdict)|the verdict) is (yes|no)\b",
     re.IGNORECASE | re.MULTILINE,
 )
 _ALONE = re.compile(
-    r"(?:^\W{0,9}|[.!?;]\s{1,9}|\b(?:so|thus|hence|therefore|overall|in short),? |\s[-\u2013\u2014]\s?)"
+    r"(?:^\W{0,9}|[.!?;]\s{1,9}|\b(?:so|thus|hence|therefore|overall|in short),? "
+    r"|\bI(?: would|'d|'ll| will)? (?:say|answer|reply),? |\b(?:agree|disagree|differ|same|match)[:,] "
+    r"|\s[-\u2013\u2014]\s?)"
     r"[\"'(]{0,2}(yes|no)\b"
     r"(?=[\"')]{0,2}\s{0,3}(?:[.,!:;\u2013\u2014-]|\Z|\n|(?:they|both|all|the|and no|and yes)\b))",
     re.IGNORECASE | re.MULTILINE,
 )
 _BOTH_WAYS = re.compile(r"\b(?:yes\W{0,4}(?:or|and|/)\W{0,4}no|no\W{0,4}(?:or|and|/)\W{0,4}yes)\b", re.IGNORECASE)
 _DIFFER = re.compile(
-    r"\b(?:differ|differs|different|disagree|not the same|(?:not|n't) (?:agree|match))\b", re.IGNORECASE
+    r"\b(?:differ|differs|different|disagree|not the same)\b|(?:\bnot|n't) (?:agree|match)\b", re.IGNORECASE
 )
 _SAME = re.compile(r"(?<!not the )\bsame\b|\b(?:identical|equivalent)\b", re.IGNORECASE)
 
@@ -62,7 +65,7 @@ def verdict(text: str) -> bool | None:
     A marked verdict, such as [Yes] or "Verdict: no", counts more than an unmarked one, which is a sentence's first
     word. A verdict that contradicts itself is a no: "yes and no", "Yes, they differ".
     """
-    plain = re.sub(r"[*_`#>]", "", text)
+    plain = re.sub(r"[*_`#>]", "", re.sub(r"</?\w{1,20}>", "\n", text))
     found = [*_MARKED.finditer(plain)] or [*_ALONE.finditer(plain)]
     if not found:
         return None
