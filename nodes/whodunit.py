@@ -169,7 +169,7 @@ def turn_of(run: RunContext[WhoDunit], state: Mystery, agent: str) -> tuple[Turn
     """The rules and what the agent knows, what was published so far, and the request for an action."""
     settings, view, game = run.settings, run.view(state, agent), game_of(state)
     known = view.prompts.render(f"whodunit/{settings.role_of(agent)}", **_rules(settings, game, agent))
-    request = _request(view, settings, game)
+    request = view.question_of(_asked(view, settings, game))
     asked = blocks(view.known([]), _facts(view, settings, game), _channel(run, state, view), request)
     return (*view.system_turn(*known), Turn("user", asked))
 
@@ -233,19 +233,11 @@ def values_in(text: str, keys: Collection[str], place: Span) -> Span | None:
     return found.start(), found.start() + len(found[0].rstrip())
 
 
-def _request(view: View, settings: WhoDunit, game: Game) -> tuple[Part, ...]:
-    """The question of the game and the form of the action; Intel, who cannot know the answer, gets its own question."""
-    if settings.role_of(view.agent) == "intel":
-        return (_asked(view, settings, game),)
-    return view.question_of(_asked(view, settings, game))
-
-
 def _asked(view: View, settings: WhoDunit, game: Game) -> str:
     """The request for an action, with a value of this game as an example."""
     role, name = settings.role_of(view.agent), game.names[0]
     known = game.person(game.winner if role == "accuser" else 1)
-    others = [agent for agent in settings.speakers() if agent != view.agent]
-    slots = {"w": settings.words, "others": others, "example": [name, known[name]]}
+    slots = {"w": settings.words, "example": [name, known[name]]}
     return words(view.prompts.render(f"whodunit/{role}_form", **slots))
 
 
