@@ -1,4 +1,4 @@
-"""Games of WhoDunit as questions: which character fits? Agents never read the stored game; the rules tell each its part.
+"""Games of WhoDunit as questions: which character fits? Agents never read the stored game; rules tell each its part.
 
 One sample: "Which character is the winner?", target "7", with the game's file in its field `game`.
 """

@@ -18,6 +18,7 @@ from sottovoce.environments.sandbox.running import why_not
 from sottovoce.errors import UsageError
 from sottovoce.graphs.codegen import JUDGES, create_codegen
 from sottovoce.models import Rows
+from sottovoce.nodes.codegen_views import code_form, rank_form, reflections_form, tests_form
 from sottovoce.nodes.settings import CodeGen
 from sottovoce.nodes.settings.codegen import CODERS
 from sottovoce.nodes.watch import Intervention
@@ -212,6 +213,19 @@ def test_local_models_write_blocks_scores_reviews_and_ranks_under_every_protocol
     assert bool(last.edits) == (protocol == "sde")
     spoken = {each.agent: each.payload and each.payload.protocol for each in state["board"] if each.payload}
     assert spoken["Reflector"] == protocol and spoken["Tester"] == spoken["Ranker"] == "nl"
+
+
+def test_only_the_part_that_is_run_or_scored_is_kept_to_a_form() -> None:
+    program = 'def f(x):\n    """As `x` or ``y``, and\n    ``z`` too.\n    """\n\n    return f"`{x}`"'
+    forms = {code_form(scored=False).after: f"\n{program}\n```\n\nAn example:\n\n```python\nf(1)\n```"}
+    forms |= {tests_form().after: "sorted(f([2, 1])) == [1, 2]\n\nAnother:\nassert (\n    f([])\n) == []"}
+    forms |= {
+        reflections_form().after: "`nums[i]` is wrong:\n\n```python\n[1][0]\n```\n[reflection 2]: " + "Right. " * 99
+    }
+    forms |= {rank_form(2).after: "[1, 2]", code_form(scored=True).after: "[[1, 2, 5]]"}
+    assert [*forms] == ["```python", "assert", "[reflection 1]:", "Best:", "Help:"]
+    for form in (code_form(scored=False), tests_form(), reflections_form(), code_form(scored=True)):
+        assert re.fullmatch(form.pattern or "", forms[form.after])
 
 
 # What cannot be read
