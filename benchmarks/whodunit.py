@@ -8,16 +8,29 @@ from __future__ import annotations
 
 import sys
 from time import perf_counter
+from typing import NamedTuple
 
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Malformed, read
 from sottovoce.environments.whodunit.games import Game
+from sottovoce.environments.whodunit.knowledge import known
 from sottovoce.environments.whodunit.rules import is_over, opening, step
 from sottovoce.nodes.settings import WhoDunit
 
 
-def played(settings: WhoDunit, game: Game) -> tuple[bool, int, float]:
-    """Whether a game was won, in how many turns, and the seconds that its players thought."""
+class Played(NamedTuple):
+    """A game after its end."""
+
+    won: bool
+    sure: bool
+    """Whether the winner alone remained for whoever awarded it."""
+    turns: int
+    thought: float
+    """Seconds that its players took."""
+
+
+def played(settings: WhoDunit, game: Game) -> Played:
+    """Play a game."""
     world, speakers, thought = opening(game), settings.speakers(), 0.0
     while not is_over(world, settings.most_turns):
         agent = speakers[world["turn"] % len(speakers)]
@@ -27,7 +40,8 @@ def played(settings: WhoDunit, game: Game) -> tuple[bool, int, float]:
         action = read(text, role, game, settings.words, settings.facts)
         assert not isinstance(action, Malformed), action
         _, world = step(game, world, agent, action, settings.words)
-    return world["awarded"] == game.winner, world["turn"], thought
+    sure = known(game, world, speakers[0])[agent].remaining == [game.winner]
+    return Played(world["awarded"] == game.winner, sure, world["turn"], thought)
 
 
 def main(games: int) -> None:
@@ -35,10 +49,12 @@ def main(games: int) -> None:
     for settings in (WhoDunit(), WhoDunit(variant="sym")):
         began = perf_counter()
         ended = [played(settings, settings.game(str(seed))) for seed in range(games)]
-        took, thought = perf_counter() - began, sum(each[2] for each in ended)
-        won, turns = sum(each[0] for each in ended), sum(each[1] for each in ended) / games
+        took, thought = perf_counter() - began, sum(each.thought for each in ended)
+        won, sure = sum(each.won for each in ended), sum(each.won and each.sure for each in ended)
+        turns = sum(each.turns for each in ended) / games
         rates = f"{games / took:,.0f} games/s, {games / (took - thought):,.0f} without the time of the players"
-        print(f"{settings.variant}: {won} of {games} won in {turns:.1f} turns on average; {rates}")
+        alone = f"in {sure} of them one character alone remained"
+        print(f"{settings.variant}: {won} of {games} won in {turns:.1f} turns on average, {alone}; {rates}")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Games of WhoDunit as questions: who fits? No agent reads the game as it stands here; the rules tell each its part.
+"""Games of WhoDunit as questions: which character fits? Agents never read the stored game; rules tell each its part.
 
 One sample: "Which character is the winner?", target "7", with the game's file in its field `game`.
 """
@@ -29,9 +29,9 @@ def stored(path: Path, settings: WhoDunit) -> Question:
 
 
 def question(game: Game, id: str, settings: WhoDunit) -> Question:
-    """A game as it is asked."""
+    """Return a game as it is asked; Intel, who cannot know who is sought, gets a question of its own."""
     words = settings.words
-    return Question(
+    made = Question(
         id=id,
         question=f"Which {words.person} is the {words.winner}?",
         kind="number",
@@ -39,3 +39,7 @@ def question(game: Game, id: str, settings: WhoDunit) -> Question:
         solution=f"All that is known fits {words.person} {game.winner} alone. The answer is {game.winner}.",
         game=game.model_dump(mode="json"),
     )
+    if settings.variant == "sym":
+        return made
+    accuser, intel = settings.speakers()
+    return {**made, "wordings": {intel: f"What do you tell {accuser} now?"}}

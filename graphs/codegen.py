@@ -1,8 +1,9 @@
 """CodeGen (Barbi et al., arXiv 2502.05986, after DyLAN): a world of programs, tests and judges.
 
 Coders write side by side. Before each later round Passer, Tester, Reflector and Ranker look at what was written, and
-coders write anew with what they found out about the best two. It ends when most write alike, or no round is left;
-then all tests are run on all last solutions. Code that was handed in cannot be taken back, feedback can.
+coders write anew with what they found out about the best two. It ends when most write alike in a round after the
+first (equal first solutions may all be wrong, and nobody has judged them yet), or when no round is left; then all
+tests are run on all last solutions. Code that was handed in cannot be taken back, feedback can.
 """
 
 from __future__ import annotations
@@ -24,11 +25,11 @@ def who_begins(coders: list[str]) -> Callable[[State], list[str]]:
 
 
 def next_step(state: Any) -> Literal["next_round", "final_tests"]:
-    """Until most coders write alike, or no round is left."""
+    """Go on until most coders write alike in a round after the first, or no round is left."""
     from sottovoce.nodes.codegen import agreed
 
-    settings = state["settings"]
-    over = state["round"] + 1 >= settings["rounds"] or (settings["consensus"] and bool(agreed(state)))
+    settings, judged = state["settings"], state["round"] > 0
+    over = state["round"] + 1 >= settings["rounds"] or (settings["consensus"] and judged and bool(agreed(state)))
     return "final_tests" if over else "next_round"
 
 

@@ -18,7 +18,6 @@ from sottovoce.channels.message import Message, Part
 from sottovoce.environments.alike import agreeing
 from sottovoce.environments.codegen import MOST_TESTS, assertions, code, scores, statements
 from sottovoce.environments.problem import Problem
-from sottovoce.form import Form
 from sottovoce.nodes.codegen_views import (
     SCORED,
     Review,
@@ -26,7 +25,7 @@ from sottovoce.nodes.codegen_views import (
     first_turns,
     judge_turns,
     later_turns,
-    pairs,
+    rank_form,
     reflections_form,
     tests_form,
 )
@@ -79,21 +78,21 @@ async def test(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """The Tester's tests."""
     name = entry_point(state)
     request = run.prompts.render("codegen/test", function=name, most=MOST_TESTS)
-    return await _judge(run, state, Ask(agent, TEST, (), tests_form(name), protocol=WORDS), request)
+    return await _judge(run, state, Ask(agent, TEST, (), tests_form(), protocol=WORDS), request)
 
 
 async def reflect(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """The Reflector's reviews; they are heard, and so said by the protocol."""
     count = len(run.settings.speakers())
     request = run.prompts.render("codegen/reflect", count=count)
-    return await _judge(run, state, Ask(agent, REVIEW, (), reflections_form(count)), request)
+    return await _judge(run, state, Ask(agent, REVIEW, (), reflections_form()), request)
 
 
 async def rank(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """The Ranker's best two."""
-    choices = pairs(len(run.settings.speakers()))
-    request = run.prompts.render("codegen/rank", pairs=choices)
-    return await _judge(run, state, Ask(agent, RANK, (), Form(choices=choices, unknown=False), protocol=WORDS), request)
+    count = len(run.settings.speakers())
+    request = run.prompts.render("codegen/rank", count=count)
+    return await _judge(run, state, Ask(agent, RANK, (), rank_form(count), protocol=WORDS), request)
 
 
 async def _judge(run: RunContext[CodeGen], state: Coding, ask: Ask, request: Sequence[Part]) -> Update:

@@ -116,7 +116,7 @@ class Trials:
     def by_tests(self, run: RunContext[CodeGen], state: Coding) -> Decision:
         """The solution that passes most tests, of several the first; right is what passes the problem's own.
 
-        Where most wrote alike, one of theirs: in the first round there are no tests yet.
+        Where most wrote alike, it is one of theirs.
         """
         total, problem = len(tests_of(state)), problem_of(state)
         votes = [_with_tests(vote, state["passed"], total) for vote in state["votes"]]

@@ -12,18 +12,18 @@ from itertools import permutations
 from typing_extensions import TypedDict
 
 from sottovoce.channels.message import Heard, Message, Part, Turn, words
-from sottovoce.environments.codegen import HIGHEST, LOWEST, MOST_TESTS, where
+from sottovoce.environments.codegen import HIGHEST, LOWEST, where
 from sottovoce.form import Form
 from sottovoce.nodes.settings.codegen import PASSER, REFLECTOR, TESTER
 from sottovoce.nodes.views import View, blocks
 
 SCORED = (PASSER, TESTER, REFLECTOR)
 """The judges whose help coders score, in this order."""
-BLOCK = r"```python\n[^`]*\n```"
+ANYTHING = r"(?:\n(?s:.*))?"
+CODE = r"\n(?:[ \t]*(?:(?:[^` \t\n]|``?[^`\n])[^\n]*)?\n)+[ \t]*```[^\n]*"
+"""A block behind its opening: lines that do not begin with a fence, and the fence."""
 SCORE = f"[{LOWEST}-{HIGHEST}]"
-SCORES = rf"\nHelp: \[\[{', '.join([SCORE] * len(SCORED))}\]\]"
-LONGEST_REVIEW = 200  # characters of a review that is kept to its form
-LONGEST_CALL = 200  # characters of a test, behind the function's name
+SCORES = rf"\[\[{', '.join([SCORE] * len(SCORED))}\]\]"
 NOTHING = "(nothing)"
 
 
@@ -92,22 +92,30 @@ def _role(view: View, kind: str) -> list[Turn]:
 
 
 def code_form(*, scored: bool) -> Form:
-    """A block of Python, and where judges spoke before, how much each of them helped."""
-    return Form(pattern=f"{BLOCK}{SCORES if scored else ''}", unknown=False)
+    """Return the form of a block of Python behind free reasoning; if judges spoke before, that of their scores alone.
+
+    A reply has one part that is kept to a form, and monitors read the scores.
+    """
+    if scored:
+        return Form(pattern=SCORES, after="Help:", unknown=False)
+    return Form(pattern=f"{CODE}{ANYTHING}", after="```python", unknown=False)
 
 
-def tests_form(name: str) -> Form:
-    """Lines that each assert something of the function."""
-    test = rf"assert (?:not |abs\()?{name or '[a-z]'}[^\n]{{1,{LONGEST_CALL}}}\n"
-    return Form(pattern=rf"(?:{test}){{1,{MOST_TESTS}}}", unknown=False)
+def tests_form() -> Form:
+    """Return the form of at least one line that asserts something; more may follow, and anything else."""
+    return Form(pattern=rf"[^\n]+{ANYTHING}", after="assert", unknown=False)
 
 
-def reflections_form(count: int) -> Form:
-    """A review of each solution."""
-    each = (rf"\[reflection {n}\]: [^\n\[\]]{{1,{LONGEST_REVIEW}}}" for n in range(1, count + 1))
-    return Form(pattern=r"\n".join(each), unknown=False)
+def reflections_form() -> Form:
+    """Return the form of reviews: free text, in which the first one's beginning is sure to stand."""
+    return Form(pattern=rf"[^\n]*{ANYTHING}", after="[reflection 1]:", unknown=False)
+
+
+def rank_form(count: int) -> Form:
+    """Return the form of the line that names the two best solutions, behind free reasoning."""
+    return Form(choices=pairs(count), after="Best:", unknown=False)
 
 
 def pairs(count: int) -> tuple[str, ...]:
-    """All that a Ranker can reply."""
+    """Return every ranking that a Ranker can choose."""
     return tuple(f"[{first}, {second}]" for first, second in permutations(range(1, count + 1), 2))

@@ -21,7 +21,7 @@ from sottovoce.environments.govsim.games import Game
 from sottovoce.environments.govsim.harvest import read_tons
 from sottovoce.environments.govsim.metrics import Ended, ended, measures
 from sottovoce.environments.govsim.rules import Month, World, is_over, opening, own_catch, report
-from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_utterance
+from sottovoce.environments.govsim.talk import next_speaker, read_limit, read_summary, read_utterance
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.nodes.context import Contexts, RunContext
@@ -33,10 +33,6 @@ from sottovoce.nodes.views import View, blocks
 
 TALK, SUMMARISE, LIMIT, REFLECT, WISH, HARVEST = "talk", "summarise", "limit", "reflect", "wish", "harvest"
 SUMMARIZER, LAKE = "summarizer", "lake"
-SENTENCE = r"[^\s.!?](?:[^\n.!?]|[.]\d)*[.!?]"
-"""The whole of a reply that is kept to its form. Without bounds, which would make the grammar slow: tokens end it."""
-UTTERANCE, NOTED = r"\S[^\n]{0,239}", r"\S[^\n]{0,159}"
-"""A line among others. No sentences: a short way through several is found with few tokenizers."""
 WIDTH = 30
 """Of the bar that shows the lake, in characters."""
 
@@ -79,27 +75,21 @@ async def talk(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
 async def summarise(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """The talk in one sentence, and the limit that was agreed on; heard by the protocol, said in words."""
     view, most = run.view(state, agent), game_of(state).start
-    told = _told(run, view, state, SUMMARISE)
-    board = await say(run, state, Ask(agent, SUMMARISE, told, Form(pattern=SENTENCE, unknown=False), protocol=WORDS))
-    asked = _told(run, view, state, LIMIT)
-    form = Form(pattern=rf"N/A|{tons_pattern(most)}", spaced=True, unknown=False)
-    board += await say(run, state, Ask(agent, LIMIT, asked, form, BEGUN, ("\n",), protocol=WORDS))
+    board = await say(run, state, Ask(agent, SUMMARISE, _told(run, view, state, SUMMARISE), protocol=WORDS))
+    ask = Ask(agent, LIMIT, _told(run, view, state, LIMIT), protocol=WORDS)
+    board += await say(run, state, _answering(ask, view, f"N/A|{tons_pattern(most)}"))
     return {"board": board, "turn": state["turn"] + 1}
 
 
 async def reflect(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
-    """A plan and what is worth to be remembered, for itself alone."""
-    form = Form(pattern=rf"Plan: {NOTED}\nRemember: {NOTED}", unknown=False)
-    return {"board": await say(run, state, Ask(agent, REFLECT, reflect_turns(run, state, agent), form, protocol=WORDS))}
+    """Ask for a plan and for what the agent wants to remember, in free text that nobody else reads."""
+    return {"board": await say(run, state, Ask(agent, REFLECT, reflect_turns(run, state, agent), protocol=WORDS))}
 
 
 async def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
     """How many tons it wants, in private; what cannot be read is none."""
     pool, turns = state["world"]["pool"], wish_turns(run, state, agent)
-    form = Form(pattern=tons_pattern(pool), after=BEGUN, unknown=False)
-    ask = Ask(agent, WISH, turns, form, protocol=WORDS)
-    if not run.view(state, agent).steps:
-        ask = replace(ask, form=replace(form, after="", spaced=True), begun=BEGUN, stop=("\n",))
+    ask = _answering(Ask(agent, WISH, turns, protocol=WORDS), run.view(state, agent), tons_pattern(pool))
     *before, message = await say(run, state, ask, complain=_unreadable, repairs=0)
     tons = read_tons(message.whole)
     return {"board": [*before, _noted(message, f"wants {tons or 0} tons")]}
@@ -195,14 +185,21 @@ def _shown(game: Game, done: Month) -> tuple[str, ...]:
 # The forms of replies
 
 
+def _answering(ask: Ask, view: View, pattern: str) -> Ask:
+    """Keep the line of the answer to a pattern, behind free reasoning; without steps the answer alone is written."""
+    if view.steps:
+        return replace(ask, form=Form(pattern=pattern, after=BEGUN, unknown=False))
+    return replace(ask, form=Form(pattern=pattern, spaced=True, unknown=False), begun=BEGUN, stop=("\n",))
+
+
 def tons_pattern(most: int) -> str:
     """Every number of tons up to so many."""
     return f"(?:{'|'.join(map(str, range(most + 1)))}) tons"
 
 
 def utterance_form(others: Sequence[str]) -> Form:
-    """An utterance, whether the talk is over, and who speaks next: one of the others."""
-    return Form(pattern=rf"Say: {UTTERANCE}\nDone: (?:yes|no)\nNext: (?:{'|'.join(others)})", unknown=False)
+    """Return the form of the lines behind a free utterance: whether the talk is over, and which other speaks next."""
+    return Form(pattern=rf"(?:yes|no)\nNext: (?:{'|'.join(others)})", after="Done:", unknown=False)
 
 
 # What they know and hear
@@ -233,8 +230,7 @@ def _asked(state: Fishery, view: View, *parts: Sequence[Part]) -> tuple[Turn, ..
     """The rules, then what belongs to the task, and these parts."""
     game = game_of(state)
     others = [each for each in present(state) if each != view.agent]
-    slots = {"start": game.start, "collapse": game.collapse, "left": max(game.collapse, 3 * game.start // 10)}
-    system = view.prompts.render("govsim/fisher", me=view.agent, others=others, **slots)
+    system = view.prompts.render("govsim/fisher", me=view.agent, others=others, start=game.start)
     return (*view.system_turn(*system), Turn("user", blocks(view.known([]), *parts)))
 
 
@@ -247,7 +243,7 @@ def _memory(state: Fishery, view: View, round: int) -> tuple[Part, ...]:
     return view.prompts.render(
         "govsim/memory",
         harvest=_harvested(state, view.agent, round),
-        summary_text=summary.whole.strip() if summary else "",
+        summary_text=read_summary(summary.whole) if summary else "",
         limit=read_limit(limit.whole) if limit else None,
         notes=note.whole.strip(),
     )
@@ -275,7 +271,7 @@ def _utterance(state: Fishery, message: Message, hearer: str) -> Heard | str:
 
 
 def _told(run: RunContext[GovSim], view: View, state: Fishery, act: str) -> tuple[Turn, ...]:
-    asked = blocks(_talk(state, view), view.prompts.render(f"govsim/{act}"))
+    asked = blocks(_talk(state, view), view.prompts.render(f"govsim/{act}", steps=view.steps))
     return (*view.system_turn(), Turn("user", asked))
 
 

@@ -1,8 +1,8 @@
 """The acts of WhoDunit: one agent's turn, what it knows and hears, and how a game ends.
 
-An agent's reply is an action in JSON. The rules publish a line of it, which others hear; its thoughts are its own,
-and nobody's later, not even its own. Where the protocol carries more than words, the part of the reply that holds the
-published values is heard behind that line.
+An agent thinks in free text and ends with its action, a JSON object. The rules publish a line of it, which others
+hear; the thoughts stay private, and later turns do not show them. Where the protocol carries more than words, the part
+of the reply that holds the published values is heard behind that line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sottovoce.agents.hooked import WORDS
 from sottovoce.channels.message import Heard, Message, Part, Turn, words
 from sottovoce.channels.payload import Span
 from sottovoce.environments.whodunit import players
-from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
+from sottovoce.environments.whodunit.actions import Action, Malformed, Role, located, read
 from sottovoce.environments.whodunit.blunders import NOTES
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.knowledge import told
@@ -34,9 +34,11 @@ from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, 
 from sottovoce.nodes.views import View, blocks
 
 ACTS: dict[Role, str] = {"accuser": "request", "intel": "reply", "peer": "act"}
-LONGEST_THOUGHT = 400  # characters of a reply that is kept to its form
+ACTION, OBJECT = "Action:", "{"
+"""The beginning of the line that holds the action: with the label, where the prompt asks for it, or without."""
+THOUGHTS = r'"thoughts": "(?:[^"\\]|\\["\\/bfnrt])*", '
 VALUES = re.compile(r'"action"\s*:[^{}]*(?=\})')
-"""All of an action from its number to its end."""
+"""An action from its number to the end of its object."""
 SIGNS = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
 """What a pattern reads otherwise; `re.escape` escapes spaces too, which is Python's own."""
 KEYS: dict[str, tuple[str, ...]] = {
@@ -87,7 +89,8 @@ async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Up
     if settings.golden and role == "intel":
         messages = [_by_rule(run, state, agent, players.intel(game, world, agent, wording))]
     else:
-        ask = Ask(agent, ACTS[role], turn_of(run, state, agent), form(role, game, settings, facts))
+        kept_to = form(role, game, settings, facts, _asked(run.view(state, agent), settings, game))
+        ask = Ask(agent, ACTS[role], turn_of(run, state, agent), kept_to)
         messages = await say(run, state, ask, complain=complain, repairs=RETRIES, afresh=True)
     done = action(messages[-1].whole)
     if isinstance(done, Malformed):
@@ -130,10 +133,11 @@ def _notes(line: str, world: World, known: str) -> list[str]:
 # The form of an action
 
 
-def form(role: Role, game: Game, settings: WhoDunit, facts: int) -> Form:
-    """What a reply is kept to, so that it can always be read: each action with the keys that it needs.
+def form(role: Role, game: Game, settings: WhoDunit, facts: int, request: str = ACTION) -> Form:
+    """Return the form of a reply's action: each action with the keys that it needs, behind free thoughts.
 
-    A pattern, as OpenAI takes no schema of several objects: hosted models write freely, and are read as they write.
+    It begins as the prompt's `request` says. A pattern, as OpenAI takes no schema of several objects: hosted models
+    write freely, and are read as they write.
     """
     person, number = settings.words.person, _one_of(range(1, game.suspect_count + 1))
     one = f'"{person}": {number}'
@@ -146,8 +150,8 @@ def form(role: Role, game: Game, settings: WhoDunit, facts: int) -> Form:
         "peer": (f'"fact": {_one_of(range(1, facts + 1))}', one, ""),
     }[role]
     keys = "|".join(f"{action}{', ' if needs else ''}{needs}" for action, needs in enumerate(actions, 1))
-    thought = rf'[^"\\\s][^"\\\n]{{0,{LONGEST_THOUGHT - 1}}}'  # an empty one would be asked for again
-    return Form(pattern=rf'\{{"thoughts": "{thought}", "action": (?:{keys})\}}', unknown=False)
+    after, brace = (ACTION, r"\{") if ACTION in request else (OBJECT, "")
+    return Form(pattern=rf'{brace}(?:{THOUGHTS})?"action": (?:{keys})\}}', after=after, unknown=False)
 
 
 def _one_of(values: Iterable[object]) -> str:
@@ -165,7 +169,8 @@ def turn_of(run: RunContext[WhoDunit], state: Mystery, agent: str) -> tuple[Turn
     """The rules and what the agent knows, what was published so far, and the request for an action."""
     settings, view, game = run.settings, run.view(state, agent), game_of(state)
     known = view.prompts.render(f"whodunit/{settings.role_of(agent)}", **_rules(settings, game, agent))
-    asked = blocks(view.known([]), _facts(view, settings, game), _channel(run, state, view), _question(view, settings))
+    request = view.question_of(_asked(view, settings, game))
+    asked = blocks(view.known([]), _facts(view, settings, game), _channel(run, state, view), request)
     return (*view.system_turn(*known), Turn("user", asked))
 
 
@@ -197,37 +202,43 @@ def _channel(run: RunContext[WhoDunit], state: Mystery, view: View) -> tuple[Par
     for message in spoken:
         under = wanted and message.agent != view.agent
         latest = message is spoken[-1]
-        values = _values(state, message, settings.words.person, latest=latest) if under else ""
+        values = _values(settings, state, message, latest=latest) if under else ""
         shown.append([message.public, values])
     turn, most = state["world"]["turn"] + 1, settings.most_turns
     return view.prompts.render("whodunit/channel", trajectory=shown, turn=turn, turns=most)
 
 
-def _values(state: Mystery, message: Message, person: str, *, latest: bool) -> Heard | str:
+def _values(settings: WhoDunit, state: Mystery, message: Message, *, latest: bool) -> Heard | str:
     """The values under a published line, as far as they are published and the reply holds no others beside them."""
-    done = state["world"]["done"][message.round]
+    done, game, wording = state["world"]["done"][message.round], game_of(state), settings.words
     if "mismatch" in done["blunders"]:  # "is unable to answer" tells no value
         return ""
-    span = values_in(message.text, {"action", *(person if key == "person" else key for key in KEYS[done["action"]])})
+    facts = len((game.agents or {}).get(message.agent, ()))
+    _, place = located(message.text, settings.role_of(message.agent), game, wording, facts)
+    keys = {"action", *(wording.person if key == "person" else key for key in KEYS[done["action"]])}
+    span = values_in(message.text, keys, place)
     return Heard(message, (span,), latest) if span else ""
 
 
-def values_in(text: str, keys: Collection[str]) -> Span | None:
-    """Where an action's values stand in a reply; None where its thoughts or other keys stand among them.
+def values_in(text: str, keys: Collection[str], place: Span) -> Span | None:
+    """Return where an action's values stand in its object; None where thoughts or other keys stand among them.
 
-    >>> text = '{"thoughts": "Hm.", "action": 3, "character": 2}'
-    >>> text[slice(*values_in(text, ["action", "character"]))]
+    >>> text = 'Hm. Action: {"action": 3, "character": 2}'
+    >>> text[slice(*values_in(text, ["action", "character"], (12, len(text))))]
     '"action": 3, "character": 2'
     """
-    found = VALUES.search(text)
+    found = VALUES.search(text, *place)
     if found is None or not set(re.findall(r'"(\w+)"\s*:', found[0])) <= {*keys}:
         return None
     return found.start(), found.start() + len(found[0].rstrip())
 
 
-def _question(view: View, settings: WhoDunit) -> tuple[Part, ...]:
-    role = settings.role_of(view.agent)
-    return view.question_of(words(view.prompts.render(f"whodunit/{role}_form", w=settings.words)))
+def _asked(view: View, settings: WhoDunit, game: Game) -> str:
+    """The request for an action, with a value of this game as an example."""
+    role, name = settings.role_of(view.agent), game.names[0]
+    known = game.person(game.winner if role == "accuser" else 1)
+    slots = {"w": settings.words, "example": [name, known[name]]}
+    return words(view.prompts.render(f"whodunit/{role}_form", **slots))
 
 
 # How it ends

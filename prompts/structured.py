@@ -56,6 +56,8 @@ class Structured:
     """Values by the wanted names, in their order. A list is joined with spaces, null is empty."""
     missing: Mapping[str, str]
     """Why a wanted field has no value, as the rest of a sentence: "is cut off"."""
+    span: tuple[int, int] = (0, 0)
+    """The object's begin and end in the text, in characters."""
 
 
 @dataclass(frozen=True)
@@ -74,13 +76,21 @@ def read_json(text: str, wanted: Sequence[str], may_be_empty: Sequence[str] = ()
     since "12" may have been "125". Nested objects are not looked into. Of a field given twice the last counts.
     """
     best = Structured({}, dict.fromkeys(wanted, "is missing: there is no JSON object"))
-    for fields in _objects(text[-LONGEST:]):
+    for read in read_objects(text, wanted, may_be_empty):
+        if len(read.missing) <= len(best.missing):
+            best = read
+    return best
+
+
+def read_objects(text: str, wanted: Sequence[str], may_be_empty: Sequence[str] = ()) -> Iterator[Structured]:
+    """Yield the wanted fields of each object, in the order of the text; see `read_json`."""
+    skipped = max(0, len(text) - LONGEST)
+    for fields, start, end in _objects(text[skipped:]):
         of = {name: fields.get(_plain(name), _Value("", 0, "is missing")) for name in wanted}
         empty = {name: "" if value.text or name in may_be_empty else "is empty" for name, value in of.items()}
         missing = {name: why for name, value in of.items() if (why := value.why or empty[name])}
-        if len(missing) <= len(best.missing):
-            best = Structured({name: of[name].text for name in of if name not in missing}, missing)
-    return best
+        found = {name: of[name].text for name in of if name not in missing}
+        yield Structured(found, missing, (skipped + start, skipped + end))
 
 
 def read_lines(text: str, wanted: Sequence[str]) -> dict[str, str]:
@@ -136,12 +146,12 @@ def _plain(name: str) -> str:
     return re.sub(r"[\W_]+", "", name.casefold())
 
 
-def _objects(text: str) -> Iterator[dict[str, _Value]]:
-    """The fields of every outermost object, by plain names, in the order of the text."""
+def _objects(text: str) -> Iterator[tuple[dict[str, _Value], int, int]]:
+    """Yield the fields of every outermost object, by plain names, and its begin and end, in the order of the text."""
     start, retries = START.search(text), 0
     while start:
         fields, end = _fields(text, start.end())
-        yield fields
+        yield fields, start.start(), abs(end)
         if end < 0:  # a string that begins there is never closed: what was meant may come after
             end = -end if (retries := retries + 1) <= RETRIES else len(text)
         start = START.search(text, end)

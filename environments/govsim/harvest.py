@@ -1,4 +1,4 @@
-"""What an agent wants to catch, as it says so, and who gets how much where more is wanted than there is.
+"""The tons that an agent wants to catch, as it says so, and the shares where agents want more than there is.
 
 The wish stands as the prompt asks for it, "Answer: 10 tons", after any reasoning.
 """
@@ -17,23 +17,38 @@ MARKED = re.compile(
     r"(?P<minus>[-\u2212])?(?P<tons>\d{1,3}(?:,\d{3})+(?!\d)|\d+)",
     re.IGNORECASE | re.ASCII,
 )
+AT_LINE = re.compile(r"(?:^|\n)[\s>*_#`-]{0,8}(?:final\s)?\Z", re.IGNORECASE)
+"""The end of a text behind which a marker begins its line."""
+BEFORE = 24  # characters before a marker that are looked at
 DIGITS = 9
 """More than any lake holds; what is longer is cut, as Python refuses to read numbers of thousands of digits."""
 
 
 def read_tons(text: str) -> int | None:
-    r"""The first whole number after the marker, in tons; None where there is none.
+    r"""Return the first whole number after the last marker, in tons; None where there is none.
 
-    Emphasis, units and "about" around it are read over, as are thousands commas; of "10.5" it is 10, of "10-12" it is
-    10, and a negative number is 0. A marker without a number, as in a repeated "Answer: N tons", is passed over.
+    A marker at the beginning of its line counts before all others. Emphasis, units and "about" around it are read
+    over, as are thousands commas; of "10.5" it is 10, of "10-12" it is 10, and a negative number is 0. A marker
+    without a number, as in a repeated "Answer: N tons", is passed over.
 
     >>> read_tons("Half would be left.\n**Answer:** 10 tons"), read_tons("I would catch ten.")
     (10, None)
     """
-    found = MARKED.search(text)
+    found = last_marked(MARKED, text)
     if found is None:
         return None
     return 0 if found["minus"] else int(found["tons"].replace(",", "")[:DIGITS])
+
+
+def last_marked(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    """Return the last match; those at the beginning of a line count before all others."""
+    return max(pattern.finditer(text), key=place, default=None)
+
+
+def place(marker: re.Match[str]) -> tuple[bool, int]:
+    """Return whether a marker begins its line, and where it stands: the greater of two counts."""
+    start = marker.start()
+    return AT_LINE.search(marker.string, max(0, start - BEFORE), start) is not None, start
 
 
 def allocate(pool: int, wanted: Mapping[str, int], how: Allocation, rng: random.Random) -> dict[str, int]:

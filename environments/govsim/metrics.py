@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import NamedTuple
 
 from sottovoce.environments.govsim.games import Game
-from sottovoce.environments.govsim.rules import World, is_over
+from sottovoce.environments.govsim.rules import World, has_collapsed, is_over
 
 
 class Ended(NamedTuple):
@@ -16,7 +16,8 @@ class Ended(NamedTuple):
     months: int
     """Survival time: the month of the collapse, else all months."""
     survived: bool
-    """Whether that is all of them. As in the authors' code a collapse in the last month counts as survived."""
+    """Whether that is all of them without a collapse. A collapse in the last month is one, as in the authors' count of
+    successful runs, although the survival time is then the same."""
     gains: dict[str, int]
     """Tons that each agent caught in all."""
     efficiency: float
@@ -28,7 +29,7 @@ class Ended(NamedTuple):
 
 
 class Metrics(NamedTuple):
-    """Means over games; `survival_rate` is the share that survived, `gain` is in tons by agent and game."""
+    """Means over games; `survival_rate` is the share that did not collapse, `gain` is in tons by agent and game."""
 
     games: int
     survival_rate: float
@@ -48,7 +49,7 @@ def ended(game: Game, world: World) -> Ended:
     most = game.months * game.start / 2
     return Ended(
         months=months,
-        survived=months == game.months,
+        survived=not has_collapsed(game, world),
         gains=gains,
         efficiency=1 - max(0.0, most - sum(gains.values())) / most,
         equality=equality([*gains.values()]),

@@ -1,7 +1,7 @@
 """The rules of the talk after a harvest: who speaks, who speaks next, when it is over, what was agreed on.
 
 A report opens it and counts as its first message. An utterance names who is to speak next, and may close the talk;
-it is written as three lines, of which the others hear the first.
+it is written under three labels, of which the others hear the first. What stands before it is private.
 
     Say: Let us all stay at 10 tons.
     Done: no
@@ -12,18 +12,31 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from itertools import zip_longest
 from typing import NamedTuple
 
-from sottovoce.environments.govsim.harvest import MARKED, read_tons
+from sottovoce.environments.govsim.harvest import MARKED, last_marked, place, read_tons
 
 MESSAGES = 10
 """The most of one talk, its report among them."""
-LABEL = re.compile(r"^[\s>*_#-]{0,8}(?P<label>say|done|next)\b[\s*_]{0,4}:[ \t*_]{0,4}", re.IGNORECASE | re.MULTILINE)
-"""Where a line with one of the labels begins; models like to set them in bold."""
+LABELS = {
+    "say": r"say|response",
+    "done": r"done|conversation conclusion(?: by me)?",
+    "next": r"next(?: speaker)?",
+}
+"""The labels, and those of the authors' prompt."""
+LABEL = re.compile(
+    r"^[\s>*_#`-]{0,8}(?:" + "|".join(rf"(?P<{name}>{of})" for name, of in LABELS.items()) + r")"
+    r"[\s*_]{0,4}:[ \t*_]{0,4}",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""The beginning of a line with one of the labels; models like to set them in bold."""
 YES = re.compile(r"\W{0,8}yes\b(?!\s?/)", re.IGNORECASE)
 """And no "yes/no", as a form would have it."""
-NOTHING = re.compile(r"\banswer\b[\s*_`\"']{0,8}[:=]\W{0,5}(?:n\s?/\s?a\b|none\b|no\b)", re.IGNORECASE)
+NOTHING = re.compile(
+    r"\banswer\b[\s*_`\"']{0,8}(?:[:=]|is\b)\W{0,5}(?:n\s?/\s?a\b|none\b|no\b(?! more))", re.IGNORECASE
+)
+SUMMARY = re.compile(r"\A[^\n]{0,40}?\bsummary\b(?: (?:in|of)[^\n:.,]{0,30})?[\s*_]{0,4}:[\s*_]{0,4}", re.IGNORECASE)
+"""The words before a summary that only announce it."""
 
 
 class Utterance(NamedTuple):
@@ -40,19 +53,23 @@ class Utterance(NamedTuple):
 
 
 def read_utterance(reply: str, there: Sequence[str]) -> Utterance:
-    r"""What a reply says to those who are there.
+    r"""Return what a reply says to those who are there.
 
-    A line without a label goes on with what stands before it. Without "Say:" all that stands before the first other
-    label is said. Only a plain "yes" closes the talk; of several names in the last line the first counts.
+    What is said stands between the first "Say:" and the first "Done:" behind it, in as many lines as there are; then
+    "Next:" follows. Without "Say:" all that stands before these is said. Only a plain "yes" closes the talk; of
+    several names behind "Next:" the first counts.
 
     >>> read_utterance("Say: Ten each?\nDone: no\nNext: Kate", ["John", "Kate"])
     Utterance(text='Ten each?', span=(5, 14), done=False, following='Kate')
     """
-    fields = _fields(reply)
-    said = fields.get("say") or _before_labels(reply)
-    text = reply[slice(*said)]
-    done, following = (reply[slice(*fields.get(label, (0, 0)))] for label in ("done", "next"))
-    return Utterance(text, said, YES.match(done) is not None, _named(following, there))
+    marks = [*LABEL.finditer(reply)]
+    begin = next((mark.end() for mark in marks if mark.lastgroup == "say"), 0)
+    done = _first(marks, "done", begin)
+    following = _first(marks, "next", done.end() if done else begin)
+    ends = [mark.start() for mark in (done, following, _first(marks, "say", begin)) if mark]
+    said = _stripped(reply, begin, min((end for end in ends if end >= begin), default=len(reply)))
+    closes = YES.match(_behind(reply, done, marks)) is not None
+    return Utterance(reply[slice(*said)], said, closes, _named(_behind(reply, following, marks), there))
 
 
 def next_speaker(
@@ -71,29 +88,32 @@ def next_speaker(
 
 
 def read_limit(reply: str) -> int | None:
-    """Tons for each that a talk agreed on, as "Answer: 10 tons"; None for "Answer: N/A", or where none can be read.
+    """Return the tons for each that a talk agreed on, "Answer: 10 tons"; None for "Answer: N/A", or where none is read.
 
-    The first of the two counts.
+    The last of the two counts.
     """
-    nothing, limit = NOTHING.search(reply), MARKED.search(reply)
-    if nothing is not None and (limit is None or nothing.start() <= limit.start()):
+    nothing, limit = last_marked(NOTHING, reply), last_marked(MARKED, reply)
+    if nothing is not None and (limit is None or place(nothing) >= place(limit)):
         return None
     return read_tons(reply)
 
 
-def _fields(reply: str) -> dict[str, tuple[int, int]]:
-    """Where each label's text stands, up to the next label; of a label that comes twice the first."""
-    marks = [*LABEL.finditer(reply)]
-    found: dict[str, tuple[int, int]] = {}
-    for mark, following in zip_longest(marks, marks[1:]):
-        end = following.start() if following else len(reply)
-        found.setdefault(mark["label"].casefold(), _stripped(reply, mark.end(), end))
-    return found
+def read_summary(reply: str) -> str:
+    """Return a summary without the words that announce it: "Summary:", "Here is a summary in one sentence:"."""
+    return SUMMARY.sub("", reply.strip()).strip()
 
 
-def _before_labels(reply: str) -> tuple[int, int]:
-    first = LABEL.search(reply)
-    return _stripped(reply, 0, first.start() if first else len(reply))
+def _first(marks: Sequence[re.Match[str]], name: str, behind: int) -> re.Match[str] | None:
+    """Return the first mark with that label behind a place; where there is none, the first of all."""
+    found = [mark for mark in marks if mark.lastgroup == name]
+    return next((mark for mark in found if mark.start() >= behind), found[0] if found else None)
+
+
+def _behind(reply: str, mark: re.Match[str] | None, marks: Sequence[re.Match[str]]) -> str:
+    """Return the text behind a label, up to the next one."""
+    if mark is None:
+        return ""
+    return reply[mark.end() : min((each.start() for each in marks if each.start() > mark.start()), default=len(reply))]
 
 
 def _stripped(reply: str, start: int, end: int) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Literal
 
 from sottovoce.environments.whodunit.games import Game
 from sottovoce.environments.whodunit.wording import Wording
-from sottovoce.prompts.structured import Structured, read_json
+from sottovoce.prompts.structured import Structured, read_objects
 
 Role = Literal["accuser", "intel", "peer"]
 Verb = Literal["ask", "ask_general", "award", "answer", "broad", "share", "skip"]
@@ -19,10 +19,14 @@ VERBS: dict[Role, tuple[Verb, ...]] = {
     "peer": ("share", "award", "skip"),
 }
 """By the number of the action, from 1."""
+NO_OBJECT = "There was no JSON object; end with one that holds your action."
 YES, NO = ("y", "yes", "t", "true", "on", "1"), ("n", "no", "f", "false", "off", "0")
 LONGEST = 60  # characters of a value, which is published
-Kind = Literal["json", "thoughts", "action", "person", "property", "value", "yes_no", "dash", "list", "fact"]
-"""What is wrong."""
+Kind = Literal["json", "action", "person", "property", "value", "yes_no", "dash", "list", "fact"]
+"""The part of a reply that is wrong."""
+MARKED = re.compile(r"\baction\b[\s*_`]{0,8}:[\s*_`>]{0,16}(?:json[\w]{0,4}\s{0,8})?\Z", re.IGNORECASE)
+"""The end of a text behind which the action stands: "Action:", in any emphasis, or before a fence."""
+BEFORE = 48  # characters before an object in which its mark is looked for
 
 
 @dataclass(frozen=True)
@@ -60,14 +64,32 @@ def fields(role: Role, wording: Wording) -> tuple[str, ...]:
 
 
 def read(text: str, role: Role, game: Game, wording: Wording, facts: int = 0) -> Action | Malformed:
-    """The action in a reply, whatever stands around its JSON; `facts` is how many a peer has."""
-    said = read_json(text, fields(role, wording))
-    if not said.found:
-        return Malformed("json", "There was no JSON object; reply with one, and nothing else.")
-    try:
-        return _Reader(said, game, wording, facts).action(VERBS[role])
-    except _Wrong as wrong:
-        return Malformed(wrong.kind, wrong.hint)
+    """Return the action in a reply, whatever stands around its JSON; `facts` is how many a peer has."""
+    return located(text, role, game, wording, facts)[0]
+
+
+def located(
+    text: str, role: Role, game: Game, wording: Wording, facts: int = 0
+) -> tuple[Action | Malformed, tuple[int, int]]:
+    """Return the action in a reply, and the begin and end of its object, in characters.
+
+    Of several objects that are actions the last one counts, and one behind "Action:" before all others: writers
+    weigh actions before they choose one, and may name the next one after it.
+    """
+    last: tuple[Action | Malformed, tuple[int, int]] = Malformed("json", NO_OBJECT), (0, 0)
+    best, marked = last, False
+    for said in read_objects(text, fields(role, wording)):
+        try:
+            found: Action | Malformed = _Reader(said, game, wording, facts).action(VERBS[role])
+        except _Wrong as wrong:
+            found = Malformed(wrong.kind, wrong.hint)
+        if isinstance(found, Malformed):
+            last = (found, said.span) if said.found else last
+            continue
+        has_mark = MARKED.search(text, max(0, said.span[0] - BEFORE), said.span[0]) is not None
+        if has_mark or not marked:
+            best, marked = (found, said.span), has_mark
+    return best if isinstance(best[0], Action) else last
 
 
 class _Wrong(Exception):
@@ -88,7 +110,6 @@ class _Reader:
     facts: int
 
     def action(self, verbs: tuple[Verb, ...]) -> Action:
-        self._given("thoughts", "thoughts")
         verb = verbs[self._number("action", "action", len(verbs)) - 1]
         key, most = self.wording.person, self.game.suspect_count
         match verb:
@@ -120,8 +141,14 @@ class _Reader:
         given = self._given("value", "value")
         name, _, value = given.partition("-")
         if not _one_line(value):
-            raise _Wrong("dash", f'"value" was {_shown(given)}; with action 2 it must be property-value, as hat-red.')
+            raise _Wrong(
+                "dash", f'"value" was {_shown(given)}; with action 2 it must be property-value, as {self._example()}.'
+            )
         return self._attribute(name), _one_line(value)
+
+    def _example(self) -> str:
+        name = self.game.names[0]
+        return f"{name}-{self.game.person(1)[name]}"
 
     def _people(self) -> tuple[int, ...]:
         given = self._given(self.wording.person, "list")

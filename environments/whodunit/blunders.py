@@ -1,4 +1,9 @@
-"""What can be wrong with a turn of WhoDunit, by the truth, and what class of failure that is (arXiv 2502.05986)."""
+"""The blunders of a turn of WhoDunit, by the truth, and the class of failure of each (arXiv 2502.05986, section 6).
+
+Hallucination: a published claim is false. Collapse: something is asked or shared again. Role loss: an agent acts as the
+other role. Recall failure: an agent ignores what was published. An award that is wrong, though nothing published ruled
+that character out, has no class.
+"""
 
 from __future__ import annotations
 
@@ -6,32 +11,36 @@ from collections.abc import Collection
 
 BLUNDERS = {
     "known": "it was said already",
-    "eliminated": "it is about a character who is ruled out",
+    "eliminated": "it is about a character whom published claims rule out",
     "wrong_award": "the award is wrong",
     "wrong_info": "it is not true",
+    "left_out": "its list leaves out a character who has that value",
     "mismatch": "a yes or no, where anything was asked for",
     "out_of_range": "it names characters that there are not",
     "other_role": "it is what the other role says",
 }
 CLASSES = {
     "wrong_info": "hallucination",
+    "left_out": "hallucination",
     "out_of_range": "hallucination",
     "known": "collapse",
     "other_role": "role loss",
     "mismatch": "recall failure",
     "eliminated": "recall failure",
-    "wrong_award": "recall failure",
 }
-"""What a turn is classed as by its blunder, of several the first that stands here: a monitor's triggers are too."""
-NOTES = {name: f"blunder ({CLASSES[name]}): {what}" for name, what in BLUNDERS.items()}
-"""By blunder: what is noted for a reader of a message with it."""
+"""The class of a turn, or of a monitor's trigger, by its blunder; of several the first that stands here."""
+NOTES = {
+    name: f"blunder ({CLASSES[name]}): {what}" if name in CLASSES else f"blunder: {what}"
+    for name, what in BLUNDERS.items()
+}
+"""By blunder: the note of a message for a reader."""
 
 
 def trigger_class(blunders: Collection[str]) -> str:
-    """What is wrong with a turn: "none" where nothing is."""
+    """Return the class of a turn's blunders; "none" where no blunder has a class."""
     return next((CLASSES[each] for each in CLASSES if each in blunders), "none")
 
 
 def class_noted(notes: Collection[str]) -> str:
-    """The class of a turn of which a message's notes tell the blunders."""
+    """Return the class of a turn by the blunders in its message's notes."""
     return trigger_class([name for name, note in NOTES.items() if note in notes])

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
@@ -78,6 +79,11 @@ class Game(Checked):
     def has(self, number: int, attribute: str, value: str) -> bool:
         """Whether that is so."""
         return self.person(number)[attribute].casefold() == value.casefold()
+
+    def meant(self, attribute: str, value: str) -> str | None:
+        """Return the value of an attribute that a text names ("a brown hat", "hat-brown"); None for none or several."""
+        named = [each for each in self.values(attribute) if re.search(rf"(?<!\w){re.escape(each)}(?!\w)", value, re.I)]
+        return named[0] if len(named) == 1 else None
 
     def values(self, attribute: str) -> list[str]:
         """What an attribute may be: as it is published, and as it is found here."""

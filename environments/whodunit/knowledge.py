@@ -1,4 +1,7 @@
-"""Who knows what by now in a game of WhoDunit: for a reader, as no agent is told."""
+"""The knowledge of each agent in a game of WhoDunit, for a reader: agents are not told.
+
+A list of Intel is complete, as prompts say: it also rules out those who are not on it.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ class Known(NamedTuple):
     clues: int
     """Of the Accuser: attributes of characters that Intel spoke about. Of a peer: facts, its own and shared ones."""
     remaining: list[int]
-    """Who is not ruled out by these, going by the truth."""
+    """The characters whom these do not rule out, going by the truth."""
 
 
 def known(game: Game, world: World, accuser: str) -> dict[str, Known]:

@@ -1,8 +1,9 @@
 """The rules of WhoDunit (arXiv 2502.05986, section 4 and appendix B): who acts, what is published, how it ends.
 
 Asymmetric: the Accuser knows what the winner is like and Intel knows everybody; they speak by turns, and what Intel
-says is published as it is claimed. Symmetric: all know everybody and some facts each, and act in turn. The state is
-plain JSON, and a turn gives a new one. What agents could know by the truth, and their blunders, are kept beside.
+says is published as it is claimed. A list of Intel is complete: whoever is not on it does not have the value.
+Symmetric: all know everybody and some facts each, and act in turn. The state is plain JSON, and a turn gives a new
+one. What agents could know by the truth, and their blunders, are kept beside.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from typing_extensions import TypedDict
 
 from sottovoce.environments.whodunit.actions import Action, is_of_intel
+from sottovoce.environments.whodunit.beliefs import Claim, believed, claimed, ruled_out
 from sottovoce.environments.whodunit.games import Game, fitting
 from sottovoce.environments.whodunit.wording import Wording, clause, fact, listed, question
 
@@ -26,17 +28,6 @@ class Request(TypedDict):
     person: int
     attribute: str
     value: str
-
-
-class Claim(TypedDict):
-    """What Intel said, true or not."""
-
-    attribute: str
-    value: str
-    people: list[int]
-    truth: bool
-    """Whether it is said to be so."""
-    broad: bool
 
 
 class Done(TypedDict):
@@ -152,11 +143,14 @@ def _told(game: Game, world: World, agent: str, action: Action, wording: Wording
         return f"{agent} is unable to answer.", {"request": None}
     there = [number for number in claim["people"] if 1 <= number <= game.suspect_count]
     cells: list[list[str | int]] = [[claim["attribute"], number] for number in there]
+    value, everybody = claimed(game, claim), range(1, game.suspect_count + 1)
+    said_of = everybody if claim["broad"] else there
+    left = world["remaining"] if value is None else _left(game, world["remaining"], claim["attribute"], value, said_of)
     changed: dict[str, object] = {
         "request": None,
         "claims": [*world["claims"], claim],
         "revealed": [*world["revealed"], *(cell for cell in cells if cell not in world["revealed"])],
-        "remaining": _left(game, world["remaining"], claim["attribute"], claim["value"], there),
+        "remaining": left,
     }
     name, value, people = claim["attribute"], claim["value"], claim["people"]
     many = claim["broad"] and len(people) > 1
@@ -189,12 +183,13 @@ def _blunders(game: Game, world: World, agent: str, action: Action) -> list[str]
     found: dict[str, bool] = {}
     match action.verb:
         case "ask":
-            found["known"] = [action.attribute, action.person] in world["revealed"]
-            found["eliminated"] = action.person not in world["remaining"]
+            found["known"] = _is_known(game, world, action)
+            found["eliminated"] = action.person in ruled_out(game, world["claims"])
             found["other_role"] = is_of_intel(action.value, game.names)
         case "award":
             found["wrong_award"] = action.person != game.winner
-            found["eliminated"] = action.person not in world["remaining"]
+            fits = fitting(game, [(name, value) for name, value in world["shared"]])
+            found["eliminated"] = action.person not in fits or action.person in ruled_out(game, world["claims"])
         case "share":
             found["known"] = [*_fact(game, agent, action)] in world["shared"]
         case "answer" | "broad":
@@ -206,12 +201,22 @@ def _blunders(game: Game, world: World, agent: str, action: Action) -> list[str]
 
 def _untrue(game: Game, world: World, claim: Claim) -> dict[str, bool]:
     there = [each for each in claim["people"] if 1 <= each <= game.suspect_count]
-    name, value = claim["attribute"], claim["value"]
+    name, value = claim["attribute"], claimed(game, claim)
+    others = {*range(1, game.suspect_count + 1)} - {*there}
     return {
-        "wrong_info": any(game.has(each, name, value) != claim["truth"] for each in there),
+        "wrong_info": value is not None and any(game.has(each, name, value) != claim["truth"] for each in there),
+        "left_out": value is not None and claim["broad"] and any(game.has(each, name, value) for each in others),
         "out_of_range": len(there) < len(claim["people"]),
         "known": claim["broad"] and bool(there) and all([name, each] in world["revealed"] for each in there),
     }
+
+
+def _is_known(game: Game, world: World, asked: Action) -> bool:
+    """Check whether claims already say if a character has that value, or say another value of it."""
+    said = believed(game, world["claims"])
+    value = game.meant(asked.attribute, asked.value) or asked.value
+    has = {of for (name, of, number), so in said.items() if so and (name, number) == (asked.attribute, asked.person)}
+    return bool(has) or (asked.attribute, value, asked.person) in said
 
 
 def _best(game: Game, world: World, agent: str, action: Action) -> int:
@@ -228,4 +233,4 @@ def _after_any_list(game: Game, remaining: Sequence[int]) -> Iterator[list[int]]
     """Who would remain after each list of all who have one value."""
     for name in game.names:
         for value in {game.person(each)[name] for each in remaining}:
-            yield _left(game, remaining, name, value, [each for each in remaining if game.has(each, name, value)])
+            yield _left(game, remaining, name, value, remaining)

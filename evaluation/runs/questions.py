@@ -137,9 +137,9 @@ class QuestionFile:
 
 def check(question: Question, settings: Settings) -> None:
     """Refuse a question that cannot be asked with these settings. Errors: see `check_question` and `check_game`."""
-    check_question(question, settings.owners(), settings.needs(), settings.names())
-    if question.get("game") is not None:
+    if question.get("game") is not None:  # first: the agents of a question's wordings belong to its game
         settings.check_game(question)
+    check_question(question, settings.owners(), settings.needs(), settings.names())
 
 
 def read_questions(

@@ -44,7 +44,9 @@ class CodeGen(Settings):
     )
     rounds: Rounds = Field(default=3, ge=1, description="rounds, at most; judges speak before each but the first")
     consensus: bool = Field(
-        default=True, description="end when more than two thirds of the coders write alike (BLEU of 90 or more)"
+        default=True,
+        description="end after a round, but for the first, in which more than two thirds of the coders write alike "
+        "(BLEU of 90 or more)",
     )
     max_tokens: Tokens = Field(default=1024, ge=1, description="longest reply, in tokens")
 

@@ -44,7 +44,7 @@ class GovSim(Settings):
     language: bool = Field(default=True, description="talk after each harvest; off: they see what all caught, no more")
     newcomer: Few | None = Field(default=None, ge=1, description="the last agent joins after so many months")
     utterances: Few = Field(default=MESSAGES - 1, ge=1, description="of a talk at most, besides the mayor's report")
-    max_tokens: Tokens = Field(default=160, ge=1, description="longest reply, in tokens")
+    max_tokens: Tokens = Field(default=384, ge=1, description="longest reply, in tokens")
 
     def speakers(self) -> list[str]:
         """Who fishes, the newcomer last."""

@@ -58,7 +58,7 @@ class WhoDunit(Settings):
         description="hear, behind a published line, the part of the reply with its values: auto where the protocol "
         "carries more than words",
     )
-    max_tokens: Tokens = Field(default=256, ge=1, description="longest reply, in tokens")
+    max_tokens: Tokens = Field(default=512, ge=1, description="longest reply, in tokens")
 
     def speakers(self) -> list[str]:
         """The Accuser and Intel, or the peers, in the order of their turns."""

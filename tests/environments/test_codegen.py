@@ -60,6 +60,13 @@ def test_tests_are_lines_that_assert_and_are_python() -> None:
     assert assertions(reply) == ["assert add(1, 2) == 3", 'assert add(0, 0) == 0, "zero"']
 
 
+def test_a_test_that_needs_a_variable_from_elsewhere_is_still_one_statement() -> None:
+    assert assertions("assert f(\n    1,\n) == 2\nprint(3)\nassert f(2) == 3") == [
+        "assert f(\n    1,\n) == 2",
+        "assert f(2) == 3",
+    ]
+
+
 def test_there_are_ten_tests_at_most_and_none_too_long_to_read() -> None:
     lines = [f"assert f({n}) == {n}" for n in range(20)]
 

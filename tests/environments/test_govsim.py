@@ -130,7 +130,8 @@ def test_what_is_no_file_of_json_is_refused(text: str | None, said: str, tmp_pat
         ("Answer: -5 tons", 0),
         ("Answer: 0", 0),
         ("I put it as Answer: N tons.\nAnswer: 7 tons", 7),
-        ("Answer: 8 tons\nAnswer: 9 tons", 8),
+        ("Answer: 8 tons\nAnswer: 9 tons", 9),
+        ("Answer: 9 tons\nIf I were asked again, my answer: 12 tons.", 9),
         ("Answer: " + "9" * 5000, 999_999_999),
         ("Answer: N tons", None),
         ("Answer: ten tons\nThere are 5 of us.", None),
@@ -140,7 +141,7 @@ def test_what_is_no_file_of_json_is_refused(text: str | None, said: str, tmp_pat
         ("", None),
     ],
 )
-def test_a_wish_is_the_first_whole_number_after_the_marker(text: str, tons: int | None) -> None:
+def test_a_wish_is_the_first_whole_number_after_the_last_marker(text: str, tons: int | None) -> None:
     assert read_tons(text) == tons
 
 
@@ -325,10 +326,10 @@ def test_metrics_are_means_over_games() -> None:
     assert found.efficiency == pytest.approx(7 / 12)
 
 
-def test_as_in_the_authors_code_a_collapse_in_the_last_month_counts_as_survived() -> None:
+def test_a_collapse_in_the_last_month_is_no_survival_though_it_took_all_months() -> None:
     game = Game(start=100, months=2)
     world = harvested(game, next_month(game, first([10] * 5, game)), dict.fromkeys(AGENTS, 20))
-    assert has_collapsed(game, world) and ended(game, world).survived
+    assert has_collapsed(game, world) and (ended(game, world).survived, ended(game, world).months) == (False, 2)
 
 
 def test_the_example_runs() -> None:

@@ -25,6 +25,8 @@ def says(done: bool = False, following: str | None = None) -> Utterance:
         ("say: One line\nand another.\n\ndone : no\nnext: Emma, I think, then Kate", "One line\nand another.",
          False, "Emma"),
         ("Next: jack\nSay: Ten?\nDone: no", "Ten?", False, "Jack"),
+        ("Say: Ten?\nNext: Jack\nDone: no", "Ten?", False, "Jack"),
+        ("Say: Ten?\nDone: no\nNext: Kate\nSay: Yes.\nDone: yes\nNext: John", "Ten?", False, "Kate"),  # not its turn
         ("Ten each?", "Ten each?", False, None),
         ("Ten each?\nNext: Kate", "Ten each?", False, "Kate"),
         ("Say: Ten.\nDone: not yet\nNext: the mayor", "Ten.", False, None),

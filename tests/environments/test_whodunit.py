@@ -11,6 +11,7 @@ import pytest
 from sottovoce.environments.whodunit import players
 from sottovoce.environments.whodunit.actions import Action, Malformed, Role, read
 from sottovoce.environments.whodunit.attributes import ALL, attributes, combinations, read_attributes
+from sottovoce.environments.whodunit.beliefs import ruled_out
 from sottovoce.environments.whodunit.blunders import BLUNDERS, CLASSES, NOTES, class_noted, trigger_class
 from sottovoce.environments.whodunit.games import Game, drawn, fitting, read_game
 from sottovoce.environments.whodunit.knowledge import known, told
@@ -31,6 +32,12 @@ SMALL = Game(
     culprit=2,
     agents={"Alex": [("hat", "brown"), ("shirt", "button-up")], "Beth": [("hat", "brown"), ("eye_color", "brown")]},
 )
+
+
+LISTED = [
+    ("Beth", Action("ask_general")),
+    ("Alex", Action("broad", attribute="shirt", value="button-up", people=(2, 3))),
+]
 
 
 def asym(seed: object) -> Game:
@@ -222,8 +229,7 @@ def test_actions_are_read_however_they_are_written(role: Role, text: str, expect
 @pytest.mark.parametrize(
     ("role", "text", "kind", "hint"),
     [
-        ("accuser", "I ask.", "json", "There was no JSON object; reply with one, and nothing else."),
-        ("accuser", '{"action": 2}', "thoughts", '"thoughts" is missing'),
+        ("accuser", "I ask.", "json", "There was no JSON object; end with one that holds your action."),
         ("accuser", '{"thoughts": "a"}', "action", '"action" is missing'),
         ("accuser", '{"thoughts": "a", "action": 4}', "action", '"action" was "4"; it must be a number from 1 to 3.'),
         ("accuser", '{"thoughts": "a", "action": 3}', "person", '"character" is missing'),
@@ -234,7 +240,8 @@ def test_actions_are_read_however_they_are_written(role: Role, text: str, expect
         ("accuser", '{"thoughts": "a", "action": 1, "character": 1, "property": "hat"}', "value", '"value" is missing'),
         ("intel", '{"thoughts": "a", "action": 1}', "value", '"value" is missing'),
         ("intel", '{"thoughts": "a", "action": 1, "value": "maybe"}', "yes_no", 'must be "yes" or "no".'),
-        ("intel", '{"thoughts": "a", "action": 2, "value": "hat", "character": [1]}', "dash", "property-value"),
+        ("intel", '{"thoughts": "a", "action": 2, "value": "hat", "character": [1]}', "dash",
+         "property-value, as hat-brown."),
         ("intel", '{"thoughts": "a", "action": 2, "value": "car-red", "character": [1]}', "property", '"car"'),
         ("intel", '{"thoughts": "a", "action": 2, "value": "hat-red", "character": "all"}', "list", "as [1, 2]."),
         ("intel", '{"thoughts": "a", "action": 2, "value": "hat-red"}', "list", '"character" is missing'),
@@ -291,7 +298,7 @@ def test_a_no_rules_out_by_the_truth() -> None:
     ask, no = Action("ask", 2, "hat", "brown"), Action("answer", truth=False)
     lines, world = taken(("Beth", ask), ("Alex", no), ("Beth", ask))
     assert lines[1] == "Alex: character 2 does not wear a brown hat." and world["remaining"] == [1, 3]
-    assert [(done["impact"], done["best"]) for done in world["done"]] == [(0, 0), (1, 1), (0, 0)]
+    assert [(done["impact"], done["best"]) for done in world["done"]] == [(0, 0), (1, 2), (0, 0)]
     assert world["done"][2]["blunders"] == ["known", "eliminated"]
     assert trigger_class(world["done"][2]["blunders"]) == "collapse" and trigger_class([]) == "none"
 
@@ -299,7 +306,15 @@ def test_a_no_rules_out_by_the_truth() -> None:
 @pytest.mark.parametrize(
     ("agent", "before", "action", "blunder", "of"),
     [
-        ("Beth", [], Action("award", 1), "wrong_award", "recall failure"),
+        ("Beth", [], Action("award", 1), "wrong_award", "none"),
+        ("Beth", LISTED, Action("award", 1), "wrong_award", "recall failure"),
+        ("Beth", LISTED, Action("award", 2), "wrong_award", "none"),  # nothing published rules it out
+        ("Beth", [("Beth", Action("ask", 1, "hat", "black")), ("Alex", Action("answer"))], Action("award", 1),
+         "eliminated", "recall failure"),  # by what was claimed, true or not
+        ("Alex", [("Beth", Action("ask", 1, "hat", "hat-brown"))], Action("answer", truth=False), "wrong_info",
+         "hallucination"),
+        ("Alex", [("Beth", Action("ask", 1, "hat", "purple"))], Action("answer"), "wrong_info", "hallucination"),
+        ("Alex", [], Action("broad", attribute="hat", value="brown", people=(1,)), "left_out", "hallucination"),
         ("Beth", [], Action("ask", 1, "hat", "yes"), "other_role", "role loss"),
         ("Beth", [], Action("ask", 1, "hat", "hat-brown"), "other_role", "role loss"),
         ("Alex", [("Beth", Action("ask_general"))], Action("broad", attribute="hat", value="black", people=(2, 7)),
@@ -315,8 +330,22 @@ def test_blunders_are_classed_by_the_truth(agent: str, before: Any, action: Acti
     assert class_noted(["published: it", *(NOTES[each] for each in done["blunders"])]) == of
 
 
-def test_every_blunder_has_a_class_and_a_note_of_its_own() -> None:
-    assert set(BLUNDERS) == set(CLASSES) and len({*NOTES.values()}) == len(BLUNDERS)
+@pytest.mark.parametrize(("value", "truth"), [("yes", True), ("yes", False), ("a brown hat", True), ("Brown.", True)])
+def test_an_honest_answer_is_judged_by_the_value_that_was_asked_about(value: str, truth: bool) -> None:
+    _, world = taken(("Beth", Action("ask", 1, "hat", value)), ("Alex", Action("answer", truth=truth)))
+    assert world["done"][1]["blunders"] == [] and world["remaining"] == [1, 2, 3]
+
+
+def test_a_complete_list_rules_out_who_is_not_on_it() -> None:
+    _, world = taken(*LISTED)
+    assert world["remaining"] == [2, 3] and ruled_out(SMALL, world["claims"]) == {1}
+    assert taken(*LISTED, ("Beth", Action("ask", 1, "shirt", "tee")))[1]["done"][-1]["blunders"] == ["eliminated"]
+    again = taken(*LISTED, ("Beth", Action("ask", 1, "shirt", "button-up")))[1]
+    assert again["done"][-1]["blunders"] == ["known", "eliminated"]
+
+
+def test_every_blunder_has_a_note_of_its_own_and_all_but_a_wrong_award_a_class() -> None:
+    assert set(BLUNDERS) - set(CLASSES) == {"wrong_award"} and len({*NOTES.values()}) == len(BLUNDERS)
     assert class_noted(["published: nothing", "it was said already"]) == "none"
 
 
@@ -370,6 +399,7 @@ def test_perfect_players_win_each_of_a_hundred_games_within_the_limit(part: int)
         game = asym(seed)
         world = played(game, [("Beth", "accuser", players.accuser), ("Alex", "intel", players.intel)], 31)
         assert world["awarded"] == game.winner and not [each for each in world["done"] if each["blunders"]]
+        assert known(game, world, "Beth")["Beth"].remaining == [game.winner]
         game = sym(seed)
         world = played(game, [(name, "peer", players.peer) for name in PEERS], 20)
         assert world["awarded"] == game.winner and not [each for each in world["done"] if each["blunders"]]

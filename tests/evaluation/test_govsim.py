@@ -79,7 +79,7 @@ def test_a_run_keeps_its_game_and_what_it_measured(tmp_path: Path) -> None:
     read = load_run(tmp_path / "run").only
     assert read.question.get("game") == question.get("game")
     for decision in (run.decision, read.decision):
-        assert decision is not None and decision["measures"]["gain"] == 71.5 and decision["score"] == 1.0
+        assert decision is not None and decision["measures"]["gain"] == 57.5 and decision["score"] == 1.0
 
 
 def test_why_a_game_has_no_symmetry_is_told() -> None:

@@ -20,7 +20,10 @@ SMALL = WhoDunit(suspects=3, attributes=3)
 GAME = games(1, SMALL)[0]
 RIGHT = int(GAME["target"])
 WRONG = RIGHT % 3 + 1
-ASK, NO = '{"thoughts": "?", "action": 2}', '{"thoughts": "!", "action": 1, "value": "no"}'
+RIGHT_ONE, WRONG_ONE = GAME["game"]["suspects"][RIGHT - 1], GAME["game"]["suspects"][WRONG - 1]
+TELLING = next(name for name in RIGHT_ONE if RIGHT_ONE[name] != WRONG_ONE[name])
+ASK = json.dumps({"action": 1, "character": WRONG, "property": TELLING, "value": RIGHT_ONE[TELLING]})
+NO = '{"thoughts": "!", "action": 1, "value": "no"}'
 
 
 class Twice:
@@ -58,7 +61,7 @@ def records(tmp_path: Path) -> list[Record]:
 def test_interventions_are_told_by_their_class_and_by_how_the_games_ended(records: list[Record]) -> None:
     assert told(records) == [
         "3 interventions in 2 of 3 discussions: 3 reset",
-        "what was held back, by the truth: 2 recall failure, 1 none",
+        "what was held back, by the truth: 2 none, 1 recall failure",
         "in 1 successful discussion: 1 intervention, on average in turn 3 (3 to 3)",
         "in 2 other discussions: 2 interventions, on average in turn 1 (1 to 1)",
         "1 of 2 without success had no intervention",

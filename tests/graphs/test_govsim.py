@@ -31,7 +31,7 @@ LAKE = re.compile(r"It is month (\d+)\. The lake holds (\d+) tons")
 SAID = {
     "talk": "Say: {agent} says so in round {round}.\nDone: no\nNext: nobody",
     "summarise": "The talk of round {round} came to this.",
-    "limit": " 10 tons",
+    "limit": "Answer: 10 tons",
     "reflect": "Plan: {agent} plans in round {round}.\nRemember: this.",
     "wish": "{agent} thinks in round {round}.\nAnswer: 10 tons",
 }
@@ -153,7 +153,7 @@ def test_all_levers_are_settings_and_prompts_follow_them() -> None:
     game = Game.model_validate(state["game"])
     assert (game.start, game.collapse, game.months, game.allocation, len(game.agents)) == (60, 7, 1, "proportional", 3)
     text = model.asked[0].text
-    assert "60 tons of fish at most" in text and "from 18 tons to 36 tons" in text and "fewer than 7 tons" in text
+    assert "60 tons of fish at most" in text and "7" not in text  # nobody is told when the fish die out
     assert "The lake holds 60 tons" in text and "0 to 60." in text and "100" not in text
 
 
@@ -240,9 +240,8 @@ def test_utterances_alone_are_heard_under_their_words_and_every_form_is_kept(
     assert not any(isinstance(piece, Rows) for request in wishes for piece in request.prompt)
     forms = {
         "wish": r".*Answer: ([12]?\d|30) tons",
-        "limit": r"Answer: (N/A|([12]?\d|30) tons)",
-        "talk": r"Say: .*\nDone: (yes|no)\nNext: (John|Kate)",
-        "reflect": r"Plan: .+\nRemember: .+",
+        "limit": r".*Answer: (N/A|([12]?\d|30) tons)",
+        "talk": r".*Done: (yes|no)\nNext: (John|Kate)",
     }
     for act, pattern in forms.items():
         assert all(re.fullmatch(pattern, message.whole, re.S) for message in said[act])

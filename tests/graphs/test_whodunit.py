@@ -215,7 +215,7 @@ def test_a_value_that_was_not_published_is_not_heard() -> None:
     ],
 )
 def test_where_values_stand_beside_other_words_the_line_alone_is_heard(text: str) -> None:
-    assert values_in(text, ["action", "value"]) is None
+    assert values_in(text, ["action", "value"], (0, len(text))) is None
 
 
 @pytest.mark.parametrize("variant", ["asym", pytest.param("sym", marks=pytest.mark.slow)])
@@ -252,13 +252,29 @@ def test_values_of_any_signs_are_kept_to(tmp_path: Path, store: PayloadStore) ->
 # Replies that cannot be read
 
 
-@pytest.mark.parametrize("thoughts", ["", " "])
-def test_a_thought_that_would_be_asked_for_again_cannot_be_written(thoughts: str) -> None:
+def test_thoughts_are_free_and_the_line_of_the_action_alone_is_kept_to_its_form() -> None:
     settings = WhoDunit()
-    pattern = form("accuser", settings.game("0"), settings, 0).pattern or ""
+    found = form("accuser", settings.game("0"), settings, 0)
+    long = json.dumps({"thoughts": 'So, "3" or \\ 4?\n' * 100, "action": 2})
 
-    assert re.fullmatch(pattern, '{"thoughts": "Hm.", "action": 2}')
-    assert re.fullmatch(pattern, json.dumps({"thoughts": thoughts, "action": 2})) is None
+    assert found.after == "Action:" and not found.one_line
+    assert re.fullmatch(found.pattern or "", '{"action": 2}') and re.fullmatch(found.pattern or "", long)
+
+
+def test_an_object_without_the_label_is_kept_to_where_a_pack_asks_for_none() -> None:
+    settings = WhoDunit()
+    found = form("accuser", settings.game("0"), settings, 0, "Reply with one JSON object.")
+    assert found.after == "{" and re.fullmatch(found.pattern or "", '"thoughts": "Hm.", "action": 2}')
+
+
+def test_prompts_say_that_lists_are_complete_and_give_values_of_this_game_as_examples() -> None:
+    state, model = run({"Beth": [ANYTHING, award(3)], "Alex": [LIST]}, attributes=9)
+    game = Game.model_validate(state["game"])
+    (accuser, *_), (intel,) = ([each.text for each in model.asked if each.agent == name] for name in ("Beth", "Alex"))
+    assert "list is complete" in accuser and "list is complete" in intel
+    assert f'"value": "{game.person(game.winner)["hat"]}"' in accuser and f"hat-{game.person(1)['hat']}" in intel
+    assert "Which character is the winner?" in accuser and "Which character is the winner?" not in intel
+    assert "What do you tell Beth now?" in intel
 
 
 def test_each_retry_is_the_prompt_with_one_hint_behind_it() -> None:
@@ -266,7 +282,7 @@ def test_each_retry_is_the_prompt_with_one_hint_behind_it() -> None:
     first, second, third = (asked.turns for asked in model.asked[:3])
     assert second[:-1] == first[:-1] and len(second) == len(first)
     hints = [
-        "There was no JSON object; reply with one, and nothing else.",
+        "There was no JSON object; end with one that holds your action.",
         '"action" was "9"; it must be a number from 1 to 3.',
     ]
     assert [turns[-1].text for turns in (second, third)] == [f"{first[-1].text}\n\n{hint}" for hint in hints]
@@ -279,7 +295,7 @@ def test_after_twenty_retries_the_game_is_cancelled_and_lost() -> None:
     assert len(model.asked) == 1 + 1 + RETRIES and ended(state) == (False, False, 2, True, 0)
     assert state["decision"]["why"] == (
         "the game was cancelled in turn 2: Alex could not be understood: "
-        "There was no JSON object; reply with one, and nothing else.; no answer"
+        "There was no JSON object; end with one that holds your action.; no answer"
     )
     assert state["decision"]["score"] == 0.0
 
