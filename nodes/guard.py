@@ -18,7 +18,7 @@ from sottovoce.monitors.tokens import WHOLE
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import Discussion
-from sottovoce.nodes.uncertainty import features_of_acts, lacking
+from sottovoce.nodes.uncertainty import decoder_of, features_of_acts, lacking
 from sottovoce.nodes.watch import NEXT, Intervention
 
 STEP: tuple[Literal["epoch", "round", "turn", "act", "attempt"], ...] = ("epoch", "round", "turn", "act", "attempt")
@@ -119,7 +119,9 @@ class Guard:
         monitor = self.of_role(role)
         if monitor is None or spent(state, settings, role, last) >= settings.cap:
             return None
-        features = features_of_acts(messages, _measure(monitor), run.store_of(last.agent))
+        features = features_of_acts(
+            messages, _measure(monitor), run.store_of(last.agent), lambda agent: decoder_of(run.model(agent))
+        )
         score = monitor.score(features, last.round)
         if score is None or score <= monitor.threshold:
             return None

@@ -195,7 +195,7 @@ def test_a_reader_is_told_of_a_monitor_of_another_scheme_and_of_what_would_be_sa
 
     cold, warm = notes(), notes(temperature=[0.7])
 
-    assert "the monitor of accuser reads positions 'all'; in this scheme 'id' are what matters" in warm
+    assert "the monitor of accuser reads positions 'all'; in this scheme 'action' are what matters" in warm
     assert [note for note in cold if note not in warm] == [
         "at temperature 0 what is said again is the same, word for word: give --temperature to watched agents"
     ]
