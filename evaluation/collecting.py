@@ -1,4 +1,4 @@
-"""Rows for monitors from runs that are kept: what each local agent's replies say of its uncertainty, and how it ended.
+"""Rows for monitors from saved runs: the uncertainty of each agent's replies, and how the discussion ended.
 
 The game is a question under a seed, the role what the scheme calls an agent to monitors, the turn a round; it failed
 where the decision's score is below 1. Rows are of what a watch would look at: of several attempts at an act the one
@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from functools import cache
+from typing import TYPE_CHECKING
 
 from sottovoce.channels.message import Message
 from sottovoce.errors import UsageError
@@ -17,8 +19,12 @@ from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.starting import settings_of
 from sottovoce.monitors.rows import Row
 from sottovoce.monitors.settings import Measure
+from sottovoce.monitors.tokens import Decode
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.uncertainty import features_of_acts, finished
+from sottovoce.nodes.uncertainty import Decoders, features_of_acts, finished
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 
 def measure_of(runs: Sequence[Run], measure: Measure) -> Measure:
@@ -54,7 +60,7 @@ def collected(runs: Sequence[Run], measure: Measure) -> tuple[list[Row], Counter
 def _rows(run: Run, record: Record, game: str, measure: Measure, passed: Counter[str]) -> Iterator[Row]:
     settings, store = settings_of(run), run.store()
     failed = record.decision is not None and (record.decision["score"] or 0) < 1
-    done = finished(record.messages)
+    done, decoders = finished(record.messages), _decoders(run)
     told = [message for message in done if message.uncertainty is not None]
     judged = _judged(told, settings)
     passed["messages without a payload"] += len(done) - len(told)
@@ -65,10 +71,36 @@ def _rows(run: Run, record: Record, game: str, measure: Measure, passed: Counter
             game=game,
             turn=first.round,
             role=settings.role_of(first.agent),
-            features=features_of_acts(messages, measure, store),
+            features=features_of_acts(messages, measure, store, decoders),
             failed=failed,
             measured=measure,
         )
+
+
+def _decoders(run: Run) -> Decoders:
+    """Decoders of token ids by agent: of each local model of the run the tokenizer alone, loaded at the first id."""
+
+    def decoder(agent: str) -> Decode | None:
+        model = run.head.models.get(agent)
+        return None if model is None else lambda at: str(_tokenizer(model.model, model.vocabulary).decode([at]))
+
+    return decoder
+
+
+@cache
+def _tokenizer(name: str, vocabulary: str) -> PreTrainedTokenizerBase:
+    """Load a model's tokenizer.
+
+    Raises:
+        UsageError: it is not the one that the run was made with.
+    """
+    from sottovoce.models import load_tokenizer, vocabulary_digest  # late: transformers takes seconds
+
+    tokenizer = load_tokenizer(name)
+    if vocabulary_digest(tokenizer) != vocabulary:
+        told = f"the vocabulary of {name!r} has changed since the run, whose token ids would be read as other texts"
+        raise UsageError(f"{told}; restore that model, or choose other positions")
+    return tokenizer
 
 
 def _judged(messages: Sequence[Message], settings: Settings) -> list[list[Message]]:

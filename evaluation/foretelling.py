@@ -1,4 +1,4 @@
-"""What a monitor is worth on games that had no part in its making, beside triggers that throw dice.
+"""The worth of a monitor on games that had no part in its making, beside random monitors.
 
 The gain is what one reset at each game's first trigger adds to the share of successes where a game that was reset
 succeeds as often as games do (monitors.threshold). The interval of a difference is over games, their share of
@@ -54,7 +54,7 @@ def foretell(monitor: Monitor, games: Games) -> Foretold:
     monitor.check_measured(games.measured)
     if games.failed.all() or not games.failed.any():
         raise UsageError(f"all {len(games)} games {'failed' if games.failed.all() else 'succeeded'}; expected both")
-    above = (games.highest(monitor.scores(games.columns)) > monitor.threshold).astype(np.float64)
+    above = _triggered(monitor, games)
     equal = equal_resets(games.turns, float(above.sum()))
     by_chance = chances(games.turns, equal)
     found = [
@@ -66,6 +66,13 @@ def foretell(monitor: Monitor, games: Games) -> Foretold:
         found.append(_resets("random, chosen by gain", own, chances(games.turns, own), games))
     differences = len(games) * worth(games.failed) * (above - by_chance)
     return Foretold(len(games), int(games.failed.sum()), found, paired_bootstrap(differences.tolist()))
+
+
+def _triggered(monitor: Monitor, games: Games) -> Floats:
+    """Of each game 0 or 1; of a random monitor the probability."""
+    if monitor.is_random:
+        return chances(games.turns, monitor.threshold)
+    return (games.highest(monitor.scores(games.columns)) > monitor.threshold).astype(np.float64)
 
 
 def _resets(trigger: str, threshold: float, triggered: Floats, games: Games) -> Resets:

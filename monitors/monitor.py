@@ -19,7 +19,7 @@ from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 from sottovoce.monitors.features import logged
 from sottovoce.monitors.rows import Floats
-from sottovoce.monitors.settings import TURN, Measure
+from sottovoce.monitors.settings import CHANCE, TURN, Measure
 
 FORMAT: Literal[1] = 1
 Bounds = tuple[FiniteFloat, FiniteFloat]
@@ -44,13 +44,13 @@ class Fitted(Checked):
     candidates: int
     """How many were compared."""
     rank: str
-    """Which of them this is: best, second, worst."""
+    """Which of them this is: best, second, worst; or random, which is none of them."""
     gain: FiniteFloat
-    """On the validation games, as part of 1."""
+    """At the monitor's threshold, on the validation games that chose, as a share of 1; expected, of a random one."""
     chosen_by: str
     """What set the threshold: gain, or the rate of false alarms that was asked for."""
     random_threshold: FiniteFloat
-    """Of a random trigger, uniform in [0, 1) at each turn, by the gain on the same games."""
+    """Of a random monitor, by the gain on the same games."""
     made_by: dict[str, str]
     """Versions."""
 
@@ -61,7 +61,7 @@ class Monitor(Checked):
     format: Literal[1] = FORMAT
     role: str
     features: tuple[str, ...] = Field(min_length=1)
-    """In the order of bounds and exponents; the last is `turn`."""
+    """In the order of bounds and exponents; the last is `turn`. A random monitor has `chance` alone."""
     log_features: bool
     """True where entropy and varentropy enter as their logarithms, floored at 1e-7."""
     bounds: tuple[Bounds, ...]
@@ -87,6 +87,11 @@ class Monitor(Checked):
     def degree(self) -> int:
         """Of the polynomial."""
         return max(sum(term) for term in self.exponents)
+
+    @property
+    def is_random(self) -> bool:
+        """True of a monitor that draws a number and measures nothing (`chance.random_monitor`)."""
+        return self.features == (CHANCE,)
 
     def scores(self, columns: Mapping[str, ArrayLike]) -> Floats:
         """A failure score for each turn, from the features as they were measured, a value a turn by name.

@@ -1,17 +1,21 @@
-"""Where in a reply its author's uncertainty matters. A spot is a position, or several of which the joint is meant.
+"""Positions of a reply at which uncertainty is measured. A spot is one position, or several measured by their joint.
 
 all           every token: discussions
-id            numbers of suspects in an action's JSON: WhoDunit, as the paper says
-id_x_action   pairs of a suspect's and an action's number, by the most probable tokens: WhoDunit, as its code does
+action        pairs of a character's and an action's number, in the reply as generated: WhoDunit
+id            numbers of characters in an action's JSON: WhoDunit, as the paper says
+id_x_action   `action` by the most probable tokens instead of the generated ones: WhoDunit, as its code does
 scores        the numbers of the last `[[a, b]]`: CodeGen
 tons          numbers before "ton": GovSim
+
+Positions for WhoDunit follow both vocabularies of the game: a character may be called a suspect.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
-from itertools import product
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from itertools import accumulate, product
 
 from sottovoce.errors import UsageError
 from sottovoce.monitors.tokens import Tokens
@@ -20,10 +24,14 @@ from sottovoce.registry import Registry
 Spot = tuple[int, ...]
 Selector = Callable[[Tokens], Sequence[Spot]]
 
-SUSPECTS = re.compile(r"""["']?character["']?\s*:\s*(\[[^\]]*\]|["']?\s*\d+)""", re.IGNORECASE)
+PEOPLE = ("character", "suspect")
+"""Names of a person in the vocabularies of WhoDunit."""
+ACTIONS = ("action",)
+IDS = re.compile(rf"""["']?(?:{"|".join(PEOPLE)})["']?\s*:\s*(\[[^\]]*\]|["']?\s*\d+)""", re.IGNORECASE)
 SCORES = re.compile(r"\[\[\s*[1-5](?:\s*,\s*[1-5])*\s*\]\]")
 NUMBER = re.compile(r"\d+", re.ASCII)
-AHEAD = 5  # tokens after a key among which the code looks for its number
+NUMBER_TOKEN = re.compile(r"\W*\d+\W*", re.ASCII)
+AHEAD = 5  # tokens after a word in which its number is searched: the paper's code
 BEHIND = 4  # tokens before "ton" that its number may have
 
 
@@ -33,26 +41,28 @@ def everywhere(tokens: Tokens) -> list[Spot]:
 
 
 def suspects(tokens: Tokens) -> list[Spot]:
-    """Tokens of the numbers that stand under the key "character", one or a list of them."""
-    return [spot for found in SUSPECTS.finditer(tokens.text) for spot in _numbers(tokens, *found.span(1))]
+    """Tokens of the numbers under the key "character" or "suspect", one number or a list."""
+    return [spot for found in IDS.finditer(tokens.text) for spot in _numbers(tokens, *found.span(1))]
 
 
-def suspects_and_actions(tokens: Tokens) -> list[Spot]:
-    """Each pair of the two kinds' spots; where only one kind was found, its spots alone.
+def actions(tokens: Tokens) -> list[Spot]:
+    """Pairs of a character's and an action's number; where the reply has only one kind, its numbers alone.
 
-    A spot is the first number among the five tokens after one that says "character" or "action", thoughts too, all by
-    the most probable tokens' texts.
+    A number is the first one in the five tokens after each mention of a character or an action, in thoughts too.
+    """
+    return _pairs(tokens.texts)
+
+
+def probable_actions(tokens: Tokens) -> list[Spot]:
+    """The same as `actions`, on the text of the most probable token at each position.
 
     Raises:
-        UsageError: those are not known.
+        UsageError: those texts are unknown.
     """
     if tokens.best is None:
-        told = "positions 'id_x_action' read the most probable tokens' texts, which runs do not keep"
-        raise UsageError(f"{told}; choose 'id', or give `of_payload` a decoder in Python")
-    ids, actions = (list(dict.fromkeys(_after(tokens.best, key))) for key in ("character", "action"))
-    if ids and actions:
-        return list(product(ids, actions))
-    return [(at,) for at in ids or actions]
+        told = "positions 'id_x_action' need the texts of the most probable tokens, and the reply has none"
+        raise UsageError(f"{told}; choose 'action', or pass `of_payload` a decoder of token ids")
+    return _pairs(tokens.best)
 
 
 def scores(tokens: Tokens) -> list[Spot]:
@@ -77,10 +87,18 @@ def _numbers(tokens: Tokens, start: int, end: int) -> list[Spot]:
     return [(at,) for at in dict.fromkeys(at for each in found for at in each)]
 
 
-def _after(texts: Sequence[str], key: str) -> Iterator[int]:
-    for at in (at for at, text in enumerate(texts) if key in text.lower()):
-        ahead = range(at + 1, min(at + 1 + AHEAD, len(texts)))
-        yield from [spot for spot in ahead if _is_number(texts[spot])][:1]
+def _pairs(texts: Sequence[str]) -> list[Spot]:
+    people, acts = _first_numbers(texts, PEOPLE), _first_numbers(texts, ACTIONS)
+    return list(product(people, acts)) if people and acts else [(at,) for at in people or acts]
+
+
+def _first_numbers(texts: Sequence[str], words: Sequence[str]) -> list[int]:
+    """The first token of a number after each mention; a word may be split into tokens, as small vocabularies do."""
+    ends = list(accumulate(map(len, texts)))
+    mentions = re.finditer("|".join(words), "".join(texts), re.IGNORECASE)
+    ahead = (range(last + 1, last + 1 + AHEAD) for last in (bisect_left(ends, each.end()) for each in mentions))
+    found = ([at for at in each if NUMBER_TOKEN.fullmatch("".join(texts[at : at + 1]))][:1] for each in ahead)
+    return list(dict.fromkeys(at for each in found for at in each))
 
 
 def _is_number(text: str) -> bool:
@@ -89,8 +107,9 @@ def _is_number(text: str) -> bool:
 
 OURS = {
     "all": "everywhere",
+    "action": "actions",
     "id": "suspects",
-    "id_x_action": "suspects_and_actions",
+    "id_x_action": "probable_actions",
     "scores": "scores",
     "tons": "tons",
 }

@@ -17,10 +17,13 @@ TURN = "turn"
 """The feature that every monitor has: messages since the game began or was reset, 0-based."""
 ALL = "all"
 """The role of a monitor that serves every role."""
+CHANCE = "chance"
+"""The only feature of a random monitor: a number drawn uniformly from [0, 1) at each turn."""
+RANDOM = "random"
 EXCESS = "kurtosis_logprob_excess"
 """What the most probable tokens have besides the features of whole distributions."""
 DEGREES = (1, 2, 3, 4, 5)
-Rank = Literal["best", "second", "worst"]
+Rank = Literal["best", "second", "worst", "random"]
 
 
 class Measure(Checked):
@@ -64,7 +67,9 @@ class Training(Checked):
     turn_bounds: Literal["fixed", "rows"] = Field(
         default="fixed", description="what becomes -1 and 1: turns 0 and 15, or the least and the most of the rows"
     )
-    rank: Rank = Field(default="best", description="which of the candidates: second and worst are for comparison")
+    rank: Rank = Field(
+        default="best", description="which candidate to save; second, worst and random are for comparison"
+    )
     false_alarms: float | None = Field(
         default=None, gt=0, lt=1, description="set the threshold so that this part of successful games exceed it"
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from sottovoce.errors import UsageError
 
@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 
 WHOLE = ("entropy", "varentropy", "kurtosis")
 """What a payload has of the whole distribution at each position: of softmax(logits) at T = 1."""
+BEST = "best"
+"""The tensor (n, bytes) of a hosted model's payload that holds the text of each most probable token."""
+Decode = Callable[[int], str]
+"""A token id of a local model -> its text."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +32,7 @@ class Tokens:
     top: Sequence[Sequence[float]]
     """Log-probabilities of the most probable tokens, the highest first."""
     best: Sequence[str] | None = None
-    """The most probable token's text at each position, generated or not; None where it is not known."""
+    """The text of the most probable token at each position, generated or not; None where it is unknown."""
     whole: Mapping[str, Sequence[float]] = field(default_factory=dict)
     """Statistics of the whole distribution by name; {} where only `top` is known."""
 
@@ -45,14 +49,50 @@ class Tokens:
         return [i for i, (first, last) in enumerate(self.spans) if first < end and last > start]
 
 
-def of_payload(payload: Payload, decode: Callable[[int], str] | None = None) -> Tokens:
-    """A local model's reply; `decode` makes text of an id, for positions that are found by the most probable tokens."""
+class Decoded(Sequence[str]):
+    """Texts of token ids, each decoded when it is read: most positions need none, and a decoder may be slow to load."""
+
+    def __init__(self, ids: Sequence[int], decode: Decode) -> None:
+        """The ids in order."""
+        self._ids, self._decode = ids, decode
+
+    def __len__(self) -> int:
+        return len(self._ids)
+
+    @overload
+    def __getitem__(self, at: int) -> str: ...
+    @overload
+    def __getitem__(self, at: slice) -> list[str]: ...
+    def __getitem__(self, at: int | slice) -> str | list[str]:
+        return [*map(self._decode, self._ids[at])] if isinstance(at, slice) else self._decode(self._ids[at])
+
+
+def of_payload(payload: Payload, decode: Decode | None = None) -> Tokens:
+    """Read the tokens of a stored reply.
+
+    `decode` turns a token id of a local model into text, for positions that read the most probable tokens. Payloads
+    of hosted models hold these texts.
+
+    Raises:
+        UsageError: the payload holds no log-probabilities.
+    """
     tensors = payload.tensors
     if "top_logprobs" not in tensors:
         raise UsageError("the payload holds no statistics; expected log-probabilities of the most probable tokens")
-    best = None if decode is None else [decode(ids[0]) for ids in tensors["top_ids"].tolist()]
+    best: Sequence[str] | None = None
+    if BEST in tensors:
+        best = [bytes(row).rstrip(b"\0").decode() for row in tensors[BEST].tolist()]
+    elif decode is not None:
+        best = Decoded([ids[0] for ids in tensors["top_ids"].tolist()], decode)
     whole = {name: tensors[name].tolist() for name in WHOLE if name in tensors}
     return Tokens(payload.label.text, payload.spans, tensors["top_logprobs"].tolist(), best, whole)
+
+
+def encoded(texts: Sequence[str]) -> list[list[int]]:
+    """The bytes of texts in UTF-8, as rows of one length: a payload keeps them as the tensor `best`."""
+    rows = [text.encode() for text in texts]
+    width = max(map(len, rows), default=0)
+    return [list(row.ljust(width, b"\0")) for row in rows]
 
 
 def of_response(message: BaseMessage) -> Tokens:

@@ -5,7 +5,7 @@ Ridge regression of 0 and 1 (the game failed) on polynomials of the features. Ne
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -14,12 +14,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sottovoce.errors import UsageError
-from sottovoce.monitors.chance import best_chance
+from sottovoce.monitors.chance import best_chance, chances, random_monitor, worth
 from sottovoce.monitors.features import logged
 from sottovoce.monitors.monitor import Bounds, Fitted, Monitor, matrix
 from sottovoce.monitors.rows import Games, RowFile
-from sottovoce.monitors.settings import TURN, Rank, Training
-from sottovoce.monitors.threshold import Triggered, best_threshold, conformal_threshold
+from sottovoce.monitors.settings import RANDOM, TURN, Rank, Training
+from sottovoce.monitors.threshold import Triggered, best_threshold, conformal_threshold, triggered
 
 ALPHA = 1.0
 """Of the ridge."""
@@ -48,11 +48,12 @@ class Split:
 
 @dataclass(frozen=True)
 class Trained:
-    """What came of a training."""
+    """The result of a training."""
 
     monitor: Monitor
+    """The one that is saved."""
     tried: list[Tried]
-    """The largest gain first."""
+    """The largest gain first, each at its own threshold of the largest gain."""
     split: Split
 
 
@@ -65,13 +66,7 @@ def train(file: RowFile, role: str | None, training: Training) -> Trained:
     games = file.games(role)
     parts = split(games, training)
     found = tried(parts, training)
-    places: dict[Rank, int] = {"best": 0, "second": 1, "worst": -1}
-    if training.rank != "best" and len(found) < 2:
-        raise UsageError(f"there is no {training.rank} of one candidate; leave features or degree to be chosen")
-    chosen = found[places[training.rank]]
-    monitor = chosen.monitor
-    if training.false_alarms is not None:
-        monitor = calibrated(monitor, parts.calibrating, training.false_alarms)
+    monitor, gain = _chosen(found, parts, training)
     fitted = Fitted(
         data=file.path.name,
         sha256=file.digest,
@@ -83,12 +78,33 @@ def train(file: RowFile, role: str | None, training: Training) -> Trained:
         alpha=ALPHA,
         candidates=len(found),
         rank=training.rank,
-        gain=chosen.triggered.gain,
+        gain=gain,
         chosen_by="gain" if training.false_alarms is None else f"false alarms of {training.false_alarms}",
         random_threshold=best_chance(parts.choosing.turns, parts.choosing.failed),
         made_by={name: version(name) for name in ("sottovoce", "scikit-learn", "numpy")},
     )
     return Trained(monitor.model_copy(update={"fitted": fitted}), found, parts)
+
+
+def _chosen(found: Sequence[Tried], parts: Split, training: Training) -> tuple[Monitor, float]:
+    """The monitor that is saved, and its gain at the threshold that is saved."""
+    if training.rank == RANDOM:
+        return _random(parts.choosing, training)
+    if training.rank != "best" and len(found) < 2:
+        raise UsageError(f"there is no {training.rank} of one candidate; leave features or degree to be chosen")
+    places: dict[Rank, int] = {"best": 0, "second": 1, "worst": -1}
+    chosen = found[places[training.rank]]
+    if training.false_alarms is None:
+        return chosen.monitor, chosen.triggered.gain
+    monitor, games = calibrated(chosen.monitor, parts.calibrating, training.false_alarms), parts.choosing
+    return monitor, triggered(games.highest(monitor.scores(games.columns)), games.failed, monitor.threshold).gain
+
+
+def _random(games: Games, training: Training) -> tuple[Monitor, float]:
+    if training.false_alarms is not None:
+        raise UsageError("false alarms are held by a fitted monitor; drop --false-alarms or --rank random")
+    threshold = best_chance(games.turns, games.failed)
+    return random_monitor(threshold, games.role), float(worth(games.failed) @ chances(games.turns, threshold))
 
 
 def check_installed() -> None:

@@ -18,7 +18,9 @@ from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.donors import with_donors
 from sottovoce.nodes.escalate import escalated, hearing
+from sottovoce.nodes.people import HUMAN
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.redraw import redrawn
 from sottovoce.nodes.state import NOTE, Discussion, attempt_of, heard, moment
 from sottovoce.nodes.uncertainty import measured
 from sottovoce.nodes.views import blocks
@@ -134,9 +136,13 @@ async def _attempt(
     heat = run.temperature(ask.agent, words=ask.protocol == WORDS) if ask.temperature is None else ask.temperature
     seed, kept_to = run.seed(state, ask.agent, ask.act, attempt), run.guided(ask.form)
     turns = with_donors(run, state, ask.agent, escalated(run, state, ask.turns))
+    warm = redrawn(run, state, place, heat) if ask.temperature is None else None
+    heat = heat if warm is None else warm
     call = Call(replace(ask, form=kept_to, turns=turns), run.model(ask.agent), place, seed, heat, asked)
     reply = await call
     message, (notes, numbers) = message_of(call, reply, run.order(ask.agent)), hearing(run, turns)
+    if warm is not None and message.source != HUMAN:
+        notes, numbers = (*notes, f"said again at temperature {warm:g}"), {**numbers, "temperature": warm}
     told = {"notes": (*message.notes, *notes), "stats": {**message.stats, **numbers}} if numbers else {}
     guided = (kept_to.after or "whole") if kept_to and message.payload else ""
     return replace(message, measured=measured(reply, run.store), guided=guided, **told)  # type: ignore[arg-type]

@@ -100,6 +100,8 @@ class Intervened(TypedDict):
     """A monitor's; None where a watch gave none."""
     what: str
     why: str
+    temperature: NotRequired[float]
+    """Of replies that are said again after it, where the agent's own is 0."""
 
 
 def by_node(before: Mapping[str, Any], update: Mapping[str, Any]) -> JSON:

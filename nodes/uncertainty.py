@@ -1,13 +1,14 @@
-"""How unsure an agent was of what it said: from what its model returned to the features of a watched act."""
+"""Uncertainty of an agent about what it said: from what its model returned to the features of a watched act."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage
 
 from sottovoce.agents.ask import is_hooked
+from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import UsageError
@@ -16,9 +17,12 @@ if TYPE_CHECKING:
     from sottovoce.channels.store import PayloadStore
     from sottovoce.monitors.features import Features
     from sottovoce.monitors.settings import Measure
+    from sottovoce.monitors.tokens import Decode
 
 WORDS = "words"
 """The protocol that is named in a payload which holds log-probabilities of a hosted model, and nothing to be heard."""
+Decoders = Callable[[str], "Decode | None"]
+"""An agent -> the decoder of its model's token ids; None for a hosted model."""
 
 
 def measured(reply: AIMessage, store: PayloadStore | None) -> PayloadRef | None:
@@ -29,7 +33,7 @@ def measured(reply: AIMessage, store: PayloadStore | None) -> PayloadRef | None:
 
     from sottovoce.channels.payload import Label, Payload
     from sottovoce.channels.store import PayloadStore
-    from sottovoce.monitors.tokens import of_response
+    from sottovoce.monitors.tokens import BEST, encoded, of_response
 
     try:
         tokens = of_response(reply)
@@ -40,6 +44,7 @@ def measured(reply: AIMessage, store: PayloadStore | None) -> PayloadRef | None:
         "ids": torch.full((len(tokens),), -1),  # a provider's own ids are not told
         "spans": torch.tensor(tokens.spans),
         "top_logprobs": torch.tensor([each[:k] for each in tokens.top]),
+        BEST: torch.tensor(encoded(tokens.best or ()), dtype=torch.uint8),
     }
     return (store or PayloadStore()).put(Payload(Label(WORDS, tokens.text, "", "", ""), tensors))
 
@@ -57,11 +62,18 @@ def finished(messages: Sequence[Message]) -> list[Message]:
     ]
 
 
-def features_of_acts(messages: Sequence[Message], measure: Measure, store: PayloadStore | None) -> Features | None:
-    """The features of what one agent said, the highest of its acts; of several agents the lowest of theirs.
+def decoder_of(model: Any) -> Decode | None:  # Any: a chat model
+    """Return the decoder of a local model's token ids; None for a hosted model."""
+    return (lambda at: str(model.loaded.tokenizer.decode([at]))) if isinstance(model, HookedChatModel) else None
 
-    By statistic, as for positions of a reply and wishes of a group (arXiv 2502.05986).
-    None where nobody's reply has any of the positions, or a token at all, or all were said by rule or by a person.
+
+def features_of_acts(
+    messages: Sequence[Message], measure: Measure, store: PayloadStore | None, decoders: Decoders = lambda agent: None
+) -> Features | None:
+    """Return the features of one agent's acts, the highest of each statistic; of several agents the lowest of theirs.
+
+    Positions of a reply and wishes of a group are combined in the same way (arXiv 2502.05986).
+    None where no reply has any of the positions, or any token, or where all were said by rule or by a person.
 
     Raises:
         UsageError: a model returned no log-probabilities.
@@ -77,7 +89,8 @@ def features_of_acts(messages: Sequence[Message], measure: Measure, store: Paylo
             continue
         if message.uncertainty is None:
             raise UsageError(_untold(message))
-        if features := features_of(of_payload(message.uncertainty.load(store)), measure):
+        tokens = of_payload(message.uncertainty.load(store), decoders(message.agent))
+        if features := features_of(tokens, measure):
             found.setdefault(message.agent, []).append(features)
     return combined([combined(acts, max) for acts in found.values()], min) if found else None
 

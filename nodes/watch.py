@@ -17,6 +17,7 @@ from sottovoce.channels.message import Message, latest
 from sottovoce.nodes.act import Act, plain
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.people import HUMAN, check_saver
+from sottovoce.nodes.redraw import AGAIN, warmed
 from sottovoce.nodes.state import JSON, NOTE, Discussion, Intervened, Update, attempt_of, moment, reset
 from sottovoce.registry import Registry
 
@@ -202,6 +203,8 @@ def _intervened(run: RunContext[Any], state: Discussion, found: Intervention, me
         what=found.what,
         why=found.why,
     )
+    if found.what in AGAIN and (warm := warmed(run, last.agent)) is not None:
+        entry["temperature"] = warm
     return {**found.update, "interventions": [entry]}
 
 

@@ -165,11 +165,9 @@ def digest(data: Any) -> str:  # Any: JSON
 
 
 def _monitors(settings: Settings) -> str:
-    from sottovoce.monitors.monitor import Monitor  # late: numpy
+    from sottovoce.monitors.chance import monitor_of  # late: numpy
 
-    return (
-        digest([Monitor.read(Path(file)).model_dump(mode="json") for file in settings.watch]) if settings.watch else ""
-    )
+    return digest([monitor_of(name).model_dump(mode="json") for name in settings.watch]) if settings.watch else ""
 
 
 def _made(settings: Settings, given: Models) -> dict[str, BaseChatModel]:

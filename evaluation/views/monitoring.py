@@ -90,8 +90,9 @@ def show_collection(options: CollectOptions, measure: Measure) -> None:
     measure = measure_of(runs, measure)
     rows, passed = collected(runs, measure)
     write(options.to, "".join(row.model_dump_json() + "\n" for row in rows))
-    games = {row.game: row.failed for row in rows}
-    told = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed: {measure}"
+    games, judged = {row.game: row.failed for row in rows}, sum(row.features is not None for row in rows)
+    told = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed"
+    told += f"; {judged:,} of {len(rows):,} turns have features: {measure}"
     left_out = "".join(f"; passed over: {n:,} {what}" for what, n in passed.items() if n)
     typer.echo(f"{told}{left_out}; written to {one_line(str(options.to))}")
 
@@ -187,22 +188,29 @@ def _resets(each: Resets) -> list[str]:
 
 
 def _monitor(monitor: Monitor) -> str:
-    logs = ", logarithms of entropy and varentropy" if monitor.log_features else ""
-    within = zip(monitor.features, monitor.bounds, strict=True)
-    bounds = ", ".join(f"{name} {low:.4g} to {high:.4g}" for name, (low, high) in within)
-    lines = [
-        f"triggers above {monitor.threshold:.4g}, role {monitor.role}",
-        f"degree {monitor.degree}, {len(monitor.coefficients)} terms of {bounds}{logs}",
-        f"measured: {monitor.measured or 'not told'}",
-    ]
+    lines = [f"triggers above {monitor.threshold:.4g}, role {monitor.role}", *_terms(monitor)]
     if (of := monitor.fitted) is not None:
+        rank = of.rank if monitor.is_random else f"{of.rank} of {of.candidates} by gain"
         lines += [
             f"fitted on {of.data}, sha256 {of.sha256[:12]}: {of.games} games, {of.failed} failed, {of.turns} turns; "
             f"{of.validation} of them held back to choose by, seed {of.seed}, ridge {of.alpha:g}",
-            f"{of.rank} of {of.candidates} by gain, {_points(of.gain)} points; threshold by {of.chosen_by}",
+            f"{rank}; threshold by {of.chosen_by}, where the gain is {_points(of.gain)} points",
             f"made by {', '.join(f'{name} {version}' for name, version in of.made_by.items())}",
         ]
     return "\n".join(map(one_line, lines))
+
+
+def _terms(monitor: Monitor) -> list[str]:
+    """What the score is made of."""
+    if monitor.is_random:
+        return [f"draws a uniform number at each turn: triggers in {1 - monitor.threshold:.0%} of turns"]
+    logs = ", logarithms of entropy and varentropy" if monitor.log_features else ""
+    within = zip(monitor.features, monitor.bounds, strict=True)
+    bounds = ", ".join(f"{name} {low:.4g} to {high:.4g}" for name, (low, high) in within)
+    return [
+        f"degree {monitor.degree}, {len(monitor.coefficients)} terms of {bounds}{logs}",
+        f"measured: {monitor.measured or 'unknown'}",
+    ]
 
 
 def _percent(part: float) -> str:

@@ -14,7 +14,7 @@ from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.state import Intervened
 from sottovoce.nodes.uncertainty import features_of_acts
 
-WHERE = {"all": "", "id": " at the number of a character", "tons": " at a number of tons", "scores": " at the scores"}
+WHERE = {"all": "", "action": " at the numbers of actions", "tons": " at a number of tons", "scores": " at the scores"}
 BARS = "▁▂▃▄▅▆▇█"
 UNKNOWN, MARK, RESET = "·", "^", "|"
 """A turn without statistics; an intervention; where the game began again."""

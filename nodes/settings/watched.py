@@ -23,7 +23,8 @@ class Watched(Checked):
 
     watch: list[str] = Field(
         default=[],
-        description="monitors (files of `monitor train`) that look at what agents are about to say, each at its role",
+        description="monitors that judge what agents are about to say, each of its role: files of `monitor train`; "
+        "random or random:RATE triggers at that share of all turns (0.1)",
     )
     intervention: Literal["reset", "rollback", "again", "augment", "mute", "human"] = Field(
         default="reset",
@@ -37,6 +38,12 @@ class Watched(Checked):
     )
     rounds_back: Few = Field(default=1, ge=1, description="of `rollback`: rounds besides the one under way")
     note: str = Field(default=NOTE, description="of `augment`: what everybody is told")
+    redraw_temperature: float = Field(
+        default=0.7,
+        ge=0,
+        allow_inf_nan=False,
+        description="of replies that an intervention asks for again, where the agent's own is 0; 0 refuses such runs",
+    )
 
     watched_from: ClassVar[int] = 0
     """The round (0-based) from which on what agents say can be held back."""

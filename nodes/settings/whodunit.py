@@ -30,7 +30,7 @@ class WhoDunit(Settings):
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "whodunit"
-    positions: ClassVar[str] = "id"
+    positions: ClassVar[str] = "action"
     acts: ClassVar[tuple[str, ...]] = ("request", "reply", "act")
     deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"award": "it ends the game"})
     unrolls: ClassVar[str] = "in a world, who acts and what is heard depends on what was done before"

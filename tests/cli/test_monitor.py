@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
+from sottovoce.evaluation.collecting import _tokenizer
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.shelf import kept
 from sottovoce.monitors.rows import read_rows
@@ -44,7 +46,7 @@ def test_a_monitor_is_trained_and_told(call: Call, folder: Path) -> None:
     assert len([line for line in lines if line.endswith(" |")]) == 1 + 5  # headings, and the best of them
     assert lines[-1] == f"written to {folder / 'best.json'}"
     assert call("monitor", "show", folder / "best.json").out.splitlines() == lines[-7:-1]
-    assert "threshold by false alarms of 0.2" in lines[-3]
+    assert "threshold by false alarms of 0.2, where the gain is +" in lines[-3]
 
 
 def test_a_monitor_is_evaluated_beside_dice(call: Call, folder: Path, monitor: Path) -> None:
@@ -84,7 +86,7 @@ def test_rows_are_collected_from_kept_runs(call: Call, models: Models, tmp_path:
     found = read_rows(tmp_path / "rows.jsonl").rows
     assert (answer.code, answer.err) == (0, "")
     assert answer.out == (
-        "8 turns of 2 games, 2 failed: positions all, whole distributions; "
+        "8 turns of 2 games, 2 failed; 8 of 8 turns have features: positions all, whole distributions; "
         f"passed over: 2 discussions without a score; written to {tmp_path / 'rows.jsonl'}\n"
     )
     assert {(row.role, row.turn) for row in found} == {(f"agent_{n}", turn) for n in (1, 2) for turn in (0, 1)}
@@ -94,6 +96,38 @@ def test_rows_are_collected_from_kept_runs(call: Call, models: Models, tmp_path:
     assert message.payload is not None and found[0].features is not None
     entropy = message.payload.load(run.store()).tensors["entropy"]
     assert found[0].features["entropy"] == pytest.approx(float(entropy.max()))
+
+
+def test_positions_by_the_most_probable_tokens_are_collected_with_the_model_s_own_tokenizer(
+    call: Call, models: Models, tmp_path: Path
+) -> None:
+    model = shutil.copytree(models.tiny, tmp_path / "model")
+    call("debate", "2 + 2?", "--target", 4, "--model", model, *FEW[:-4])
+    collect = ("monitor", "collect", "latest", "--positions", "id_x_action", "--to", tmp_path / "rows.jsonl")
+
+    assert "; 0 of 4 turns have features: positions id_x_action" in call(*collect).out
+
+    shutil.copy(models.other_vocabulary / "tokenizer.json", model)
+    _tokenizer.cache_clear()
+    assert "has changed since the run, whose token ids would be read as other texts" in call(*collect).err
+
+
+def test_the_random_baseline_is_trained_shown_evaluated_and_played(
+    call: Call, models: Models, folder: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "random.json"
+    made = call("monitor", "train", folder / "train.jsonl", "--to", file, "--rank", "random", *SMALL)
+    evaluated = call("monitor", "evaluate", file, folder / "test.jsonl").out.splitlines()
+    role = {**json.loads(file.read_text()), "role": "all", "threshold": 0.0}
+    (tmp_path / "all.json").write_text(json.dumps(role))
+    played = call("debate", "2 + 2?", "--model", models.tiny, *FEW[:-4], "--watch", tmp_path / "all.json", "--cap", 9)
+
+    assert made.code == 0 and "draws a uniform number at each turn: triggers in " in made.out
+    rows = {line.split(" | ")[0]: line.split(" | ")[1:] for line in evaluated if line.startswith("| ")}
+    assert rows["| monitor"] == rows["| random, chosen by gain"]  # the same threshold, by the same gain
+    assert "interventions in 1 of 1 discussion" in played.out or "the random number of agent_1 is 0." in played.out
+    refused = call("monitor", "train", folder / "train.jsonl", "--to", file, "--rank", "random", "--false-alarms", 0.2)
+    assert refused.err.startswith("sottovoce: false alarms are held by a fitted monitor")
 
 
 def test_a_run_of_which_nothing_can_be_learnt_is_refused(call: Call, models: Models, tmp_path: Path) -> None:
@@ -115,7 +149,7 @@ EVALUATED = "a monitor is evaluated on rows of other games: monitor evaluate mon
         (["collect"], "rows are collected from runs that are kept: monitor collect latest --to rows.jsonl"),
         (
             ["collect", "x", "--to", "x", "--positions", "there"],
-            "unknown positions 'there'; choose from: all, id",
+            "unknown positions 'there'; choose from: action, all, id",
         ),
         (["train"], TRAINED),
         (["train", "{}/train.jsonl"], TRAINED),

@@ -62,6 +62,6 @@ def test_rows_are_measured_where_it_matters_in_their_scheme_unless_positions_are
         Run.begin(head_of(name, given, [QUESTION], [0], models=Unsure()), [QUESTION], None) for name, given in KNOWN
     ]
 
-    assert [measure_of([run], Measure()).positions for run in runs] == ["id", "all"]
+    assert [measure_of([run], Measure()).positions for run in runs] == ["action", "all"]
     assert measure_of(runs, Measure()).positions == "all"
     assert measure_of(runs[:1], Measure(positions="all")).positions == "all"

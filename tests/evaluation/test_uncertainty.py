@@ -23,18 +23,18 @@ from tests.evaluation.test_triggers import ASK, NO, RIGHT, WRONG, award, game
 
 
 def unsure(run: Record, entropies: list[float | None], store: PayloadStore) -> Record:
-    """The run with these as the highest entropies of its messages, in order, at the number of a character if any."""
+    """The run with these entropies at the numbers of its messages' actions, in order."""
     run.messages = [
-        message if entropy is None else carrying(message, [(0, 1), number(message.text)], [0.25, entropy], store)
+        message if entropy is None else carrying(message, number(message.text), [0.25, entropy], store)
         for message, entropy in zip(run.messages, entropies, strict=True)
     ]
     return run
 
 
-def number(text: str) -> tuple[int, int]:
-    """Where it stands; without one, the second sign."""
-    found = re.search(r'(?<="character": )\d+', text)
-    return found.span() if found else (1, 2)
+def number(text: str) -> list[tuple[int, int]]:
+    """The spans of two tokens: all before the number of an action, or before the last one, and the number."""
+    found = re.search(r'(?<="action": )\d+', text) or [*re.finditer(r"\d+", text)][-1]
+    return [(0, found.start()), found.span()]
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def run(tmp_path: Path) -> Record:
 def test_each_turn_has_a_bar_and_an_intervention_its_mark_and_its_words(run: Record, tmp_path: Path) -> None:
     store = PayloadStore(tmp_path / "payloads")
     assert figure_of(unsure(run, [3.5, None, 2.25, 1.375], store)).splitlines() == [
-        "highest entropy of each turn at the number of a character, 1.38 to 2.25 nats",
-        "··█|▁",  # to ask for anything names nobody
+        "highest entropy of each turn at the numbers of actions, 1.38 to 3.5 nats",
+        "█·▄|▁",
         "  ^",
         "^ reset at Beth, turn 3: too sure; by the truth: recall failure",
     ]
@@ -56,9 +56,9 @@ def test_each_turn_has_a_bar_and_an_intervention_its_mark_and_its_words(run: Rec
 def test_it_stands_before_the_decision_and_in_a_fence_of_markdown(run: Record, tmp_path: Path) -> None:
     store = PayloadStore(tmp_path / "payloads")
     shown = printed(unsure(run, [3.5, None, 2.25, 1.375], store), 100)
-    assert shown.index("Uncertainty ─") < shown.index("··█|▁\n  ^\n") < shown.index("Decision ─")
-    heading = "highest entropy of each turn at the number of a character, 1.38 to 2.25 nats"
-    assert f"## Uncertainty\n\n```text\n{heading}\n··█|▁\n  ^\n" in markdown(run)
+    assert shown.index("Uncertainty ─") < shown.index("█·▄|▁\n  ^\n") < shown.index("Decision ─")
+    heading = "highest entropy of each turn at the numbers of actions, 1.38 to 3.5 nats"
+    assert f"## Uncertainty\n\n```text\n{heading}\n█·▄|▁\n  ^\n" in markdown(run)
 
 
 def test_without_statistics_interventions_are_told_alone(run: Record) -> None:
@@ -73,7 +73,7 @@ def test_an_intervention_after_a_reset_says_so(run: Record) -> None:
 
 def test_a_game_of_many_turns_is_drawn_in_rows(run: Record, tmp_path: Path) -> None:
     store = PayloadStore(tmp_path / "payloads")
-    last = carrying(run.messages[-1], [number(run.messages[-1].text)], [1.0], store)
+    last = carrying(run.messages[-1], number(run.messages[-1].text), [1.0, 1.0], store)
     run.messages, run.interventions = [replace(last, epoch=0, round=i) for i in range(WIDEST + 5)], []
     assert figure_of(run).splitlines()[1:] == ["▁" * WIDEST, "▁" * 5]
 

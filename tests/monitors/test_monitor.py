@@ -18,7 +18,7 @@ from sklearn.preprocessing import MinMaxScaler, PolynomialFeatures
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.foretelling import foretell
 from sottovoce.evaluation.statistics import paired_bootstrap
-from sottovoce.monitors.chance import equal_resets
+from sottovoce.monitors.chance import equal_resets, worth
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.rows import Row, games_of, read_rows
 from sottovoce.monitors.settings import Measure, Training
@@ -152,6 +152,18 @@ def test_false_alarms_are_held_on_games_that_were_not_seen(tmp_path: Path) -> No
 
     alarms = new.highest(monitor.scores(new.columns))[~new.failed] > monitor.threshold
     assert alarms.mean() <= 0.2 + 0.1  # 54 games calibrate: a standard error of .055, about
+
+
+def test_the_gain_in_the_file_is_that_of_the_threshold_in_the_file(tmp_path: Path) -> None:
+    """A rate of false alarms chooses another threshold than the gain; the file once kept the gain of the latter."""
+    file = read_rows(written(tmp_path / "games.jsonl", rows(300, seed=4)))
+
+    found = train(file, None, LEAST.model_copy(update={"false_alarms": 0.05}))
+
+    fitted, games, best = found.monitor.fitted, found.split.choosing, found.tried[0]
+    above = games.highest(found.monitor.scores(games.columns)) > found.monitor.threshold
+    assert fitted is not None and fitted.gain == pytest.approx(float(worth(games.failed) @ above))
+    assert found.monitor.threshold > best.monitor.threshold and fitted.gain < best.triggered.gain
 
 
 def test_uncertainty_that_foretells_failure_beats_chance_on_held_out_games(trained: Trained) -> None:

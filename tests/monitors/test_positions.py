@@ -11,10 +11,11 @@ import torch
 from langchain_core.messages import AIMessage
 
 from sottovoce.channels.payload import Label, Payload
+from sottovoce.environments.whodunit.wording import WORDINGS
 from sottovoce.errors import UsageError
 from sottovoce.monitors.features import joint, statistics
 from sottovoce.monitors.measure import features_of
-from sottovoce.monitors.positions import POSITIONS
+from sottovoce.monitors.positions import PEOPLE, POSITIONS
 from sottovoce.monitors.settings import Measure
 from sottovoce.monitors.tokens import Tokens, of_payload, of_response
 
@@ -43,6 +44,7 @@ def test_all_are_all() -> None:
         (['{"', "characters", '": ', "4", "}"], []),
         (["'character': ['3', ", "14", "]"], ["'character': ['3', ", "14"]),
         (["character", ":", " 7"], [" 7"]),
+        (['"suspect', '": ', "7"], ["7"]),  # the negative vocabulary
         (['"action": 3, "value": 5'], []),
     ],
 )
@@ -63,6 +65,29 @@ def test_the_first_number_after_each_mention_counts_thoughts_too() -> None:
     texts = ["action", " 2", " 5", "action", "character", "3"]
 
     assert selected("id_x_action", reply(texts)) == ["3x 2", "3x3"]  # 3 stands after the second "action" as well
+
+
+def test_actions_are_read_from_the_reply_as_it_was_generated_in_both_vocabularies() -> None:
+    kept_to_its_form = ['{"', "act", "ion", '"', ": ", "3", ', "', "su", "spect", '"', ": ", "1", "2", "}"]
+    unlike = ["I do not know"] * len(kept_to_its_form)
+
+    assert selected("action", reply(kept_to_its_form, unlike)) == ["1x3"]
+    assert selected("id_x_action", reply(kept_to_its_form, unlike)) == []
+    assert POSITIONS["action"](Tokens("none", [(0, 4)], [TOP])) == []
+    assert set(PEOPLE) == {wording.person for wording in WORDINGS.values()}
+
+
+@pytest.mark.parametrize(
+    ("texts", "found"),
+    [
+        (["So", " action", " is", " needed", ".\n", "Action", ":", ' {"', "action", '":', " ", "2", "}"], ["2"]),
+        (["In", " character", " 4", "'s", " case", ",", " ask", ".\n", '{"', "action", '":', " 1", "}"], [" 4x 1"]),
+        (["Their", " actions", " and", " characters", " tell", " me", " nothing", "."], []),
+        (['{"action":', " 1,", ' "value":', ' "yes"}'], [" 1,"]),  # a tokenizer that keeps punctuation
+    ],
+)
+def test_thoughts_in_free_text_add_numbers_and_hide_none(texts: list[str], found: list[str]) -> None:
+    assert selected("action", reply(texts)) == found
 
 
 def test_scores_are_those_of_the_last_list() -> None:
@@ -107,7 +132,7 @@ def test_of_whole_distributions_a_pair_adds_up() -> None:
 
     found = features_of(measured, Measure(positions="id_x_action"))
 
-    assert tokens.best == ["action", "1", "character 2"]
+    assert [*(tokens.best or ())] == ["action", "1", "character 2"]
     assert found == {"entropy": 2.0, "varentropy": 4.0, "kurtosis": 3.0}  # two of kurtosis 3 have a joint of 3
 
 
@@ -184,11 +209,11 @@ def test_what_is_not_known_is_not_guessed() -> None:
     tokens = of_payload(said())
     with pytest.raises(UsageError, match="2 most probable tokens are known of a position; expected top=10"):
         features_of(tokens, Measure(distribution="top"))
-    with pytest.raises(UsageError, match="read the most probable tokens' texts"):
+    with pytest.raises(UsageError, match="need the texts of the most probable tokens, and the reply has none"):
         features_of(tokens, Measure(positions="id_x_action"))
     with pytest.raises(UsageError, match="most probable tokens alone; measure with distribution=top"):
         features_of(of_response(hosted("a")), Measure())
-    with pytest.raises(UsageError, match="unknown positions 'everywhere'; choose from: all, id, id_x_action"):
+    with pytest.raises(UsageError, match="unknown positions 'everywhere'; choose from: action, all, id, id_x"):
         Measure(positions="everywhere")
     with pytest.raises(UsageError, match="the payload holds no statistics"):
         of_payload(Payload(said().label, {"ids": torch.arange(1)}))

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
+from langchain_core.messages import AIMessage
 
+from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadStore
@@ -16,12 +19,15 @@ from sottovoce.graphs import NAMES, scheme
 from sottovoce.graphs.govsim import create_govsim
 from sottovoce.monitors.monitor import Monitor
 from sottovoce.monitors.settings import Measure
-from sottovoce.nodes.guard import Guard, spent
+from sottovoce.monitors.tokens import of_payload
+from sottovoce.nodes.guard import Guard, chance, spent
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate, GovSim, WhoDunit
 from sottovoce.nodes.state import heard
+from sottovoce.nodes.uncertainty import decoder_of, measured
 from tests.graphs.support import KEYS, QUESTION
 from tests.nodes.support import Unsure, state_of
+from tests.support import ids, tiny_loaded
 
 MORE = [*KEYS, "interventions", "epochs"]
 SURE, UNSURE = "The answer is 22.", "Is the answer 21? The answer is 21."
@@ -195,10 +201,55 @@ def test_a_reader_is_told_of_a_monitor_of_another_scheme_and_of_what_would_be_sa
 
     cold, warm = notes(), notes(temperature=[0.7])
 
-    assert "the monitor of accuser reads positions 'all'; in this scheme 'id' are what matters" in warm
+    assert "the monitor of accuser reads positions 'all'; in this scheme 'action' are what matters" in warm
     assert [note for note in cold if note not in warm] == [
-        "at temperature 0 what is said again is the same, word for word: give --temperature to watched agents"
+        "at temperature 0, what is said again is drawn at 0.7 (redraw_temperature)"
     ]
+    assert notes(redraw_temperature=0, intervention="mute") == warm
+    with pytest.raises(UsageError, match="is 'reset', after which Beth, Alex would say the same again at temperature"):
+        notes(redraw_temperature=0)
+    partly = notes(redraw_temperature=0, temperature=[0, 0.7])
+    assert "Beth would say the same again at temperature 0" in partly
+
+
+@pytest.mark.parametrize(("rate", "expected"), [("random:1", 4), ("random:0.000001", 0)])
+def test_a_random_monitor_needs_no_log_probabilities_and_triggers_at_its_rate(
+    rate: str, expected: int, tmp_path: Path
+) -> None:
+    model = ScriptedChatModel([SURE] * 8, hooked=False)
+
+    state, _ = debated({}, tmp_path, model=model, watch=[rate], intervention="again", cap_per="turn")
+
+    assert len(state["interventions"]) == expected
+    assert all(made["why"].startswith("the random number of agent_") for made in state["interventions"])
+
+
+def test_a_random_monitor_draws_by_run_and_place_and_not_by_what_is_said() -> None:
+    def drawn(text: str = "a", seed: int = 0, **place: Any) -> float:
+        message = Message(**{"agent": "agent_1", "round": 0, "act": "answer", "text": text, **place})
+        return chance(cast(Any, SimpleNamespace(settings=Debate(seed=seed))), state_of(), message)
+
+    places = [drawn(round=round, attempt=attempt, epoch=n) for round in range(10) for attempt in (0, 1) for n in (0, 1)]
+    assert drawn() == drawn("another text") != drawn(seed=1)
+    assert len(set(places)) == 40 and 0.3 < sum(places) / 40 < 0.7
+
+
+@pytest.mark.parametrize("name", ["random:0", "random:2", "random:often", "random:"])
+def test_a_random_monitor_of_no_rate_is_refused(name: str, tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=rf"watch is '{name}'; expected random:RATE with a share of turns in \(0, 1\]"):
+        debated({}, tmp_path, watch=[name])
+
+
+def test_the_texts_of_the_most_probable_tokens_are_known_of_hosted_and_local_models(tmp_path: Path) -> None:
+    told = {"content": [{"token": "a", "top_logprobs": [{"token": each, "logprob": -1.0}]} for each in ("é", "action")]}
+    reply, store = AIMessage("aa", response_metadata={"logprobs": told}), PayloadStore(tmp_path)
+    loaded = tiny_loaded()
+
+    ref, decode = measured(reply, store), decoder_of(HookedChatModel(preloaded=loaded))
+
+    assert ref is not None and [*(of_payload(ref.load(store)).best or ())] == ["é", "action"]
+    assert decode is not None and "".join(map(decode, ids("action 1"))) == "action 1"
+    assert decoder_of(ScriptedChatModel()) is None
 
 
 def test_what_is_no_watch_is_told_before_anybody_speaks() -> None:

@@ -55,6 +55,41 @@ def test_a_rollback_takes_back_so_many_rounds_and_the_one_under_way_and_never_mo
     assert state["decision"]["answer"] == "22"
 
 
+@pytest.mark.parametrize(("what", "again"), [("again", [(0, 1)]), ("reset", [(1, 0)] * 3), ("rollback", [(1, 0)] * 6)])
+def test_what_is_said_again_at_temperature_0_is_drawn_with_another_seed_above_0(
+    what: Any, again: list[tuple[int, int]]
+) -> None:
+    watch = At("agent_1", 1, what)
+
+    state, model = played("debate", watch, temperature=[0], redraw_temperature=0.4)
+
+    redrawn = [asked for asked in model.asked if asked.options["temperature"] > 0]
+    assert [(each.place["epoch"], each.place["attempt"]) for each in redrawn] == again
+    assert {each.options["temperature"] for each in redrawn} == {0.4}
+    assert len({each.options["seed"] for each in model.asked}) == len(model.asked)
+    assert state["interventions"][0]["temperature"] == 0.4
+    kept = [each.stats["temperature"] for each in state["board"] if "said again at temperature 0.4" in each.notes]
+    assert kept == [0.4] * len(again)
+
+
+@pytest.mark.parametrize("what", ["augment", "mute"])
+def test_what_is_not_asked_again_as_it_was_keeps_temperature_0(what: Any) -> None:
+    state, model = played("debate", At("agent_1", 1, what), temperature=[0])
+
+    assert {asked.options["temperature"] for asked in model.asked} == {0}
+    assert "temperature" not in state["interventions"][0]
+
+
+def test_places_that_nobody_spoke_at_before_a_reset_keep_temperature_0() -> None:
+    _, model = played("debate", At("agent_1", 0, "reset"), temperature=[0])
+
+    assert [(asked.round, asked.options["temperature"]) for asked in model.asked] == [
+        *[(0, 0)] * 3, *[(0, 0.7)] * 3, *[(1, 0)] * 3
+    ]  # fmt: skip
+    warm, _ = played("debate", At("agent_1", 0, "reset"), temperature=[0.5])
+    assert "temperature" not in warm["interventions"][0]
+
+
 def test_what_took_place_is_kept_in_state_whatever_is_taken_back() -> None:
     state, _ = played("debate", At("agent_2", 1, "reset", score=0.8))
 
