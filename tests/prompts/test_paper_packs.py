@@ -34,8 +34,13 @@ TEXT: Question = {"question": "Which band had more members?", "kind": "text"}
 YES_NO: Question = {"question": "Do cats purr?", "kind": "yes_no"}
 PASSAGES = ["Cleo had six members.", "The Trees had four.", "Both were bands.", "Both played."]
 KNOWN: Any = {**TEXT, "documents": PASSAGES}
-CODE: Any = {"question": 'def f(a, b):\n    """Add."""\n', "kind": "text", "game": {"test": [], "entry_point": "f"}}
+CODE: Any = {
+    "question": 'def f(a, b):\n    """Add."""\n',
+    "kind": "text",
+    "game": {"test": ["assert f(1, 2) == 3"], "entry_point": "f"},
+}
 GAME: Any = {
+    "suspect_count": 2,
     "suspects": [{"hat": "brown", "mood": "sad"}, {"hat": "black", "mood": "happy"}],
     "culprit": 1,
     "agents": {"Alex": [["hat", "black"]], "Beth": [["mood", "happy"]]},
@@ -83,8 +88,8 @@ SETUPS: dict[str, tuple[str, dict[str, Any], Any, dict[str, list[str]]]] = {
     "react": ("react", {"agents": 2, "steps": 2, "library": "documents"}, KNOWN, {
         "agent_1": [" I look.\nAction 1: Search[Cleo]"], "agent_2": [" It is so.\nAction 2: Finish[Cleo]"],
     }),
-    "react of a claim": ("react", {"agents": 1, "steps": 1, "library": "documents"}, {**CLAIM, "documents": PASSAGES}, {
-        "agent_1": [" It is not so.\nAction 1: Finish[REFUTES]"],
+    "react of a claim": ("react", {"agents": 2, "steps": 2, "library": "documents"}, {**CLAIM, "documents": PASSAGES}, {
+        "agent_1": [" I look.\nAction 1: Search[Tom]"], "agent_2": [" It is not so.\nAction 2: Finish[REFUTES]"],
     }),
     "ia": ("ia", {"rounds": 2}, KNOWN, {
         "agent_1": ["#Q: How many were the Trees?", "So: \\boxed{Cleo}"], "agent_2": ["#A: Four.", "\\boxed{Cleo}"],
@@ -102,7 +107,7 @@ SETUPS: dict[str, tuple[str, dict[str, Any], Any, dict[str, list[str]]]] = {
         },
     ),
     "codegen": ("codegen", {"agents": 2, "rounds": 2, "consensus": False}, CODE, {
-        **dict.fromkeys(["PythonAssistant", "AlgorithmDeveloper"], [BLOCK, f"{BLOCK}\n[[5, 4, 3]]"]),
+        **{name: [BLOCK, f"{BLOCK}\n[[5, 4, 3]]"] for name in ("PythonAssistant", "AlgorithmDeveloper")},
         "Tester": ["assert f(1, 2) == 3"], "Reflector": ["[reflection 1]: Fine.\n[reflection 2]: Fine."],
         "Ranker": ["[2, 1]"],
     }),
@@ -113,6 +118,13 @@ SETUPS: dict[str, tuple[str, dict[str, Any], Any, dict[str, list[str]]]] = {
     }),
 }  # fmt: skip
 """A short discussion by each set-up: scheme, settings, question, what agents say."""
+ALIKE = {
+    "cmd": ["agent_2", "agent_3", "agent_4"],
+    "react": ["agent_1"],
+    "codegen": ["AlgorithmDeveloper"],
+    "govsim": ["Kate"],
+}
+"""By scheme, agents whose prompts are not shown: they are like another's."""
 
 
 @pytest.mark.parametrize("name", SETUPS)
@@ -122,8 +134,12 @@ def test_agents_read_what_the_set_up_of_the_paper_says(name: str, snapshot: Snap
 
     built(scheme, model, **{"prompts": "paper", "answer_turn": False, **settings}).invoke(question)
 
-    asked = sorted(model.asked, key=lambda each: (each.round, each.place["turn"], each.agent))
-    assert "\n\n".join(f"===== {each.agent}, {each.act}, round {each.round + 1}\n{each.text}" for each in asked) == snapshot
+    shown = [each for each in model.asked if each.agent not in ALIKE.get(scheme, ["agent_2"])]
+    asked = sorted(shown, key=lambda each: (each.round, each.place["turn"], each.agent))
+    assert (
+        "\n\n".join(f"===== {each.agent}, {each.act}, round {each.round + 1}\n{each.text}" for each in asked)
+        == snapshot
+    )
 
 
 def test_every_set_up_that_ships_is_shown() -> None:
@@ -141,7 +157,7 @@ REPLIES: list[tuple[str, Question, str, str, str]] = [
     ("debate-sde", OPTION, "(X)", "One takes a spoon, which is (B).", "B"),
     ("debate-cipher", NUMBER, '"Answer:"', "4 * 2 = 8, and 3 + 8 = 11.\nAnswer: 11", "11"),
     ("debate-cipher", OPTION, '"Answer:"', "Soup is wet.\nAnswer: B", "B"),
-    ("cmd", LABEL, "[Correct], [Incorrect], [Unknown]", "Final Step (by #1, #2): Tom purrs, so it is [Correct].", "Correct"),
+    ("cmd", LABEL, "[Correct], [Incorrect], [Unknown]", "Final Step (by #1): Tom purrs: [Correct].", "Correct"),
     ("cmd", NUMBER, '"answer" (the number', '{"reasons": "4 * 2 = 8, and 3 + 8 = 11.", "answer": 11}', "11"),
     ("cmd", OPTION, '"answer" (the word option', '{"reasons": "Soup is wet.", "answer": "option 2"}', "B"),
     ("ia", TEXT, r"\boxed{...}", "Six is more than four. \\boxed{Cleo}", "Cleo"),
@@ -170,7 +186,11 @@ def test_what_judges_and_agents_write_in_the_format_of_their_set_up_is_read() ->
     assert (reconcile.stated(SURE, NUMBER).answer, reconcile.stated(SURE, NUMBER).confidence) == ("11", 0.9)
     assert in_brackets.agree("[Yes]") and not in_brackets.agree("[NO]")
     assert ia.boxed("So: \\boxed{Cleo}") == "Cleo" and ia.exchange("#Q: How many?").questions == ("How many?",)
-    assert codegen.ranks("The second does it all. [2, 1]", 2) == (1, 0) and codegen.scores("[[5, 4, 3]]", 3) == [5, 4, 3]
+    assert codegen.ranks("The second does it all. [2, 1]", 2) == (1, 0) and codegen.scores("[[5, 4, 3]]", 3) == [
+        5,
+        4,
+        3,
+    ]
     assert codegen.reflections("[reflection 1]: Fine.\n[reflection 2]: Slow.", 2) is not None
     assert read_tons("Half of it stays.\nAnswer: 10 tons") == 10 and read_limit("Answer: N/A") is None
     assert read_utterance(TALKED, ["John", "Kate"])[2:] == (True, "Kate")
