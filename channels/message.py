@@ -61,6 +61,8 @@ class Message:
     asked: Literal["", "repair", "answer"] = ""
     """Why it was asked for after another that could not be read: to say that again in its form, or for the answer
     alone (the answer turn), which is read in that one's place, and heard by nobody."""
+    guided: str = ""
+    """Form that a local model's reply was kept to: `whole`, or the words after which it was, such as `Answer:`."""
     source: str = "model"
     """Who made the words: model, expert, dummy, human, hosted, rule."""
     notes: tuple[str, ...] = ()
@@ -102,7 +104,8 @@ class Message:
         refs = {"payload": self.payload and self.payload.to_dict()}
         if self.measured is not None:
             refs["measured"] = self.measured.to_dict()
-        plain = {name: value for name, value in asdict(self).items() if name != "measured"}
+        plain = {name: value for name, value in asdict(self).items() if name not in ("measured", "guided")}
+        plain |= {"guided": self.guided} if self.guided else {}
         return {**plain, **refs, "notes": list(self.notes), "stats": dict(self.stats)}
 
     @classmethod

@@ -88,7 +88,7 @@ def _published(scorers: Mapping[str, Scorer]) -> Policy:
     """What the last round said, as a paper's own program read it."""
 
     def policy(record: Record, decision: Decision) -> float | None:
-        scorer, texts = scorers.get(record.question.get("kind", "number")), record.last_texts()
+        scorer, texts = scorers.get(kinds.kind_of(record.question)), record.last_texts()
         return scorer(texts, gold_of(record.question), record.question.get("choices", [])) if scorer and texts else None
 
     return policy

@@ -16,7 +16,7 @@ from sottovoce.evaluation.measures import Measured, measured
 from sottovoce.evaluation.pairs import Matched, Pair, correct, match, paired, scores
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.statistics import Share, share
-from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.printable import counted, one_line
 
 NAMED = 5
 """So many questions are named in a note; the others are counted."""
@@ -127,6 +127,8 @@ def _mean(values: Iterable[float | None]) -> float | None:
 def _left_out(name: str, results: Sequence[Result]) -> Iterable[str]:
     if failed := _named(each.question for each in results if each.failed):
         yield f"`{name}`: failed, and left out of accuracy: {failed}."
+    if mined := sum(each.mined for each in results):
+        yield f"`{name}`: {mined} of {counted(len(results), 'discussion')} count answers that were mined from prose."
     if unscored := _named(each.question for each in results if each.score is None and not each.failed):
         yield f"`{name}`: without a target, and left out of accuracy: {unscored}."
 

@@ -70,7 +70,7 @@ def _read_line(line: str, name: str) -> Question:
         check_question(question, None, NEEDS)
         target = kinds.target_of(question)
         if target is None or not kinds.right(kinds.read_field(target, question), question):
-            found, kind = question["target"], question.get("kind", "number")
+            found, kind = question["target"], kinds.kind_of(question)
             raise UsageError(f"target is {found!r}; expected an answer that is read as it stands, of the kind {kind!r}")
         _sample(question, None, target)
     except UsageError as error:
@@ -82,7 +82,7 @@ def _read_line(line: str, name: str) -> Question:
 
 def _sample(question: Question, before: str | None, after: str) -> Sample:
     """A question as a convincing sample; a UsageError where a text of it is empty or none."""
-    shown = {"question": question["question"], "kind": question.get("kind", "number")}
+    shown = {"question": question["question"], "kind": kinds.kind_of(question)}
     known = {
         "choices": question.get("choices", []),
         "explanation": question["solution"],

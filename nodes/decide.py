@@ -54,8 +54,7 @@ def voted(message: Message, state: Discussion, read: Read = ballot) -> Vote:
     """What a message was read as; where nothing can be read from it, its answer turn, if there was one."""
     vote, last = read(message, state), concluded(state, message)
     if vote["answer"] is None and last is not None:
-        stated = ballot(last, state)
-        return {**vote, "answer": stated["answer"], "counts": stated["counts"], "asked": "answer"}
+        return {**vote, **ballot(last, state), "asked": "answer"}
     return {**vote, "asked": "repair"} if message.asked == "repair" else vote
 
 

@@ -18,7 +18,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.say import form_of, say
 from sottovoce.nodes.settings import MAD
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of, said
-from sottovoce.nodes.tally import ballot, took
+from sottovoce.nodes.tally import ballot, boxed, took, vote_of
 from sottovoce.nodes.views import View, blocks
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import read_json
@@ -168,9 +168,8 @@ def judgement(text: str, question: Question) -> Verdict:
 
 
 def by_judge(message: Message, question: Question) -> Vote:
-    """The judge's answer as a vote."""
-    answer = judgement(message.text, question).answer
-    return {"agent": message.agent, "answer": answer, "counts": answer is not None}
+    """Return the judge's answer as a vote."""
+    return vote_of(message, boxed(judgement(message.text, question).answer))
 
 
 def settled(state: Discussion) -> str | None:
@@ -196,7 +195,7 @@ def by_verdict(run: RunContext[MAD], state: Discussion) -> Decision:
 
 
 def _readable(given: str, question: Question) -> Verdict:
-    kind, answer = question.get("kind", "number"), kinds.read_field(given, question)
+    kind, answer = kinds.kind_of(question), kinds.read_field(given, question)
     return Verdict(answer, "" if answer is not None else f'"{ANSWER}" holds no {kinds.named(kind)}')
 
 

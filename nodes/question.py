@@ -45,7 +45,7 @@ class Question(TypedDict):
     id: NotRequired[str]
     """Names the question in seeds and logs; a digest of its text where absent."""
     kind: NotRequired[kinds.KindName]
-    """The form of the answer; number where absent."""
+    """The form of the answer; recognised from the question where absent."""
     choices: NotRequired[list[str]]
     """The options of a question of the kind choice, in the order of their letters."""
     documents: NotRequired[Sequence[Document] | Mapping[str, Sequence[Document]]]
@@ -136,7 +136,7 @@ def check_question(
 
 def check_targets(question: Question) -> None:
     """Refuse choices, and a target or an alias, that the question's kind has no use for."""
-    check = kinds.KINDS[question.get("kind", "number")].check
+    check = kinds.KINDS[kinds.kind_of(question)].check
     check(question)
     if (aliases := question.get("aliases")) and question.get("target") is None:
         raise UsageError(f"aliases are {aliases!r}, other forms of a target, and there is none; give a target, too")

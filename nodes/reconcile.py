@@ -16,7 +16,7 @@ from sottovoce.nodes.samples import ANSWER, CONFIDENCE, REASONING, rendered
 from sottovoce.nodes.say import form_of, say
 from sottovoce.nodes.settings import ReConcile
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
-from sottovoce.nodes.tally import abstaining, leading, viewpoints
+from sottovoce.nodes.tally import abstaining, boxed, leading, viewpoints, vote_of
 from sottovoce.nodes.views import View, viewpoint_slots
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import clamped, read_confidence, read_json, recalibrated
@@ -68,7 +68,7 @@ def stated(text: str, question: Question) -> Stated:
     answer = confidence = None
     wrong = ANSWER in read.missing
     if ANSWER in read.found:
-        given, kind = read.found[ANSWER], question.get("kind", "number")
+        given, kind = read.found[ANSWER], kinds.kind_of(question)
         answer = kinds.read_field(given, question)
         wrong = answer is None and not kinds.is_open(given, question)  # "unknown" is an abstention that can be read
         complaints += [f'"{ANSWER}" holds no {kinds.named(kind)}'] if wrong else []
@@ -85,13 +85,8 @@ def ballot(message: Message, question: Question) -> Vote:
     """
     read = stated(message.text, question)
     confidence = clamped(read.confidence or 0.0)
-    vote: Vote = {
-        "agent": message.agent,
-        "answer": read.answer,
-        "counts": read.answer is not None,
-        "confidence": confidence,
-        "weight": recalibrated(confidence),
-    }
+    cast = vote_of(message, boxed(read.answer))
+    vote: Vote = {**cast, "confidence": confidence, "weight": recalibrated(confidence)}
     if read.confidence in (None, confidence):
         return vote
     return {**vote, "note": f"stated a confidence of {read.confidence:.4g}"}

@@ -88,7 +88,7 @@ async def say_answer(run: RunContext[Any], state: Discussion, ask: Ask, read: Re
 
 def form_of(question: Question) -> Form | None:
     """What an answer to the question may be, where that is not just any text."""
-    return kinds.KINDS[question.get("kind", "number")].grammar(question.get("choices") or [])
+    return kinds.KINDS[kinds.kind_of(question)].grammar(question.get("choices") or [])
 
 
 def answer_pattern(question: Question, otherwise: str) -> str:
@@ -105,7 +105,7 @@ def _literal(text: str) -> str:
 
 async def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int) -> Message:
     """The answer alone, after a reply that cannot be read: a short request on the same prefix, in words, at T = 0."""
-    wanted, form, choices = kinds.KINDS[state.get("kind", "number")].placeholder, form_of(state), state.get("choices")
+    wanted, form, choices = kinds.KINDS[kinds.kind_of(state)].placeholder, form_of(state), state.get("choices")
     offered = list(form.choices if form else choices or [])
     request = run.prompts_of(ask.agent).render("shared/answer_turn", wanted=wanted, choices=offered)
     short = Ask(
@@ -136,7 +136,8 @@ async def _attempt(
     reply = await call
     message, (notes, numbers) = message_of(call, reply, run.order(ask.agent)), hearing(run, turns)
     told = {"notes": (*message.notes, *notes), "stats": {**message.stats, **numbers}} if numbers else {}
-    return replace(message, measured=measured(reply, run.store), **told)  # type: ignore[arg-type]  # its own fields
+    guided = (kept_to.after or "whole") if kept_to and message.payload else ""
+    return replace(message, measured=measured(reply, run.store), guided=guided, **told)  # type: ignore[arg-type]
 
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:

@@ -42,6 +42,8 @@ class Vote(TypedDict):
     """What the vote weighs: its recalibrated confidence."""
     note: NotRequired[str]
     """How it was read where that is not plain."""
+    read: NotRequired[Literal["marked", "boxed", "mined"]]
+    """How it was read: after a mark such as `Answer:`, in a box, brackets or a form's field, or mined from prose."""
     asked: NotRequired[Literal["repair", "answer"]]
     """What it took to read it: another reply in the form, or the answer turn; absent where it was read at once."""
 

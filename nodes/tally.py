@@ -36,14 +36,24 @@ class Viewpoint:
 
 
 def ballot(message: Message, question: Question) -> Vote:
-    """What a message was read as."""
-    answer = kinds.read_reply(message.whole, question)
-    return {"agent": message.agent, "answer": answer, "counts": answer is not None}
+    """Return the vote that a message is read as."""
+    return vote_of(message, kinds.reading(message.whole, question))
+
+
+def vote_of(message: Message, found: kinds.Reading) -> Vote:
+    """Return the vote of a message's agent with what was read; an abstention does not count."""
+    vote: Vote = {"agent": message.agent, "answer": found.answer, "counts": found.answer is not None}
+    return vote if found.how is None else {**vote, "read": found.how}
+
+
+def boxed(answer: str | None) -> kinds.Reading:
+    """Return the reading of an answer that stood in a form's own place: a JSON field, a box, brackets."""
+    return kinds.Reading(answer, None if answer is None else "boxed")
 
 
 def viewpoints(votes: Iterable[Vote], question: Mapping[str, Any]) -> list[Viewpoint]:  # Any: of a Question
     """The distinct answers, most votes first, then in the order in which agents first gave them."""
-    kind, asked, found = question.get("kind", "number"), question.get("question", ""), list[Viewpoint]()
+    kind, asked, found = kinds.kind_of(question), question.get("question", ""), list[Viewpoint]()
     for order, vote in enumerate(votes):
         if vote["answer"] is None:
             continue

@@ -16,7 +16,7 @@ from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.nodes.settings import COMPONENTS, Answers, Order
 from sottovoce.nodes.state import Vote
 from sottovoce.nodes.tally import abstaining, number, viewpoints
-from sottovoce.prompts.kinds import KINDS, lettered, placeholder
+from sottovoce.prompts.kinds import KINDS, kind_of, lettered, placeholder
 from sottovoce.prompts.render import Prompts, printable
 
 
@@ -97,13 +97,13 @@ class View:
 
     def value(self) -> str:
         """What stands in the place of an answer in a JSON form: "a number", or the task's own words."""
-        own = "answer_description" if self._on("answer_description") else ""
-        return placeholder({name: value for name, value in self.question.items() if name in ("kind", own)})
+        own = self.question.get("answer_description") if self._on("answer_description") else None
+        return placeholder({"kind": self.kind, "answer_description": own})
 
     @property
     def kind(self) -> str:
         """The kind of the answer."""
-        return self.question.get("kind", "number")
+        return kind_of(self.question)
 
     @property
     def steps(self) -> bool:

@@ -185,10 +185,12 @@ def _choices(info: FieldInfo) -> list[str]:
 
 
 def _registered(info: FieldInfo) -> list[str]:
-    """The names that a field of a registry takes: its schema has them, those of other packages too."""
+    """Return the names that a field of a registry takes, from its schema; those of other packages too."""
     schema: dict[str, Any] = {}  # Any: JSON
-    if callable(info.json_schema_extra):
-        info.json_schema_extra(schema)
+    parts = [part for each in get_args(info.annotation) for part in getattr(each, "__metadata__", ())]  # optional ones
+    for field in (info, *(part for part in parts if isinstance(part, FieldInfo))):
+        if callable(field.json_schema_extra):
+            field.json_schema_extra(schema)
     return [str(name) for name in schema.get("enum", [])]
 
 

@@ -11,6 +11,7 @@ from typing import Any, cast, get_type_hints
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.runs.rows import Values, json_of
 from sottovoce.nodes.question import Question, question_id
+from sottovoce.prompts.kinds import kind_of
 
 KNOWN = tuple(get_type_hints(Question))
 LISTS = ("choices", "aliases", "decoys", "demonstrations", "hints")
@@ -54,6 +55,8 @@ def question_from(values: Values, common: Values, *, cells: bool) -> tuple[Quest
     for name in ("id", "solution"):
         if name in asked:
             asked[name] = _text(asked[name])
+    if not asked.get("kind"):
+        asked["kind"] = kind_of({**asked, "target": _truth(asked.get("target"))})
     if "target" in asked:
         asked["target"] = _target(asked["target"], asked["kind"])
     for name in ("choices", "aliases"):
@@ -100,6 +103,11 @@ def _text(value: Any) -> Any:  # Any: JSON; what is neither number nor truth val
 
 
 def _target(value: Any, kind: str) -> Any:  # Any: see _text
-    """A target as text: 42 is "42", and for a yes or no, true and false are these."""
+    """Return a target as text: 42 as "42"; for a yes or no, true as "yes"."""
+    return _truth(value) if kind == "yes_no" else _text(value)
+
+
+def _truth(value: Any) -> Any:  # Any: see _text
+    """Return a value as text, true as "yes" and false as "no"."""
     text = _text(value)
-    return TRUTH.get(text.strip().lower(), text) if kind == "yes_no" and isinstance(text, str) else text
+    return TRUTH.get(text.strip().lower(), text) if isinstance(text, str) else text

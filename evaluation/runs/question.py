@@ -23,7 +23,7 @@ from sottovoce.evaluation.runs.samples import origin, read_name, samples
 from sottovoce.evaluation.worlds import stored
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
-from sottovoce.prompts.kinds import KindName
+from sottovoce.prompts.kinds import KindName, kind_of
 
 COMMON = {"kind", "description", "answer_description", "demonstrations", "hints"}
 """What can be said of all rows of a file: it tells of the task, and holds for rows without their own."""
@@ -50,7 +50,9 @@ class QuestionOptions(Checked):
         json_schema_extra={"positional": True},
     )
     documents: list[str] = _many("a text that all agents read, or NAME=TEXT for one of them", "document")
-    kind: KindName = Field(default="number", description="form of the answer")
+    kind: KindName | None = Field(
+        default=None, description="Form of the answer; recognised from the question if not given."
+    )
     choices: list[str] = _many("an option to choose from", "choice")
     target: str | None = _one("the right answer; no agent reads it")
     solution: str | None = _one("the right answer with its working: what an expert says")
@@ -192,4 +194,5 @@ def _given(options: QuestionOptions, settings: Settings) -> Question:
             given[name] = texts_by_agent(given[name], option)
     if options.documents:
         given["documents"] = dealt_documents(options.documents, settings)
-    return cast(Question, {**given, "kind": options.kind, "question": options.question})
+    asked = cast(Question, {**given, "question": options.question})
+    return {**asked, "kind": kind_of(asked)}

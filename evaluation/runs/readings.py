@@ -16,7 +16,7 @@ from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import read_json
 
 ANSWER = "answer"
-Way = Literal["at_once", "repair", "answer_turn", "unknown", "abstained"]
+Way = Literal["at_once", "repair", "answer_turn", "unknown", "abstained", "mined"]
 
 
 class Readings(BaseModel):
@@ -31,6 +31,8 @@ class Readings(BaseModel):
     """An abstention that says so."""
     abstained: int = 0
     """Nothing could be read."""
+    mined: int = 0
+    """Replies among the first three whose answer was mined from prose, for want of a mark."""
 
 
 def readings(state: Discussion, counts: Iterable[Count], answers: tuple[str, ...]) -> Readings:
@@ -43,6 +45,7 @@ def readings(state: Discussion, counts: Iterable[Count], answers: tuple[str, ...
     for message in (each for each in heard(state) if each.act in answers):
         vote = counted.get((message.epoch, message.round, message.agent)) or voted(message, state)
         found[_way(vote, concluded(state, message) or message, state)] += 1
+        found["mined"] += vote.get("read") == "mined"
     return Readings.model_validate(found)
 
 

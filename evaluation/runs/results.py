@@ -19,6 +19,8 @@ class Result:
     """None where it failed or abstained, and where each agent's answer counts by itself (rule `average`)."""
     abstained: bool = False
     """Whether it ended, and without an answer."""
+    mined: bool = False
+    """True where a vote that counts was mined from prose, for want of a mark or a form."""
     score: float | None = None
     """In [0, 1]; None without a target, or where it failed."""
     target: str | None = None

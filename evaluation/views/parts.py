@@ -18,7 +18,7 @@ from sottovoce.evaluation.views.printable import counted, one_line, shortened
 from sottovoce.evaluation.views.uncertainty import figure_of
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import passage_of, shown
-from sottovoce.prompts.kinds import lettered
+from sottovoce.prompts.kinds import kind_of, lettered, named
 
 When = tuple[int, float]
 """Epoch and round; a reset comes after all rounds."""
@@ -50,7 +50,8 @@ def opening(run: Record) -> Part:
     models = ", ".join(dict.fromkeys(settings["model"]))
     title = f"{record.command} · {settings['protocol']} · {models} · seed {settings['seed']}"
     held = [record.manner(run.chosen())] if record.manner else []
-    known = [*([f"({run.origin})"] if run.origin else []), *facts(run)]
+    wanted = f"(asked for: {named(kind_of(run.question))}; --kind asks for something else)"
+    known = [f"({run.origin})" if run.origin else wanted, *facts(run)]
     asked = Line(run.question["question"], "question")
     notes = [Line(f"note: {one_line(note)}", "note") for note in run.notes]
     return Part("", lines=(Line(one_line(title), "title"), *_asides(held), asked, *_asides(known), *notes))
@@ -84,10 +85,12 @@ def _read(found: Readings) -> str:
         "said to be unknown": found.unknown,
         "not to be read": found.abstained,
     }
-    if sum(ways.values()) == found.at_once + found.unknown:
+    total = sum(ways.values())
+    if total == found.at_once + found.unknown and not found.mined:
         return ""
+    ways["mined from prose"] = found.mined
     told = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
-    return f"; of {counted(sum(ways.values()), 'answer')} {told}"
+    return f"; of {counted(total, 'answer')} {told}"
 
 
 def of_run(run: Record, *, prompts: bool = False) -> Iterator[Part]:

@@ -9,6 +9,7 @@ from sottovoce.evaluation.views.printable import one_line, shortened
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Vote
 from sottovoce.nodes.tally import Viewpoint, abstaining, took, viewpoints
+from sottovoce.prompts.kinds import KINDS, kind_of
 
 RAW = 80  # characters of an unreadable answer's end
 
@@ -45,6 +46,9 @@ def support(run: Record, decision: Decision) -> list[str]:
         if other != decision["answer"]:
             lines.append(f"by {rule} it would be {answer(other)}")
     lines += [f"{cast['agent']}: {vote(run, cast)}" for cast in decision["votes"]]
+    kind = kind_of(run.question)
+    if run.origin is None and kind in KINDS and abstaining(decision["votes"]):
+        lines.append(f"a reply without {KINDS[kind].placeholder} abstains; --kind asks for another form of answer")
     return lines
 
 
@@ -78,4 +82,5 @@ def _held(view: Viewpoint, *, weighed: bool) -> str:
 def _sureness(cast: Vote) -> str:
     named = [f"{name} {cast[name]:g}" for name in ("confidence", "weight") if name in cast]
     named += [*([cast["note"]] if "note" in cast else []), *([took(cast)] if took(cast) else [])]
+    named += ["mined from prose"] if cast.get("read") == "mined" else []
     return f" ({', '.join(named)})" if named else ""

@@ -17,7 +17,7 @@ FIRST = (
 OF_CONTROL = tuple(name for name in Controlled.model_fields if name not in Settings.model_fields)
 GROUPS: dict[str, tuple[str, ...]] = {
     "Sampling": (*OF_SAMPLING, "timeout"),
-    "Prompts and answers": ("system", "prompts", *COMPONENTS, "answer_turn", "guide", "thinking"),
+    "Prompts and answers": ("system", "prompts", "answers", *COMPONENTS, "answer_turn", "guide", "thinking"),
     "Protocol: what messages carry": ("option", "fallback", *OF_CONTROL, *OF_PROTOCOL),
     "Loading models": tuple(name for name in OF_LOADING if name != "thinking"),
     "People": tuple(People.model_fields),

@@ -1,10 +1,21 @@
-"""Kinds of answers by name, and what is done with them: ask for an answer, read it, compare it.
+r"""Kinds of answers by name: ask for an answer, read it, compare it.
 
-A kind is one file (see `Kind`), which registers itself when imported or is named as an entry point of
-the group `sottovoce.kinds`. What cannot be read is None, an abstention: it is never counted as right
-and never pooled as a vote. Order of the readers and their edge cases follow the evaluation code of Du
-et al. (2023), CIPHER (arXiv 2310.06272) and SDE (arXiv 2506.19209), without their misreadings (lost
-minus signs, thousands commas, a digit of the prompt taken for an answer).
+How a reply is read, for every kind alike (`reading`):
+
+1. Stated: a line `Answer: X`, "the answer is X", a box, the field "answer" of a JSON object, brackets. The last
+   statement in the text wins, also of a line and a box that disagree; within a statement its result wins
+   ("495 * $15 = $7425" is 7425). A statement that says "unknown", or a line that holds no answer of the kind, is an
+   abstention, and so is one that is taken back ("Wait, ...") without another.
+2. Mined: where nothing is stated, rules for prose look for the answer. They serve small models, abstain where a text
+   is long or contradicts itself, and show in `Reading.how`.
+
+A stated short answer is taken as it stands; only a whole sentence is shortened in the light of its question.
+What cannot be read is None, an abstention: it is never counted as right and never pooled as a vote.
+
+A kind is one file (see `Kind`), which registers itself when imported or is named as an entry point of the group
+`sottovoce.kinds`. Edge cases of the readers follow the evaluation code of Du et al. (2023), CIPHER (arXiv
+2310.06272) and SDE (arXiv 2506.19209), without their misreadings (lost minus signs, thousands commas, a digit of the
+prompt taken for an answer).
 """
 
 from __future__ import annotations
@@ -12,17 +23,21 @@ from __future__ import annotations
 import re
 import string
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, Field
 
+from sottovoce.prompts.kinds.about import is_sentence
 from sottovoce.prompts.kinds.choices import bare
 from sottovoce.prompts.kinds.kind import Kind as Kind
+from sottovoce.prompts.kinds.marks import How, Mark, bracketed, is_taken_back, marks
 from sottovoce.prompts.kinds.marks import normalise as normalise
-from sottovoce.prompts.kinds.marks import sources
 from sottovoce.prompts.kinds.nothing import OPEN_MARK, UNKNOWN
 from sottovoce.prompts.kinds.prose import LONGEST, plain
+from sottovoce.prompts.kinds.recognise import kind_of as kind_of
 from sottovoce.prompts.kinds.sentences import sentences
+from sottovoce.prompts.kinds.worked import may_be_cut
 from sottovoce.prompts.structured import read_json
 from sottovoce.registry import Registry
 
@@ -41,20 +56,46 @@ _ALONE = re.compile(r"(?:\A|\n)[ \t]*\{[^{}]*+\}\Z")
 """An object that begins its line: not one that is quoted within a sentence."""
 
 
-def read(text: str, kind: str, choices: list[str] | None = None) -> str | None:
-    """Return the answer in canonical form, or None where none can be read.
+@dataclass(frozen=True)
+class Reading:
+    """An answer as it was read, and how."""
 
-    An answer that is stated to be unknown is an abstention, whatever numbers stand around it. Of a text
-    that ends with a JSON object, or with one and prose that marks no answer, the field "answer" is read (CMD's form
-    for GSM8K).
+    answer: str | None
+    """In canonical form; None for an abstention."""
+    how: How | None
+    """None for an abstention."""
+
+
+ABSTENTION = Reading(None, None)
+
+
+def reading(text: str, question: Mapping[str, Any]) -> Reading:  # Any: see is_open
+    """Read a reply to a question: what it states, else what its prose says.
+
+    A text without a statement may still say what was asked: "18 + 40 is 58" is a yes to "Is 18 + 40 equal to 58?".
     """
-    field = _field(text)
-    if field is not None:
-        return read_value(field, kind, choices)
-    if cut := OPEN_MARK.search(text):  # before its answer: what was marked earlier may count
-        text = text[: cut.start()]
-        return KINDS[kind].read(text, choices or []) if any(sources(plain(text))) else None
-    return KINDS[kind].read(text, choices or [])
+    kind, choices, asked = KINDS[kind_of(question)], question.get("choices") or [], str(question.get("question", ""))
+    found = _stated(text, kind, choices)
+    if found is not None:
+        return Reading(_short(found.answer, question), found.how)
+    mined, body = kind.read(text, choices), plain(text)
+    if mined is None and not marks(body) and not declines(text):
+        mined = kind.implied(body, question)
+    mined = None if mined is None else kind.short(mined, asked)
+    if mined is None or not kind.suits(mined, asked):
+        return ABSTENTION
+    return Reading(mined, "marked" if normalise(body) == normalise(mined) else "mined")  # nothing but the answer
+
+
+def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
+    """Return the answer of `reading`."""
+    return reading(text, question).answer
+
+
+def read(text: str, kind: str, choices: list[str] | None = None) -> str | None:
+    """Return the answer in canonical form where the question is not known, or None where none can be read."""
+    found = _stated(text, KINDS[kind], choices or [])
+    return KINDS[kind].read(text, choices or []) if found is None else found.answer
 
 
 def read_value(given: str, kind: str, choices: list[str] | None = None) -> str | None:
@@ -62,31 +103,11 @@ def read_value(given: str, kind: str, choices: list[str] | None = None) -> str |
     return KINDS[kind].read_value(" ".join(given.split()), choices or [])
 
 
-def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    """`read` for a question: without the question's own words, where a free question is answered in a sentence.
-
-    A text without a mark may still say what was asked: "18 + 40 is 58" is a yes to "Is 18 + 40 equal to 58?".
-    """
-    kind, body = KINDS[_kind(question)], plain(text)
-    found = read(text, _kind(question), question.get("choices"))
-    if found is None and not any(sources(body)) and not OPEN_MARK.search(body) and not declines(text):
-        found = kind.implied(body, question)
-    found = _short(found, question)
-    is_marked = found is None or _field(text) is not None or any(sources(body))
-    return found if is_marked or kind.suits(str(found), str(question.get("question", ""))) else None
-
-
-def read_line(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
-    """The answer of a reply that was begun with "Answer:", with this beginning or without: its first line is all."""
-    begun = re.sub(r"\A[\W_]*(?:(?:the )?(?:final )?answer(?: is)?\W*[:=]?)?\s*", "", plain(text), flags=re.IGNORECASE)
-    return _short(read_value(begun.partition("\n")[0], _kind(question), question.get("choices")), question)
-
-
 def read_field(given: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
     """`read_value` for a question, but for the form's own words, which say nothing: models copy them."""
     if normalise(given) == normalise(placeholder(question)):
         return None
-    return _short(read_value(given, _kind(question), question.get("choices")), question)
+    return _short(read_value(given, kind_of(question), question.get("choices")), question)
 
 
 def same(left: str | None, right: str | None, kind: str, question: str = "") -> bool:
@@ -99,7 +120,7 @@ def same(left: str | None, right: str | None, kind: str, question: str = "") -> 
 
 def right(answer: str | None, question: Mapping[str, Any]) -> bool:  # Any: see is_open
     """Tell whether a canonical answer is the question's target, or one of its aliases."""
-    kind, choices = KINDS[_kind(question)], question.get("choices") or []
+    kind, choices = KINDS[kind_of(question)], question.get("choices") or []
     others = [kind.target(each, choices) for each in question.get("aliases") or []]
     return any(_is_target(answer, target, question) for target in [target_of(question), *others])
 
@@ -107,7 +128,7 @@ def right(answer: str | None, question: Mapping[str, Any]) -> bool:  # Any: see 
 def target_of(question: Mapping[str, Any]) -> str | None:  # Any: see is_open
     """The right answer as answers are read: a choice's letter, where the target is its text; None for none."""
     target = question.get("target")
-    return None if target is None else KINDS[_kind(question)].target(target, question.get("choices") or [])
+    return None if target is None else KINDS[kind_of(question)].target(target, question.get("choices") or [])
 
 
 def named(kind: str) -> str:
@@ -117,20 +138,20 @@ def named(kind: str) -> str:
 
 def placeholder(question: Mapping[str, Any]) -> str:  # Any: see is_open
     """What stands in the place of the answer in a JSON form: the task's own words for it, or the kind's."""
-    own = question.get("answer_description") or KINDS[question.get("kind", "number")].placeholder
+    own = question.get("answer_description") or KINDS[kind_of(question)].placeholder
     return " ".join(own.split()).replace('"', "'")
 
 
 def is_open(given: str, question: Mapping[str, Any]) -> bool:  # Any: a Question, which stands above this module
     """Tell whether a field that may stay empty says nothing yet; "unknown" may be a task's own label."""
-    is_answer = KINDS[question.get("kind", "number")].unknown_is_an_answer
+    is_answer = KINDS[kind_of(question)].unknown_is_an_answer
     return not re.search(r"\w", given) or bool(not is_answer and UNKNOWN.match(given))
 
 
 def declines(text: str) -> bool:
     """Tell whether a text states that the answer is unknown: an abstention that needs no asking again."""
     body = plain(text)
-    return any(UNKNOWN.match(source) for source in [*sources(body)] or sentences(body)[-1:])
+    return any(UNKNOWN.match(said) for said in [each.text for each in marks(body)] or sentences(body)[-1:])
 
 
 def lettered(choices: list[str]) -> list[str]:
@@ -139,19 +160,52 @@ def lettered(choices: list[str]) -> list[str]:
     return [f"({letter}) {choice}" for letter, choice in letters]
 
 
+def _stated(text: str, kind: Kind, choices: list[str]) -> Reading | None:
+    """Read the last statement that names an answer or denies that there is one; None where nothing is stated."""
+    field = _field(text)
+    if field is not None:
+        return _as_read(kind.read_value(" ".join(field.split()), choices), "boxed")
+    body, named = plain(text), kind.named or kind.read
+    stated = [(mark, named(mark.text, choices)) for mark in marks(body, kind.nouns)]
+    for place, (mark, found) in enumerate(stated):
+        if _is_cut_short(place, stated, body):
+            continue
+        if found is not None or mark.is_line:
+            is_kept = not _is_given_up(mark, body) and not kind.contradicts([each for _, each in stated], body, choices)
+            return _as_read(found, mark.how) if is_kept else ABSTENTION
+    brackets = bracketed(body) if kind.takes_brackets else None
+    if brackets and (found := named(f"[{brackets}]", choices)) is not None:
+        return _as_read(found, "boxed")
+    return ABSTENTION if OPEN_MARK.search(text) else None  # it ends before its answer
+
+
+def _is_given_up(mark: Mark, body: str) -> bool:
+    return is_taken_back(mark, body) or may_be_cut(mark.text, body)
+
+
+def _is_cut_short(place: int, stated: list[tuple[Mark, str | None]], body: str) -> bool:
+    """Tell whether a text breaks off in a figure that it states in full before: "... 540. The answer is 54"."""
+    mark, found = stated[place]
+    before = next((each for _, each in stated[place + 1 :] if each), "") or ""
+    at_end = body.endswith(mark.text) and bool(re.search(r"\d\Z", mark.text))
+    return at_end and not mark.is_line and before != found and before.startswith(found or " ")
+
+
+def _as_read(answer: str | None, how: How) -> Reading:
+    return Reading(answer, how) if answer else ABSTENTION
+
+
 def _is_target(answer: str | None, target: str | None, question: Mapping[str, Any]) -> bool:  # Any: see is_open
-    kind = KINDS[_kind(question)]
+    kind = KINDS[kind_of(question)]
     if answer is None or target is None or kind.is_target is None:
-        return same(answer, target, _kind(question), question.get("question", ""))
+        return same(answer, target, kind_of(question), question.get("question", ""))
     return kind.is_target(answer, target, question.get("question", ""))
 
 
-def _kind(question: Mapping[str, Any]) -> str:
-    return str(question.get("kind", "number"))
-
-
 def _short(answer: str | None, question: Mapping[str, Any]) -> str | None:
-    return None if answer is None else KINDS[_kind(question)].short(answer, str(question.get("question", "")))
+    """Shorten a stated answer that is a whole sentence; a few words stay as they are."""
+    asked = str(question.get("question", ""))
+    return KINDS[kind_of(question)].short(answer, asked) if answer and is_sentence(answer, asked) else answer
 
 
 def _field(text: str) -> str | None:
@@ -159,6 +213,6 @@ def _field(text: str) -> str | None:
     text = text[-LONGEST:].rstrip("` \n")
     end = text.rfind("}") + 1
     prose = text[end:]
-    if not end or (prose and (next(sources(plain(prose)), None) is not None or not _ALONE.search(text[:end]))):
+    if not end or (prose and (marks(plain(prose)) or not _ALONE.search(text[:end]))):
         return None
     return read_json(text[:end], ("answer",), may_be_empty=("answer",)).found.get("answer")

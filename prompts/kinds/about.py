@@ -27,6 +27,24 @@ EQUAL = frozenset("equal equals same indeed so therefore thus".split())
 MORE = 6  # words beyond the question's with which a sentence still says it again
 
 
+VERB = re.compile(
+    r"\b(?:is|are|was|were|be|been|has|have|had|does|do|did|can|could|will|would|took|takes|won|wins|wrote|writes|died"
+    r"|dies|lies|lay|ran|runs|played|plays|became|began|begins|came|comes|founded|directed|worked|works|made|makes"
+    r"|published|lived|lives|served|sang|led|built|held|stars|starred|covers|belongs|goes|went|gave|uses|used)\b"
+)
+"""In small letters: titles of works have theirs in capitals."""
+SHORTEST = 4  # words of a sentence that answers
+
+
+def is_sentence(answer: str, question: str) -> bool:
+    """Tell whether an answer is a whole sentence, by a verb or by one of the question's own in the past tense."""
+    words = known(question)
+    is_told = bool(VERB.search(answer)) or any(
+        word[0].endswith("ed") and is_known(word[0], words) for word in WORD.finditer(answer) if word[0].islower()
+    )
+    return is_told and len(answer.split()) >= SHORTEST
+
+
 def asked(question: str) -> str:
     """The sentence that asks, without the facts that stand before it."""
     every = sentences(question[-LONGEST:])

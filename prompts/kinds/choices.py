@@ -7,6 +7,8 @@ from typing import Any
 
 from sottovoce.errors import UsageError
 from sottovoce.prompts.kinds.marks import PREFIX, normalise
+from sottovoce.prompts.kinds.nothing import UNKNOWN
+from sottovoce.prompts.kinds.prose import plain
 
 NUMBERED = re.compile(r"\(?(\w{1,2})[).:]\s+(?=\S)")
 """What a choice may bring along where all of them do: "1. ", "b) "."""
@@ -17,6 +19,21 @@ def bare(choices: Sequence[str]) -> list[str]:
     if _numbers(choices) or _is_series(choices, string.ascii_uppercase) or _is_series(choices, string.ascii_lowercase):
         return [NUMBERED.sub("", choice.strip(), count=1).strip() for choice in choices]
     return [PREFIX.sub("", choice.strip()) for choice in choices]
+
+
+def without_denying_words(text: str, choices: Sequence[str]) -> str:
+    """Return a text with "(E)" for "(E) None of these", so that no reader takes the choice for an abstention."""
+    for letter, choice in zip(string.ascii_uppercase, bare(choices), strict=False):
+        said = plain(choice).strip(" .")
+        if UNKNOWN.match(said):
+            words = r"\s+".join(map(re.escape, said.split()))
+            sign = rf"(?:\({letter}\)|(?<!\w){letter}(?!\w))"
+            text = re.sub(
+                rf"(?:{sign}[).:,]{{0,2}}\s?[-\u2013\u2014=]?\s?[\"']?(?i:{words})\b[\"']?|(?i:{words})[\s,]{{1,2}}{sign})",
+                f"({letter})",
+                text,
+            )
+    return text
 
 
 def number_named(said: str, choices: Sequence[str]) -> int | None:

@@ -9,7 +9,7 @@ import re
 
 from sottovoce.prompts.kinds.formula import worked_out
 from sottovoce.prompts.kinds.nothing import SAYS_NOTHING, UNKNOWN
-from sottovoce.prompts.kinds.numerals import MONEY, figures, simple, spelled, written
+from sottovoce.prompts.kinds.numerals import MONEY, SPELLED, figures, simple, spelled, written
 from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, without_reason
 
 OPERATOR = r"(?:[-+*/\u00d7\u00f7\u00b7:^]|\\times|\\cdot|\\div)"
@@ -23,14 +23,31 @@ FRACTION = re.compile(
 POWER_OF_TEN = re.compile(
     r"(-?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40}))?\s?(?:[x*\u00d7\u00b7]|\\times|\\cdot)?\s?(?<!\d)10\s?\^\s?\{?\s?([-+]?\d{1,4})\s?\}?"
 )
+_HEDGE = (
+    r"(?:(?:exactly|only|just|about|approximately|around|roughly|nearly|a total of|therefore|thus|rs|usd)\W{1,3}){0,2}"
+)
+OPENS = re.compile(rf"[^\w\\]{{0,9}}{_HEDGE}[^\w\\]{{0,9}}(?:\d|{SPELLED.pattern})", re.IGNORECASE)
+"""The begin of a phrase that is a number and what it counts."""
+SPELLED_FIRST = re.compile(rf"\W*{SPELLED.pattern}(?=\s?(?:[:,(]|\Z))", re.IGNORECASE)
+TELLS = re.compile(
+    r"\b(?:is|are|was|were|makes?|gives?|costs?|totals?|comes? to|amounts? to|total of|i\.e\."
+    r"|namely|that is|leaves|has|have)"
+    rf",?\s{_HEDGE}",
+    re.IGNORECASE,
+)
+"""The verb of a sentence and what may stand between it and its number."""
 LEAD = re.compile(r"\A(?:[a-zA-Z]{2,}\s)++")
 """Words before it: "about 1/3"."""
+BEHIND = re.compile(r"(?<=\d)\s(?:[a-zA-Z\u00b5]{2,20}|[mgsLJNWVAKCF])(?:/[a-zA-Z]{1,9})?\Z")
+"""A unit behind a power of ten."""
 FORMULA = re.compile(r"\\[a-z]+|\^|\u221a|\u03c0|\d!")
 UNIT = re.compile(r"(?<=\d)\s{0,9}(?:[a-zA-Z\u00b5]{2,20}|[mgsLJNWVAKCF])(?:/[a-zA-Z]{1,9})?\s?\^\s?\{?-?\d\}?")
 AROUND = re.compile(r"\s(?:[a-zA-Z]{2,}\s)*+[a-zA-Z]{2,}\.?$|^(?:[a-zA-Z]{2,}\s)++")
 """Words before or behind a formula."""
 TIDY = [
     (re.compile(r"\{,\}|\\[,;:! ](?=\d{3})"), ","),
+    (re.compile(r"(?<![\d.,])(\d{1,3}(?: \d{3}){1,9})(?!\d|\s?/)"), lambda of: of[1].replace(" ", "")),  # 52 500
+    (re.compile(r"\b(?:is equal to|equals?)\b", re.IGNORECASE), "="),
     (re.compile(r"\\(?:left|right|displaystyle|,|;|:|!)|\\(?=[$%#&])|\^\s?\{?\\circ\}?|\u00b0"), " "),
 ]
 
@@ -40,11 +57,40 @@ def named(source: str) -> str | None:
     said = simple(source)
     for pattern, meaning in TIDY:
         said = pattern.sub(meaning, said)
-    said = affirmed(re.split(r"[.;!?](?=\s|$)", without_reason(said.strip(), CLAUSE))[0])
+    said = affirmed(_stating(re.split(r"(?<!\bi\.e)[.;!?](?=\s|$)", without_reason(said.strip(), CLAUSE))))
     if UNKNOWN.match(source) or not said:
         return "" if UNKNOWN.match(source) or re.search(r"\d", source) else None
     outside = re.sub(r"\([^()]{0,200}\)", " ", said)  # "42 apples (6 * 7)"
-    return _result(outside if re.search(r"\d", outside) else said)
+    said = outside if re.search(r"\d", outside) else said
+    return _result(said) if "=" in said or _is_phrase(said) else outcome(said) or ""
+
+
+def _stating(parts: list[str]) -> str:
+    """Return the sentence that states a result: the first where it opens with a number, else the last equation."""
+    said = [part for part in parts if re.search(r"\w", part)] or parts
+    return said[0] if OPENS.match(said[0]) else next((part for part in reversed(said) if "=" in part), said[0])
+
+
+def _is_phrase(said: str) -> bool:
+    """Tell whether the first number of some words is what they name: "about 12 apples in 3 baskets"."""
+    is_one = len({value for _, _, value in figures(said)}) < 2
+    return is_one or bool(OPENS.match(said) or FORMULA.search(said))
+
+
+def outcome(sentence: str) -> str | None:
+    """Return the number right behind the verb of a sentence: 52500 in "The pension after 30 years is $52500"."""
+    found = [each for verb in TELLS.finditer(sentence) if (each := _leading(sentence[verb.end() :]))]
+    return found[0] if len({*found}) == 1 else None
+
+
+def _leading(said: str) -> str | None:
+    """Return the number that a phrase begins with, in figures or words, unless "or" or "to" follows it."""
+    found = figures(said)
+    if found and not re.search(r"\w", said[: found[0][0]].strip(MONEY)):
+        others = re.match(r"\s?(?:or|to|-)\s?\d", said[found[0][1] :])
+        return None if others or UNSOLVED.match(said[found[0][0] :]) else found[0][2]
+    words = spelled(said)
+    return words[0][1] if words and not re.search(r"\w", said[: words[0][0]]) else None
 
 
 def _result(said: str) -> str | None:
@@ -59,7 +105,7 @@ def _result(said: str) -> str | None:
 
 def _value(said: str) -> str | None:
     said = LATEX_FRACTION.sub(lambda of: f" {of[1] or of[2]}/{of[3] or of[4]}", said).replace("- ", "-", 1)
-    if power := POWER_OF_TEN.fullmatch(said.strip(" .$%")):
+    if power := POWER_OF_TEN.fullmatch(BEHIND.sub("", said.strip(" .$%"))):
         return written(float(f"{power[1] or 1}e{power[2]}")) or ""
     if fraction := FRACTION.match(LEAD.sub("", said)):
         return _fraction(fraction) if not figures(fraction.string[fraction.end() :]) else ""
@@ -76,6 +122,8 @@ def _value(said: str) -> str | None:
 def _in_words(said: str) -> str | None:
     """The first number of a phrase, in figures or words; none of several that are told apart by "or" or "to"."""
     found = figures(said)
+    if lone := SPELLED_FIRST.match(said):  # "four: 11, 13, 17 and 19"
+        return spelled(lone[0])[0][1]
     if len({value for _, _, value in found}) > 1 and SEVERAL.search(said[max(0, found[0][0] - 9) : found[1][1]]):
         return ""
     if found:

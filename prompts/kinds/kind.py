@@ -23,7 +23,7 @@ class Kind:
     placeholder: str
     """What stands in its place in a JSON form: "a number"."""
     read: Read
-    """Of a whole reply."""
+    """From a reply that marks no answer; what is found so is mined."""
     read_value: Read = lambda given, choices: unmarked(given)
     """Of a field, where all is the answer; its spaces are single ones."""
     same: Callable[[str, str], bool] = lambda left, right: left.casefold().split() == right.casefold().split()
@@ -46,3 +46,14 @@ class Kind:
     """Whether an answer to a question is the target, where that is more than to agree with it."""
     target: Callable[[str, Choices], str | None] = lambda target, choices: target
     """The target as answers are read: the letter of a choice that is given by its text."""
+    named: Read | None = None
+    """From a statement ("Answer: X", a box, "the answer is X"), to the end of its line; `read` unless given.
+
+    None: it speaks of something else. An empty text: it states that there is no answer.
+    """
+    nouns: str = "answer"
+    """Words that a statement has for an answer, as alternatives of a pattern: "answer|label"."""
+    contradicts: Callable[[Sequence[str | None], str, Choices], bool] = lambda said, text, choices: False
+    """Tells that what a plain text states, the last first, cannot be told from its other words: an abstention."""
+    takes_brackets: bool = False
+    """Tells that what stands in square brackets is stated."""

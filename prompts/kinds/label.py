@@ -9,7 +9,7 @@ from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.prompts.kinds import choices as known
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import bracketed, sources, unmarked
+from sottovoce.prompts.kinds.marks import bracketed, unmarked
 from sottovoce.prompts.kinds.prose import plain
 from sottovoce.prompts.kinds.sentences import CLAUSE, first, without_reason
 from sottovoce.prompts.kinds.verdict import claimed, implied
@@ -20,14 +20,8 @@ LONGEST = 60  # characters of a label that no list names
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """Of a list: what is marked or bracketed, else what the last claim names which names any. Else see `_own`."""
-    body = plain(text)
-    if not choices:
-        return _own(body)
-    for source in filter(None, (*sources(body, NOUNS), bracketed(body))):
-        if (found := _of(source, choices)) is not None:
-            return found or None
-    return claimed(body, choices)
+    """Return what the last claim names which names a label of the list; without a list nothing is read in prose."""
+    return claimed(plain(text), choices) if choices else None
 
 
 def read_value(given: str, choices: Choices) -> str | None:
@@ -38,6 +32,8 @@ def read_value(given: str, choices: Choices) -> str | None:
 
 def _of(source: str, choices: Choices) -> str | None:
     """The label that a mark names; empty where it names several, None where it names none."""
+    if not choices:
+        return _own(source)
     if leads := named(first(source), choices, at_start=True):
         others = named(without_reason(first(source), CLAUSE), choices)
         return "" if len({*others}) > 1 else leads[0]
@@ -48,14 +44,11 @@ def _of(source: str, choices: Choices) -> str | None:
     return None if not found else found.pop() if len(found) == 1 else ""
 
 
-def _own(body: str) -> str | None:
-    """What is bracketed last, else what a mark names that is no sentence."""
-    marked = next(sources(body, NOUNS), "")
-    said = without_reason(first(marked), CLAUSE).strip(" .*\"'")
-    if marked and not bracketed(said) and re.search(rf"(?:{NOUNS})\W*:", body, re.IGNORECASE) and len(said) <= LONGEST:
-        return said.lower() or None
-    found = bracketed(without_reason(marked, CLAUSE)) or bracketed(body)
-    return found.lower() if found and len(found) <= LONGEST else None
+def _own(source: str) -> str | None:
+    """What a mark names without a list: what it brackets, or a few words."""
+    said = without_reason(first(source), CLAUSE).strip(" .*\"'")
+    found = (bracketed(said) or said).lower()
+    return found if len(found) <= LONGEST else None
 
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
@@ -81,6 +74,9 @@ LABEL = Kind(
     read_value,
     grammar=grammar,
     check=check,
+    named=_of,
+    nouns=NOUNS,
+    takes_brackets=True,
     implied=implied,
     unknown_is_an_answer=True,
 )

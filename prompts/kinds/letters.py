@@ -45,10 +45,16 @@ def claimed(body: str, choices: Choices) -> str | None:
         return string.ascii_uppercase[place - 1]
     alone = [found for found in re.finditer(rf"(?<![\w'])({letter_range(choices)})(?![\w'])", said)]
     # A capital "A" before a small word is an article far more often than an answer, and "I" is who speaks.
-    alone = [found for found in alone if found[1] not in "AI" or not re.match(r"\s+[a-z]", said[found.end() :][:9])]
+    alone = [found for found in alone if found[1] not in "AI" or not _is_word(said, found)]
     if alone:
         return None if UNKNOWN.match(said, alone[-1].end()) else alone[-1][1]
     return _in_words(said, choices)
+
+
+def _is_word(said: str, found: re.Match[str]) -> bool:
+    """Tell whether a capital A or I is a word: before a small word, and not behind "option"."""
+    is_named = re.search(r"\b(?:option|choice|letter)\s\Z", said[: found.start()][-9:], re.IGNORECASE)
+    return bool(re.match(r"\s+[a-z]", said[found.end() :][:9])) and not is_named
 
 
 def implied(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see Kind
@@ -79,6 +85,13 @@ def opened(body: str, choices: Choices) -> str | None:
     line = body[found.end() :].strip(" .*)").partition("\n")[0] if found else ""
     named = (known.letter_of(line, choices), known.letter_of(first(line), choices))
     return found[1].upper() if found and found[1].upper() in named and _unlisted(body, choices) == body else None
+
+
+def headed(body: str, choices: Choices) -> str | None:
+    """Return the letter of the short first line of a text, whatever words it has behind it: "(B) a lamp"."""
+    found, (line, _, rest) = BEGUN.match(body), body.partition("\n")
+    is_short = bool(found and rest and ITEM.match(line)) and len(line.split()) < 9
+    return found[1].upper() if found and is_short and _unlisted(body, choices) == body else None
 
 
 def _is_torn(body: str, choices: Choices) -> bool:

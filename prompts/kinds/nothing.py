@@ -15,7 +15,11 @@ UNKNOWN = re.compile(
     re.IGNORECASE,
 )
 """What is said in the place of an answer by whoever has none."""
-OPEN = re.compile(r"\b(?:do not|don't|cannot|can't|could not) (?:know|tell|say|answer|determine)\b", re.IGNORECASE)
+OPEN = re.compile(
+    r"\b(?:do not|don't|cannot|can't|could not) (?:know|tell|say|answer|determine)\b"
+    r"|\b(?:can ?not|can't|could not) be (?:known|told|said|answered|determined|calculated|found|inferred)\b",
+    re.IGNORECASE,
+)
 """After a number it takes back that it is the answer."""
 SAYS_NOTHING = re.compile(
     r"[\W_]{0,20}(?:correct|right|wrong|incorrect|clear|obvious|reasonable|simple|easy|as follows|below|above|found"
@@ -24,7 +28,7 @@ SAYS_NOTHING = re.compile(
 )
 """What is said about an answer instead of naming it."""
 BLANK = re.compile(
-    r"\W*(?:[NX]|(?:your|the|my)(?: final)? answer(?: here)?|answer|letter|\.{2,}|\u2026)?\W*", re.IGNORECASE
+    r"\W*(?:[NX]|(?:your|the|my)(?: final)? answer(?: here)?|answer|letter|l?dots|\.{2,}|\u2026)?\W*", re.IGNORECASE
 )
 """What stands in the place of an answer in a request."""
 OPEN_MARK = re.compile(

@@ -13,9 +13,8 @@ from typing import Any
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.prompts.kinds import worked
-from sottovoce.prompts.kinds.expression import FORMULA, FRACTION, named
+from sottovoce.prompts.kinds.expression import FORMULA, FRACTION, named, outcome
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import sources
 from sottovoce.prompts.kinds.numerals import figures, simple
 from sottovoce.prompts.kinds.prose import LONGEST, plain
 
@@ -23,23 +22,17 @@ TOLERANCE = 1e-5  # of CIPHER's evaluator
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """What is marked as the answer (see `sources`), else the number that the text comes to."""
-    body = plain(text)
-    for source in sources(body):
-        if worked.may_be_cut(source, body):
-            return None
-        if (found := named(source)) is not None:
-            return found or None
-    return worked.bold(text[-LONGEST:]) or worked.comes_to(body)
+    """Return the only number in bold, else the one that the text comes to."""
+    return worked.bold(text[-LONGEST:]) or worked.comes_to(plain(text))
 
 
 def read_value(given: str, choices: Choices) -> str | None:
     """As if stated; none where several different ones stand there, or a "not"."""
     result = simple(given).rsplit("=", 1)[-1]
     several = len({value for _, _, value in figures(result)}) > 1
-    is_one = not several or FRACTION.match(result) or FORMULA.search(result)
+    is_one = not several or FRACTION.match(result) or FORMULA.search(result) or outcome(result)
     denied = re.search(r"\bn(ot|either|one)\b", given.lower())
-    return None if denied or not is_one else read(f"The answer is {given}", choices)
+    return None if denied or not is_one else named(plain(given)) or None
 
 
 def same(left: str, right: str) -> bool:
@@ -65,5 +58,6 @@ NUMBER = Kind(
     same,
     lambda choices: DIGITS,
     check,
+    named=lambda source, choices: named(source),
     implied=worked.implied,
 )

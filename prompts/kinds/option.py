@@ -9,8 +9,8 @@ from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.prompts.kinds import choices as known
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.letters import by_value, claimed, implied, letter_range, opened
-from sottovoce.prompts.kinds.marks import CLOSING, sources
+from sottovoce.prompts.kinds.letters import by_value, claimed, headed, implied, letter_range, opened
+from sottovoce.prompts.kinds.marks import CLOSING
 from sottovoce.prompts.kinds.nothing import UNKNOWN
 from sottovoce.prompts.kinds.prose import plain
 from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, first, without_reason
@@ -21,7 +21,8 @@ CHANGES = re.compile(
 )
 """Where a text speaks of an answer that it does not give, or concludes with another."""
 CORRECTS = re.compile(r"\bcorrect(?:ed)? (?:answer|option|choice|letter)\b", re.IGNORECASE)
-"""What is said so counts more than the letter that a text begins with."""
+"""A statement so worded counts more than the letter that a text begins with."""
+CONDITION = re.compile(r"\bbut only\b", re.IGNORECASE)
 LEADING = re.compile(
     r"[\W_]*(?:(?:indeed|definitely|clearly|probably|most likely|certainly)\s)?"
     r"(?:(?:option|choice|letter|answer)\b\W*)?([A-Za-z])(?![\w'])([).:]*)(\s+[a-z])?",
@@ -32,8 +33,9 @@ JOINED = re.compile(r"[\s(]*(?-i:[A-Z])\W{0,3}\s?(?:or|and|/)\s*\(?(?-i:[A-Z])\b
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """What is marked as the answer (see `sources`), else the last letter or choice that is claimed."""
-    return _given(_read(text, choices), choices)
+    """Return the last letter or choice that a text without a mark claims."""
+    body = known.without_denying_words(plain(text), choices)
+    return _given(claimed(body, choices) or by_value(text, choices), choices)
 
 
 def _given(letter: str | None, choices: Choices) -> str | None:
@@ -42,24 +44,26 @@ def _given(letter: str | None, choices: Choices) -> str | None:
     return letter if letter and letter in there else None
 
 
-def _read(text: str, choices: Choices) -> str | None:
-    body = plain(text)
-    said = [found for source in sources(body, NOUNS) if (found := _of(source, choices)) is not None]
-    if said:
-        stated = said if CORRECTS.search(body) else [*said, opened(body, choices) or ""]
-        return said[0] or None if CHANGES.search(body) or not _contradicts(stated, body) else None
-    return claimed(body, choices) or by_value(text, choices)
-
-
 def read_value(given: str, choices: Choices) -> str | None:
     """A letter in any case, or a choice's text, or what a reply would be read as."""
-    found = _of(plain(given), choices)
-    return read(given, choices) if found is None else _given(found, choices)
+    found = _named(plain(given), choices)
+    return read(given, choices) if found is None else found or None
 
 
-def _contradicts(said: Sequence[str], body: str) -> bool:
-    """Whether a text states two letters, or begins with another one, and has no closing line."""
-    return len({*filter(None, said)}) > 1 and not CLOSING.search(body)
+def _named(source: str, choices: Choices) -> str | None:
+    """The letter that a statement names, empty where there is no such choice."""
+    found = _of(known.without_denying_words(source, choices), choices)
+    return found and (_given(found, choices) or "")
+
+
+def contradicts(said: Sequence[str | None], body: str, choices: Choices) -> bool:
+    """Tell whether a text begins with one letter and states another, with no word of change and no closing line."""
+    stated, begun = {*filter(None, said)}, opened(body, choices)
+    if CHANGES.search(body) or CLOSING.search(body):
+        return False
+    if len(stated) > 1:
+        return bool(begun or headed(body, choices))
+    return bool(begun and stated and begun not in stated) and not CORRECTS.search(body)
 
 
 def _of(source: str, choices: Choices) -> str | None:
@@ -72,7 +76,7 @@ def _of(source: str, choices: Choices) -> str | None:
     said = affirmed(without_reason(source, CLAUSE))
     if not said and not re.search(rf"\b{letter_range(choices)}\b", source):  # "not a valid option"
         return None
-    if UNKNOWN.match(said) or not said or JOINED.match(re.sub(r"^\W*either\b", "", said)):
+    if CONDITION.search(said) or UNKNOWN.match(said) or not said or JOINED.match(re.sub(r"^\W*either\b", "", said)):
         return ""
     if (letter := led(said, choices)) is not None:
         return letter
@@ -87,7 +91,7 @@ def _of(source: str, choices: Choices) -> str | None:
 def led(said: str, choices: Choices) -> str | None:
     """The letter that a phrase begins with: "B", "(b) blue", "option C"; no article.
 
-    It counts whatever choice stands behind it, since letters are what is asked for; empty before an abstention.
+    It counts whatever stands behind it, also "(E) None of the above": a letter of a choice is that choice.
     """
     found = LEADING.match(said)
     letter = found[1].upper() if found else ""
@@ -95,7 +99,7 @@ def led(said: str, choices: Choices) -> str | None:
         return None
     if found[3] and not found[2] and (found[1] in "AI" or found[1].islower()):
         return None
-    return "" if UNKNOWN.match(said, found.end(2)) else letter
+    return letter
 
 
 def check(question: Mapping[str, Any]) -> None:  # Any: see Kind
@@ -132,5 +136,8 @@ OPTION = Kind(
     grammar=grammar,
     check=check,
     target=canonical,
+    named=_named,
+    nouns=NOUNS,
+    contradicts=contradicts,
     implied=implied,
 )

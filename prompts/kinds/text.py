@@ -13,7 +13,7 @@ from sottovoce.errors import UsageError
 from sottovoce.prompts.kinds import about, shorten
 from sottovoce.prompts.kinds.expected import is_expected
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import bracketed, normalise, sources
+from sottovoce.prompts.kinds.marks import normalise
 from sottovoce.prompts.kinds.nothing import BLANK, SAYS_NOTHING, UNKNOWN
 from sottovoce.prompts.kinds.prose import plain
 from sottovoce.prompts.kinds.sentences import (
@@ -31,8 +31,9 @@ LONGEST = 300  # characters of a sentence that is an answer without a mark
 FEW = 4  # sentences of a reply that are read without a mark
 TALK = re.compile(
     r"\W*(?:(?:i am|i'm) (?:sorry|afraid|unable|not able)|sorry|unfortunately|as an ai|i|we|let|let's|here|hm+|well"
-    r"|ok(?:ay)?|sure|hello|hi|yes please|thank you|thanks|please|that(?: is|'s) an? (?:great|good|interesting)"
-    r"|answer in (?:one|a)|first|to|if|note|given|based on|according to)\b",
+    r"|ok(?:ay)?|sure|hello|hi|yes please|think it through|thank you|thanks|please"
+    r"|that(?: is|'s) an? (?:great|good|interesting)|answer in (?:one|a)|first|to|if|note"
+    r"|given|based on|according to)\b",
     re.IGNORECASE,
 )
 """What begins so is said about the task, not in answer to it."""
@@ -58,12 +59,8 @@ QUOTES = "\"'\u201c\u201d\u2018\u2019*` "
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """What is marked as the answer (see `sources`) or bracketed, else the sentence that answers."""
-    body = plain(text)
-    for source in filter(None, (*sources(body), _own_line(body))):
-        if (found := phrase(source)) is not None:
-            return found or None
-    return _answering(body)
+    """Return the sentence that answers."""
+    return _answering(plain(text))
 
 
 def read_value(given: str, choices: Choices) -> str | None:
@@ -83,16 +80,6 @@ def phrase(source: str, reason: re.Pattern[str] = REASON) -> str | None:
     if BLANK.fullmatch(said) and not re.search(r"[+#]", said):
         return None
     return None if SAYS_NOTHING.fullmatch(said) else said
-
-
-def _own_line(body: str) -> str:
-    """What brackets hold, unless it stands behind an answer without them: "Paris [see document 2]"."""
-    found = bracketed(body)
-    return (
-        f"[{found}]"
-        if found and not found.isdigit() and not re.match(r"(?:see|source|document|doc)\b", found, re.I)
-        else ""
-    )
 
 
 def _answering(body: str) -> str | None:
@@ -160,6 +147,8 @@ TEXT = Kind(
     read_value,
     same,
     check=check,
+    named=lambda source, choices: phrase(source),
+    takes_brackets=True,
     short=shorten.short,
     suits=is_expected,
     implied=lambda text, question: shorten.implied(text, str(question.get("question", ""))),

@@ -36,6 +36,7 @@ FINDS = re.compile(
 OTHERWISE = re.compile(r"\b(?:refut|support|debunk|not enough|info)", re.IGNORECASE)
 """What a text says of a claim beside that."""
 ASIDE = re.compile(r"\bnot \w+ refuted\b|\bevidence that supports the claim\b|\brefutation\b", re.IGNORECASE)
+LEADS = re.compile(r"\W*(?:since|because|as|although|though|while|given that|if)\b[^\n]{1,300},", re.IGNORECASE)
 CLAIM = re.compile(r"\bclaim:\s*([^\n]{1,300}?[.!])(?:\s|\Z)", re.IGNORECASE)
 
 
@@ -47,10 +48,19 @@ def claimed(body: str, choices: Choices) -> str | None:
     if len(every) == len(choices) > 1 and [named(each, choices)[:1] for each in every] == [[each] for each in choices]:
         return None  # the list said again
     is_plain = not LIMITED.search(body) or len(body.split()) <= BRIEF
-    said = [(each, labels) for each in claims(_told(body)) if (labels := _predicated(each, choices, is_plain))]
+    every = [_main(each, choices) for each in claims(_told(body))]
+    said = [(each, labels) for each in every if (labels := _predicated(each, choices, is_plain))]
     concluding = [labels for each, labels in said if CONCLUDES.match(each)]
     found = concluding[-1] if concluding else [label for _, labels in said for label in labels]
     return found[0] if len({*found}) == 1 else None
+
+
+def _main(claim: str, choices: Choices) -> str:
+    """Return a claim without the clause that leads to it and the remark behind a colon: "Since ..., it was Milo"."""
+    if LEADS.match(claim):
+        claim = claim[claim.rfind(",") + 1 :]
+    before = claim.partition(": ")[0]
+    return before if named(before, choices) else claim
 
 
 def _told(body: str) -> str:

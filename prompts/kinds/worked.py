@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence, Set
 from typing import Any
 
 from sottovoce.prompts.kinds.about import GRAMMAR, WORD, asked, is_known
-from sottovoce.prompts.kinds.expression import ALGEBRA, OPERATOR, UNSOLVED
+from sottovoce.prompts.kinds.expression import ALGEBRA, OPERATOR, UNSOLVED, outcome
 from sottovoce.prompts.kinds.nothing import OPEN
 from sottovoce.prompts.kinds.numerals import figures, simple, spelled
 from sottovoce.prompts.kinds.sentences import CONCLUDES, is_whole, sentences
@@ -63,6 +63,8 @@ def implied(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see K
     wanted = {word.casefold() for word in WORD.findall(asked(asks))} - GRAMMAR - AMOUNT
     given = {value for _, _, value in figures(simple(asks))}
     every = sentences(simple(LISTED.sub(" ", text)))
+    if every and OPEN.search(every[-1]):
+        return None
     whole = every if is_whole(text) or (every and _goes_on(every[-1])) else every[:-1]
     holding = [each for each in whole if wanted and _holds(each, wanted) and not STEP.match(each)]
     last = next((each for each in reversed(holding) if SETS_OUT.match(each) or _is_new(each, given)), "")
@@ -82,6 +84,8 @@ def _is_new(claim: str, given: Set[str]) -> bool:
 
 def result(claim: str) -> str | None:
     """The number of a claim: behind its last equals sign, else its last one."""
+    if "=" not in claim and (told := outcome(claim)):
+        return told
     said = next((each for each in reversed(CLAUSE.split(claim)) if "=" in each), claim)
     left, sign, right = said.rpartition("=")
     behind = right if figures(right) and not ALGEBRA.search(right) else left or right

@@ -8,7 +8,6 @@ from sottovoce.errors import UsageError
 from sottovoce.form import Form
 from sottovoce.prompts.kinds import about
 from sottovoce.prompts.kinds.kind import Choices, Kind
-from sottovoce.prompts.kinds.marks import bracketed, sources
 from sottovoce.prompts.kinds.nothing import UNKNOWN
 from sottovoce.prompts.kinds.prose import plain
 from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, claims, without_reason
@@ -45,12 +44,8 @@ MARKED = re.compile(r"\b(yes|yeah|yep|nope|no|true|false|affirmative)\b", re.IGN
 
 
 def read(text: str, choices: Choices) -> str | None:
-    """What is marked as the answer (see `sources`), else what is claimed: the last word of it that begins a clause."""
-    body = TAKEN_BACK.split(plain(text))[-1]
-    for source in filter(None, (*sources(body), bracketed(body))):
-        if (found := _of(source)) is not None:
-            return found or None
-    return _claimed(BOTH.sub(" ", body))
+    """Return what a text without a mark claims: the last word of it that begins a clause."""
+    return _claimed(BOTH.sub(" ", TAKEN_BACK.split(plain(text))[-1]))
 
 
 def read_value(given: str, choices: Choices) -> str | None:
@@ -120,5 +115,7 @@ YES_NO = Kind(
     read_value,
     grammar=lambda choices: EITHER,
     check=check,
+    named=lambda source, choices: _of(source),
+    takes_brackets=True,
     implied=lambda text, question: about.restated(text, str(question.get("question", ""))),
 )

@@ -104,7 +104,7 @@ def test_what_other_packages_bring_is_listed_and_told_in_help(call: Call, monkey
     out = call("list").out
 
     assert "--protocol        nl, cipher, sde, hidden, whisper: what a message carries" in out
-    assert "--kind            number, option, yes_no, label, text, roman: form of the answer" in out
+    assert "--kind            number, option, yes_no, label, text, roman: Form of the answer;" in out
     assert out.splitlines()[-1] == "  attic"
     made = inspect.signature(command(print, Debate)).parameters["protocol"].annotation
     assert made.__metadata__[0].metavar == "nl|cipher|sde|hidden|whisper"  # help is made when the program starts

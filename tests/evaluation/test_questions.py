@@ -111,7 +111,7 @@ def test_an_id_is_made_of_what_is_asked_and_not_of_what_is_right(tmp_path: Path)
         ({"question": " "}, "the question is empty"),
         ({"question": 5}, "question is 5: expected a valid string"),
         ({"question": "?", "kind": "opt"}, "unknown kind of answer 'opt'; choose from: label, number,"),
-        ({"question": "?", "target": "yes"}, "22, -3.5; it names no kind, and was taken for 'number'"),
+        ({"question": "1 + 1?", "target": "two"}, "22, -3.5; it names no kind, and was taken for 'number'"),
         ({"question": "?", "target": "C", "kind": "option", "choices": ["a", "b"]}, "expected a letter from A to B"),
         ({"question": "?", "choices": "a|b"}, "choices is 'a|b': expected a valid list"),
         ({"question": "?", "documents": "abc"}, "documents is 'abc': "),
@@ -125,13 +125,13 @@ def test_a_broken_row_is_named_with_what_is_wrong(tmp_path: Path, row: Any, said
 
 
 def test_the_first_broken_row_is_told_and_the_others_counted(tmp_path: Path) -> None:
-    told = refused(lines(tmp_path, SUMS[0], {"question": ""}, "{", {"question": "?", "target": "x"}))
+    told = refused(lines(tmp_path, SUMS[0], {"question": ""}, "{", {"question": "1 + 1?", "target": "x"}))
 
     assert told.startswith("line 2 ") and told.endswith("; 2 more of its lines cannot be asked either")
 
 
 def test_a_long_value_does_not_make_a_long_line(tmp_path: Path) -> None:
-    assert len(refused(lines(tmp_path, {"question": "?", "target": "x" * 10_000}))) < 500
+    assert len(refused(lines(tmp_path, {"question": "1 + 1?", "target": "x" * 10_000}))) < 500
 
 
 @pytest.mark.parametrize(

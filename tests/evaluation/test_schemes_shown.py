@@ -237,6 +237,14 @@ def test_markdown_has_the_votes_the_levels_and_the_tie(tmp_path: Path) -> None:
 
 def test_a_confidence_that_was_clamped_is_shown_as_it_was_stated() -> None:
     votes: list[Vote] = [
-        {"agent": "agent_1", "answer": "22", "counts": True, "confidence": 1.0, "weight": 1.0, "note": "stated 3"}
+        {
+            "agent": "agent_1",
+            "answer": "22",
+            "counts": True,
+            "read": "boxed",
+            "confidence": 1.0,
+            "weight": 1.0,
+            "note": "stated 3",
+        }
     ]
     assert "agent_1 (confidence 1, weight 1, stated 3)" in "\n".join(count(0, votes, {"question": "?"}))

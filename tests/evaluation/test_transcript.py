@@ -22,6 +22,7 @@ NASTY = "\x1b[2J[red]not red[/red] :smile: \u202etxt\ud800 ```` <b>"
 PLAIN = """\
 debate · nl · bundled · seed 0
 What is 14 + 3 * 5 - 7?
+(asked for: number; --kind asks for something else)
 Round 1 ────────────────────────────────────────────────────
 ╭─ agent_1 (hosted model) ─────────────────────────────────╮
 │ 3 * 5 = 15; 29 - 7 = 22. The answer is 22.               │
@@ -47,6 +48,8 @@ Decision ───────────────────────�
 agent_1: 22
 agent_2: abstains (asked for the answer); nothing could be
 read from: Well.
+a reply without a number abstains; --kind asks for another
+form of answer
 right: the answer is 22
 6 calls, tokens not told, 1.5 s; of 4 answers 2 read at
 once, 1 by the answer turn, 1 not to be read

@@ -157,8 +157,8 @@ def test_its_answer_counts_in_the_place_of_the_reply_s() -> None:
     state, _ = debated(HM, " 7", rounds=1)
 
     assert state["decision"]["votes"] == [
-        {"agent": "agent_1", "answer": "7", "counts": True, "asked": "answer"},
-        {"agent": "agent_2", "answer": "7", "counts": True},
+        {"agent": "agent_1", "answer": "7", "counts": True, "read": "marked", "asked": "answer"},
+        {"agent": "agent_2", "answer": "7", "counts": True, "read": "mined"},
     ]
     assert state["decision"]["why"] == "2 of 2 say 7"
 
@@ -177,7 +177,7 @@ def test_hearers_hear_the_reply_and_never_the_answer_turn() -> None:
     _, model = debated(HM, " 5", "It is 7.", rounds=2)
 
     for asked in [*calls(model, "agent_1")[2:], *calls(model, "agent_2")[1:]]:
-        assert HM in asked.text and "Answer:" not in asked.text
+        assert HM in asked.text and "Answer: 5" not in asked.text
         assert [part.message.asked for turn in asked.turns for part in turn.parts if isinstance(part, Heard)] == [
             ""
         ] * 2

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import words
 from sottovoce.errors import UsageError
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.nodes.settings import COMPONENTS
+from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import QUESTION, built, held
 from tests.tables import pairs
@@ -97,7 +97,10 @@ def test_with_all_off_reconcile_still_asks_for_its_confidence_and_mad_shows_the_
 
 def test_without_a_task_s_own_words_the_kind_s_form_is_asked_for_with_or_without_steps() -> None:
     forms = {on: first_prompts("single", chain_of_thought=on)["agent_1"].split("\n")[-1] for on in (True, False)}
-    assert forms == {on: words(Prompts().render("answers/number", steps=on)) for on in (True, False)}
+    assert forms == {
+        on: View(Prompts(), {"question": "?", "kind": "number"}, None, components=frozenset(shown)).form()
+        for on, shown in ((True, COMPONENTS), (False, ["answer_description"]))
+    }
     assert forms[True] != forms[False]
     steps = first_prompts("single", answer_description=False)["agent_1"].split("\n")[-1]
     assert steps == "Show your steps."

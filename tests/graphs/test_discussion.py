@@ -17,7 +17,7 @@ from langgraph.checkpoint.sqlite import SqliteSaver
 import sottovoce.graphs.discussion
 from sottovoce.agents.ask import Ask
 from sottovoce.agents.scripted import Asked, ScriptedChatModel
-from sottovoce.channels.message import Heard, Message, Turn, words
+from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import UsageError
 from sottovoce.graphs.cmd import create_cmd
@@ -308,7 +308,7 @@ def test_in_silence_the_rule_speaks_in_words_and_its_receivers_answer() -> None:
     last = model.asked[-1]
     assert (last.agent, last.round, last.act, heard(last)) == ("agent_1", 3, "revise", [("agent_1", 0)])
     assert last.turns[-1].text.startswith("Is that your last word?\n\n")
-    assert last.turns[-1].text.endswith(words(Prompts().render("answers/number", steps=True)))
+    assert last.turns[-1].text.endswith(View(Prompts(), {"question": "?", "kind": "number"}, None).form())
     assert "Another agent" not in last.text
     (remark,) = (message for message in board(state) if message.agent == RULE)
     assert (remark.place, remark.source) == ((0, 2, 0, RULE, "break_silence", 0), "rule")
@@ -380,7 +380,13 @@ def test_an_answer_that_is_missing_again_is_asked_for_alone_and_counts_where_the
     model = ScriptedChatModel({"agent_1": ["Hm.", "Hm!", " 22"], "agent_2": ["It is 22."]})
     state = held(discussing(Strict(1), model, agents=2))
     assert [message.asked for message in board(state) if message.agent == "agent_1"] == ["", "repair", "answer"]
-    assert state["decision"]["votes"][0] == {"agent": "agent_1", "answer": "22", "counts": True, "asked": "answer"}
+    assert state["decision"]["votes"][0] == {
+        "agent": "agent_1",
+        "answer": "22",
+        "counts": True,
+        "read": "marked",
+        "asked": "answer",
+    }
 
 
 def test_an_answer_that_is_wrong_again_is_heard_and_is_an_abstention() -> None:

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
-from sottovoce.channels.message import Heard, words
+from sottovoce.channels.message import Heard
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings import MAD
+from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
 from tests.graphs.support import board, built, calls, heard, held
 
@@ -78,7 +79,7 @@ def test_each_debater_hears_what_was_said_since_it_last_spoke() -> None:
 def test_the_form_stands_after_the_opponent_s_words_and_nothing_after_the_form() -> None:
     """In round 1 the negative side was asked for the form before it read the affirmative's words, and not after."""
     _, model = mad([OPEN] * 3, ["22.", JUDGED])
-    form = words(Prompts().render("answers/number", steps=True))
+    form = View(Prompts(), {"question": "?", "kind": "number"}, None).form()
     for asked in [*calls(model, "affirmative")[1:], *calls(model, "negative")]:
         text = asked.turns[-1].text
         assert text.endswith(f"\n\nQuestion: What is 14 + 3 * 5 - 7?\n{form}") and text.count(form) == 1

@@ -48,7 +48,14 @@ def heard_parts(asked: Asked) -> list[Heard]:
 )
 def test_a_vote_weighs_its_recalibrated_confidence(p: float, weight: float) -> None:
     vote = ballot(Message("agent_1", 0, "answer", says(22, p)), {"question": "?"})
-    assert vote == {"agent": "agent_1", "answer": "22", "counts": True, "confidence": p, "weight": weight}
+    assert vote == {
+        "agent": "agent_1",
+        "answer": "22",
+        "counts": True,
+        "read": "boxed",
+        "confidence": p,
+        "weight": weight,
+    }
     assert recalibrated(p) == weight
 
 
@@ -126,7 +133,15 @@ def test_an_answer_turn_is_read_with_the_confidence_of_the_reply_before_it_which
     assert [(part.message.asked, part.message.attempt) for part in heard_parts(first)] == [("repair", 1), ("", 0)]
     assert "One agent thinks the answer is 22:" in first.text
     decision = reconciled(said[:3], [(21, 0.7)], rounds=0)[0]["decision"]
-    asked = {"agent": "agent_1", "answer": "22", "counts": True, "asked": "answer", "confidence": 0.9, "weight": 0.8}
+    asked = {
+        "agent": "agent_1",
+        "answer": "22",
+        "counts": True,
+        "read": "marked",
+        "asked": "answer",
+        "confidence": 0.9,
+        "weight": 0.8,
+    }
     assert (decision["answer"], decision["votes"][0]) == ("22", asked)
 
 

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.message import Message
 from sottovoce.nodes.state import Decision
+from sottovoce.nodes.tally import ballot
 from tests.graphs.support import board, debating, held
 
 SILENT = "Hm."
@@ -60,7 +62,7 @@ def test_an_unreadable_answer_abstains_and_keeps_its_words_on_the_board() -> Non
     state = held(debating(model, rounds=1, answer_turn=False), target="5")
     assert state["decision"]["votes"] == [
         {"agent": "agent_1", "answer": None, "counts": False},
-        {"agent": "agent_2", "answer": "5", "counts": True},
+        {"agent": "agent_2", "answer": "5", "counts": True, "read": "marked"},
     ]
     assert board(state)[0].text == SILENT
 
@@ -113,3 +115,12 @@ def test_one_answer_scores_one_or_nothing(target: str | None, said: list[str], s
 def test_an_abstention_is_not_right_even_where_the_target_is_unknown_too() -> None:
     decision = decided([SILENT], question={"kind": "text", "target": "unknown"})
     assert (decision["answer"], decision["score"]) == (None, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "how"), [("Answer: 5", "marked"), (r"So \boxed{5}.", "boxed"), ("2 and 3 are 5.", "mined"), ("Hm.", None)]
+)
+def test_a_vote_says_how_its_answer_was_read(text: str, how: str | None) -> None:
+    vote = ballot(Message("agent_1", 0, "answer", text), {"question": "What is 2 + 3?"})
+
+    assert vote.get("read") == how

@@ -18,7 +18,7 @@ ASKED = "Question: What is 14 + 3?"
 def view(
     question: Question = QUESTION, agent: str | None = "agent_1", system: str = "", pack: Path | None = None
 ) -> View:
-    return View(Prompts(pack), question, agent, system)
+    return View(Prompts(pack), question, agent, system, answers="sentence")
 
 
 def message(agent: str, round: int = 0) -> Message:

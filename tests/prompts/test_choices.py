@@ -13,6 +13,7 @@ from sottovoce.nodes.settings import Debate
 from sottovoce.prompts.kinds import lettered, read_reply, right, target_of
 from sottovoce.prompts.kinds.choices import bare
 
+PLAIN = "expected a plain number, as answers are read: 22, -3.5"
 RED_BLUE = ["red", "blue"]
 
 
@@ -49,9 +50,18 @@ RED_BLUE = ["red", "blue"]
             "target is 'green'; expected one of the labels: 'red', 'blue'",
         ),
         ({"kind": "yes_no", "target": "maybe"}, "target is 'maybe'; expected yes or no"),
-        ({"target": "nan"}, "target is 'nan'; expected a plain number, as answers are read: 22, -3.5"),
-        ({"target": "1e999"}, "target is '1e999'; expected a plain number, as answers are read: 22, -3.5"),
-        ({"target": "1,200"}, "target is '1,200'; expected a plain number, as answers are read: 22, -3.5"),
+        (
+            {"kind": "number", "target": "nan"},
+            "target is 'nan'; expected a plain number, as answers are read: 22, -3.5",
+        ),
+        (
+            {"kind": "number", "target": "1e999"},
+            "target is '1e999'; expected a plain number, as answers are read: 22, -3.5",
+        ),
+        (
+            {"kind": "number", "target": "1,200"},
+            "target is '1,200'; expected a plain number, as answers are read: 22, -3.5",
+        ),
         ({"kind": "text", "target": " "}, "target is ' '; expected a few words"),
     ],
 )

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from sottovoce.nodes.question import Question
-from sottovoce.prompts.kinds import KINDS, declines, read, read_line, read_reply, read_value, right, same
+from sottovoce.prompts.kinds import KINDS, declines, read, read_reply, read_value, right, same
 from sottovoce.prompts.kinds.prose import LONGEST
 from tests.prompts.hard import label, later, number, option, text, yes_no
 
@@ -160,16 +160,16 @@ def test_a_hostile_text_ends_soon(kind: str) -> None:
         (" yes or no", "yes_no", None),
         (" Not enough info.", "label", "NOT ENOUGH INFO"),
         (" maybe", "label", None),
-        (" The river Orn.\nKestrel Bay lies on it.", "text", "Orn"),
+        (" The river Orn.\nKestrel Bay lies on it.", "text", "The river Orn"),
         (" The town where Mira Dolan was born lies on the river Orn.", "text", "Orn"),
         (" I don't know.", "text", None),
         ("", "text", None),
     ],
 )
-def test_a_reply_begun_with_the_mark_is_the_answer_as_a_whole(said: str, kind: str, answer: str | None) -> None:
+def test_a_marked_line_is_the_answer_as_a_whole(said: str, kind: str, answer: str | None) -> None:
     choices = {"option": option.COLOURS, "label": label.VERDICTS}.get(kind, [])
 
-    assert read_line(said, {"question": text.RIVER, "kind": kind, "choices": choices}) == answer
+    assert read_reply(f"Answer:{said}", {"question": text.RIVER, "kind": kind, "choices": choices}) == answer
 
 
 @pytest.mark.parametrize(
