@@ -83,8 +83,8 @@ def secretary_turns(view: View, messages: Mapping[str, Message], votes: Sequence
         most=1,
     )
     said = view.prompts.render("cmd/secretary", number=number(len(votes)), viewpoints=found)
-    request = view.user("cmd/decide", hints=view.question.get("hints", []))
-    return (*view.system_turn(*blocks(view.known(view.documents()), said)), request)
+    request = blocks(view.prompts.render("cmd/decide", hints=view.question.get("hints", [])), view.question_of())
+    return (*view.system_turn(*blocks(view.known(view.documents()), said)), Turn("user", request))
 
 
 # What they do

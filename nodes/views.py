@@ -59,15 +59,20 @@ class View:
         shown = task.get("demonstrations") if self._on("demonstrations") else None
         return self.prompts.render(
             "shared/known",
+            **self.slots(),
             documents=documents,
             description=self.description(),
             demonstrations=[*demonstrations, *(shown or [])],
             starting_view=task.get("starting_views", {}).get(self.agent, ""),
         )
 
-    def question_of(self, form: str | None = None) -> tuple[Part, ...]:
-        """The question as this agent reads it, and the request for the answer's form."""
-        return self.prompts.render("shared/question", **self.slots(), form=self.form() if form is None else form)
+    def question_of(self, form: str | None = None, *, again: bool = False) -> tuple[Part, ...]:
+        """Return the question as this agent reads it, and the request for the answer's form.
+
+        `again`: the chat showed the question before. Our prompts repeat it; some papers' do not.
+        """
+        form = self.form() if form is None else form
+        return self.prompts.render("shared/question", **self.slots(), form=form, again=again)
 
     def form(self) -> str:
         """Return the request for the steps and for the answer, each where it is switched on.
@@ -158,8 +163,8 @@ class View:
         }
 
     def user(self, prompt: str, form: str | None = None, **slots: object) -> Turn:
-        """A prompt, and after it the question and the request for the answer's form."""
-        return Turn("user", blocks(self.prompts.render(prompt, **slots), self.question_of(form)))
+        """Return a later turn of a chat: a prompt, then the question again and the request for the answer's form."""
+        return Turn("user", blocks(self.prompts.render(prompt, **slots), self.question_of(form, again=True)))
 
     def slots(self) -> dict[str, object]:
         """The question as this agent reads it, and the choices that a letter names."""

@@ -78,6 +78,7 @@ class Asked(Keyed):
     kind: KindName | None = Field(default=None, description="of the file's rows that name none, as --kind")
     task_description: str | None = Field(default=None, description="as --task-description")
     task_answer: str | None = Field(default=None, description="as --task-answer")
+    task_demonstration: list[str] = Field(default=[], description="as --task-demonstration, any number of them")
 
     @field_validator("where", mode="before")
     @classmethod

@@ -11,6 +11,7 @@ from typing import Any
 
 from sottovoce.errors import UsageError, nearest
 from sottovoce.evaluation.experiments.schema import Given
+from sottovoce.evaluation.published.files import examples_of
 from sottovoce.evaluation.published.schema import Published
 from sottovoce.graphs import scheme
 
@@ -40,6 +41,8 @@ def experiment_of(table: Published, model: str, part: str, data: Path, *, weight
     questions = dict(table.parts[part])
     if "file" in questions:
         questions["file"] = str(data.resolve() / questions["file"])
+    if "examples" in questions:
+        questions["task_demonstration"] = examples_of(questions.pop("examples"))
     return _experiment(table, model, part, questions, _placed(rows, str(data.resolve())))
 
 

@@ -13,6 +13,7 @@ from sottovoce.evaluation.published.schema import Published
 from sottovoce.nodes.settings.plain import read_yaml
 
 WHAT = "published table"
+EXAMPLES = "file of worked examples"
 
 
 def names() -> list[str]:
@@ -42,6 +43,19 @@ def read_table(path: Path) -> Published:
         return Published.model_validate(given)
     except UsageError as error:
         raise UsageError(f"{error} ({WHAT} {str(path)!r})") from error
+
+
+def examples_of(name: str) -> list[str]:
+    """Return worked examples by the file of a paper and the task in it, such as "cipher/gsm8k".
+
+    Raises:
+        UsageError: there is no such file, or the task is not in it.
+    """
+    paper, _, task = name.partition("/")
+    given = read_yaml(_folder() / "examples" / f"{paper}.yaml", EXAMPLES, "gsm8k: [QUESTION AND SOLUTION]")
+    if task not in given:
+        raise UsageError(nearest(f"task in the {EXAMPLES} of {paper}", task, given))
+    return [str(each) for each in given[task]]
 
 
 def _folder() -> Path:

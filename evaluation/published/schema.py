@@ -5,7 +5,7 @@
     parts: {gsm8k: {dataset: gsm8k, file: gsm8k/test.jsonl, limit: 300}}
     models: {qwen-7b: Qwen/Qwen2.5-7B-Instruct}    # a list: one for each agent
     seeds: [0, 1, 2]
-    settings: {max-tokens: 512}                    # of all rows: each takes those that its scheme has
+    settings: {max-tokens: 512, prompts: paper}    # of all rows: each takes those that its scheme has
     rows: {single: {scheme: single}, sde: {scheme: debate, protocol: sde}}
     variants: {agents-2: {agents: 2}, agents-3: {agents: 3}}   # each row once for each: sde-agents-2, ...
     where: [{rows: sde, models: qwen-7b, layers: [22]}]        # settings of some rows, models or parts
@@ -57,7 +57,9 @@ class Published(Keyed):
     claim: str = Field(default="", description="what a figure shows whose numbers are not printed")
     metrics: dict[str, str] = Field(default={"accuracy": "score"}, description="as printed, and what that is here")
     percent: list[str] = Field(default=[], description="metrics that are printed as percentages of 1")
-    parts: dict[str, Given] = Field(description="data, by name: the questions of an experiment")
+    parts: dict[str, Given] = Field(
+        description="Data by name: the questions of an experiment, and their worked examples (PAPER/TASK)."
+    )
     models: dict[str, list[str]] = Field(description="by name: one for all agents, or one each")
     gone: dict[str, str] = Field(default={}, description="models that nobody can have any more, and why")
     seeds: list[Seed] = Field(default=[0], description="each question is asked once under each")

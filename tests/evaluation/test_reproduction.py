@@ -19,13 +19,14 @@ from sottovoce.evaluation.experiments.schema import Experiment
 from sottovoce.evaluation.published.beside import Beside, beside
 from sottovoce.evaluation.published.expand import experiment_of, small_of
 from sottovoce.evaluation.published.figures import Figure, figure_of
-from sottovoce.evaluation.published.files import names, read_published, read_table
+from sottovoce.evaluation.published.files import examples_of, names, read_published, read_table
 from sottovoce.evaluation.published.here import lacking
 from sottovoce.evaluation.published.kept import FILE, in_our_units, keep_figures, published_in
 from sottovoce.evaluation.published.schema import Published
 from sottovoce.evaluation.published.small import write_stand_ins
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.monitors.monitor import Monitor
+from sottovoce.prompts import packs
 
 ROOT = Path(__file__).resolve().parents[2]
 SPEC = ROOT.parent / "shared" / "spec" / "published.md"
@@ -63,6 +64,39 @@ def test_each_table_can_be_held_as_experiments_for_real_and_in_small(name: str) 
     for model, part in found.held():
         for given in (experiment_of(found, model, part, Path("data")), small_of(found, model, part, Path("data"))):
             assert set(Experiment.model_validate(given).rows) == set(found.rows_of(model, part))
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_row_is_asked_in_the_set_up_of_its_paper_and_the_file_says_whose_wording_that_is(name: str) -> None:
+    found = read_published(name)
+
+    for model, part in found.held():
+        for row in Experiment.model_validate(experiment_of(found, model, part, Path("data"))).rows.values():
+            pack = row.settings.prompts
+            assert pack is not None and row.settings.pack_folder(pack).parent == packs.SHIPPED / packs.PAPER
+    assert any("are our wording" in each for each in found.differs)
+
+
+def test_worked_examples_of_a_paper_are_shown_with_its_questions() -> None:
+    given = experiment_of(read_published("cipher_table1"), "llama-65b", "arithmetic", Path("data"))
+
+    examples = Experiment.model_validate(given).questions[0].task_demonstration
+    assert len(examples) == 4 and examples[0].endswith("Answer: 27")
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        (
+            "cipher/gsm9k",
+            "unknown task in the file of worked examples of cipher 'gsm9k'; the nearest known one is 'gsm8k'",
+        ),
+        ("ciphre/gsm8k", "file of worked examples '.*ciphre.yaml' cannot be read"),
+    ],
+)
+def test_worked_examples_that_are_not_there_are_told_in_a_line(name: str, said: str) -> None:
+    with pytest.raises(UsageError, match=said):
+        examples_of(name)
 
 
 @pytest.mark.parametrize("name", names())

@@ -106,7 +106,7 @@ def test_a_pack_needs_no_line_that_declares_its_slots(tmp_path: Path) -> None:
     ("files", "complaint"),
     [
         ({"shared__question": "{{ quesion }}"}, "unknown slot 'quesion'; choose from: .*question.*shared/question.md"),
-        ({"shared__question": "{{ others }}"}, "unknown slot 'others'; choose from: choices, form, question"),
+        ({"shared__question": "{{ others }}"}, "unknown slot 'others'; choose from: again, choices, form, question"),
         ({"debate__revice": "x"}, "unknown prompt file in the pack: 'debate/revice.md'; choose from: answers/label"),
         ({"revise": "x"}, "unknown prompt file in the pack: 'revise.md'"),
         ({"debate__verify": "{% if %}"}, "prompt file 'debate/verify.md' of the pack is no template: "),
