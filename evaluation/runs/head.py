@@ -8,7 +8,6 @@ import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any
 
 from langchain_core.language_models.chat_models import BaseChatModel

@@ -40,6 +40,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "react": {"steps": 3, "library": "documents"},
     "ia": {"rounds": 2},
     "self-consistency": {"samples": 1},
+    "govsim": {"agents": 2, "months": 2, "utterances": 2},
+    "codegen": {"rounds": 2},
 }
 REPLIES = {
     "moderate": OPEN,
