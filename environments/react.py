@@ -21,6 +21,8 @@ LONGEST = 1500
 """Characters of an observation; a page may be one long sentence."""
 CUT = " ..."
 BEGINS = re.compile(r"\b(search|look[ _-]?up|finish)\s*\[", re.IGNORECASE)
+ROUND = re.compile(r"^\W{0,9}(search|look[ _-]?up|finish)\s?\((.*)\)\W*$", re.IGNORECASE | re.MULTILINE)
+"""An action alone on its line, in parentheses instead of brackets."""
 QUOTED = re.compile(r"([\"'`\u201c\u2018])(.*)([\"'`\u201d\u2019])")
 
 
@@ -74,6 +76,8 @@ def parse(text: str) -> Action | Malformed:
     "'Search[' has no end; expected a ] behind what is searched, as in Search[a title]"
     """
     found = BEGINS.search(text)
+    if found is None and ROUND.search(text):
+        return parse(ROUND.sub(r"\1[\2]", text))
     if found is None:
         return Malformed(text, "no action; expected Search[a title], Lookup[a word] or Finish[an answer]")
     verb: Verb = re.sub(r"\W|_", "", found[1].lower())  # type: ignore[assignment]  # a Verb, by the pattern
@@ -139,8 +143,8 @@ def _end(text: str) -> int | None:
 
 
 def _bare(argument: str) -> str:
-    """Without the quotes and spaces around it."""
-    said = " ".join(argument.split())
+    """Return an argument without the quotes, asterisks and spaces around it."""
+    said = " ".join(argument.split()).strip("*")
     quoted = QUOTED.fullmatch(said)
     return quoted[2].strip() if quoted else said
 

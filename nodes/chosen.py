@@ -7,7 +7,10 @@ import re
 from sottovoce.form import Form
 
 CHOSEN = "Evidence:"
+MOST_IN_RANGE = 20
 
+_RANGE = re.compile(r"\[?\b(\d{1,6})\]?\s?(?:-|\u2013|to)\s?\[?(\d{1,6})\b\]?")
+"""Passages from one to another: "[0]-[2]", "0 to 2"."""
 _NUMBERS = r"\d{1,6}(?:\s{0,3}(?:,|;|&|and)\s{0,3}\d{1,6}){0,20}"
 _NOUN = r"(?:passage|piece|number|document|item|source|text)s?"
 _MARK = re.compile(
@@ -57,9 +60,15 @@ def selected(text: str, offered: int, most: int, *, cut: bool = False) -> list[i
     if line is None:
         numbers = [] if cut else _in_prose(text)
     else:
+        line = _RANGE.sub(_spelled_out, line)
         listed = _numbers if _IN_BRACKETS.search(line) else _bare
         numbers = [] if _NOTHING.match(line) else listed(line)
     return [number for number in dict.fromkeys(numbers) if number < offered][:most]
+
+
+def _spelled_out(found: re.Match[str]) -> str:
+    first, last = int(found[1]), int(found[2])
+    return " ".join(f"[{number}]" for number in range(first, min(last, first + MOST_IN_RANGE) + 1)) or found[0]
 
 
 def marked_choice(text: str) -> str | None:

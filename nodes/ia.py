@@ -30,6 +30,7 @@ SAID = r"[^\s][^\n]{0,119}"
 100."""
 INSIDE = r"[^{}\s.][^{}\n]{0,79}"
 """What a box may hold that a model is made to write: a few words, and not the dots of the prompt."""
+UNIT = re.compile(r"(?<=[^\s{\\])(\s*)\\text\s*\{(\s?[^{}]{0,40})\}(?=[^{}]{0,40}\})")
 BOX = re.compile(r"\\?\b(text|boxed)\s*\{(?!\.\.\.|\s*(?:(?:the|your|final|short) )*answer\s*\})", re.IGNORECASE)
 """A box that is more than the prompt's own words for one."""
 LINE = re.compile(r"^\W{0,8}#\s?([QA])\s?:[\s*]*(\S.*)$", re.MULTILINE)
@@ -122,12 +123,13 @@ def _form(view: View) -> str:
 def boxed(text: str) -> str | None:
     r"""Return what the last \text{...} holds, or else the last \boxed{...}; None without either.
 
-    Braces within are balanced, where the published code stops at the first that closes. A box with dots or the word
-    "answer" in it, as in a prompt, is none.
+    A \text behind other words in a box belongs to them: "16 \text{ years}". Braces within are balanced, where the
+    published code stops at the first that closes. A box with dots or the word "answer" in it, as in a prompt, is none.
 
     >>> boxed(r"#A: yes. \boxed{\text{the Orla}} or \boxed{Mirn}")
     'the Orla'
     """
+    text = UNIT.sub(r"\1\2", text)
     found = {mark[1].lower(): mark.end() for mark in BOX.finditer(text)}
     at = found.get("text", found.get("boxed"))
     return None if at is None else _inside(text[at:])

@@ -8,32 +8,55 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.channels.message import Message
-from sottovoce.nodes import in_brackets, mad, reconcile
+from sottovoce.environments import react
+from sottovoce.nodes import chosen, ia, in_brackets, mad, reconcile
+from sottovoce.nodes.react import _action_in
 from sottovoce.nodes.tally import ballot
 from sottovoce.prompts import kinds
+from sottovoce.prompts.kinds.sentences import is_whole
 
 REPLIES = Path(__file__).with_name("replies")
 Played = dict[str, Any]  # Any: JSON
-Read = Callable[[Message, Any], str | None]
+Read = Callable[[Message, Played], Any]  # Any: an answer, numbers, a verdict or an action
 
 
-def _by_ballot(message: Message, question: Any) -> str | None:  # Any: a question
-    return ballot(message, question)["answer"]
+def _by_ballot(message: Message, reply: Played) -> str | None:
+    return ballot(message, question_of(reply))["answer"]
 
 
-def _listed(message: Message, question: Any) -> str | None:  # Any: see _by_ballot
-    return None  # candidates decide nothing
+def _stated(message: Message, reply: Played) -> str | None:
+    return in_brackets.stated(message.text, question_of(reply))
+
+
+def _reconciled(message: Message, reply: Played) -> str | None:
+    return reconcile.stated(message.text, question_of(reply)).answer
+
+
+def _boxed(message: Message, reply: Played) -> str | None:
+    inside = ia.boxed(message.text)
+    return None if inside is None else kinds.read_field(inside, question_of(reply))
+
+
+def _done(found: react.Action | react.Malformed) -> dict[str, str] | None:
+    return {"action": found.verb, "argument": found.argument} if isinstance(found, react.Action) else None
 
 
 READERS: dict[tuple[str, str], Read] = {
-    ("mad", "moderate"): lambda message, question: mad.verdict(message.text, question).answer,
-    ("mad", "judge"): lambda message, question: mad.judgement(message.text, question).answer,
-    ("mad", "list_candidates"): _listed,
-    ("reconcile", "answer"): lambda message, question: reconcile.stated(message.text, question).answer,
-    ("reconcile", "revise"): lambda message, question: reconcile.stated(message.text, question).answer,
-    ("madra", "answer"): lambda message, question: in_brackets.stated(message.text, question),
-    ("madra", "revise"): lambda message, question: in_brackets.stated(message.text, question),
-    ("madra", "summarise"): lambda message, question: in_brackets.stated(message.text, question),
+    ("mad", "moderate"): lambda message, reply: mad.verdict(message.text, question_of(reply)).answer,
+    ("mad", "judge"): lambda message, reply: mad.judgement(message.text, question_of(reply)).answer,
+    ("mad", "list_candidates"): lambda message, reply: None,  # candidates decide nothing
+    ("reconcile", "answer"): _reconciled,
+    ("reconcile", "revise"): _reconciled,
+    ("madra", "answer"): _stated,
+    ("madra", "revise"): _stated,
+    ("madra", "summarise"): _stated,
+    ("madra", "select"): lambda message, reply: chosen.selected(
+        message.text, reply["offered"], 3, cut=not is_whole(message.text)
+    ),
+    ("madra", "agree"): lambda message, reply: in_brackets.verdict(message.text),
+    ("react", "step"): lambda message, reply: _done(_action_in(message)),
+    ("react", "action"): lambda message, reply: _done(react.parse(message.text)),
+    ("ia", "talk"): _boxed,
 }
 """By scheme and act; any other reply is read by the ordinary ballot."""
 
@@ -51,15 +74,17 @@ def question_of(reply: Played) -> dict[str, Any]:  # Any: a question's own
     return {**found, "choices": reply["choices"]} if reply.get("choices") else found
 
 
-def read(reply: Played) -> str | None:
-    """Return the answer that its scheme reads from a reply."""
+def read(reply: Played) -> Any:  # Any: see Read
+    """Return what its scheme reads from a reply."""
     message = Message(reply["agent"], 0, reply["act"], reply["reply"])
-    return READERS.get((reply["scheme"], reply["act"]), _by_ballot)(message, question_of(reply))
+    return READERS.get((reply["scheme"], reply["act"]), _by_ballot)(message, reply)
 
 
 def verdict(reply: Played) -> str:
     """Return `agrees`, `abstains` (an answer was given and none read) or `misreads` (another one was read)."""
     found, meant = read(reply), reply["meant"]
+    if not isinstance(meant, str):
+        return "agrees" if (found or None) == (meant or None) else "misreads" if found else "abstains"
     if found is None or meant is None:
         return "agrees" if found == meant else "abstains" if found is None else "misreads"
     return "agrees" if kinds.right(found, {**question_of(reply), "target": meant}) else "misreads"
