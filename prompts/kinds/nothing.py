@@ -4,7 +4,8 @@ import re
 
 UNKNOWN = re.compile(
     r"[\W_]{0,20}(?:that )?(?:(?:it|this|that|the answer)(?: is|'s)? )?(?:still |simply |currently )?(?:"
-    r"(?:unknown|unclear|uncertain|unsure|undetermined|indeterminate|unanswerable|impossible)\b(?! (?-i:[A-Z]))"
+    r"(?:unknown|unclear|uncertain|unsure|undetermined|indeterminate|indeterminable|undecidable|inconclusive"
+    r"|unanswerable|impossible)\b(?! (?-i:[A-Z]))"
     r"|not (?:\w+ )?(?:known|clear|sure|certain|given|stated|specified|provided|mentioned|available|possible|determined"
     r"|determinable|answerable)\b"
     r"|(?:can ?not|can't|could not|couldn't) (?:be|say|tell|know|answer|determine|give|find)\b"

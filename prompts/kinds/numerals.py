@@ -13,6 +13,8 @@ GROUPED = (
     r"|\d{1,3}(?:[\u00a0\u2009\u202f'_]\d{3}){1,99}(?!\d)(?:[.,]\d+)?"  # thin spaces, apostrophes
 )
 FIGURE = re.compile(rf"-?\s?(?:[{MONEY}]\s?)?-?(?:{GROUPED}|\d+(?:\.\d+)?(?:[eE][-+]?\d{{1,4}}\b)?|(?<![\d.])\.\d+)")
+NEGATIVE = re.compile(r"(?:(?<=\A)|(?<=[:=(,*$]\s)|(?<=[:=(,*$])|(?<=\bis\s))(?:minus|negative)\s(?=\d)", re.IGNORECASE)
+"""A sign in words; between two figures it is an operation."""
 SCALES = {"hundred": 1e2, "thousand": 1e3, "million": 1e6, "billion": 1e9, "trillion": 1e12}
 SCALE = re.compile(rf"[\s-]?({'|'.join(SCALES)})s?\b", re.IGNORECASE)
 UNITS = (
@@ -32,6 +34,7 @@ def simple(text: str) -> str:
     )
     for sign, meaning in (UNICODE | {part: f" {value}" for part, value in PARTS.items()}).items():
         text = text.replace(sign, meaning)
+    text = NEGATIVE.sub("-", text)
     return re.sub(r"[^\x00-\x7f]", lambda of: str(int(of[0])) if of[0].isdecimal() else of[0], text)
 
 

@@ -15,7 +15,7 @@ from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, claims, without_
 MEANING = dict.fromkeys(["yes", "yeah", "yep", "yup", "affirmative", "true"], "yes")
 MEANING |= dict.fromkeys(["no", "nope", "nah", "false"], "no")
 WORDS = re.compile(
-    r"\b(?:(?:yes|yeah|yep|yup|affirmative)\b|(?:no|nope|nah)\b(?=\s{0,9}(?:[,;:!?\"')\]}*\n\u2013\u2014-]|\.(?!\s?\d)|\Z"
+    r"\b(?:(?:yes|yeah|yep|yup|affirmative)\b|(?:no|nope|nah)\b(?=\s{0,9}(?:[,;:!?(\"')\]}*\n\u2013\u2014-]|\.(?!\s?\d)|\Z"
     r"|(?:it|this|that|they|he|she|there|we|i|you|the answer)\b)))",
     re.IGNORECASE,
 )
