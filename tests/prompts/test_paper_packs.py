@@ -114,7 +114,7 @@ SETUPS: dict[str, tuple[str, dict[str, Any], Any, dict[str, list[str]]]] = {
     "govsim": ("govsim", {"agents": 2, "months": 2}, {"question": "How much?"}, {
         "John": ["Half.\nAnswer: 10 tons", TALKED, "Plan: Ten.\nRemember: Ten."] * 2,
         "Kate": ["Half.\nAnswer: 10 tons", "Plan: Ten.\nRemember: Ten."] * 2,
-        "summarizer": ["All want ten.", " 10 tons"] * 2,
+        "summarizer": ["All want ten.", "Answer: 10 tons"] * 2,
     }),
 }  # fmt: skip
 """A short discussion by each set-up: scheme, settings, question, what agents say."""
