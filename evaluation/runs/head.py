@@ -21,7 +21,7 @@ from sottovoce.graphs import scheme
 from sottovoce.nodes.context import made_from, pack_of, wording
 from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.settings import Answers, Settings
 from sottovoce.nodes.state import JSON
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
@@ -78,7 +78,7 @@ class Head(BaseModel):
     """Digest of the prompts that the scheme may use: see `prompts_digest`."""
     packs: dict[str, str] = {}
     """Prompt pack by agent, where the agent's model has one of its own and the settings name none."""
-    answers: dict[str, str] = {}
+    answers: dict[str, Answers] = {}
     """Wording of the request for an answer by agent: short or sentence."""
     models: dict[str, ModelOf] = {}
     """By agent; hosted models have no entry."""
@@ -170,11 +170,11 @@ def _monitors(settings: Settings) -> str:
 
 
 def _made(settings: Settings, given: Models) -> dict[str, BaseChatModel]:
-    """Return the model of every agent that is no person."""
+    """Return the models of agents that are no persons, as far as they are given or named by the settings."""
     made = dict[str, BaseChatModel]()
     for agent in (name for name in settings.names() if name not in settings.human):
-        model = given.get(agent) if isinstance(given, Mapping) else given
-        made[agent] = model or made_from(settings, agent)
+        model = given.get(agent) if isinstance(given, Mapping) else given or made_from(settings, agent)
+        made |= {agent: model} if model is not None else {}
     return made
 
 

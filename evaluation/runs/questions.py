@@ -172,7 +172,7 @@ def read_file(path: Path | str, common: Mapping[str, Any] | None = None) -> Ques
         with broken.at(line):
             check_names(names)
         broken.tell()
-    rows = _asked(file, common or {})
+    rows = _asked(file, dict(common or {}))
     return QuestionFile(Path(path), file.digest, rows, len(rows))
 
 
