@@ -42,6 +42,10 @@ OTHERS = re.compile(
 WORKING = re.compile(
     r"\W*(?:to|first(?:ly)?|let(?:'s)?|we|since|given|step|start|begin|if|because|note|here|there|from|in|with)\b", re.I
 )
+OPENS_WORKING = re.compile(
+    r"\W*(?:[Ll]et(?:'s| me| us)\s(?!be\b)[a-z]|[Ff]irst(?:ly)?,\s[a-z]"
+    r"|[Ww]e (?:first|need|know|start|begin|can|must|have)\s)"
+)
 LONG = 8  # words of a line from which on it may be the first of a working, and no answer
 CITED = re.compile(
     r"(?<=[\w.)\"'*])(?:\s{0,3}[\[\u3010]\d{1,3}(?:\s?[,;-]\s?\d{1,3}){0,9}[\]\u3011]){1,9}(?=[\W_]{0,9}\Z)"
@@ -94,7 +98,8 @@ def _is_within(at: int, statements: list[Mark]) -> bool:
 
 def _is_working(mark: Mark) -> bool:
     """Tell whether a mark only opens a working: "Answer: To find the total, we add ..."."""
-    return bool(WORKING.match(mark.text)) and mark.is_line and len(mark.text.split()) > LONG
+    is_long = bool(WORKING.match(mark.text)) and len(mark.text.split()) > LONG
+    return mark.is_line and (is_long or bool(OPENS_WORKING.match(mark.text)))
 
 
 def _statements(text: str, nouns: str) -> Iterator[tuple[int, str]]:

@@ -42,6 +42,7 @@ TWO["text"] = ("Delhi", "Mumbai")
         "### Answer\n{1}",
         "**Answer:** {1}\n\nLet me know if there is more!",
         "<answer>{1}</answer>",
+        "Answer: Let me think.\n\nThe answer is {1}.",
     ],
 )
 def test_the_last_statement_of_a_reply_s_own_wins(kind: str, text: str) -> None:
