@@ -39,6 +39,11 @@ OTHERS = re.compile(
     re.IGNORECASE,
 )
 """Before a statement that is not the reply's own."""
+CHOOSES = re.compile(
+    rf"\bI(?:'d| would| will|'ll)?\s(?:choose|pick|select|go with|vote for|opt for|settle on)\b"
+    rf"\s{{0,3}}:?\s{{0,3}}{_SAID}"
+)
+"""A choice in the writer's own words."""
 WORKING = re.compile(
     r"\W*(?:to|first(?:ly)?|let(?:'s)?|we|since|given|step|start|begin|if|because|note|here|there|from|in|with)\b", re.I
 )
@@ -109,6 +114,7 @@ def _statements(text: str, nouns: str) -> Iterator[tuple[int, str]]:
         if not OTHERS.search(text[max(0, each.start() - BEFORE) : each.start()]):
             yield each.start(2), ("not " if each[1] else "") + each[2]
     yield from ((each.start(1), each[1] + each[2]) for each in before.finditer(text))
+    yield from ((each.start(1), each[1]) for each in CHOOSES.finditer(text))
 
 
 @cache
