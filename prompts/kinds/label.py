@@ -15,7 +15,7 @@ from sottovoce.prompts.kinds.sentences import CLAUSE, first, without_reason
 from sottovoce.prompts.kinds.verdict import claimed, implied
 from sottovoce.prompts.kinds.wording import named
 
-NOUNS = "answer|label|verdict|classification"
+NOUNS = "answer|label|verdict|classification|decision"
 LONGEST = 60  # characters of a label that no list names
 
 
@@ -35,7 +35,7 @@ def _of(source: str, choices: Choices) -> str | None:
     if not choices:
         return _own(source)
     if leads := named(first(source), choices, at_start=True):
-        others = named(without_reason(first(source), CLAUSE), choices)
+        others = named(without_reason(first(source), CLAUSE).partition(";")[0], choices)
         return "" if len({*others}) > 1 else leads[0]
     found = {*named(without_reason(source, CLAUSE), choices)}
     if not found and (letter := re.match(r"\W*([A-Z])\W*\Z", source)):  # as choices are shown

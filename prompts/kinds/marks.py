@@ -39,8 +39,17 @@ OTHERS = re.compile(
     re.IGNORECASE,
 )
 """Before a statement that is not the reply's own."""
+CHOOSES = re.compile(
+    rf"\bI(?:'d| would| will|'ll)?\s(?:choose|pick|select|go with|vote for|opt for|settle on)\b"
+    rf"\s{{0,3}}:?\s{{0,3}}{_SAID}"
+)
+"""A choice in the writer's own words."""
 WORKING = re.compile(
     r"\W*(?:to|first(?:ly)?|let(?:'s)?|we|since|given|step|start|begin|if|because|note|here|there|from|in|with)\b", re.I
+)
+OPENS_WORKING = re.compile(
+    r"\W*(?:[Ll]et(?:'s| me| us)\s(?!be\b)[a-z]|[Ff]irst(?:ly)?,\s[a-z]"
+    r"|[Ww]e (?:first|need|know|start|begin|can|must|have)\s)"
 )
 LONG = 8  # words of a line from which on it may be the first of a working, and no answer
 CITED = re.compile(
@@ -94,7 +103,8 @@ def _is_within(at: int, statements: list[Mark]) -> bool:
 
 def _is_working(mark: Mark) -> bool:
     """Tell whether a mark only opens a working: "Answer: To find the total, we add ..."."""
-    return bool(WORKING.match(mark.text)) and mark.is_line and len(mark.text.split()) > LONG
+    is_long = bool(WORKING.match(mark.text)) and len(mark.text.split()) > LONG
+    return mark.is_line and (is_long or bool(OPENS_WORKING.match(mark.text)))
 
 
 def _statements(text: str, nouns: str) -> Iterator[tuple[int, str]]:
@@ -104,6 +114,7 @@ def _statements(text: str, nouns: str) -> Iterator[tuple[int, str]]:
         if not OTHERS.search(text[max(0, each.start() - BEFORE) : each.start()]):
             yield each.start(2), ("not " if each[1] else "") + each[2]
     yield from ((each.start(1), each[1] + each[2]) for each in before.finditer(text))
+    yield from ((each.start(1), each[1]) for each in CHOOSES.finditer(text))
 
 
 @cache

@@ -62,10 +62,11 @@ def value_of(figure: str) -> float:
 
 def spelled(text: str) -> list[tuple[int, str]]:
     """Where each number in words begins, and its value: "twenty-two", "one hundred and five"."""
-    return [(found.start(), written(_sum(found[0])) or "") for found in SPELLED.finditer(text)]
+    return [(found.start(), written(_sum(found[0], text[: found.start()])) or "") for found in SPELLED.finditer(text)]
 
 
-def _sum(words: str) -> float:
+def _sum(words: str, before: str) -> float:
+    """Return the value of words, below zero behind "minus"."""
     total = group = 0.0
     for word in re.findall(r"[a-z]+", words.lower().replace(" and ", " ")):
         if word == "hundred":
@@ -74,7 +75,8 @@ def _sum(words: str) -> float:
             total, group = total + (group or 1) * SCALES[word], 0
         else:
             group += VALUES[word]
-    return total + group
+    is_below = re.search(r"\b(?:minus|negative)\s\Z", before[-10:], re.IGNORECASE)
+    return -(total + group) if is_below else total + group
 
 
 def written(value: float) -> str | None:

@@ -13,7 +13,7 @@ from sottovoce.prompts.kinds.letters import by_value, claimed, headed, implied, 
 from sottovoce.prompts.kinds.marks import CLOSING
 from sottovoce.prompts.kinds.nothing import UNKNOWN
 from sottovoce.prompts.kinds.prose import plain
-from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, first, without_reason
+from sottovoce.prompts.kinds.sentences import CLAUSE, affirmed, first, is_whole, without_reason
 
 NOUNS = "answer|option|choice"
 CHANGES = re.compile(
@@ -22,6 +22,7 @@ CHANGES = re.compile(
 """Where a text speaks of an answer that it does not give, or concludes with another."""
 CORRECTS = re.compile(r"\bcorrect(?:ed)? (?:answer|option|choice|letter)\b", re.IGNORECASE)
 """A statement so worded counts more than the letter that a text begins with."""
+LONG = 60  # words of a text that may name a letter only in passing, where it breaks off
 CONDITION = re.compile(r"\bbut only\b", re.IGNORECASE)
 LEADING = re.compile(
     r"[\W_]*(?:(?:indeed|definitely|clearly|probably|most likely|certainly)\s)?"
@@ -35,6 +36,8 @@ JOINED = re.compile(r"[\s(]*(?-i:[A-Z])\W{0,3}\s?(?:or|and|/)\s*\(?(?-i:[A-Z])\b
 def read(text: str, choices: Choices) -> str | None:
     """Return the last letter or choice that a text without a mark claims."""
     body = known.without_denying_words(plain(text), choices)
+    if len(body.split()) > LONG and not is_whole(text):
+        return None  # it breaks off among the choices
     return _given(claimed(body, choices) or by_value(text, choices), choices)
 
 

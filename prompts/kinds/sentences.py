@@ -36,6 +36,14 @@ CONCLUDES = re.compile(
 BEHIND = re.compile(r"\s*,\s*(?:and\s+)?not\s|\s+(?:rather than|instead of|as opposed to)\s", re.IGNORECASE)
 
 
+REPORTED = re.compile(
+    r"\W*(?:one|the other|the first|the second|another|some)(?: agents?)?\s(?:holds?|says?|thinks?|argues?|claims?"
+    r"|believes?|maintains?)\b[^\n]{1,400}",
+    re.IGNORECASE,
+)
+"""A sentence that reports what somebody else says."""
+
+
 def sentences(text: str) -> list[str]:
     """The sentences of a text, each without spaces around it; a line ends one too."""
     found, start = list[str](), 0
@@ -84,5 +92,6 @@ def affirmed_behind(source: str) -> str:
 
 
 def claims(text: str) -> list[str]:
-    """The sentences that claim something: no questions, and without their reasons."""
-    return [without_reason(each, CLAUSE) for each in sentences(text) if not each.rstrip("\"')\u201d").endswith("?")]
+    """The sentences that claim something: no questions, nothing that others say, and without their reasons."""
+    own = [each for each in sentences(text) if not REPORTED.match(each)]
+    return [without_reason(each, CLAUSE) for each in own if not each.rstrip("\"')\u201d").endswith("?")]

@@ -31,6 +31,8 @@ from sottovoce.prompts.kinds.sentences import (
     without_reason,
 )
 
+FACTS = re.compile(r"\bfacts?\b[^\n]{0,60}:\s{0,9}\n")
+"""The head of a list of facts, which answer nothing by themselves."""
 BOLD = re.compile(r"\*\*([^*\n]{1,80})\*\*")
 LONGEST = 300  # characters of a sentence that is an answer without a mark
 FEW = 4  # sentences of a reply that are read without a mark
@@ -96,6 +98,8 @@ def phrase(source: str, reason: re.Pattern[str] = REASON) -> str | None:
 
 def _answering(body: str) -> str | None:
     """The sentence of a short reply that answers; None where it is long, a question, cut, or talk about the task."""
+    if FACTS.search(body):
+        return None
     every = [each for each in sentences(body) if not COURTESY.match(each) and not each.endswith(":")]
     if not every or len(every) > FEW:
         return None

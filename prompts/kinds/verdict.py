@@ -76,7 +76,11 @@ def _predicated(claim: str, choices: Choices, is_plain: bool) -> list[str]:
     lacks = [label for label in choices if label.casefold().endswith("info") and _lacks(claim)]
     if exact or len(claim.split()) <= SHORT:
         return [*exact, *lacks] or found
-    given = [label for label in found if is_verb(label) and (VERB if is_plain else PLAINLY).search(claim)]
+    given = [
+        label
+        for label in found
+        if is_verb(label) and (VERB if is_plain or CONCLUDES.match(claim) else PLAINLY).search(claim)
+    ]
     at_end = [
         label for label in dict.fromkeys(found) if re.search(rf"{forms(simple(label))}\W*\Z", claim, re.IGNORECASE)
     ]

@@ -20,6 +20,8 @@ LISTED = re.compile(
     r"^\s{0,80}\d{1,3}[.)]\s+(?=\S)|\b(?:step|question|agent|round)[ _]#?\d+|\[\d{1,3}\]", re.IGNORECASE | re.MULTILINE
 )
 """Numbers that count something else: items, steps, passages."""
+FACTS = re.compile(r"(?:[-*\u2022] [^\n=]*+(?:\n\s*+|\Z)){2,99}")
+"""A list of facts without an equation, which comes to nothing."""
 REMARK = re.compile(rf"(?<=[a-zA-Z])\s\(\d[\d\s.+*/\u00d7-]{{0,80}}{OPERATOR}[\d\s.+*/\u00d7-]{{0,80}}\)")
 """The working behind a number: "12 apples (5 + 7)"."""
 CUT = re.compile(rf"\d\s{{0,9}}{OPERATOR}?\s{{0,9}}(?:{OPERATOR}|=)\s*\Z")
@@ -35,7 +37,7 @@ CLAUSE = re.compile(r",\s+(?:which|that|and|but|or|so)\b")
 
 def comes_to(text: str) -> str | None:
     """The number of the last claim that concludes, or of the last one of a brief text."""
-    if CUT.search(text) or _is_under_way(text):
+    if CUT.search(text) or _is_under_way(text) or FACTS.fullmatch(text.strip()):
         return None
     body = REMARK.sub(" ", simple(LISTED.sub(" ", text)))
     every = [each for each in sentences(body) if not each.rstrip("\"')\u201d").endswith("?")]

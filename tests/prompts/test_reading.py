@@ -42,6 +42,7 @@ TWO["text"] = ("Delhi", "Mumbai")
         "### Answer\n{1}",
         "**Answer:** {1}\n\nLet me know if there is more!",
         "<answer>{1}</answer>",
+        "Answer: Let me think.\n\nThe answer is {1}.",
     ],
 )
 def test_the_last_statement_of_a_reply_s_own_wins(kind: str, text: str) -> None:
@@ -71,6 +72,10 @@ def test_prose_is_read_only_without_a_statement() -> None:
     assert reading("So, there are four cups between 10 and 20.", number) == Reading("4", "mined")
     assert reading("There are 7 cups.\nAnswer: 10:30", number) == Reading(None, None)
     assert reading("It is (A) or (B).\nAnswer: purple", ASKED["option"]) == Reading(None, None)
+    assert reading("- In 2019 it was 42.\n- In 2018 it was 37.", number) == Reading(None, None)  # facts, no answer
+    assert reading("Here is a fact:\n\n- It moved to Delhi.", ASKED["text"]) == Reading(None, None)
+    assert reading("One agent says that it is open.", ASKED["label"]) == Reading(None, None)
+    assert reading("So I would choose: green.", ASKED["option"]) == Reading("C", "marked")
     assert reading("Answer: Unknown", ASKED["label"]) == Reading("Unknown", "marked")
 
 
@@ -86,6 +91,8 @@ def test_prose_is_read_only_without_a_statement() -> None:
         ("52 500 dollars", "52500"),
         ("7 425,00 \u20ac", "7425"),
         ("3 \u00d7 10^8 m/s", "300000000"),
+        ("minus 5.5", "-5.5"),
+        ("minus five", "-5"),
         ("In 3 hours he walks 12 km.", None),
         ("Tom has 12 apples and Ann has 7.", None),
     ],
