@@ -21,13 +21,13 @@ from sottovoce.environments.problem import Problem
 from sottovoce.nodes.codegen_views import (
     SCORED,
     Review,
+    assertions_form,
     code_form,
     first_turns,
     judge_turns,
     later_turns,
     rank_form,
     reflections_form,
-    tests_form,
 )
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.say import say
@@ -78,7 +78,7 @@ async def test(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
     """The Tester's tests."""
     name = entry_point(state)
     request = run.prompts.render("codegen/test", function=name, most=MOST_TESTS)
-    return await _judge(run, state, Ask(agent, TEST, (), tests_form(), protocol=WORDS), request)
+    return await _judge(run, state, Ask(agent, TEST, (), assertions_form(), protocol=WORDS), request)
 
 
 async def reflect(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:

@@ -101,7 +101,7 @@ def code_form(*, scored: bool) -> Form:
     return Form(pattern=f"{CODE}{ANYTHING}", after="```python", unknown=False)
 
 
-def tests_form() -> Form:
+def assertions_form() -> Form:
     """Return the form of at least one line that asserts something; more may follow, and anything else."""
     return Form(pattern=rf"[^\n]+{ANYTHING}", after="assert", unknown=False)
 

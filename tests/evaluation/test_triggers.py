@@ -20,10 +20,13 @@ SMALL = WhoDunit(suspects=3, attributes=3)
 GAME = games(1, SMALL)[0]
 RIGHT = int(GAME["target"])
 WRONG = RIGHT % 3 + 1
-RIGHT_ONE, WRONG_ONE = GAME["game"]["suspects"][RIGHT - 1], GAME["game"]["suspects"][WRONG - 1]
-TELLING = next(name for name in RIGHT_ONE if RIGHT_ONE[name] != WRONG_ONE[name])
-ASK = json.dumps({"action": 1, "character": WRONG, "property": TELLING, "value": RIGHT_ONE[TELLING]})
-NO = '{"thoughts": "!", "action": 1, "value": "no"}'
+ASK = '{"thoughts": "?", "action": 2}'
+PEOPLE = GAME["game"]["suspects"]
+TELLING = next(name for name in PEOPLE[0] if PEOPLE[RIGHT - 1][name] != PEOPLE[WRONG - 1][name])
+VALUE = PEOPLE[RIGHT - 1][TELLING]
+HAVE = [number for number, each in enumerate(PEOPLE, 1) if each[TELLING] == VALUE]
+LIST = json.dumps({"thoughts": "!", "action": 2, "value": f"{TELLING}-{VALUE}", "character": HAVE})
+"""All who have a value of the winner, which rules out WRONG."""
 
 
 class Twice:
@@ -52,7 +55,7 @@ def game(folder: Path, beth: list[str], alex: list[str], times: int) -> Record:
 def records(tmp_path: Path) -> list[Record]:
     """A game that a reset won, one that two could not save, and one lost without any."""
     return [
-        game(tmp_path / "won", [ASK, award(WRONG), award(RIGHT)], [NO], 1),
+        game(tmp_path / "won", [ASK, award(WRONG), award(RIGHT)], [LIST], 1),
         game(tmp_path / "lost", [award(WRONG), award(RIGHT), award(WRONG)], [], 2),
         game(tmp_path / "missed", [award(WRONG)], [], 0),
     ]

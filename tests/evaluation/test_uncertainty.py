@@ -19,7 +19,7 @@ from tests.evaluation import schemes
 from tests.evaluation.schemes import PLAYED
 from tests.evaluation.screen import printed
 from tests.evaluation.support import carrying, held
-from tests.evaluation.test_triggers import ASK, NO, RIGHT, WRONG, award, game
+from tests.evaluation.test_triggers import ASK, LIST, RIGHT, WRONG, award, game
 
 
 def unsure(run: Record, entropies: list[float | None], store: PayloadStore) -> Record:
@@ -40,7 +40,7 @@ def number(text: str) -> list[tuple[int, int]]:
 @pytest.fixture
 def run(tmp_path: Path) -> Record:
     """Beth would choose a wrong one in the third turn; the game is taken back, and then she is right."""
-    return game(tmp_path, [ASK, award(WRONG), award(RIGHT)], [NO], 1)
+    return game(tmp_path, [ASK, award(WRONG), award(RIGHT)], [LIST], 1)
 
 
 def test_each_turn_has_a_bar_and_an_intervention_its_mark_and_its_words(run: Record, tmp_path: Path) -> None:

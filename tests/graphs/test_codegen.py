@@ -16,9 +16,10 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.environments.codegen import ranks, scores
 from sottovoce.environments.sandbox.running import why_not
 from sottovoce.errors import UsageError
+from sottovoce.form import Form
 from sottovoce.graphs.codegen import JUDGES, create_codegen
 from sottovoce.models import Rows
-from sottovoce.nodes.codegen_views import code_form, rank_form, reflections_form, tests_form
+from sottovoce.nodes.codegen_views import assertions_form, code_form, reflections_form
 from sottovoce.nodes.settings import CodeGen
 from sottovoce.nodes.settings.codegen import CODERS
 from sottovoce.nodes.watch import Intervention
@@ -215,17 +216,24 @@ def test_local_models_write_blocks_scores_reviews_and_ranks_under_every_protocol
     assert spoken["Reflector"] == protocol and spoken["Tester"] == spoken["Ranker"] == "nl"
 
 
-def test_only_the_part_that_is_run_or_scored_is_kept_to_a_form() -> None:
-    program = 'def f(x):\n    """As `x` or ``y``, and\n    ``z`` too.\n    """\n\n    return f"`{x}`"'
-    forms = {code_form(scored=False).after: f"\n{program}\n```\n\nAn example:\n\n```python\nf(1)\n```"}
-    forms |= {tests_form().after: "sorted(f([2, 1])) == [1, 2]\n\nAnother:\nassert (\n    f([])\n) == []"}
-    forms |= {
-        reflections_form().after: "`nums[i]` is wrong:\n\n```python\n[1][0]\n```\n[reflection 2]: " + "Right. " * 99
-    }
-    forms |= {rank_form(2).after: "[1, 2]", code_form(scored=True).after: "[[1, 2, 5]]"}
-    assert [*forms] == ["```python", "assert", "[reflection 1]:", "Best:", "Help:"]
-    for form in (code_form(scored=False), tests_form(), reflections_form(), code_form(scored=True)):
-        assert re.fullmatch(form.pattern or "", forms[form.after])
+PROGRAM = 'def f(x):\n    """As `x` or ``y``, and\n    ``z`` too.\n    """\n\n    return f"`{x}`"'
+
+
+@pytest.mark.parametrize(
+    ("form", "after", "text"),
+    [
+        (code_form(scored=False), "```python", f"\n{PROGRAM}\n```\n\nAn example:\n\n```python\nf(1)\n```"),
+        (code_form(scored=True), "Help:", "[[1, 2, 5]]"),
+        (assertions_form(), "assert", "sorted(f([2, 1])) == [1, 2]\n\nAnother:\nassert (\n    f([])\n) == []"),
+        (
+            reflections_form(),
+            "[reflection 1]:",
+            "nums[i]\n\n```python\n[1][0]\n```\n[reflection 2]: " + "So. " * 99,
+        ),
+    ],
+)
+def test_only_the_part_that_is_run_or_scored_is_kept_to_a_form(form: Form, after: str, text: str) -> None:
+    assert form.after == after and re.fullmatch(form.pattern or "", text)
 
 
 # What cannot be read

@@ -153,7 +153,8 @@ def test_all_levers_are_settings_and_prompts_follow_them() -> None:
     game = Game.model_validate(state["game"])
     assert (game.start, game.collapse, game.months, game.allocation, len(game.agents)) == (60, 7, 1, "proportional", 3)
     text = model.asked[0].text
-    assert "60 tons of fish at most" in text and "7" not in text  # nobody is told when the fish die out
+    assert "60 tons of fish at most" in text and "from 18 tons to 36 tons" in text
+    assert "7" not in text  # nobody is told when the fish die out
     assert "The lake holds 60 tons" in text and "0 to 60." in text and "100" not in text
 
 
