@@ -28,7 +28,7 @@ PYTHON = ("python", "py", "python3", "py3")
 DEFINES = re.compile(r"\bdef\b")
 IMPLEMENTED = "impl]"
 ANYWHERE = re.compile(r"\[reflection (\d{1,6})\][ \t*_]*:?[ \t*_]*", re.IGNORECASE)
-REFLECTED = re.compile(rf"^[\s>*_#`-]{{0,16}}{ANYWHERE.pattern}", re.IGNORECASE | re.MULTILINE)
+REFLECTED = re.compile(rf"^[ \t>*_#`-]{{0,16}}{ANYWHERE.pattern}", re.IGNORECASE | re.MULTILINE)
 """The beginning of a review, and of its line; elsewhere a review may name another."""
 ASSERT = re.compile(r"(`?)\bassert\b.*")
 MOST_TESTS = 10
@@ -37,7 +37,10 @@ LINES_OF_TEST = 20  # at most; a statement of several lines is read line by line
 TRIED = 400  # texts of a reply that may be tests
 SCORES = re.compile(r"\[\[([^\[\]]*)\]\]")
 RANKS = re.compile(r"(?<!\[)\[\s*(\d+)\s*,\s*(\d+)\s*\](?!\])")
-BEST = re.compile(r"\bbest\b[\s*_`]{0,8}:[\s*_`]{0,8}\[?\s{0,8}(\d+)\s{0,8},\s{0,8}(\d+)", re.IGNORECASE)
+BEST = re.compile(
+    r"\bbest\b[\s*_`]{0,8}:[\s*_`]{0,8}\[?\s{0,8}(?:solution )?#?(\d+)\s{0,8}(?:,|and)\s{0,8}(?:solution )?#?(\d+)",
+    re.IGNORECASE,
+)
 """The line that a ranker is asked for."""
 PARSING = threading.Lock()
 """Held while a text is parsed: threads that parse at once raise SystemError in Python 3.11 (python/cpython#106905)."""
@@ -87,7 +90,9 @@ def assertions(reply: str) -> list[str]:
 
 def asserted(reply: str) -> Iterator[str]:
     """Yield the statements, of one line or several, without what stands before or encloses them."""
-    lines, at, tried = reply.splitlines(), 0, 0
+    blocks = (block["code"] for block in BLOCK.finditer(reply) if block["fence"][0] == "`")
+    fenced = "\n".join(code for code in blocks if ASSERT.search(code))
+    lines, at, tried = (fenced or reply).splitlines(), 0, 0  # prose around blocks may name a test that is given up
     while at < len(lines) and tried < TRIED:
         for text in _statements_from(lines, at):
             tried += 1
@@ -149,7 +154,7 @@ def reflections(reply: str, solutions: int) -> list[tuple[int, int]] | None:
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """A span without the spaces and line ends around it."""
+    """Return a span without the spaces and line ends around it."""
     inside = text[start:end]
     begin = start + len(inside) - len(inside.lstrip())
     return begin, max(begin, start + len(inside.rstrip()))

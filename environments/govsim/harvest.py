@@ -19,6 +19,8 @@ MARKED = re.compile(
 )
 AT_LINE = re.compile(r"(?:^|\n)[\s>*_#`-]{0,8}(?:final\s)?\Z", re.IGNORECASE)
 """The end of a text behind which a marker begins its line."""
+WORDS = "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen".split()
+SPELLED = re.compile(rf"\banswer\W{{1,8}}({'|'.join(sorted(WORDS, key=len, reverse=True))})\b", re.IGNORECASE)
 BEFORE = 24  # characters before a marker that are looked at
 DIGITS = 9
 """More than any lake holds; what is longer is cut, as Python refuses to read numbers of thousands of digits."""
@@ -36,8 +38,14 @@ def read_tons(text: str) -> int | None:
     """
     found = last_marked(MARKED, text)
     if found is None:
-        return None
+        return _in_words(text)
     return 0 if found["minus"] else int(found["tons"].replace(",", "")[:DIGITS])
+
+
+def _in_words(text: str) -> int | None:
+    """Return the tons of "Answer: five tons"; None where nothing of the sort is there."""
+    found = SPELLED.findall(text)
+    return WORDS.index(found[-1].lower()) if found else None
 
 
 def last_marked(pattern: re.Pattern[str], text: str) -> re.Match[str] | None:

@@ -25,7 +25,9 @@ LABELS = {
 }
 """The labels, and those of the authors' prompt."""
 LABEL = re.compile(
-    r"^[\s>*_#`-]{0,8}(?:" + "|".join(rf"(?P<{name}>{of})" for name, of in LABELS.items()) + r")"
+    r"(?:^|(?<=\w[,;.] )(?=next\b))[\s>*_#`-]{0,8}(?:"
+    + "|".join(rf"(?P<{name}>{of})" for name, of in LABELS.items())
+    + r")"
     r"[\s*_]{0,4}:[ \t*_]{0,4}",
     re.IGNORECASE | re.MULTILINE,
 )

@@ -58,7 +58,7 @@ def fields(role: Role, wording: Wording) -> tuple[str, ...]:
     person = wording.person
     return {
         "accuser": ("thoughts", "action", person, "property", "value"),
-        "intel": ("thoughts", "action", "value", person),
+        "intel": ("thoughts", "action", "value", person, "property"),
         "peer": ("thoughts", "action", "fact", person),
     }[role]
 
@@ -137,8 +137,10 @@ class _Reader:
         return plain in YES
 
     def _pair(self) -> tuple[str, str]:
-        """Attribute and value, with the first "-" between them: the value of shirt-button-up is button-up."""
-        given = self._given("value", "value")
+        """Return attribute and value of "hat-brown", split at the first "-", or of the keys "property" and "value"."""
+        given, attribute = self._given("value", "value"), self.said.found.get("property", "")
+        if attribute and not given.startswith(f"{attribute}-"):
+            return self._attribute(attribute), _one_line(given)
         name, _, value = given.partition("-")
         if not _one_line(value):
             raise _Wrong(

@@ -134,7 +134,7 @@ def test_what_is_no_file_of_json_is_refused(text: str | None, said: str, tmp_pat
         ("Answer: 9 tons\nIf I were asked again, my answer: 12 tons.", 9),
         ("Answer: " + "9" * 5000, 999_999_999),
         ("Answer: N tons", None),
-        ("Answer: ten tons\nThere are 5 of us.", None),
+        ("Answer: ten tons\nThere are 5 of us.", 10),
         ("I would catch 10 tons.", None),
         ("Answers: 10", None),
         ("Answer: \u0661\u0660 tons", None),
