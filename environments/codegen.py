@@ -28,7 +28,9 @@ PYTHON = ("python", "py", "python3", "py3")
 DEFINES = re.compile(r"\bdef\b")
 IMPLEMENTED = "impl]"
 ANYWHERE = re.compile(r"\[reflection (\d{1,6})\][ \t*_]*:?[ \t*_]*", re.IGNORECASE)
-REFLECTED = re.compile(rf"^[ \t>*_#`-]{{0,16}}{ANYWHERE.pattern}", re.IGNORECASE | re.MULTILINE)
+REFLECTED = re.compile(
+    rf"(?:^[ \t]*[-*_]{{3,9}}[ \t]*\n\s{{0,9}})?^[ \t>*_#`-]{{0,16}}{ANYWHERE.pattern}", re.IGNORECASE | re.MULTILINE
+)
 """The beginning of a review, and of its line; elsewhere a review may name another."""
 ASSERT = re.compile(r"(`?)\bassert\b.*")
 MOST_TESTS = 10

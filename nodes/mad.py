@@ -168,7 +168,7 @@ def judgement(text: str, question: Question) -> Verdict:
     given = read.found.get(ANSWER) or read_lines(text, (REASON, ANSWER)).get(ANSWER)
     if given:
         return _readable(given, question)
-    answer = kinds.read_reply(text, question)  # also of an object with the field "answer"
+    answer = kinds.stated_beside(text, question)  # also of an object with the field "answer"
     return Verdict(answer, "" if answer is not None else f'"{ANSWER}" {read.missing[ANSWER]}')
 
 

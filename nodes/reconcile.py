@@ -91,7 +91,7 @@ def _in_words(text: str, question: Question, lacks: str) -> Stated:
     """Read a reply without an object: lines `answer: ...`, else as any reply is read."""
     given = read_lines(text, (ANSWER, CONFIDENCE)).get(ANSWER)
     answer = kinds.read_field(given, question) if given else None
-    answer = kinds.read_reply(text, question) if answer is None else answer
+    answer = kinds.stated_beside(text, question) if answer is None else answer
     confidence = read_confidence(stated_confidence(text))
     complaint = "" if answer is not None and confidence is not None else f'"{ANSWER}" {lacks}'
     return Stated(answer, confidence, complaint, unread=answer is None)

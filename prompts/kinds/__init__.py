@@ -92,6 +92,12 @@ def read_reply(text: str, question: Mapping[str, Any]) -> str | None:  # Any: se
     return reading(text, question).answer
 
 
+def stated_beside(text: str, question: Mapping[str, Any]) -> str | None:  # Any: see is_open
+    """Return the answer of a reply that was to be an object and holds no such field; none is mined from a cut one."""
+    found = reading(text, question)
+    return None if "{" in text and found.how == "mined" else found.answer
+
+
 def read(text: str, kind: str, choices: list[str] | None = None) -> str | None:
     """Return the answer in canonical form where the question is not known, or None where none can be read."""
     found = _stated(text, KINDS[kind], choices or [])

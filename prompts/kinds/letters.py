@@ -22,6 +22,10 @@ RULED_OUT = re.compile(
     rf"|(?:'s|\bothers?'|\btheir) (?:choice|answer|option|pick|vote)(?: of)?)(?:\s(?:it is|is))?{_LETTERS}"
 )
 """Letters that are named to be left aside."""
+COMMITS = re.compile(
+    r"\b(?:i|we)\b(?:'d|'ll)?(?:\s\w+){0,3}?\s(?:stick|stay|go|side|remain|choose|chose|pick|keep|vote|settle)\b",
+    re.IGNORECASE,
+)
 WRONG = re.compile(
     rf"{_LETTERS}(?:\s\w+){{0,3}}?\s(?:is|are|was|were|can|could|does|do|seems?|looks?)(?:\s?n[o']t\b|nnot\b"
     r"|\s(?:wrong|incorrect|false|impossible|out|excluded|eliminated)\b)"
@@ -37,6 +41,8 @@ def claimed(body: str, choices: Choices) -> str | None:
     body = re.sub(r"\A\W*A:\s", "", body)  # as in "Q: ... A: ..."
     said = WRONG.sub(" ", RULED_OUT.sub(" ", "\n".join(claims(_unlisted(body, choices)))))
     said = "\n".join(line for line in said.split("\n") if not OPEN.search(line))
+    if letter := _committed(said, choices):
+        return letter
     brackets = [*re.finditer(rf"\(({letter_range(choices)})\)", said)]
     if brackets:
         last = brackets[-1]
@@ -50,6 +56,17 @@ def claimed(body: str, choices: Choices) -> str | None:
     if alone:
         return None if UNKNOWN.match(said, alone[-1].end()) else alone[-1][1]
     return _in_words(said, choices)
+
+
+def _committed(said: str, choices: Choices) -> str | None:
+    """Return the only letter of the last sentence in which the writer commits to one: "I stick with option B"."""
+    letters = letter_range(choices)
+    for sentence in reversed(said.split("\n")):
+        if commits := COMMITS.search(sentence):
+            clause = re.split(r"[.;]\s", sentence[commits.end() :])[0]  # "Option B." may read as an initial
+            found = {*re.findall(rf"(?:\(|\b(?:[Oo]ption|[Cc]hoice|[Ll]etter)\s)({letters})\b", clause)}
+            return found.pop() if len(found) == 1 else None
+    return None
 
 
 def _is_word(said: str, found: re.Match[str]) -> bool:

@@ -10,6 +10,8 @@ RESULT = re.compile(r"^#{4}[ \t]{1,9}(?=[-$\d])", re.MULTILINE)
 """GSM8K's own mark."""
 HEADING = re.compile(r"^[ \t]*(?:#{1,6}|>)[ \t]+", re.MULTILINE)
 STARS = re.compile(r"(?<![\w)*])\*{1,3}(?=[^\s*])|(?<=[^\s*])\*{1,3}(?![\w(*])")  # not those of 2**3 and 5 * 4
+STRUCK = re.compile(r"~~[^~\n]{1,200}~~")
+"""Words that are struck out, and so taken back."""
 SLANTED = re.compile(r"(?<!\w)_{1,2}([^_\n]{1,200})_{1,2}(?!\w)")
 TAGS = re.compile(r"</?(?:b|i|u|em|strong|code|p|br)\s?/?>", re.IGNORECASE)
 ANSWER_TAG = re.compile(r"<(?:final[_ ]?)?answer>\s{0,9}", re.IGNORECASE)
@@ -36,7 +38,7 @@ def plain(text: str) -> str:
     text = text[-LONGEST:].replace("\uff1a", ":").replace("\u2019", "'")
     text = HEADING.sub("", FENCE.sub("", RESULT.sub("Answer: ", text))).replace("`", "")
     text = TAGGED.sub("\n", TAGS.sub("", ANSWER_TAG.sub("\nAnswer: ", text)))
-    text = SLANTED.sub(r"\1", STARS.sub("", text))
+    text = SLANTED.sub(r"\1", STARS.sub("", STRUCK.sub("", text)))
     text = WORDS.sub(r"\1", WORDS.sub(r"\1", text))  # bold text within a box's text
     text = MATHS.sub("", ECHO.sub("", text))
     further = GOES_ON.search(text)

@@ -58,6 +58,8 @@ def _of(source: str) -> str | None:
     """What a mark says; empty where it says both or that it is unknown, None where it says neither."""
     if denied := re.match(r"\W*not (?:\w+ )?(true|correct|right|false)\b", source, re.IGNORECASE):
         return "yes" if denied[1].lower() == "false" else "no"
+    if re.match(r"\W*no way\b", source, re.IGNORECASE):
+        return "no"
     said = affirmed(without_reason(source, CLAUSE))
     if UNKNOWN.match(source) or not said or BOTH.search(said):
         return ""
