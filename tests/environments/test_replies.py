@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from sottovoce.environments.codegen import assertions, code, ranks, reflections, scores
+from sottovoce.environments.codegen import assertions, code, ranks, reflections, scores, statements
 from sottovoce.environments.govsim.harvest import read_tons
 from sottovoce.environments.govsim.talk import read_limit, read_summary, read_utterance
 from sottovoce.environments.whodunit.actions import Malformed, Role, read
@@ -53,6 +53,11 @@ def best(reply: str) -> Any:
     return UNREAD if found is None else [number + 1 for number in found]
 
 
+def program(reply: str) -> Any:
+    found = code(reply, "")
+    return {"code": found, "scores": scores(reply, 3)} if statements(found) else UNREAD
+
+
 def tons(reply: str) -> Any:
     found = read_tons(reply)
     return UNREAD if found is None else found
@@ -67,7 +72,7 @@ READ: dict[str, Callable[[str], Any]] = {
     "reflect": str.strip,  # notes are kept as they are written
     "summarise": lambda reply: read_summary(reply),
     "limit": read_limit,
-    "coder": lambda reply: {"code": code(reply, ""), "scores": scores(reply, 3)},
+    "coder": lambda reply: program(reply),
     "tester": assertions,
     "reflector": reviews,
     "ranker": best,
