@@ -20,6 +20,7 @@ from sottovoce.nodes.tally import abstaining, boxed, leading, viewpoints, vote_o
 from sottovoce.nodes.views import View, viewpoint_slots
 from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import (
+    Structured,
     clamped,
     read_confidence,
     read_json,
@@ -72,7 +73,7 @@ def stated(text: str, question: Question) -> Stated:
     """Read an agent's JSON, or what it says in other words; what cannot be read is None."""
     read = read_json(text, (REASONING, ANSWER, CONFIDENCE), may_be_empty=(REASONING,))
     if ANSWER in read.missing:
-        return _in_words(text, question, read.missing[ANSWER])
+        return _in_words(text, question, read)
     complaints = [f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING]
     answer = confidence = None
     wrong = ANSWER in read.missing
@@ -87,14 +88,15 @@ def stated(text: str, question: Question) -> Stated:
     return Stated(answer, confidence, "; ".join(complaints), unread=wrong)
 
 
-def _in_words(text: str, question: Question, lacks: str) -> Stated:
+def _in_words(text: str, question: Question, read: Structured) -> Stated:
     """Read a reply without an object: lines `answer: ...`, else as any reply is read."""
     given = read_lines(text, (ANSWER, CONFIDENCE)).get(ANSWER)
     answer = kinds.read_field(given, question) if given else None
     answer = kinds.stated_beside(text, question) if answer is None else answer
     confidence = read_confidence(stated_confidence(text))
-    complaint = "" if answer is not None and confidence is not None else f'"{ANSWER}" {lacks}'
-    return Stated(answer, confidence, complaint, unread=answer is None)
+    complaint = "; ".join(f'"{name}" {why}' for name, why in read.missing.items() if name != REASONING)
+    is_read = answer is not None and confidence is not None
+    return Stated(answer, confidence, "" if is_read else complaint, unread=answer is None)
 
 
 def ballot(message: Message, question: Question) -> Vote:
