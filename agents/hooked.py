@@ -185,7 +185,7 @@ class HookedChatModel(BaseChatModel):
         asked = {name: kwargs[name] if kwargs.get(name) is not None else getattr(self, name) for name in names}
         seed = kwargs["seed"] if kwargs.get("seed") is not None else self.seed
         set_ = {name: value for name, value in asked.items() if value is not None}
-        own = replace(self.loaded.sampling, temperature=self._spoken(**kwargs).base(self.loaded).value)
+        own = self._spoken(**kwargs).sampling(self.loaded)
         return replace(own, **set_, seed=secrets.randbits(63) if seed is None else seed)
 
     def _generate(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 import torch
 
@@ -38,17 +38,24 @@ class Weights:
     threshold: float
     at: CriterionAt = "one"
     true_one_hot: bool = True
+    max_at_threshold: Literal["averaged", "greedy"] = "averaged"
+    """Where the largest probability equals the threshold: the published code decodes greedily from there on."""
 
     def __call__(self, logits: torch.Tensor, p: torch.Tensor) -> torch.Tensor:
         """(b, V) logits and probabilities at the agent's temperature -> (b, V) averaging weights."""
         level = self._level(logits.softmax(-1) if self.at == "one" else p)[:, None]
-        uncertain = level >= self.threshold if self.criterion.startswith("entropy") else level <= self.threshold
+        uncertain = self._uncertain(level)
         average = ~uncertain if self.criterion.endswith("reversed") else uncertain
         if self.true_one_hot:
             certain = torch.nn.functional.one_hot(logits.argmax(-1), logits.shape[-1]).to(p)
         else:  # the published code's mask: no one-hot where several, or none, reach the level
             certain = (p >= level).to(p)
         return torch.where(average, p, certain)
+
+    def _uncertain(self, level: torch.Tensor) -> torch.Tensor:
+        if self.criterion.startswith("entropy"):
+            return level >= self.threshold
+        return level < self.threshold if self.max_at_threshold == "greedy" else level <= self.threshold
 
     def _level(self, q: torch.Tensor) -> torch.Tensor:
         if self.criterion.startswith("entropy"):
@@ -160,7 +167,9 @@ class Cipher(Protocol):
         threshold = THRESHOLDS[options.partial.removesuffix("_reversed")]
         if options.threshold is not None:
             threshold = options.threshold
-        return Weights(options.partial, threshold, options.partial_at, self.rules.true_one_hot)
+        return Weights(
+            options.partial, threshold, options.partial_at, self.rules.true_one_hot, self.rules.max_at_threshold
+        )
 
 
 def _check_rows(loaded: LoadedModel) -> None:

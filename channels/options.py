@@ -106,6 +106,12 @@ class StateOptions(LatentOptions):
     layers: tuple[Annotated[Few, Field(ge=0)], ...] = Field(
         default=(), description="sde, hidden: decoder layers, 0-based"
     )
+    strength: float = Field(
+        default=1.0,
+        ge=0,
+        allow_inf_nan=False,
+        description="sde, hidden: Factor on the states that a hearer adds; 1 as in the paper, 0 leaves words alone.",
+    )
     inject: Inject = Field(default="latest", description="sde, hidden: which messages carry their states")
     allow_other_weights: bool = Field(
         default=False, description="sde, hidden: let models of equal shape exchange states"

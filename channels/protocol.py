@@ -32,6 +32,9 @@ from sottovoce.models import (
     Sampling,
     Stop,
     base_temperature,
+    default_sampling,
+    drawn_temperature,
+    known_top_p,
 )
 
 TOP = 10  # most probable tokens kept per position
@@ -51,6 +54,8 @@ class Compat:
     """CIPHER stops at every EOS id of tokenizer and generation configuration, or at the tokenizer's alone."""
     true_one_hot: bool
     """Partial CIPHER where it does not average: one-hot, or the mask of probabilities >= the criterion."""
+    max_at_threshold: Literal["averaged", "greedy"]
+    """Partial CIPHER by the largest probability, where it equals the threshold."""
     normed_last_state: bool
     """SDE reads the last layer after the final norm."""
     retokenise: bool
@@ -58,14 +63,14 @@ class Compat:
     pasted: bool
     """Latent protocols render turns after the first user's as pieces, with texts that no template trims."""
     readable_base: bool
-    """CIPHER by a model whose files name no temperature starts from one at which means can be read, or from 1."""
+    """A model whose files name no temperature starts from one that suits it, or from 1."""
     guided: bool
     """Replies are kept to their forms."""
 
 
 COMPAT: Mapping[CompatName, Compat] = {
-    "paper": Compat(True, "nearest", False, True, True, False, False, False, True, True),
-    "reference": Compat(False, "argmax", True, False, False, True, True, True, False, False),
+    "paper": Compat(True, "nearest", False, True, True, "averaged", False, False, False, True, True),
+    "reference": Compat(False, "argmax", True, False, False, "greedy", True, True, True, False, False),
 }
 
 
@@ -144,10 +149,23 @@ class Protocol:
         return COMPAT[self.compat]
 
     def base(self, loaded: LoadedModel) -> Base:
-        """The temperature that a model speaks at where none was set: its own, or one at which means can be read."""
+        """Return the temperature where none was set; means of embeddings need one at which they can be read."""
         if self.averages and self.rules.readable_base:
             return base_temperature(loaded)
-        return Base(loaded.sampling.temperature)
+        return self.base_of_words(loaded)
+
+    def base_of_words(self, loaded: LoadedModel) -> Base:
+        """Return the temperature of what a model says in words, where none was set."""
+        return drawn_temperature(loaded) if self.rules.readable_base else Base(loaded.sampling.temperature)
+
+    def known_top_p(self, loaded: LoadedModel) -> Base | None:
+        """Return the catalogue's top-p, where the model's files name none and the protocol draws by it."""
+        return known_top_p(loaded) if self.rules.readable_base and "top_p" not in self.ignores else None
+
+    def sampling(self, loaded: LoadedModel) -> Sampling:
+        """Return how a model samples where nothing was set."""
+        own = default_sampling(loaded) if self.rules.readable_base else loaded.sampling
+        return replace(own, temperature=self.base(loaded).value)
 
     def temperature(self, i: int, n: int, default: float) -> float:
         """The temperature of agent i (0-based) of n where none was set."""

@@ -63,7 +63,10 @@ class SDE(Protocol):
         assert payload.states is not None, "checked by _fits"
         layers = zip(payload.label.layers, payload.states, strict=True)
         at = payload.tokens(heard.spans)
-        return ids, tuple(Edit(layer, 0, states[at]) for layer, states in layers)
+        return ids, tuple(Edit(layer, 0, self._strong(states[at])) for layer, states in layers)
+
+    def _strong(self, states: torch.Tensor) -> torch.Tensor:
+        return states if self.options.strength == 1 else states * self.options.strength
 
     def _encode(self, states: torch.Tensor) -> torch.Tensor:
         return (states[:, 1:].float() - states[:, :-1].float()).to(states.dtype)

@@ -5,7 +5,13 @@
 
 from sottovoce.form import Form
 from sottovoce.models.attention import attention_of_last
-from sottovoce.models.base_temperature import Base, base_temperature
+from sottovoce.models.base_temperature import (
+    Base,
+    base_temperature,
+    default_sampling,
+    drawn_temperature,
+    known_top_p,
+)
 from sottovoce.models.engine.engine import Engine
 from sottovoce.models.engine.request import (
     Edit,
@@ -65,6 +71,9 @@ __all__ = [
     "assemble",
     "attention_of_last",
     "base_temperature",
+    "default_sampling",
+    "drawn_temperature",
+    "known_top_p",
     "layers_read_ids",
     "load",
     "load_tokenizer",

@@ -1,7 +1,8 @@
-"""At which temperature means of embeddings stay readable: what a protocol that averages starts from.
+"""Sampling of a model where the user set none: of drawn tokens, and of means of embeddings.
 
-A drawn token is a word at any temperature. A mean of embeddings is near a word only where the distribution is
-narrow: SmolLM2, whose files name no temperature, speaks fluently by means at 0.15 to 0.4 and makes noise at 1.
+A drawn token is a word at any temperature, though a small chat model wanders at 1. A mean of embeddings is near a
+word only where the distribution is narrow: SmolLM2, whose files name no temperature, speaks fluently by means at 0.15
+to 0.4 and makes noise at 1.
 """
 
 from __future__ import annotations
@@ -9,19 +10,24 @@ from __future__ import annotations
 import os
 import secrets
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sottovoce.models.engine.request import Sampling
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.sources import cache
+from sottovoce.models.sources.catalogue import defaults_of
 
 FORMAT: Final = 1
 """Of a kept measurement; one of another format is made again."""
 FOLDER = "temperatures"
 CAUTIOUS = 0.3
-"""For a model of which nothing is known: readable on the smallest chat model that we measured."""
+"""For means of a model of which nothing is known: readable on the smallest chat model that we measured."""
+USUAL = 0.7
+"""For drawn tokens of a model of which nothing is known: chat models are published with 0.6 to 0.7."""
 
 
 class Base(NamedTuple):
@@ -49,12 +55,34 @@ class Measured(BaseModel):
     """By temperature: that of the messages, from the warmest down to the one that was taken."""
 
 
+def default_sampling(loaded: LoadedModel) -> Sampling:
+    """Return the sampling of drawn tokens: from the model's files, and from the catalogue where they are silent."""
+    own = replace(loaded.sampling, temperature=drawn_temperature(loaded).value)
+    return replace(own, top_p=top_p.value) if (top_p := known_top_p(loaded)) else own
+
+
+def drawn_temperature(loaded: LoadedModel) -> Base:
+    """Return the temperature of drawn tokens: from the files, the catalogue, the model's family, or the usual one."""
+    if loaded.model.generation_config.temperature is not None or loaded.sampling.temperature == 0:
+        return Base(loaded.sampling.temperature)
+    if known := defaults_of(loaded.name):
+        return Base(known.temperature, known.source)
+    return _of_family(loaded) or Base(USUAL, "the usual temperature of chat models", sure=False)
+
+
+def known_top_p(loaded: LoadedModel) -> Base | None:
+    """Return the catalogue's top-p, where the model's files name none."""
+    known = defaults_of(loaded.name)
+    silent = getattr(loaded.model.generation_config, "top_p", None) is None
+    return Base(known.top_p, known.source) if known and silent else None
+
+
 def base_temperature(loaded: LoadedModel) -> Base:
-    """What the model's files name; else what is published for its family, was measured, or is cautious."""
+    """Return the base of means: from the files, the model's family, a measurement, or a cautious choice."""
     if named := loaded.named_temperature:
         return Base(named)
-    if family := family_of(loaded.model.config.get_text_config().model_type, loaded.tokenizer.get_vocab()):
-        return Base(PUBLISHED[family], f"published for the {family} family")
+    if family := _of_family(loaded):
+        return family
     if known := KNOWN.get(loaded.weights_key):
         return Base(known, "measured on these weights")
     if measured := kept(loaded.weights_key):
@@ -67,6 +95,11 @@ PUBLISHED: Mapping[str, float] = {"Qwen": 0.7, "Llama 3": 0.6}
 
 KNOWN: Mapping[str, float] = {"2c307e917fd27b89": 0.4}
 """By weights: what `doctor` found for the model of the catalogue, SmolLM2-135M-Instruct in float32."""
+
+
+def _of_family(loaded: LoadedModel) -> Base | None:
+    family = family_of(loaded.model.config.get_text_config().model_type, loaded.tokenizer.get_vocab())
+    return Base(PUBLISHED[family], f"published for the {family} family") if family else None
 
 
 def family_of(model_type: str, vocabulary: Mapping[str, int]) -> str | None:

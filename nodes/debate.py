@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Message, Turn
@@ -12,6 +13,7 @@ from sottovoce.nodes.decide import decided, last_votes, majority
 from sottovoce.nodes.say import say, say_answer
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Decision, Discussion, Update, Vote, attempt_of, moment, rounds_of
+from sottovoce.nodes.views import View
 from sottovoce.prompts import kinds
 
 SUMMARISER = "summariser"
@@ -27,13 +29,18 @@ async def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Updat
     if role != "debater":
         return {"board": [_given(run, state, agent, role)]}
     if not round:
-        return {"board": await say_answer(run, state, Ask(agent, "answer", run.view(state, agent).independent()))}
+        return {"board": await say_answer(run, state, Ask(agent, "answer", view_of(run, state, agent).independent()))}
     summary: list[Message] = []
     if run.settings.summarise == "each":
         before = rounds_of(state, run.answers)[round - 1]
         summary = await summary_of(run, state, agent, others_of(run, state, before, agent))
     turns = _later_turns(run, state, agent, summary)
     return {"board": [*summary, *await say_answer(run, state, Ask(agent, "revise", turns))]}
+
+
+def view_of(run: RunContext[Debate], state: Discussion, agent: str) -> View:
+    """Return a debater's view, with the wording that `share` chooses."""
+    return replace(run.view(state, agent), share=run.settings.share)
 
 
 async def summarise(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
@@ -64,7 +71,7 @@ def _speaks(run: RunContext[Debate], agent: str, round: int) -> bool:
 
 
 def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary: list[Message]) -> tuple[Turn, ...]:
-    settings, view = run.settings, run.view(state, agent)
+    settings, view = run.settings, view_of(run, state, agent)
     rounds = rounds_of(state, run.answers)[:-1]
     own = [spoken[agent] for spoken in rounds]
     if settings.summarise != "none":  # an agent's own are read in the round after the one that they are of

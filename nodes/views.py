@@ -13,7 +13,7 @@ from typing import Any
 
 from sottovoce.channels.message import Heard, Message, Part, Turn, words
 from sottovoce.nodes.question import Question, passages_of, shown
-from sottovoce.nodes.settings import COMPONENTS, Answers, Order
+from sottovoce.nodes.settings import COMPONENTS, Answers, Order, Share
 from sottovoce.nodes.state import Vote
 from sottovoce.nodes.tally import abstaining, number, viewpoints
 from sottovoce.prompts.kinds import KINDS, kind_of, lettered, placeholder
@@ -35,11 +35,13 @@ class View:
     """The prompt components that are switched on."""
     answers: Answers = "short"
     """The wording of the request for an answer: a marked line, or the sentence that small models write."""
+    share: Share = "own_words"
+    """The wording of the request for what the agent knows, where it knows a part of the facts."""
 
     def independent(self, form: str | None = None, demonstrations: Sequence[str] = ()) -> tuple[Turn, ...]:
-        """The question alone; who knows but a part of what the agents know tells that first.
+        """Return the question alone; an agent that knows a part of the facts is asked to share them first.
 
-        A model that answers from a part invents the rest, and hearers cannot tell it from what is known.
+        A model that answers from a part of the facts invents the rest, and hearers cannot tell what was invented.
         """
         alone = self.asked(form, demonstrations) if form is not None or not self._knows_a_part else self._shares()
         return (*self.system_turn(), Turn("user", alone))
@@ -115,15 +117,17 @@ class View:
     ) -> tuple[Turn, ...]:
         """The chat so far. `own[r]` and `others[r]` are the answers of round r, r = 0 .. the last.
 
-        `order` restates the own last answer beside the others' (a chat has no block for it). Who told first what it
-        knows begins with the others' facts beside its own: its first message holds nothing more.
+        `order` restates the agent's own last answer beside the others' answers. After a first round that shared facts,
+        the chat begins with one prompt instead: the agent's facts, the others' messages and its own message.
         """
         turns = [*self.independent()]
         for r, (said, heard) in enumerate(zip(own, others, strict=True)):
             last = r == len(own) - 1
             if not r and heard and not order and self._knows_a_part:
-                told = self.prompts.render("debate/revise", **self._blocks(heard, None, None, latest=last))
-                turns = [*self.system_turn(), Turn("user", self.asked(heard=told))]
+                shared = self.prompts.render(
+                    "debate/revise", **self._blocks(heard, said, "others_first", latest=last, after_sharing=True)
+                )
+                turns = [*self.system_turn(), Turn("user", self.asked(heard=shared))]
                 continue
             turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
             turns.append(self._revise(said, heard, last=last, order=order if last else None))
@@ -154,12 +158,19 @@ class View:
         return self.user("debate/revise", **self._blocks(others, own if order else None, order, latest=last))
 
     def _blocks(
-        self, others: Sequence[Message], own: Message | None, order: Order | None, *, latest: bool
+        self,
+        others: Sequence[Message],
+        own: Message | None,
+        order: Order | None,
+        *,
+        latest: bool,
+        after_sharing: bool = False,
     ) -> dict[str, Any]:  # Any: what a slot takes
         return {
             "others": [Heard(message, latest=latest) for message in others],
             "own": Heard(own, latest=latest, own=True) if own else "",
             "own_first": order == "own_first",
+            "after_sharing": after_sharing,
         }
 
     def user(self, prompt: str, form: str | None = None, **slots: object) -> Turn:
@@ -195,8 +206,8 @@ class View:
         return bool(mine) and mine != passages_of(self.question, None)
 
     def _shares(self) -> tuple[Part, ...]:
-        """The question, and the request to tell what the agent knows."""
-        share = self.prompts.render("shared/share", documents=self.documents())
+        """Return the question, and the request to tell others what the agent knows."""
+        share = self.prompts.render("shared/share", documents=self.documents(), verbatim=self.share == "verbatim")
         return blocks(self.known([]), self.question_of(""), share)
 
     def _on(self, component: str) -> bool:

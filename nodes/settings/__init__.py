@@ -24,6 +24,7 @@ from sottovoce.nodes.settings.schemes import (
     Order,
     ReConcile,
     SelfConsistency,
+    Share,
     Single,
     grouped,
 )
@@ -51,6 +52,7 @@ __all__ = [
     "ReConcile",
     "SelfConsistency",
     "Settings",
+    "Share",
     "Single",
     "WhoDunit",
     "grouped",

@@ -16,6 +16,7 @@ from sottovoce.nodes.settings.looking import Pooled
 Order = Literal["others_first", "own_first"]
 FinalRule = Literal["majority", "lowest_temperature", "average"]
 Role = Literal["debater", "expert", "dummy"]
+Share = Literal["own_words", "verbatim"]
 SIDES = ("affirmative", "negative")
 LARGEST = 3
 SECRETARY = "secretary"
@@ -33,6 +34,11 @@ class Debate(Controlled):
     )
     order: Order | None = Field(
         default=None, description="restate the own answer after or before the others' (fresh: others first)"
+    )
+    share: Share = Field(
+        default="own_words",
+        description="How an agent that knows a part of the facts shares them in round 1: own_words, or verbatim "
+        "(a copy of its documents, so that no protocol can carry more than words).",
     )
     summarise: Literal["none", "each", "shared"] = Field(
         default="none", description="agents read a summary: of the others' answers each, or one of all answers"

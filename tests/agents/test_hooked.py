@@ -21,7 +21,7 @@ from sottovoce.channels.message import Heard, Message, Role, Turn
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.errors import ContextOverflow, EngineError, PayloadError, UsageError
 from sottovoce.models import Ids, LoadedModel, Rows, assemble, load
-from sottovoce.models.base_temperature import CAUTIOUS
+from sottovoce.models.base_temperature import CAUTIOUS, USUAL
 from tests.chats import DEEPSEEK, QWEN_3, tokenizer_with
 from tests.support import reciting_loaded, tiny_loaded, tiny_model, tiny_tokenizer
 
@@ -110,7 +110,7 @@ def test_a_stream_comes_in_several_chunks_of_which_only_the_last_brings_the_payl
     assert ["payload" in chunk.additional_kwargs for chunk in chunks] == [False] * (len(chunks) - 1) + [True]
 
 
-def test_a_model_that_names_no_temperature_speaks_by_means_at_one_that_can_be_read_and_in_words_at_its_own(
+def test_a_model_that_names_no_temperature_speaks_by_means_at_one_that_can_be_read_and_in_words_at_the_usual_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SOTTOVOCE_MODELS", str(tmp_path))  # nothing was measured
@@ -120,7 +120,7 @@ def test_a_model_that_names_no_temperature_speaks_by_means_at_one_that_can_be_re
     cipher = HookedChatModel(protocol="cipher", preloaded=assemble("unnamed", model, tiny_tokenizer()))
     asked = [HumanMessage(QUESTION)]
     found = [cipher.request(asked, **how).sampling.temperature for how in ({}, {"speaks": "nl"}, {"temperature": 0.9})]
-    assert found == [CAUTIOUS, 1.0, 0.9]
+    assert found == [CAUTIOUS, USUAL, 0.9]
 
 
 def test_a_reply_that_goes_round_in_a_circle_says_so(store: PayloadStore) -> None:

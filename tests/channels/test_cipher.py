@@ -195,6 +195,29 @@ def test_a_level_equal_to_the_threshold_counts_as_uncertain(
     assert torch.equal(found, p) == averages
 
 
+@pytest.mark.parametrize(
+    ("criterion", "compat", "averages"),
+    [
+        ("max", "paper", True),
+        ("max", "reference", False),  # the published code: `criteria >= thr` is greedy
+        ("max_reversed", "paper", False),
+        ("max_reversed", "reference", True),
+        ("entropy", "reference", True),
+        ("entropy_reversed", "reference", False),
+    ],
+)
+def test_a_level_equal_to_the_threshold_follows_the_published_code_under_reference(
+    criterion: Partial, compat: CompatName, averages: bool
+) -> None:
+    logits = torch.tensor([[3.0, 1.0, 0.0]])
+    p = logits.softmax(-1)
+    level = p.max() if criterion.startswith("max") else -(p * p.log()).sum()
+    weigh = lower(tiny_loaded(), Cipher(compat=compat, partial=criterion, threshold=level.item())).feed.weigh
+    assert isinstance(weigh, Weights)
+
+    assert torch.equal(weigh(logits, p), p) == averages
+
+
 def test_several_ones_of_the_references_mask_are_averaged_and_told_as_the_nearest_token() -> None:
     loaded = tiny_loaded()
     masked = Cipher(compat="reference", partial="max", threshold=0.0)  # every p exceeds 0: it never averages

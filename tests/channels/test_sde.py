@@ -82,6 +82,15 @@ def test_a_message_is_heard_as_its_tokens_with_its_states_added_there(store: Pay
         assert prompt_ids(request)[edit.at : edit.at + len(edit.delta)] == list(payload.ids)
 
 
+@pytest.mark.parametrize("kind", [SDE, Hidden])
+def test_states_are_added_with_the_strength_that_was_set(store: PayloadStore, kind: type[SDE]) -> None:
+    message = say(kind(layers=(1,)), LOADED, store)
+    (whole,) = hear(kind(), LOADED, store, Heard(message)).edits
+    (half,) = hear(kind(strength=0.5), LOADED, store, Heard(message)).edits
+
+    assert torch.equal(half.delta, whole.delta / 2) and (half.layer, half.at) == (whole.layer, whole.at)
+
+
 @pytest.mark.parametrize("protocol", [SDE(layers=(0, 1)), Hidden(layers=(0, 1))])
 def test_with_nothing_added_a_message_is_heard_as_its_words_are(store: PayloadStore, protocol: SDE) -> None:
     request = hear(protocol, LOADED, store, Heard(say(protocol, LOADED, store)))

@@ -227,6 +227,17 @@ def test_documents_are_private_to_their_agent() -> None:
     assert facts == [[True, False]] * 2 + [[False, False]] * 2 + [[False, True]] * 2
 
 
+@pytest.mark.parametrize(("settings", "verbatim"), [({}, False), ({"share": "verbatim"}, True)])
+def test_agents_share_their_facts_in_their_own_words_unless_told_to_copy_them(
+    settings: dict[str, Any], verbatim: bool
+) -> None:
+    model = marked(2, 2)
+    held(debating(model, rounds=2, **settings), documents={"agent_1": ["Mia has 3."], "agent_2": ["Tom has 5."]})
+    first, later = calls(model, "agent_1")
+    assert ("word for word" in first.text) is verbatim
+    assert heard(later) == [("agent_2", 0), ("agent_1", 0)] and "Mia has 3." in later.text
+
+
 def test_a_plain_list_of_documents_is_for_all() -> None:
     model = marked(2, 1)
     held(debating(model, rounds=1), documents=["Mia has 3."])

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from langgraph.graph.state import CompiledStateGraph
+from transformers import PreTrainedModel
 
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel
@@ -18,7 +19,7 @@ from sottovoce.models import LoadedModel, Rows, assemble, load
 from sottovoce.models.base_temperature import Measured, keep
 from sottovoce.nodes.context import Contexts
 from sottovoce.nodes.settings import Debate
-from tests.graphs.support import Recording, board, calls, debating, held, replies
+from tests.graphs.support import Recording, board, built, calls, debating, held, replies
 from tests.support import tiny_model, tiny_tokenizer
 
 
@@ -36,6 +37,14 @@ def stranger() -> LoadedModel:
     tokenizer = copy.deepcopy(tiny_tokenizer())
     tokenizer.add_tokens(["zebra"])
     return assemble("stranger", tiny_model(seed=9, vocab_size=400, max_position_embeddings=4096), tokenizer)
+
+
+def silent_model() -> PreTrainedModel:
+    """A model whose files name neither temperature nor top-p."""
+    model = tiny_model(max_position_embeddings=4096)
+    assert model.generation_config is not None
+    model.generation_config.temperature = None
+    return model
 
 
 class Counting(Recording):
@@ -56,6 +65,11 @@ def agents(protocol: str, store: PayloadStore, *loaded_models: LoadedModel, **op
     return {f"agent_{i + 1}": Counting(preloaded=loaded, **greedy) for i, loaded in enumerate(loaded_models)}
 
 
+def about_edges(state: Any) -> list[str]:
+    """Return the notes on who hears whom by what."""
+    return [note for note in state["notes"] if " hears " in note]
+
+
 # Hosted models
 
 
@@ -64,7 +78,7 @@ def test_edges_of_a_hosted_model_go_in_words_and_the_run_says_so(protocol: str, 
     local = agents(protocol, store, loaded("a"), loaded("a"))
     hosted = ScriptedChatModel(["The answer is 22."] * 3, hooked=False)
     state = held(debating({**local, "agent_3": hosted}, agents=3, rounds=2, answer_turn=False))
-    assert state["notes"] == [
+    assert about_edges(state) == [
         "agent_3 hears agent_1 in words: one of them is a hosted model",
         "agent_3 hears agent_2 in words: one of them is a hosted model",
         "agent_1 hears agent_3 in words: one of them is a hosted model",
@@ -104,7 +118,7 @@ def test_sde_between_two_models_is_refused_by_name_before_anybody_speaks(store: 
 def test_sde_between_two_models_may_fall_back_to_words_edge_by_edge(store: PayloadStore) -> None:
     models = agents("sde", store, loaded("a"), loaded("bb"), loaded("a"))
     state = held(debating(models, agents=3, rounds=2, fallback="nl", answer_turn=False))
-    assert [note.split(":")[0] for note in state["notes"]] == [
+    assert [note.split(":")[0] for note in about_edges(state)] == [
         "agent_2 hears agent_1 in words",
         "agent_1 hears agent_2 in words",
         "agent_3 hears agent_2 in words",
@@ -117,7 +131,7 @@ def test_sde_between_models_of_equal_shape_may_be_allowed_and_is_noted(store: Pa
     models = agents("sde", store, loaded("a"), loaded("bb"), allow_other_weights=True)
     state = held(debating(models, rounds=2, answer_turn=False))
     assert [model.edits() for model in models.values()] == [1, 1]
-    assert state["notes"] == [
+    assert about_edges(state) == [
         "agent_2 hears agent_1 by sde between other weights, which is outside the paper",
         "agent_1 hears agent_2 by sde between other weights, which is outside the paper",
     ]
@@ -126,7 +140,7 @@ def test_sde_between_models_of_equal_shape_may_be_allowed_and_is_noted(store: Pa
 def test_cipher_between_models_of_one_vocabulary_carries_rows_in_the_hearer_s_table(store: PayloadStore) -> None:
     models = agents("cipher", store, loaded("a"), loaded("wide", hidden_size=64))
     state = held(debating(models, rounds=2, answer_turn=False))
-    assert state["notes"] == []
+    assert about_edges(state) == []
     first, second = (message for message in board(state) if message.round == 0)
     assert first.payload and second.payload
     for name, heard_from, own in (("agent_1", second, first), ("agent_2", first, second)):
@@ -148,7 +162,7 @@ def test_cipher_across_vocabularies_is_refused_by_name_or_goes_in_words(store: P
         held(debating(models, rounds=2))
     assert not models["agent_1"].requests
     state = held(debating(models, rounds=2, fallback="nl", answer_turn=False))
-    assert len(state["notes"]) == 2
+    assert len(about_edges(state)) == 2
     assert [len(model.rows()) for model in models.values()] == [1, 1]  # each its own message alone
 
 
@@ -158,7 +172,7 @@ def test_agents_that_speak_by_different_protocols_are_noted(store: PayloadStore)
         "agent_2": agents("sde", store, loaded("a"))["agent_1"],
     }
     state = held(debating(models, rounds=2))
-    assert [note.split(":")[0] for note in state["notes"]] == [
+    assert [note.split(":")[0] for note in about_edges(state)] == [
         "agent_2 hears agent_1 in words",
         "agent_1 hears agent_2 in words",
     ]
@@ -180,10 +194,7 @@ def test_cipher_s_agents_speak_at_parts_of_the_model_s_default_temperature(folde
 def unnamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A model whose files name no temperature, and a cache in which nothing was measured."""
     monkeypatch.setenv("SOTTOVOCE_MODELS", str(tmp_path / "cache"))
-    model = tiny_model(max_position_embeddings=4096)
-    assert model.generation_config is not None
-    model.generation_config.temperature = None
-    model.save_pretrained(tmp_path / "unnamed")
+    silent_model().save_pretrained(tmp_path / "unnamed")
     tiny_tokenizer().save_pretrained(tmp_path / "unnamed")
     return str(tmp_path / "unnamed")
 
@@ -217,10 +228,10 @@ def test_it_starts_from_what_the_doctor_found(unnamed: str, store: PayloadStore)
     [
         ({"protocol": "cipher", "temperature": [0.9, 0.2]}, [0.9, 0.2]),
         ({"protocol": "cipher", "compat": "reference"}, [0.5, 1.0]),
-        ({"protocol": "nl"}, [1.0, 1.0]),
+        ({"protocol": "nl", "compat": "reference"}, [1.0, 1.0]),
     ],
 )
-def test_what_was_set_the_published_code_and_drawn_tokens_are_left_alone(
+def test_what_was_set_and_the_published_code_are_left_alone(
     settings: dict[str, Any], found: list[float], unnamed: str, store: PayloadStore
 ) -> None:
     state = held(debating(model=[unnamed], rounds=1, max_tokens=3, store=store, **settings))
@@ -228,10 +239,55 @@ def test_what_was_set_the_published_code_and_drawn_tokens_are_left_alone(
     assert state["notes"] == []
 
 
+def test_tokens_are_drawn_at_the_usual_temperature_where_the_model_names_none_and_the_run_says_so(
+    unnamed: str, store: PayloadStore
+) -> None:
+    state = held(debating(model=[unnamed], rounds=1, max_tokens=3, store=store))
+    assert heats(state) == [0.7, 0.7]
+    assert state["notes"] == [
+        f"{unnamed} names no temperature: nl starts from 0.7, the usual temperature of chat models; "
+        "set another with --temperature"
+    ]
+
+
+def test_a_model_of_the_catalogue_draws_as_its_makers_recommend_and_the_run_says_so(store: PayloadStore) -> None:
+    model = Recording(preloaded=assemble("smollm2", silent_model(), tiny_tokenizer()), store=store, max_tokens=3)
+    state = held(debating(model, rounds=1))
+    assert (heats(state), model.requests[0].sampling.top_p) == ([0.2, 0.2], 0.9)
+    assert state["notes"] == [
+        "smollm2 names no temperature: nl starts from 0.2, as its makers recommend",
+        "smollm2 names no top_p: nl takes 0.9, as its makers recommend",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("temperature", "options", "agents"),
+    [
+        ([0.0], {}, "(agent_1, agent_2)"),
+        ([0.0, 0.4], {}, "(agent_1)"),
+        ([0.2], {}, ""),
+        ([0.0], {"compat": "reference"}, ""),
+    ],
+)
+def test_cipher_at_temperature_zero_says_that_it_equals_words(
+    temperature: list[float], options: dict[str, Any], agents: str, folder: str, store: PayloadStore
+) -> None:
+    settings: dict[str, Any] = {"temperature": temperature, "model": [folder], "max_tokens": 3, **options}
+    notes = held(debating(protocol="cipher", rounds=1, store=store, **settings))["notes"]
+    assert notes == (
+        [f"at temperature 0 cipher equals nl: each mean is one token's embedding {agents}"] if agents else []
+    )
+
+
+def test_judges_that_speak_in_words_at_temperature_zero_need_no_note(folder: str, store: PayloadStore) -> None:
+    state = held(built("mad", protocol="cipher", rounds=1, model=[folder], max_tokens=3, guide="off", store=store))
+    assert state["notes"] == []
+
+
 def test_one_that_hears_means_and_speaks_in_words_draws_by_the_model_s_own(unnamed: str, store: PayloadStore) -> None:
     graph = debating(protocol="cipher", model=[unnamed], rounds=2, summarise="each", max_tokens=3, store=store)
     summaries = [message for message in board(held(graph)) if message.act == "summarise"]
-    assert [message.stats["temperature"] for message in summaries] == [0.5, 1.0]
+    assert [message.stats["temperature"] for message in summaries] == [0.35, 0.7]
 
 
 @pytest.mark.parametrize("protocol", ["nl", "sde", "hidden"])

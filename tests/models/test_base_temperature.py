@@ -1,4 +1,4 @@
-"""What CIPHER's temperatures start from: the model's files, its family, a kept measurement, a cautious choice."""
+"""Sampling where the user set none, of means and of drawn tokens."""
 
 from __future__ import annotations
 
@@ -6,8 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.models import Base, LoadedModel, assemble, base_temperature
-from sottovoce.models.base_temperature import CAUTIOUS, FOLDER, Measured, family_of, keep, kept
+from sottovoce.models import (
+    Base,
+    LoadedModel,
+    assemble,
+    base_temperature,
+    default_sampling,
+    drawn_temperature,
+    known_top_p,
+)
+from sottovoce.models.base_temperature import CAUTIOUS, FOLDER, USUAL, Measured, family_of, keep, kept
 from sottovoce.models.doctor.readable import LADDER, measure, temperature
 from tests.support import reciting_loaded, tiny_model, tiny_tokenizer
 
@@ -21,12 +29,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / FOLDER
 
 
-def loaded_with(**generation: object) -> LoadedModel:
+def loaded_with(name: str = "tiny", **generation: object) -> LoadedModel:
     """A model of no family, whose generation configuration says so much and names no other temperature."""
     model = tiny_model()
-    for name, value in {"temperature": None, **generation}.items():
-        setattr(model.generation_config, name, value)
-    return assemble("tiny", model, tiny_tokenizer())
+    for field, value in {"temperature": None, **generation}.items():
+        setattr(model.generation_config, field, value)
+    return assemble(name, model, tiny_tokenizer())
 
 
 def test_what_the_model_s_files_name_goes_before_all() -> None:
@@ -90,6 +98,27 @@ def test_a_measurement_takes_the_place_of_another_and_leaves_no_other_file(cache
     found = kept("w")
     assert found and found.temperature == 0.2
     assert [file.name for file in cache.iterdir()] == ["w.json"]
+
+
+# Drawn tokens
+
+
+def test_tokens_are_drawn_as_the_files_say_before_all() -> None:
+    loaded = loaded_with(temperature=0.9, top_p=0.5)
+    assert default_sampling(loaded) == loaded.sampling
+    assert drawn_temperature(loaded_with(do_sample=False)) == Base(0.0)
+
+
+def test_the_catalogue_fills_in_only_what_the_files_leave_open() -> None:
+    silent, partly = loaded_with(name="smollm2"), loaded_with(name="smollm2", top_p=0.5)
+    assert drawn_temperature(silent) == Base(0.2, "as its makers recommend")
+    assert (default_sampling(silent).top_p, default_sampling(partly).top_p) == (0.9, 0.5)
+    assert (default_sampling(silent).top_k, silent.sampling.temperature) == (50, 1.0)
+
+
+def test_an_unknown_model_is_drawn_from_at_the_usual_temperature() -> None:
+    assert drawn_temperature(loaded_with()) == Base(USUAL, "the usual temperature of chat models", sure=False)
+    assert known_top_p(loaded_with()) is None
 
 
 # Measuring

@@ -54,6 +54,24 @@ def test_a_sound_model_of_any_family_passes_every_check(family: str) -> None:
     assert all(found[check].ok for check in CHECKS)
 
 
+def test_the_defaults_of_sampling_are_told_with_their_source() -> None:
+    silent = tiny_model()
+    assert silent.generation_config is not None
+    silent.generation_config.temperature = None
+    of_catalogue = FACTS["sampling"](assemble("smollm2", silent, tiny_tokenizer()))[1]
+    assert of_catalogue == (
+        "temperature 0.2 (as its makers recommend), top_p 0.9 (as its makers recommend), top_k 50, repetition penalty 1"
+    )
+    assert FACTS["sampling"](assemble("other", silent, tiny_tokenizer()))[1].startswith(
+        "temperature 0.7 (the usual temperature of chat models), top_p 1, "
+    )
+
+
+def test_a_result_that_readers_of_figures_must_know_stands_beside_the_protocols() -> None:
+    found = FACTS["protocols"](assemble("smollm2", tiny_model(), tiny_tokenizer()))[1]
+    assert found.startswith("nl, cipher, sde, hidden; sde was seen to lose: ")
+
+
 @pytest.mark.parametrize("family", LIMITED)
 def test_a_family_that_can_take_part_in_some_protocols_is_told_which(family: str) -> None:
     found = findings(family=family, **LIMITED[family])

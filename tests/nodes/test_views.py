@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ import pytest
 from sottovoce.channels.message import Heard, Message, Part, Turn
 from sottovoce.nodes.question import Document, Question
 from sottovoce.nodes.views import View
+from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
 
 QUESTION: Question = {"question": "What is 14 + 3?"}
@@ -78,14 +80,54 @@ def test_an_agent_knows_its_own_documents_and_a_single_one_knows_all(
     assert [line for line in lines if line.startswith("- ")] == [f"- {line}" for line in known]
 
 
-def test_who_knows_a_part_is_asked_for_what_it_knows_and_begins_the_next_round_with_the_facts_of_all() -> None:
-    part = view({**QUESTION, "documents": {"agent_1": ["Mia has 3."], "agent_2": ["Bob has 5."]}}, "agent_1")
-    (first,) = part.independent()
-    (later,) = part.history([message("agent_1")], [[message("agent_2")]])
+PART: Question = {**QUESTION, "documents": {"agent_1": ["Mia has 3."], "agent_2": ["Bob has 5."]}}
 
+
+def test_an_agent_that_knows_a_part_is_asked_to_share_its_facts_in_its_own_words() -> None:
+    (first,) = view(PART).independent()
+
+    assert "In your own words" in first.text and "word for word" not in first.text
     assert str(FORM) not in first.text and first.text.splitlines()[-3:] == ["<facts>", "- Mia has 3.", "</facts>"]
-    assert [piece.message.agent for piece in later.parts if isinstance(piece, Heard)] == ["agent_2"]
+
+
+def test_facts_are_shared_word_for_word_where_the_run_says_so() -> None:
+    (first,) = replace(view(PART), share="verbatim").independent()
+
+    assert "Repeat these facts word for word:" in first.text and "own words" not in first.text
+
+
+def test_after_sharing_facts_an_agent_reads_its_facts_the_others_messages_and_its_own_message() -> None:
+    (later,) = view(PART).history([message("agent_1")], [[message("agent_2")]])
+
+    assert heard([later]) == [("user", "agent_2", 0, True, False), ("user", "agent_1", 0, True, True)]
     assert later.text.startswith("What you know:\n<facts>\n- Mia has 3.") and later.text.endswith(f"{ASKED}\n{FORM}")
+
+
+def test_in_the_round_after_sharing_a_chat_and_a_fresh_prompt_are_the_same() -> None:
+    own, others = message("agent_1"), [message("agent_2"), message("agent_3")]
+
+    assert view(PART).history([own], [others]) == view(PART).fresh(own, others)
+
+
+@pytest.mark.parametrize("question", [QUESTION, PART])
+def test_an_agent_is_asked_to_check_its_last_message_and_to_keep_what_is_sound(question: Question) -> None:
+    for turns in (
+        view(question).history([message("agent_1")], [[message("agent_2")]]),
+        view(question).history([message("agent_1")], [[message("agent_2")]], "own_first"),
+        view(question).fresh(message("agent_1"), [message("agent_2")]),
+        view(question).history_of_summaries([message("agent_1")], [message("secretary")]),
+    ):
+        assert "check" in turns[-1].text.lower() and "sound" in turns[-1].text
+
+
+def test_the_bundled_model_keeps_the_prompts_that_it_was_trained_on() -> None:
+    trained = replace(view(PART), prompts=Prompts(SHIPPED / "bundled"))
+    (first,) = trained.independent()
+    (later,) = trained.history([message("agent_1")], [[message("agent_2")]])
+
+    assert "Repeat these facts word for word:" in first.text
+    assert [part.message.agent for part in later.parts if isinstance(part, Heard)] == ["agent_2"]
+    assert "Use what you all know to answer." in later.text
 
 
 def test_nobody_reads_the_target() -> None:
