@@ -124,9 +124,8 @@ class View:
         for r, (said, heard) in enumerate(zip(own, others, strict=True)):
             last = r == len(own) - 1
             if not r and heard and not order and self._knows_a_part:
-                shared = self.prompts.render(
-                    "debate/revise", **self._blocks(heard, said, "others_first", latest=last, after_sharing=True)
-                )
+                slots = self._blocks(heard, said, None, latest=last)
+                shared = self.prompts.render("debate/revise_shared", others=slots["others"], own=slots["own"])
                 turns = [*self.system_turn(), Turn("user", self.asked(heard=shared))]
                 continue
             turns.append(Turn("assistant", (Heard(said, latest=last, own=True),)))
@@ -158,19 +157,12 @@ class View:
         return self.user("debate/revise", **self._blocks(others, own if order else None, order, latest=last))
 
     def _blocks(
-        self,
-        others: Sequence[Message],
-        own: Message | None,
-        order: Order | None,
-        *,
-        latest: bool,
-        after_sharing: bool = False,
+        self, others: Sequence[Message], own: Message | None, order: Order | None, *, latest: bool
     ) -> dict[str, Any]:  # Any: what a slot takes
         return {
             "others": [Heard(message, latest=latest) for message in others],
             "own": Heard(own, latest=latest, own=True) if own else "",
             "own_first": order == "own_first",
-            "after_sharing": after_sharing,
         }
 
     def user(self, prompt: str, form: str | None = None, **slots: object) -> Turn:
