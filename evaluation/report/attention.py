@@ -21,6 +21,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.report.packed import Numbers
 from sottovoce.evaluation.report.plots import Plot, drawing, svg
+from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Key, Run
 from sottovoce.evaluation.runs.running import Task, hold
@@ -81,7 +82,9 @@ def looked(name: str, run: Run, key: Key, layer: int) -> Looked:
     model = made_from(settings, agent, run.store())
     if not isinstance(model, HookedChatModel):
         raise UsageError(f"{name}: {agent} is a hosted model, whose attention cannot be seen; leave --attention away")
-    prompt = model.channel.hear(asked(record, settings, said), model.loaded, lambda ref: ref.load(run.store()))
+    prompt = model.channel.hear(
+        asked(record, settings, said, run.head), model.loaded, lambda ref: ref.load(run.store())
+    )
     prompt = prompt.begun(said.begun, model.loaded)
     weights = attention_of_last(model.loaded, (*prompt.pieces, _spoken(said, model)), prompt.edits, layer)
     return Looked(
@@ -89,7 +92,7 @@ def looked(name: str, run: Run, key: Key, layer: int) -> Looked:
     )
 
 
-def asked(record: Record, settings: Settings, said: Message) -> list[Turn]:
+def asked(record: Record, settings: Settings, said: Message, head: Head) -> list[Turn]:
     """The prompt of a message with the messages that it hears, as the run's own graph renders it.
 
     Raises:
@@ -102,12 +105,17 @@ def asked(record: Record, settings: Settings, said: Message) -> list[Turn]:
         if message.source in SAID_BY_MODELS:
             replies.setdefault(message.agent, []).append(message.whole)
     chosen = settings.model_dump(include=settings.model_fields_set - settings.of_models())
-    model = ScriptedChatModel(replies)
-    task = Task(record.scheme, type(settings).model_validate(chosen), record.question, models=model)
+    models = {
+        name: ScriptedChatModel(
+            {name: replies.get(name, [])}, pack=head.packs.get(name), wording=head.answers.get(name, "short")
+        )
+        for name in settings.names()
+    }
+    task = Task(record.scheme, type(settings).model_validate(chosen), record.question, models=models)
     with TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True) as folder:
         hold(task, PayloadStore(folder))
     by_place = {message.place: message for message in record.messages}
-    call = next((each for each in model.asked if each.place == said.place._asdict()), None)
+    call = next((each for each in models[said.agent].asked if each.place == said.place._asdict()), None)
     if call is None:
         raise UsageError(f"the graph asks for no message of {said.place} today; leave --attention away")
     return [replace(turn, parts=tuple(_recorded(part, by_place) for part in turn.parts)) for turn in call.turns]

@@ -232,7 +232,7 @@ def test_lines_become_questions_in_their_order(tmp_path: Path) -> None:
         ({**LINE, "explanation": " "}, ": explanation is ' ': String should have at least 1 character"),
         ({**LINE, "explanation": "\ud800"}, ": explanation is '\\ud800': expected a valid string"),
         ({**LINE, "target": 7}, ": target is 7: expected a valid string"),
-        ({**LINE, "target": "seven"}, ": target is 'seven'; expected a plain number"),
+        ({**LINE, "kind": "number", "target": "seven"}, ": target is 'seven'; expected a plain number"),
         ({**LINE, "kind": "riddle"}, ": unknown kind of answer 'riddle'; choose from: "),
         ({**LINE, "kind": "option", "choices": "ab", "target": "A"}, ": choices is 'ab': expected a valid list"),
         (

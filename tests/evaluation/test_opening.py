@@ -37,7 +37,8 @@ def test_a_scheme_tells_how_it_is_held(settings: Settings, line: str | None) -> 
     run = Record(scheme=scheme, settings=settings.model_dump(mode="json"), question=QUESTION)
 
     shown = [each.text for each in opening(run).lines]
-    assert shown[1:] == [*([line] if line else []), QUESTION["question"]]
+    asked = "(asked for: number; --kind asks for something else)"
+    assert shown[1:] == [*([line] if line else []), QUESTION["question"], asked]
     assert line is None or line in printed(run, 120)
 
 

@@ -214,7 +214,7 @@ def test_an_abstention_quotes_what_the_agent_said_last(tmp_path: Path) -> None:
 
 
 def test_answers_and_views_are_neither_markup_nor_control(tmp_path: Path) -> None:
-    nasty, shown_as = "\x1b2J no*t <b> \u202etxt", r"\x1b2J no*t <b> \u202etxt"
+    nasty, shown_as = "\x1b2J no*t <x> \u202etxt", r"\x1b2J no*t <x> \u202etxt"
     question: Question = {"question": "Which?", "kind": "text", "starting_views": {"agent_1": nasty}}
     replies = {"agent_1": [f"[{nasty}]"], "agent_2": ["[plain]"]}
     run = schemes.held(CMD(agents=2, rounds=1, secretary=False), replies, tmp_path, question=question)
@@ -223,7 +223,7 @@ def test_answers_and_views_are_neither_markup_nor_control(tmp_path: Path) -> Non
     for start in ("Vote after round 1: ", "tied: ", "starting view of agent_1: "):
         assert shown_as in next(line for line in lines if line.startswith(start))
     assert not {"\x1b", "\u202e"} & set("".join(lines) + markdown(run))
-    assert r"no\*t \<b\>" in next(line for line in markdown(run).splitlines() if "Vote after" in line)
+    assert r"no\*t \<x\>" in next(line for line in markdown(run).splitlines() if "Vote after" in line)
 
 
 def test_markdown_has_the_votes_the_levels_and_the_tie(tmp_path: Path) -> None:
