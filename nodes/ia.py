@@ -30,7 +30,7 @@ SAID = r"[^\s][^\n]{0,119}"
 100."""
 INSIDE = r"[^{}\s.][^{}\n]{0,79}"
 """What a box may hold that a model is made to write: a few words, and not the dots of the prompt."""
-UNIT = re.compile(r"(?<=[^\s{\\])(\s*)\\text\s*\{(\s?[^{}]{0,40})\}(?=[^{}]{0,40}\})")
+UNIT = re.compile(r"(?<=[^\s{\\])(\s{0,9})\\text\s*\{(\s?[^{}]{0,40})\}(?=[^{}]{0,40}\})")
 BOX = re.compile(r"\\?\b(text|boxed)\s*\{(?!\.\.\.|\s*(?:(?:the|your|final|short) )*answer\s*\})", re.IGNORECASE)
 """A box that is more than the prompt's own words for one."""
 LINE = re.compile(r"^\W{0,8}#\s?([QA])\s?:[\s*]*(\S.*)$", re.MULTILINE)
