@@ -7,7 +7,7 @@ from pathlib import Path
 
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.experiments.rows import Prepared
-from sottovoce.evaluation.runs.head import Head, head_of
+from sottovoce.evaluation.runs.head import Head, head_of, prompts_digest
 
 SAME = ("scheme", "settings", "seeds", "questions", "prompts")
 """Of a row's head: with others it would be another row."""
@@ -20,6 +20,8 @@ def check_same(row: Prepared, old: Head, folder: Path) -> None:
         RecordError: says what differs, and what to do.
     """
     now = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
+    # Which packs agents bring along follows from their models: see `check_weights`.
+    now = now.model_copy(update={"prompts": prompts_digest(row.scheme, row.settings, old.packs)})
     for name in SAME:
         before, after = (each.complete if name == "settings" else getattr(each, name) for each in (old, now))
         if before != after:

@@ -23,7 +23,7 @@ from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Answers, Settings
 from sottovoce.nodes.state import JSON
-from sottovoce.prompts.packs import OF_MODELS, SHIPPED
+from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
 
 FORMAT = "sottovoce.run"
@@ -129,7 +129,7 @@ def head_of(
         UsageError: a model, a prompt pack or a monitor cannot be read.
     """
     made = _made(settings, models)
-    packs = {} if settings.prompts else _packs(settings, made)
+    packs = {} if settings.prompts else {name: pack for name, model in made.items() if (pack := pack_of(model))}
     return Head(
         scheme=scheme,
         settings=settings.model_dump(mode="json"),
@@ -176,15 +176,6 @@ def _made(settings: Settings, given: Models) -> dict[str, BaseChatModel]:
         model = given.get(agent) if isinstance(given, Mapping) else given or made_from(settings, agent)
         made |= {agent: model} if model is not None else {}
     return made
-
-
-def _packs(settings: Settings, made: Mapping[str, BaseChatModel]) -> dict[str, str]:
-    """Return the pack of each agent whose model has one; a model that was not made is known by its name."""
-    agents = [name for name in settings.names() if name not in settings.human]
-    found = {
-        name: pack_of(made[name]) if name in made else OF_MODELS.get(settings.of("model", name)) for name in agents
-    }
-    return {name: pack for name, pack in found.items() if pack}
 
 
 def _described(model: HookedChatModel) -> ModelOf:

@@ -47,9 +47,8 @@ def test_the_comparison_is_on_stdout_and_progress_on_stderr(call: Call, table: P
     assert answer.out.startswith("Which is better?\n\n| run | questions | discussions |")
     assert "| `pair` | `alone` | 2 | 2 |" in answer.out
     assert answer.out.endswith(f"kept in {shelf() / 'table-limit-2'}\n")
-    assert (
-        answer.err.startswith("alone: single · nl · ") and "pair: 0.0% right of 2, 2 abstained, 8 calls" in answer.err
-    )
+    assert answer.err.startswith("alone: single · nl · ")
+    assert "pair: 0.0% right of 2, " in answer.err and " 8 calls" in answer.err
 
 
 def test_a_finished_experiment_is_printed_again_without_a_model_also_from_its_folder(

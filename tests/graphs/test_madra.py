@@ -197,7 +197,8 @@ class Cut(ScriptedChatModel):
 
 def test_a_choice_that_was_cut_before_its_line_is_none_and_the_board_says_so() -> None:
     """Whatever an explanation mentioned before its end was chosen."""
-    model = Cut(script(["[Yes]"]) | {"agent_2": ["[0] tells of a fair.\nEvidence: [1", "So. [Place 2]"]})
+    said = script(["[Yes]"]) | {"agent_2": ["[0] tells of a fair.\nEvidence: [1", "So. [Place 2]"]}
+    model = Cut(replies=said)
     graph = create_madra(MADRA(wiki="madra-wiki"), models=model).compile()
     state: Any = graph.invoke(ASKED, output_keys=KEYS)
     notes = {message.agent: message.notes for message in state["board"] if message.act == "select"}

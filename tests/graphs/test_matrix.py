@@ -41,6 +41,8 @@ DISCUSSING = [name for name in SMALL if scheme(name).settings.discusses]
 OTHERS = {"moderator", "judge", "secretary", "summarizer", "Tester", "Ranker"}
 SPOKEN = ("answer", "revise", "moderate")
 UNHEARD = ("select", "wish", "reflect")
+GREEDY = "at temperature 0 cipher equals nl"
+"""The note of schemes whose own temperature is 0."""
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +77,7 @@ def test_every_scheme_is_in_the_matrix() -> None:
 @pytest.mark.parametrize(("name", "protocol"), pairs([*SMALL], PROTOCOLS, 2))
 def test_one_model(name: str, protocol: str, store: PayloadStore) -> None:
     state = held(built(name, lonely(protocol, store), **SMALL[name]), target="22")
-    assert state["notes"] == []
+    assert all(GREEDY in note for note in state["notes"])
     check(state, protocol, name)
 
 
@@ -90,8 +92,9 @@ def test_two_models_of_one_vocabulary(name: str, protocol: str, pair: list[str],
             held(built(name, store=store, **settings))
         settings["fallback"] = "nl"
     state = held(built(name, store=store, **settings), target="22")
-    assert bool(state["notes"]) == (protocol in ("sde", "hidden"))
-    assert all("in words" in note for note in state["notes"])
+    notes = [note for note in state["notes"] if GREEDY not in note]
+    assert bool(notes) == (protocol in ("sde", "hidden"))
+    assert all("in words" in note for note in notes)
     check(state, protocol, name)
 
 

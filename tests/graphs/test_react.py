@@ -240,7 +240,7 @@ def test_the_second_call_goes_on_from_the_payload_of_its_thought(protocol: str, 
     tokens = payload.tokens(((0, len(thought)),))
     heard = second.prompt[len(first.prompt)]  # behind the prompt and "Thought 1:"
     if protocol == "cipher":
-        assert isinstance(heard, Rows) and heard.rows.equal(payload.rows_over(model.loaded.table)[tokens])
+        assert isinstance(heard, Rows) and heard.rows.equal(payload.rows_over(model.loaded.table)[tokens])  # type: ignore[index]  # it has rows
     else:
         assert heard.ids == tuple(payload.ids[at] for at in tokens)
     assert [each.temperature for each in (first.sampling, second.sampling)] == [1.0, 1.0]
@@ -293,7 +293,7 @@ def test_a_search_for_passages_is_described_as_one(kind: str, choices: list[str]
     assert not [
         word for word in ("Similar", "Could not find", "similar", "opens the page", "of the page") if word in text
     ]
-    by_title = step_turns(View(Prompts(), {**question, "kind": "text"}, None), ReAct(), [])
+    by_title = step_turns(View(Prompts(), {"question": question["question"], "kind": "text"}, None), ReAct(), [])
     assert "Similar: ['Keel Bridge'" in by_title[-1].text and "opens the page" in by_title[0].text
 
 

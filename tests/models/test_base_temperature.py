@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -49,7 +50,7 @@ def test_it_counts_where_the_model_is_to_draw_greedily_too() -> None:
 
 
 @pytest.mark.parametrize("generation", [{}, {"do_sample": False}, {"temperature": 0.0}])
-def test_a_model_of_which_nothing_is_known_starts_cautiously(generation: dict[str, object]) -> None:
+def test_a_model_of_which_nothing_is_known_starts_cautiously(generation: dict[str, Any]) -> None:
     assert base_temperature(loaded_with(**generation)) == NOTHING_KNOWN
 
 

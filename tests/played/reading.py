@@ -10,6 +10,7 @@ from typing import Any
 from sottovoce.channels.message import Message
 from sottovoce.environments import react
 from sottovoce.nodes import chosen, ia, in_brackets, mad, reconcile
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.react import _action_in
 from sottovoce.nodes.tally import ballot
 from sottovoce.prompts import kinds
@@ -68,10 +69,9 @@ def played(pattern: str = "*.jsonl") -> Iterator[Played]:
             yield json.loads(line)
 
 
-def question_of(reply: Played) -> dict[str, Any]:  # Any: a question's own
+def question_of(reply: Played) -> Question:
     """Return the question that a reply answers."""
-    found = {"question": reply["question"], "kind": reply["kind"]}
-    return {**found, "choices": reply["choices"]} if reply.get("choices") else found
+    return {"question": reply["question"], "kind": reply["kind"], "choices": reply.get("choices") or []}
 
 
 def read(reply: Played) -> Any:  # Any: see Read
@@ -85,6 +85,6 @@ def verdict(reply: Played) -> str:
     found, meant = read(reply), reply["meant"]
     if not isinstance(meant, str):
         return "agrees" if (found or None) == (meant or None) else "misreads" if found else "abstains"
-    if found is None or meant is None:
-        return "agrees" if found == meant else "abstains" if found is None else "misreads"
+    if found is None:
+        return "abstains"
     return "agrees" if kinds.right(found, {**question_of(reply), "target": meant}) else "misreads"
