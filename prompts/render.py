@@ -81,7 +81,10 @@ class Prompts:
 
     def _read_pack(self, pack: Path) -> None:
         if not pack.is_dir():
-            raise PromptError(f"prompt pack {str(pack)!r} is no folder; give one with files like shared/question.md")
+            shipped = "or a pack that ships: paper, bundled, paper/madra, ..."
+            raise PromptError(
+                f"prompt pack {str(pack)!r} is no folder; give one with files like shared/question.md, {shipped}"
+            )
         files = _files(pack)
         if not files:
             raise PromptError(f"prompt pack {str(pack)!r} holds no .md file; expected e.g. shared/question.md")

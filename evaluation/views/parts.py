@@ -88,9 +88,9 @@ def _read(found: Readings) -> str:
     total = sum(ways.values())
     if total == found.at_once + found.unknown and not found.mined:
         return ""
-    ways["mined from prose"] = found.mined
     told = ", ".join(f"{count} {way}" for way, count in ways.items() if count)
-    return f"; of {counted(total, 'answer')} {told}"
+    mined = f" ({found.mined} of them from prose)" if found.mined else ""
+    return f"; of {counted(total, 'answer')} {told}{mined}"
 
 
 def of_run(run: Record, *, prompts: bool = False) -> Iterator[Part]:

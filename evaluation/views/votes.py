@@ -9,7 +9,7 @@ from sottovoce.evaluation.views.printable import one_line, shortened
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import Decision, Vote
 from sottovoce.nodes.tally import Viewpoint, abstaining, took, viewpoints
-from sottovoce.prompts.kinds import KINDS, kind_of
+from sottovoce.prompts.kinds import KINDS, declines, kind_of
 
 RAW = 80  # characters of an unreadable answer's end
 
@@ -47,8 +47,9 @@ def support(run: Record, decision: Decision) -> list[str]:
             lines.append(f"by {rule} it would be {answer(other)}")
     lines += [f"{cast['agent']}: {vote(run, cast)}" for cast in decision["votes"]]
     kind = kind_of(run.question)
-    if run.origin is None and kind in KINDS and abstaining(decision["votes"]):
-        lines.append(f"a reply without {KINDS[kind].placeholder} abstains; --kind asks for another form of answer")
+    unread = [name for name in abstaining(decision["votes"]) if not _declines(run, name)]
+    if run.origin is None and kind in KINDS and unread:
+        lines.append(f"a reply without an answer of the kind {kind} abstains; --kind asks for another")
     return lines
 
 
@@ -56,10 +57,17 @@ def vote(run: Record, cast: Vote) -> str:
     """One agent's vote at the end: what was read and how sure, or that it abstained and what it said."""
     if cast["answer"] is not None:
         return brief(cast["answer"]) + _sureness(cast) + ("" if cast["counts"] else " (does not count)")
+    if _declines(run, cast["agent"]):
+        return "says that the answer is unknown"
     message = run.said(cast["agent"])
     raw = one_line(message.whole.strip()) if message else ""
     why = f" ({took(cast)})" if took(cast) else ""
     return f"abstains{why}; nothing could be read from: {raw if len(raw) <= RAW else '… ' + raw[-RAW:]}"
+
+
+def _declines(run: Record, agent: str) -> bool:
+    message = run.said(agent)
+    return message is not None and declines(message.whole)
 
 
 def verdict(run: Record) -> str | None:

@@ -48,8 +48,8 @@ Decision ───────────────────────�
 agent_1: 22
 agent_2: abstains (asked for the answer); nothing could be
 read from: Well.
-a reply without a number abstains; --kind asks for another
-form of answer
+a reply without an answer of the kind number abstains;
+--kind asks for another
 right: the answer is 22
 6 calls, tokens not told, 1.5 s; of 4 answers 2 read at
 once, 1 by the answer turn, 1 not to be read
