@@ -23,7 +23,7 @@ class Played(NamedTuple):
 
     won: bool
     sure: bool
-    """Whether the winner alone remained for whoever awarded it."""
+    """True where the winner alone remained for the agent that awarded it."""
     turns: int
     thought: float
     """Seconds that its players took."""

@@ -69,7 +69,7 @@ def foretell(monitor: Monitor, games: Games) -> Foretold:
 
 
 def _triggered(monitor: Monitor, games: Games) -> Floats:
-    """Of each game 0 or 1; of a random monitor the probability."""
+    """Return 0 or 1 for each game; for a random monitor the probability."""
     if monitor.is_random:
         return chances(games.turns, monitor.threshold)
     return (games.highest(monitor.scores(games.columns)) > monitor.threshold).astype(np.float64)

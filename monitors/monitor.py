@@ -50,7 +50,7 @@ class Fitted(Checked):
     chosen_by: str
     """What set the threshold: gain, or the rate of false alarms that was asked for."""
     random_threshold: FiniteFloat
-    """Of a random monitor, by the gain on the same games."""
+    """Threshold of a random monitor: that of the largest gain on the same games."""
     made_by: dict[str, str]
     """Versions."""
 

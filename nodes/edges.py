@@ -68,7 +68,7 @@ def _cold(run: RunContext[Any]) -> list[str]:  # Any: as above
 
 
 def _averages(model: HookedChatModel) -> bool:
-    """Whether temperature 0 leaves one token of a mean; the published code takes 1 in its place."""
+    """Tell whether temperature 0 leaves one token of a mean; the published code takes 1 in its place."""
     return model.channel.averages and model.channel.rules.cold_is_one_hot
 
 

@@ -101,7 +101,7 @@ class Intervened(TypedDict):
     what: str
     why: str
     temperature: NotRequired[float]
-    """Of replies that are said again after it, where the agent's own is 0."""
+    """Temperature of replies that are said again after it, where the agent's own is 0."""
 
 
 def by_node(before: Mapping[str, Any], update: Mapping[str, Any]) -> JSON:

@@ -16,8 +16,8 @@ class Ended(NamedTuple):
     months: int
     """Survival time: the month of the collapse, else all months."""
     survived: bool
-    """Whether that is all of them without a collapse. A collapse in the last month is one, as in the authors' count of
-    successful runs, although the survival time is then the same."""
+    """True where that is all of them without a collapse. A collapse in the last month is one, as in the authors' count
+    of successful runs, although the survival time is then the same."""
     gains: dict[str, int]
     """Tons that each agent caught in all."""
     efficiency: float

@@ -201,7 +201,7 @@ def _monitor(monitor: Monitor) -> str:
 
 
 def _terms(monitor: Monitor) -> list[str]:
-    """What the score is made of."""
+    """Return the parts of a monitor's score, in words."""
     if monitor.is_random:
         return [f"draws a uniform number at each turn: triggers in {1 - monitor.threshold:.0%} of turns"]
     logs = ", logarithms of entropy and varentropy" if monitor.log_features else ""

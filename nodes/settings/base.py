@@ -139,7 +139,7 @@ class Settings(People, Watched, CipherOptions, StateOptions):
     default_temperature: ClassVar[float | None] = None
     """The scheme's own where none was set; None leaves it to the models."""
     spreads_temperature: ClassVar[bool] = True
-    """Whether a protocol that averages may replace the scheme's own temperature by one for each agent."""
+    """True where a protocol that averages may replace the scheme's own temperature by one for each agent."""
 
     @classmethod
     def given(cls, settings: Any) -> Self:  # Any: as a caller gave them

@@ -45,7 +45,7 @@ def _of(source: str, choices: Choices) -> str | None:
 
 
 def _own(source: str) -> str | None:
-    """What a mark names without a list: what it brackets, or a few words."""
+    """Return the label that a mark names without a list: its brackets' content, or a few words."""
     said = without_reason(first(source), CLAUSE).strip(" .*\"'")
     found = (bracketed(said) or said).lower()
     return found if len(found) <= LONGEST else None

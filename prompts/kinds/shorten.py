@@ -194,7 +194,7 @@ def leaves_open(answer: str, question: str) -> bool:
 
 
 def _one_of_two(answer: str, question: str) -> str | None:
-    """Of "X or Y?" what a sentence names alone, or sets before the other by a word of comparison."""
+    """Return of "X or Y?" the one that a sentence names alone, or sets before the other by a word of comparison."""
     both = offered(question)
     if not both or HEDGED.search(answer) or re.search(r"\bnot\b|n't|\bboth\b|\bneither\b", answer):
         return None
