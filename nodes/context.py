@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 MOST_PROBABLE = 10
 """Tokens of each position that a watched hosted model is asked for: as monitors measure (arXiv 2502.05986)."""
+ANSWER_LINE = "shared/answer_line.md"
 KEPT = 16  # contexts: a run that comes back to older settings builds its own anew
 
 
@@ -278,11 +279,12 @@ def pack_of(model: BaseChatModel) -> str | None:
 def wording(settings: Settings, model: BaseChatModel) -> Answers:
     """Return how a model is asked for answers; a local one is loaded to know its size.
 
-    A pack that the settings name is worded for marked answers.
+    A pack that the settings name and that words the marked line asks every model for it.
     """
     if settings.answers != "auto":
         return settings.answers
-    found: Answers = "short" if settings.prompts is not None else getattr(model, "wording", "short")
+    marks = settings.prompts and (settings.pack_folder(settings.prompts) / ANSWER_LINE).exists()
+    found: Answers = "short" if marks else getattr(model, "wording", "short")
     return found
 
 

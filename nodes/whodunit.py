@@ -89,7 +89,7 @@ async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Up
     if settings.golden and role == "intel":
         messages = [_by_rule(run, state, agent, players.intel(game, world, agent, wording))]
     else:
-        kept_to = form(role, game, settings, facts, _asked(run.view(state, agent), settings, game))
+        kept_to = form(role, game, settings, facts, _question_of(run.view(state, agent), settings, game))
         ask = Ask(agent, ACTS[role], turn_of(run, state, agent), kept_to)
         messages = await say(run, state, ask, complain=complain, repairs=RETRIES, afresh=True)
     done = action(messages[-1].whole)
@@ -169,7 +169,7 @@ def turn_of(run: RunContext[WhoDunit], state: Mystery, agent: str) -> tuple[Turn
     """The rules and what the agent knows, what was published so far, and the request for an action."""
     settings, view, game = run.settings, run.view(state, agent), game_of(state)
     known = view.prompts.render(f"whodunit/{settings.role_of(agent)}", **_rules(settings, game, agent))
-    request = view.question_of(_asked(view, settings, game))
+    request = view.question_of(_question_of(view, settings, game))
     asked = blocks(view.known([]), _facts(view, settings, game), _channel(run, state, view), request)
     return (*view.system_turn(*known), Turn("user", asked))
 
@@ -233,7 +233,7 @@ def values_in(text: str, keys: Collection[str], place: Span) -> Span | None:
     return found.start(), found.start() + len(found[0].rstrip())
 
 
-def _asked(view: View, settings: WhoDunit, game: Game) -> str:
+def _question_of(view: View, settings: WhoDunit, game: Game) -> str:
     """The request for an action, with a value of this game as an example."""
     role, name = settings.role_of(view.agent), game.names[0]
     known = game.person(game.winner if role == "accuser" else 1)

@@ -54,6 +54,10 @@ class Prompts:
         """The names of all prompts, `folder/file` without the suffix."""
         return sorted(self._texts)
 
+    def replaces(self, name: str) -> bool:
+        """Return True where the pack has a prompt of this name."""
+        return name in self._files
+
     def render(self, name: str, **slots: Any) -> tuple[Part, ...]:  # Any: a slot takes text, lists, messages
         """Return the prompt as text and heard messages, in order.
 

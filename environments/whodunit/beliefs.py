@@ -1,4 +1,4 @@
-"""What published claims of WhoDunit say, whether they are true or not: for the Accuser and for judging its turns."""
+"""Published claims of WhoDunit, true or not, as the Accuser and the judgement of its turns take them."""
 
 from __future__ import annotations
 

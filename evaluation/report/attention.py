@@ -83,7 +83,7 @@ def looked(name: str, run: Run, key: Key, layer: int) -> Looked:
     if not isinstance(model, HookedChatModel):
         raise UsageError(f"{name}: {agent} is a hosted model, whose attention cannot be seen; leave --attention away")
     prompt = model.channel.hear(
-        asked(record, settings, said, run.head), model.loaded, lambda ref: ref.load(run.store())
+        prompt_of(record, settings, said, run.head), model.loaded, lambda ref: ref.load(run.store())
     )
     prompt = prompt.begun(said.begun, model.loaded)
     weights = attention_of_last(model.loaded, (*prompt.pieces, _spoken(said, model)), prompt.edits, layer)
@@ -92,8 +92,8 @@ def looked(name: str, run: Run, key: Key, layer: int) -> Looked:
     )
 
 
-def asked(record: Record, settings: Settings, said: Message, head: Head) -> list[Turn]:
-    """The prompt of a message with the messages that it hears, as the run's own graph renders it.
+def prompt_of(record: Record, settings: Settings, said: Message, head: Head) -> list[Turn]:
+    """Return the prompt of a message with the messages that it hears, as the run's own graph renders it.
 
     Raises:
         UsageError: a watch held somebody back, or the graph asks otherwise today.

@@ -9,10 +9,7 @@ from pydantic import Field
 from sottovoce.bounds import Few
 from sottovoce.checked import Checked
 
-NOTE = (
-    "Before anybody goes on: what was about to be said looked unsure, and was held back. "
-    "Check it against what is known, and say what is certain."
-)
+NOTE = "The last reply looked uncertain and was held back. Check what is known, and say what is certain."
 
 
 Per = Literal["role", "all", "turn"]

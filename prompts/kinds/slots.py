@@ -50,7 +50,7 @@ HEAD = re.compile(
     r"(?:\s(?:of|that|which|who|whose|for|in|at|to|from|on)\b|\?|\Z)",
     re.IGNORECASE,
 )
-"""What somebody or something is that a question asks for: "county seat"."""
+"""The noun of the person or thing that a question asks for: "county seat"."""
 ENDS = re.compile(
     r";|,\s(?:which|where|who|whose|when|and\s(?:was|is|has|it)|but|while|whereas|an?|the|one|in|on|at|with|after|before|not)\b"
     r"|\s(?:that|which|who|whose|where|while|whereas|because|since|after|before|during|when|until)\s|[.!?](?:\s|\Z)"

@@ -6,8 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import words
 from sottovoce.errors import UsageError
+from sottovoce.nodes.context import wording
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.views import View
 from sottovoce.prompts import packs
@@ -46,3 +48,19 @@ def test_the_bundled_model_is_told_facts_as_it_was_trained() -> None:
     trained = View(Prompts(packs.SHIPPED / "bundled"), QUESTION, "agent_1")  # type: ignore[arg-type]
 
     assert "Repeat these facts word for word" in words(trained.independent()[-1].parts)
+
+
+def test_a_pack_that_words_a_kind_of_answer_is_taken_at_its_word(tmp_path: Path) -> None:
+    (tmp_path / "answers").mkdir()
+    (tmp_path / "answers" / "text.md").write_text("In one word.", encoding="utf-8")
+    prompts = Prompts(tmp_path)
+
+    assert View(prompts, {"question": "Which?", "kind": "text"}, None, answers="short").form() == "In one word."
+    assert "Answer:" in View(prompts, {"question": "1 + 1?", "kind": "number"}, None, answers="short").form()
+
+
+def test_only_a_pack_that_words_the_marked_line_asks_small_models_for_it(tmp_path: Path) -> None:
+    small = ScriptedChatModel(wording="sentence")
+
+    assert wording(Debate(prompts="paper"), small) == "short"
+    assert wording(Debate(prompts=str(tmp_path)), small) == "sentence"
