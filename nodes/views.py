@@ -89,7 +89,7 @@ class View:
         return " ".join([*asked, own or form] if described else asked)
 
     def _answer_form(self, sentence: str) -> str:
-        """Return the request for an answer: the marked line, or the prompt file `sentence`, which a pack may replace."""
+        """Return the request for an answer: the marked line, or the file `sentence`, which a pack may replace."""
         listed = self.question.get("choices") or []
         if self.answers == "sentence" or self.prompts.replaces(sentence):
             return words(self.prompts.render(sentence, steps=self.steps, choices=listed))
