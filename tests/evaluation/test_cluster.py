@@ -243,19 +243,16 @@ def test_a_run_waits_for_machines_that_come_later(
     settings: Debate, alone: Run, tmp_path: Path, machines: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run, waiting = begin(tmp_path / "run", settings), threading.Event()
-
-    def grow() -> None:
-        waiting.wait()
-        machines.add_node(num_cpus=2, num_gpus=2)  # as an autoscaler does
-
-    growing = threading.Thread(target=grow)
-    growing.start()
     monkeypatch.setattr(cluster, "PATIENCE", 2)
     monkeypatch.setattr(cluster.LOGGER, "warning", lambda *line: waiting.set())
+    limits = Limits(workers="ray:4", gpus_per_worker=0.5)
+    running = threading.Thread(target=lambda: hold_all(run, settings, run.store(), limits=limits))
+    running.start()
 
-    hold_all(run, settings, run.store(), limits=Limits(workers="ray:4", gpus_per_worker=0.5))
+    waiting.wait()
+    machines.add_node(num_cpus=2, num_gpus=2)  # as an autoscaler does; Ray wants the main thread for it
 
-    growing.join()
+    running.join()
     assert told(load_run(tmp_path / "run")) == told(alone)
 
 
