@@ -12,6 +12,7 @@ from sottovoce.evaluation.measures import told
 from sottovoce.evaluation.runs.events import Level, Reset
 from sottovoce.evaluation.runs.readings import Readings
 from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.trained import knowledge
 from sottovoce.evaluation.views import votes
 from sottovoce.evaluation.views.describe import last_attempts
 from sottovoce.evaluation.views.printable import counted, one_line, shortened
@@ -51,7 +52,7 @@ def opening(run: Record) -> Part:
     title = f"{record.command} · {settings['protocol']} · {models} · seed {settings['seed']}"
     held = [record.manner(run.chosen())] if record.manner else []
     wanted = f"(asked for: {named(kind_of(run.question))}; --kind asks for something else)"
-    known = [f"({run.origin})" if run.origin else wanted, *facts(run)]
+    known = [*([f"({run.origin})"] if run.origin else [wanted, *knowledge(run.chosen())]), *facts(run)]
     asked = Line(run.question["question"], "question")
     notes = [Line(f"note: {one_line(note)}", "note") for note in run.notes]
     return Part("", lines=(Line(one_line(title), "title"), *_asides(held), asked, *_asides(known), *notes))

@@ -16,6 +16,7 @@ from sottovoce.checked import Checked
 from sottovoce.errors import StoppedError, UsageError
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
+from sottovoce.evaluation.trained import check_trained
 from sottovoce.evaluation.views.printable import counted, figure, one_line
 from sottovoce.evaluation.views.tables import share_cells, table
 from sottovoce.nodes.settings import Settings
@@ -169,6 +170,7 @@ def _folder(save: Path | None, example: str) -> Path:
 def _prepared(scheme: str, settings: Settings, asked: QuestionOptions) -> Prepared:
     from sottovoce.evaluation.experiments.rows import Prepared
 
+    check_trained(scheme, settings)
     questions, origin = questions_of(asked, settings)
     if asked.seeds:
         raise UsageError("--seeds were given; a search asks each question once, under --seed")
