@@ -18,7 +18,7 @@ from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.evaluation.trained import check_trained
 from sottovoce.evaluation.views.printable import counted, figure, one_line
-from sottovoce.evaluation.views.tables import share_cells, table
+from sottovoce.evaluation.views.tables import share_cells, show, table
 from sottovoce.nodes.settings import Settings
 
 if TYPE_CHECKING:
@@ -58,7 +58,7 @@ def show_layers(options: LayersOptions, settings: Settings, asked: QuestionOptio
     # Late: torch takes seconds, and what is wrong with the request is told before.
     from sottovoce.evaluation.search.layers import rank
 
-    print(_layers_told(_held(folder, limits, lambda study: rank(study, row, halve=options.halving))))
+    show(_layers_told(_held(folder, limits, lambda study: rank(study, row, halve=options.halving))))
     print(f"kept in {one_line(str(folder))}")
 
 
@@ -131,7 +131,7 @@ def show_tune(scheme: str, settings: Settings, asked: QuestionOptions, options: 
     search = partial(
         tune, row=row, space=space, objective=options.objective, part=options.validation, wants_map=options.map
     )
-    print(_tuned_told(_held(folder, limits, search), options.objective))
+    show(_tuned_told(_held(folder, limits, search), options.objective))
     print(f"kept in {one_line(str(folder))}")
 
 
