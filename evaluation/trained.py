@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings import Settings
 from sottovoce.places import models_folder
@@ -41,7 +43,7 @@ def _why(name: str, command: str, settings: Settings) -> str:
     return ""
 
 
-def knowledge(settings: Settings) -> list[str]:
+def knowledge(models: Iterable[str]) -> list[str]:
     """Return a line for each model that knows little, as it stands above answers to a question of the user's own."""
-    known = {name: TRAINED[name].knows for name in settings.model if name in TRAINED}
+    known = {name: TRAINED[name].knows for name in models if name in TRAINED}
     return [f"{name} is a small test model: it knows {what}; --model names another" for name, what in known.items()]

@@ -14,7 +14,10 @@ from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.views.printable import counted, figure, one_line
 from sottovoce.evaluation.views.tables import p_value, share_cells, table
 
-RUNS = "run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written | FLOPs | seconds, beside others"
+RUNS = (
+    "run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written | FLOPs | "
+    "seconds, beside others"
+)
 PAIRS = "run | against | questions | discussions | points | 95 % | p, McNemar | p, bootstrap | p, Holm"
 
 

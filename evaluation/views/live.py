@@ -114,7 +114,7 @@ class LiveTranscript:
             self._console.print(self._shown(part))
 
     def _now(self) -> RenderableType:
-        """What is in motion, without prompts: they are printed with the finished messages, and would push these away."""
+        """What is in motion, without prompts: they are printed with the finished messages, and are long."""
         moving = self._parts()[self._printed :]
         return Group(*map(self._shown, moving)) if moving or self._printed else self._waiting
 

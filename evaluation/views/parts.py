@@ -54,7 +54,10 @@ def opening(run: Record) -> Part:
     title = f"{record.command} · {settings['protocol']} · {models} · seed {settings['seed']}"
     held = [record.manner(run.chosen())] if record.manner else []
     wanted = f"(asked for: {named(kind_of(run.question))}; --kind asks for something else)"
-    known = [*([f"({run.origin})"] if run.origin else [wanted, *knowledge(run.chosen())]), *facts(run)]
+    known = [
+        *([f"({run.origin})"] if run.origin else [wanted, *knowledge(each.model for each in run.models.values())]),
+        *facts(run),
+    ]
     asked = Line(run.question["question"], "question")
     notes = [Line(f"note: {one_line(note)}", "note") for note in run.notes]
     return Part("", lines=(Line(one_line(title), "title"), *_asides(held), asked, *_asides(known), *notes))

@@ -37,7 +37,7 @@ def show(text: str, console: Console | None = None) -> None:
         for each in drawn(found[0], console.width):
             console.print(each)
         at = found.end() + 1  # a table ends its line by itself
-    console.print(text[at:], soft_wrap=True)
+    console.print(text[at:], soft_wrap=True, highlight=False)
 
 
 def drawn(markdown: str, width: int) -> list[Table]:

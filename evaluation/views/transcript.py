@@ -63,7 +63,7 @@ def _messages(console: Console, shown: Part, panels: Sequence[Panel]) -> list[Re
     if not shown.asked:
         return [_side_by_side(console, panels)]
     pairs = zip(shown.messages, panels, strict=True)
-    return [each for message, panel in pairs for each in (*lines(shown.asked.get(message.place, ())), panel)]
+    return [Group(*lines(shown.asked.get(message.place, ())), panel) for message, panel in pairs]
 
 
 def lines(shown: Sequence[Line]) -> list[Text]:
