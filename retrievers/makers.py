@@ -42,6 +42,9 @@ class IndexOptions(Checked):
     prebuilt: str | None = Field(
         default=None, description="download this prebuilt index of pyserini's instead, e.g. wikipedia-dpr-100w (9.2 GB)"
     )
+    skip_bad: bool = Field(
+        default=False, description="leave out passages that are none, such as an empty text; counted"
+    )
     shard: Count = Field(default=SHARD, ge=1, description="passages between two points at which it can be resumed")
 
     def of(self, *names: str) -> dict[str, object]:

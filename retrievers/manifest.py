@@ -27,6 +27,8 @@ class Manifest(Checked):
     settings: dict[str, Any]  # Any: JSON; each retriever has its own
     corpus: str
     """The name of the file that was read."""
+    skipped: int = 0
+    """Passages of it that were bad, and left out."""
     made_with: dict[str, str]
     """Libraries and their versions."""
 

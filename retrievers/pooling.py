@@ -67,7 +67,9 @@ def linear(folder: Path) -> Any:  # Any: a torch module
         layer.load_state_dict({name.removeprefix("linear."): value.float() for name, value in weights.items()})
         activation = str(said.get("activation_function", "Tanh")).rpartition(".")[2]
     except (OSError, ValueError, KeyError, TypeError, RuntimeError, SafetensorError) as error:
-        raise ModelError(f"the linear layer in {str(folder)!r} cannot be read: {' '.join(str(error).split())}") from error
+        raise ModelError(
+            f"the linear layer in {str(folder)!r} cannot be read: {' '.join(str(error).split())}"
+        ) from error
     if activation not in ACTIVATIONS:
         raise ModelError(f"{str(folder)!r} has the activation {activation!r}; expected one of {', '.join(ACTIVATIONS)}")
     return torch.nn.Sequential(layer, getattr(torch.nn, activation)()).eval().requires_grad_(False)

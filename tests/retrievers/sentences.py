@@ -10,7 +10,9 @@ import torch
 from safetensors.torch import save_file
 from transformers import BertConfig, BertModel, BertTokenizer
 
-WORDS = "query passage : ana brook built the mill of harrow on river tamsin bees make honey from nectar who what".split()
+WORDS = (
+    "query passage : ana brook built the mill of harrow on river tamsin bees make honey from nectar who what".split()
+)
 WIDTH = 8
 LIBRARY = "sentence_transformers.models."
 

@@ -84,7 +84,10 @@ def test_vectors_have_unit_length_unless_the_files_compare_by_inner_product(
     [
         ({"modules": ("Transformer", "LSTM", "Pooling")}, r"has the modules Transformer, LSTM, Pooling; expected Tr"),
         ({"pooling": {"pooling_mode": "middle"}}, r"pools by 'middle'; expected cls, max, mean, "),
-        ({"said": {"similarity_fn_name": "euclidean"}}, r"is compared by 'euclidean'; expected cosine or dot; any other"),
+        (
+            {"said": {"similarity_fn_name": "euclidean"}},
+            r"is compared by 'euclidean'; expected cosine or dot; any other",
+        ),
     ],
 )
 def test_what_is_not_known_is_refused_in_one_line(tmp_path: Path, change: dict[str, Any], complaint: str) -> None:
