@@ -142,7 +142,8 @@ def _dpr(stream: TextIO) -> Iterator[Callable[[], Passage]]:
 def _of_row(row: list[str]) -> Passage:
     if len(row) != len(HEADING):
         raise ValueError(f"a row of {len(row)} fields: expected id, text and title between tabs")
-    return _sound(Passage(*row))
+    docid, text, title = row
+    return _sound(Passage(docid, text, title))
 
 
 def _sound(passage: Passage) -> Passage:

@@ -28,7 +28,7 @@ class PassageRetriever(BaseRetriever):
     )  # Any: a `Searcher`; pydantic cannot check a protocol with properties
     k: int = Field(default=MOST, ge=1)
     """At most so many passages; `invoke(query, k=...)` says otherwise for one query."""
-    filter: dict[str, str | int | float | bool] = {}
+    filter: dict[str, str | int | float | bool] = Field(default_factory=dict)
     """What a passage must have in its metadata, or as docid, title, url; `invoke(query, filter=...)` likewise."""
 
     @model_validator(mode="wrap")

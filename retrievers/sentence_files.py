@@ -57,7 +57,7 @@ def sentence_files(folder: Path) -> SentenceFiles:
     Raises:
         ModelError: a file is damaged, or names a module, a pooling or a similarity that is not known here.
     """
-    said = _json(folder, "config_sentence_transformers.json")
+    said: dict[str, Any] = _json(folder, "config_sentence_transformers.json")
     modules = _modules(folder)
     transformer = modules[0][1]
     layers: list[Path | None] = [None if kind == "Normalize" else path for kind, path in modules[2:]]
@@ -66,8 +66,10 @@ def sentence_files(folder: Path) -> SentenceFiles:
         raise _wrong(folder, f"is compared by {similarity!r}", "cosine or dot")
     if similarity == "cosine" and None not in layers[-1:]:
         layers.append(None)  # the index compares by inner product
-    pooling = _json(modules[1][1], "config.json") if len(modules) > 1 else {}
-    sizes = next((_json(each.parent, each.name) for each in sorted(transformer.glob("sentence_*_config.json"))), {})
+    pooling: dict[str, Any] = _json(modules[1][1], "config.json") if len(modules) > 1 else {}
+    sizes: dict[str, Any] = next(
+        (_json(each.parent, each.name) for each in sorted(transformer.glob("sentence_*_config.json"))), {}
+    )
     prompts = {str(name): str(prompt) for name, prompt in (said.get("prompts") or {}).items() if prompt is not None}
     return SentenceFiles(
         transformer=transformer,
@@ -106,7 +108,7 @@ def _pooling(folder: Path, said: dict[str, Any]) -> tuple[Mode, ...]:  # Any: JS
     given = said.get("pooling_mode")
     if given is None:
         given = [mode for mode in MODES if said.get(f"pooling_mode_{OLDER.get(mode, mode)}")] or ["mean"]
-    modes = [given] if isinstance(given, str) else list(given)
+    modes: list[Any] = [given] if isinstance(given, str) else list(given)  # Any: JSON, until it is checked
     if unknown := [mode for mode in modes if mode not in MODES]:
         raise _wrong(folder, f"pools by {unknown[0]!r}", ", ".join(MODES))
     return tuple(modes)

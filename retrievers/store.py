@@ -71,7 +71,10 @@ class PassageStore:
         with self._lock, self._told():
             found = self._read.execute(f"SELECT {self._columns} FROM passages WHERE {column} = ?", (value,))
             row = found.fetchone()
-        return Passage(*row[:-1], metadata=json.loads(row[-1])) if row else None
+        if row is None:
+            return None
+        docid, text, title, url, metadata = row
+        return Passage(docid, text, title, url, json.loads(metadata))
 
     @contextmanager
     def _told(self) -> Iterator[None]:

@@ -21,7 +21,6 @@ from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.corpus import Corpus
 from tests.retrievers.support import MILL, QUESTION, written
 
-
 HINT = "; --skip-bad leaves such passages out$"
 
 
