@@ -89,7 +89,7 @@ def searcher_of(thing: Any, source: str) -> Searcher:  # Any: as it was given
     if isinstance(thing, BaseRetriever):
         searcher: Searcher = getattr(thing, "searcher", None) or LangChainSearcher(thing, source)
         return searcher
-    if not isinstance(thing, type) and all(hasattr(thing, name) for name in ("search", "source", "fingerprint")):
+    if not isinstance(thing, type) and hasattr(thing, "search"):
         found: Searcher = thing
         return found
     if callable(thing):
