@@ -69,6 +69,8 @@ class Message:
     """What the reader of a transcript must know, e.g. an edge that was carried in words."""
     measured: PayloadRef | None = None
     """Of a hosted model that returned log-probabilities: where they lie; nobody hears anything of them."""
+    evidence: tuple[Mapping[str, Any], ...] = ()  # Any: plain JSON
+    """Of a search: the passages that it found, best first, each with its title and the ways it was found (`Origin`)."""
     stats: Mapping[str, float] = field(default_factory=dict)
     """Small summaries: tokens in (of them reused) and out, mean entropy (nats), temperature, signs of degeneration."""
 
@@ -104,8 +106,9 @@ class Message:
         refs = {"payload": self.payload and self.payload.to_dict()}
         if self.measured is not None:
             refs["measured"] = self.measured.to_dict()
-        plain = {name: value for name, value in asdict(self).items() if name not in ("measured", "guided")}
+        plain = {name: value for name, value in asdict(self).items() if name not in ("measured", "guided", "evidence")}
         plain |= {"guided": self.guided} if self.guided else {}
+        plain |= {"evidence": [dict(each) for each in self.evidence]} if self.evidence else {}
         return {**plain, **refs, "notes": list(self.notes), "stats": dict(self.stats)}
 
     @classmethod
@@ -113,7 +116,8 @@ class Message:
         """Read what `to_dict` wrote; unknown keys are an error of the caller."""
         found = {name: data.get(name) for name in ("payload", "measured")}
         refs = {name: PayloadRef.from_dict(ref) if isinstance(ref, Mapping) else ref for name, ref in found.items()}
-        return cls(**{**data, **refs, "notes": tuple(data.get("notes", ()))})
+        listed = {name: tuple(data.get(name, ())) for name in ("notes", "evidence")}
+        return cls(**{**data, **refs, **listed})
 
 
 @dataclass(frozen=True)

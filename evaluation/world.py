@@ -48,6 +48,7 @@ def _question(id: str, asked: Asked) -> Question:
         kind=KINDS[asked.type],
         target=asked.answer,
         solution=f"{' '.join(why)} The answer is {asked.answer}.",
+        gold_passages=list(dict.fromkeys(title for title, _ in asked.gold)),
         documents=passages(asked),
     )
     return {**question, "choices": [*LABELS], "description": CLAIM} if asked.type == "claim" else question

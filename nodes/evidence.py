@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 from sottovoce.channels.message import Message
 from sottovoce.errors import RetrievalError
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.libraries import index_of
+from sottovoce.nodes.libraries import searcher_of
 from sottovoce.nodes.question import Passage, Question
-from sottovoce.nodes.settings.looking import DOCUMENTS, Pooled
-from sottovoce.nodes.state import Discussion, Update, moment
-from sottovoce.retrievers.pool import Evidence, Pool
+from sottovoce.nodes.settings.looking import Pooled
+from sottovoce.nodes.state import JSON, Discussion, Update, moment
+from sottovoce.retrievers.pool import Evidence, Origin, Pool
 
 if TYPE_CHECKING:
     from langchain_core.documents import Document
@@ -93,8 +93,22 @@ def told(state: Discussion, pool: Mapping[str, Evidence], keys: Sequence[str], f
         turn=turn,
         order=-1,  # before whoever speaks
         source="rule",
+        evidence=listed(pool, keys[first:]),
         notes=tuple(f"a source failed: {error}" for error in found.failed),
     )
+
+
+def listed(pool: Mapping[str, Evidence], keys: Iterable[str]) -> tuple[JSON, ...]:
+    """Return the pieces with these keys as a message lists them: without their texts."""
+    return tuple({"title": pool[key]["title"], "origins": pool[key]["origins"]} for key in keys)
+
+
+def evidence_of(documents: Iterable[Document], agent: str = "", round: int = 0) -> tuple[JSON, ...]:
+    """Return the same of documents, in their order."""
+    from sottovoce.retrievers.pool import pool_of
+
+    pools = [pool_of([document], agent, round) for document in documents]
+    return tuple(each for pool in pools for each in listed(pool, pool))
 
 
 def with_evidence(run: RunContext[Any], state: Discussion) -> Update:
@@ -116,32 +130,30 @@ def _documents(
 
 
 def retriever_of(run: RunContext[Any], question: Question, spec: str) -> PassageRetriever:
-    """A retriever by name, opened once a run; "documents" searches the question's own.
+    """Return a retriever by name with the run's filter; "documents" searches the question's own.
 
     Raises:
         UsageError: it cannot be opened.
     """
-    from sottovoce.retrievers import PassageRetriever, open_retriever  # late: it may bring index libraries
+    from sottovoce.retrievers import PassageRetriever  # late: it brings LangChain's retrievers
 
-    if spec == DOCUMENTS:
-        return PassageRetriever(searcher=index_of(question))
-    name = f"retriever {spec}"  # a relay keeps libraries by the same words
-    if name not in run.memo:
-        run.memo[name] = open_retriever(spec)
-    found: PassageRetriever = run.memo[name]
-    return found
+    return PassageRetriever(searcher=searcher_of(run, question, spec), filter=run.settings.filter)
 
 
 def _passage(piece: Evidence) -> Passage:
     origin = piece["origins"][0]
-    return Passage(
+    found = Passage(
         id=f"{origin['source']}:{origin['docid']}", title=piece["title"], text=piece["text"], source=origin["source"]
     )
+    return {**found, "metadata": origin["metadata"]} if origin.get("metadata") else found
 
 
 def _named(piece: Evidence) -> str:
-    places = [
-        f"{each['source']}:{each['docid']}, rank {each['rank']}" + (f" for {each['agent']}" if each["agent"] else "")
-        for each in piece["origins"]
-    ]
-    return f"{piece['title'] or piece['text'][:WIDTH]} ({'; '.join(places)})"
+    return f"{piece['title'] or piece['text'][:WIDTH]} ({'; '.join(map(_place, piece['origins']))})"
+
+
+def _place(origin: Origin) -> str:
+    """Return where a piece was found: "wiki:7, rank 2 for agent_1, year 1821"."""
+    agent = f" for {origin['agent']}" if origin["agent"] else ""
+    metadata = "".join(f", {name} {value}" for name, value in origin.get("metadata", {}).items())
+    return f"{origin['source']}:{origin['docid']}, rank {origin['rank']}{agent}{metadata}"

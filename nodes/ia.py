@@ -9,13 +9,15 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from langchain_core.documents import Document
+
 from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Turn, words
 from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.control import others_of
 from sottovoce.nodes.decide import majority
-from sottovoce.nodes.evidence import LIBRARY, retriever_of
+from sottovoce.nodes.evidence import LIBRARY, evidence_of, retriever_of
 from sottovoce.nodes.question import Passage, Question
 from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.settings import IA
@@ -23,6 +25,7 @@ from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.nodes.tally import ballot
 from sottovoce.nodes.views import View, blocks
 from sottovoce.prompts import kinds
+from sottovoce.retrievers.passage import OF_HITS, plain
 
 TALK, DEAL = "talk", "deal"
 SAID = r"[^\s][^\n]{0,119}"
@@ -51,10 +54,12 @@ def begin(run: RunContext[IA], state: Discussion) -> Update:
     documents = state.get("documents")
     if documents or run.settings.library is None:
         return {"documents": run.settings.dealt(documents or [])}
-    found = _looked_up(run, state)
-    dealt: Any = run.settings.dealt(found)  # Any: passages by agent
+    library = run.settings.library
+    found = retriever_of(run, state, library).invoke(state["question"], k=run.settings.passages)
+    dealt: Any = run.settings.dealt(list(map(_passage, found)))  # Any: passages by agent
     lines = [f"{agent}: {'; '.join(each['title'] for each in own)}" for agent, own in dealt.items()]
-    told = Message(LIBRARY, 0, DEAL, "\n".join(lines), order=-1, source="rule")  # before whoever speaks
+    order = -1  # before whoever speaks
+    told = Message(LIBRARY, 0, DEAL, "\n".join(lines), order=order, source="rule", evidence=evidence_of(found))
     return {"documents": dealt, "board": [told.to_dict()]}
 
 
@@ -88,11 +93,11 @@ def small_form(question: Question, *, last: bool) -> Form:
     return Form(pattern=rf"#A: {SAID}\n(?:{box if last else f'#Q: {SAID}|{box}'})", unknown=False, optional=True)
 
 
-def _looked_up(run: RunContext[IA], question: Question) -> list[Passage]:
-    assert run.settings.library is not None, "it is asked for where there is one"
-    found = retriever_of(run, question, run.settings.library).invoke(question["question"], k=run.settings.passages)
-    told = ((str(each.id), each.page_content, each.metadata) for each in found)
-    return [Passage(id=id, text=text, title=about["title"], source=about["source"]) for id, text, about in told]
+def _passage(document: Document) -> Passage:
+    about = document.metadata
+    found = Passage(id=str(document.id), text=document.page_content, title=about["title"], source=about["source"])
+    own = plain({name: value for name, value in about.items() if name not in OF_HITS})
+    return {**found, "metadata": own} if own else found
 
 
 # What they hear

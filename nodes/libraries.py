@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from sottovoce.environments.encyclopedia import encyclopedia
 from sottovoce.environments.pages import Found, Library, Page, Pages, key
@@ -15,8 +15,11 @@ from sottovoce.nodes.settings import ReAct
 from sottovoce.nodes.settings.looking import DOCUMENTS, ENCYCLOPEDIA
 
 if TYPE_CHECKING:
+    from langchain_core.documents import Document
+
     from sottovoce.retrievers import Passage, Searcher
     from sottovoce.retrievers.bm25 import BM25Index
+    from sottovoce.retrievers.passage import Filter
 
 BEST = 3
 """Passages that are a page (SDE)."""
@@ -49,6 +52,21 @@ class Articles:
         return self._wiki.similar(name, n)
 
 
+class FoundPassages(Found):
+    """The best passages of a search as one page; it keeps those of the last search."""
+
+    def __init__(self, searcher: Searcher, filter: Filter) -> None:
+        from sottovoce.retrievers import PassageRetriever  # late: it brings LangChain's retrievers
+
+        self.documents: list[Document] = []
+        self._retriever = PassageRetriever(searcher=searcher, filter=dict(filter))
+        super().__init__(self._texts)
+
+    def _texts(self, query: str) -> list[str]:
+        self.documents = self._retriever.invoke(query, k=BEST)
+        return [each.page_content for each in self.documents]
+
+
 def library_of(run: RunContext[ReAct], question: Question) -> Library:
     """The library of a run; those that are not the question's own are opened once.
 
@@ -56,23 +74,52 @@ def library_of(run: RunContext[ReAct], question: Question) -> Library:
         UsageError: there is no such library, or it cannot be searched so.
     """
     settings = run.settings
-    if settings.library == DOCUMENTS:
-        return _documents(question, by_title=settings.search == "title")
+    if settings.library == DOCUMENTS and settings.search == "title":
+        return Pages(_joined(_titled(question)))
+    if settings.search == "passages":
+        return FoundPassages(searcher_of(run, question, settings.library), settings.filter)
     if settings.library not in run.memo:
-        run.memo[settings.library] = _opened(settings.library, by_title=settings.search == "title")
+        run.memo[settings.library] = _by_title(settings.library)
     found: Library = run.memo[settings.library]
     return found
 
 
-def _opened(spec: str, *, by_title: bool) -> Library:
+def searcher_of(run: RunContext[Any], question: Question, spec: str) -> Searcher:
+    """Return what a retriever's name searches, with the run's reranker, opened once a run; or the question's documents.
+
+    Raises:
+        UsageError: it cannot be opened, or the question has no documents.
+    """
+    if spec == DOCUMENTS:
+        return _reranked(run, index_of(question))
+    name = f"retriever {spec}"  # libraries are kept by the name alone
+    if name not in run.memo:
+        from sottovoce.retrievers.registry import open_searcher  # late: it may bring index libraries
+
+        run.memo[name] = _reranked(run, open_searcher(spec))
+    found: Searcher = run.memo[name]
+    return found
+
+
+def _reranked(run: RunContext[Any], searcher: Searcher) -> Searcher:
+    spec = run.settings.rerank
+    if spec is None:
+        return searcher
+    from sottovoce.retrievers.reranking import Reranked, open_reranker  # late: transformers
+
+    name = f"reranker {spec}"
+    if name not in run.memo:
+        run.memo[name] = open_reranker(spec)
+    return Reranked(searcher, run.memo[name])
+
+
+def _by_title(spec: str) -> Library:
     name, _, seed = spec.partition(":")
-    if by_title and name == ENCYCLOPEDIA and (not seed or seed.isdecimal()):
+    if name == ENCYCLOPEDIA and (not seed or seed.isdecimal()):
         return encyclopedia(int(seed or 0))
     from sottovoce.retrievers.registry import open_searcher  # late: it may bring index libraries
 
     searcher = open_searcher(spec)
-    if not by_title:
-        return _found(searcher)
     if isinstance(searcher, Wiki):
         return Articles(searcher)
     raise UsageError(f"library {spec!r} finds passages, and has no pages by title; add --search passages")
@@ -91,12 +138,6 @@ def index_of(question: Question) -> BM25Index:
     return BM25Index.build((Passage(str(number), text, title) for number, (title, text) in titled), source=DOCUMENTS)
 
 
-def _documents(question: Question, *, by_title: bool) -> Library:
-    if by_title:
-        return Pages(_joined(_titled(question)))
-    return _found(index_of(question))
-
-
 def _titled(question: Question) -> list[tuple[str, str]]:
     passages = passages_of(question, None)
     if not passages:
@@ -111,7 +152,3 @@ def _joined(titled: Iterable[tuple[str, str]]) -> list[Page]:
         before = pages.get(key(title), Page(title, ()))
         pages[key(title)] = before._replace(sentences=before.sentences + sentences(text))
     return list(pages.values())
-
-
-def _found(searcher: Searcher) -> Found:
-    return Found(lambda query: [hit.passage.text for hit in searcher.search(query, BEST)] if query.strip() else [])

@@ -30,6 +30,8 @@ class Passage(TypedDict):
     """Told before its text."""
     source: NotRequired[str]
     """Where it is from: an index, an address."""
+    metadata: NotRequired[dict[str, Any]]
+    """What else is known of it, by name; agents are not told."""
 
 
 Document = str | Passage
@@ -56,6 +58,8 @@ class Question(TypedDict):
     """Other forms of the target that are right too: other names, another option that says the same."""
     printed_target: NotRequired[str]
     """The target as its data set prints it, where that is no plain number ("1,300"): what the papers' scorers read."""
+    gold_passages: NotRequired[list[str] | dict[str, int]]
+    """Docids or titles of the passages that answer it, or how relevant each is; no agent ever reads it."""
     solution: NotRequired[str]
     """The right answer with its working: what an expert debater says."""
     decoys: NotRequired[list[str]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 from langchain_core.runnables import RunnableLambda
 
@@ -17,16 +17,19 @@ from sottovoce.agents.ask import Ask
 from sottovoce.channels.message import Heard, Message, Part, Turn, words
 from sottovoce.channels.payload import Span
 from sottovoce.environments import react
+from sottovoce.environments.pages import Library
 from sottovoce.environments.react import Action, Malformed, World
 from sottovoce.errors import RetrievalError, UsageError
 from sottovoce.form import Form
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.decide import decided, voted
-from sottovoce.nodes.libraries import library_of
+from sottovoce.nodes.evidence import evidence_of
+from sottovoce.nodes.libraries import FoundPassages, library_of
 from sottovoce.nodes.say import answer_pattern, say
 from sottovoce.nodes.settings import ReAct
-from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, attempt_of, heard, moment
+from sottovoce.nodes.state import JSON, RESTORED, Decision, Discussion, Update, attempt_of, heard, moment
 from sottovoce.nodes.views import View, blocks
+from sottovoce.retrievers.pool import Origin
 
 STEP, ACTION, OBSERVE, ANSWER = "step", "action", "observe", "answer"
 ENVIRONMENT = "environment"
@@ -96,21 +99,37 @@ def environment(contexts: Contexts[ReAct]) -> RunnableLambda[Relay, Update]:
         if not steps:
             raise UsageError("no step was taken that the library could answer; resume the run from an earlier step")
         said = steps[-1][0]
-        observation, world = _done(run, state, said.does)
+        library = library_of(run, state)
+        observation, world = _done(library, state, said.does)
         who, act, text = ENVIRONMENT, OBSERVE, observation
         if world["answer"] is not None:
             who, act, text = said.step.agent, ANSWER, f"Answer: {world['answer']}"
         epoch, round, turn = moment(state)
         attempt, order = attempt_of(state, who, act), len(run.settings.names())
-        message = Message(who, round, act, text, attempt, epoch=epoch, turn=turn, order=order, source="rule")
+        opened = world["sentences"] is not state["world"]["sentences"]
+        evidence = _evidence(library, run.settings.library, world["title"], said) if opened else ()
+        about: dict[str, Any] = {"epoch": epoch, "turn": turn, "order": order, "evidence": evidence}  # Any: fields
+        message = Message(who, round, act, text, attempt, source="rule", **about)
         return {"board": [message.to_dict()], "world": world}
 
     return RunnableLambda(environment, name=ENVIRONMENT)
 
 
-def _done(run: RunContext[ReAct], state: Relay, action: Action | Malformed) -> tuple[str, World]:
+def _evidence(library: Library, source: str, title: str | None, said: Said) -> tuple[JSON, ...]:
+    """Return what a search opened: passages, or the page of that title."""
+    agent, round = said.step.agent, said.step.round
+    if isinstance(library, FoundPassages):
+        return evidence_of(library.documents, agent, round)
+    assert isinstance(said.does, Action) and title is not None, "a page was opened"
+    origin = Origin(
+        source=source, docid=title, rank=1, score=1.0, query=said.does.argument, agent=agent, round=round, url=None
+    )
+    return ({"title": title, "origins": [origin]},)
+
+
+def _done(library: Library, state: Relay, action: Action | Malformed) -> tuple[str, World]:
     try:
-        return react.step(library_of(run, state), state["world"], action)
+        return react.step(library, state["world"], action)
     except RetrievalError as error:  # a service failed for now; the relay can go on
         return f"The search failed: {error}.", state["world"]
 

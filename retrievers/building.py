@@ -84,7 +84,8 @@ def build_index(
             progress = _add(maker, work, progress, passages)
             tell(progress.passages, corpus.position / corpus.size)
         if not progress.passages:
-            raise CorpusError(f"corpus {str(corpus.path)!r} holds no passages")
+            none = f"no sound passage; {corpus.first_skipped}" if corpus.skipped else "no passages"
+            raise CorpusError(f"corpus {str(corpus.path)!r} holds {none}")
         maker.finish(work / SHARDS, progress.shards, work)
         manifest = Manifest(
             retriever=maker.name,
@@ -92,6 +93,7 @@ def build_index(
             digest=progress.digest,
             settings=settings,
             corpus=corpus.path.name,
+            skipped=corpus.skipped,
             made_with=maker.made_with(),
         )
         write_manifest(work, manifest)

@@ -34,6 +34,14 @@ class DenseSettings(Checked):
 
     encoder: str = DEFAULT
     """What made the vectors: a name that `models list` shows, a folder, or what an `Embeddings` is called."""
+    query_prompt: str | None = None
+    """Stands before queries; None leaves it to the encoder's files."""
+    passage_prompt: str | None = None
+
+    def loaded(self, device: str = "auto") -> SentenceEncoder:
+        """Return the sentence encoder of that name."""
+        prompts = {"query_prompt": self.query_prompt, "passage_prompt": self.passage_prompt}
+        return SentenceEncoder(self.encoder, device=device, **prompts)
 
 
 class QueryEncoder(Protocol):
@@ -80,7 +88,7 @@ class DenseIndex:
         """
         manifest = read_manifest(folder, NAME)
         try:
-            name = DenseSettings.model_validate(manifest.settings).encoder
+            settings = DenseSettings.model_validate(manifest.settings)
         except UsageError as error:
             raise CorpusError(f"index {str(folder)!r} was made otherwise: {error}; {AGAIN}") from error
         vectors, passages = mapped(folder), PassageStore(folder)
@@ -88,8 +96,8 @@ class DenseIndex:
             raise CorpusError(
                 f"index {str(folder)!r} has {found} vectors and passages, not {manifest.passages}; {AGAIN}"
             )
-        encoder = encoder or SentenceEncoder(name)
-        _check_probe(folder, name, encoder.embed_query(PROBE))
+        encoder = encoder or settings.loaded()
+        _check_probe(folder, settings.encoder, encoder.embed_query(PROBE))
         return cls(vectors, passages, encoder, manifest.fingerprint, source)
 
     @classmethod

@@ -10,7 +10,6 @@ from pathlib import Path
 from langchain_core.embeddings import Embeddings
 
 from sottovoce.retrievers.dense import DOCIDS, NAME, PROBE, PROBED, DenseSettings
-from sottovoce.retrievers.encoders import SentenceEncoder
 from sottovoce.retrievers.manifest import write_whole
 from sottovoce.retrievers.passage import Passage
 from sottovoce.retrievers.vectors import INDEX, embedded, faiss_module, flat
@@ -21,11 +20,13 @@ class DenseMaker:
 
     name = NAME
 
-    def __init__(self, settings: DenseSettings | None = None, encoder: Embeddings | None = None) -> None:
+    def __init__(
+        self, settings: DenseSettings | None = None, encoder: Embeddings | None = None, device: str = "auto"
+    ) -> None:
         """`encoder` is what the settings call so; without one, a sentence encoder of that name is loaded."""
         faiss_module()  # missing, it is told now, and not when all vectors are computed
         self.settings = settings or DenseSettings()
-        self._encoder = encoder or SentenceEncoder(self.settings.encoder)
+        self._encoder = encoder or self.settings.loaded(device)
 
     def made_with(self) -> dict[str, str]:
         """What an index of FAISS depends on."""

@@ -1,4 +1,4 @@
-"""What turns text into vectors: a sentence encoder, or DPR's question encoder, by transformers on the CPU.
+"""Text to vectors by transformers: a sentence encoder as its files describe it, or DPR's question encoder.
 
 Any LangChain `Embeddings` does as well; these two are for who has none.
 """
@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 from langchain_core.embeddings import Embeddings
 
 from sottovoce.errors import CorpusError, ModelError
+from sottovoce.retrievers.pooling import linear, pooled, unit
+from sottovoce.retrievers.sentence_files import OF_PASSAGES, OF_QUERIES, SentenceFiles, sentence_files
 
 if TYPE_CHECKING:
     import torch
@@ -21,84 +23,138 @@ if TYPE_CHECKING:
 DEFAULT = "minilm"
 BATCH = 32
 """Texts that are encoded together."""
-LONGEST = 256
-"""Tokens of a text that are read, as all-MiniLM-L6-v2 was trained; what follows is cut."""
+LONGEST = 512
+"""Tokens of a text that are read where neither files nor tokenizer nor model say; what follows is cut."""
 LONGEST_QUESTION = 64
-"""Tokens of a question, as DPR was."""
+"""Tokens of a question, as DPR was trained."""
 
 
-class _Encoder:
-    """A model and its tokenizer, loaded when first needed; one text at a time waits for another."""
+class LoadedModel:
+    """A model and its tokenizer, loaded when first needed; one batch at a time waits for another."""
 
-    def __init__(self, name: str, architecture: str) -> None:
-        self.name, self._architecture, self._lock = name, architecture, threading.Lock()
+    def __init__(self, name: str, architecture: str, folder: Path | None = None, device: str = "auto") -> None:
+        self.name, self._architecture, self._folder, self._device = name, architecture, folder, device
+        self._lock = threading.Lock()
 
     @cached_property
-    def _loaded(self) -> tuple[Any, Any]:  # Any: transformers' own classes
+    def parts(self) -> tuple[Any, Any]:  # Any: transformers' own classes
+        """Tokenizer and model.
+
+        Raises:
+            ModelError: they cannot be loaded.
+        """
         import torch
         import transformers
 
         from sottovoce.models.huggingface.quiet import quiet
 
         quiet()
-        where = _folder(self.name)
+        where = self._folder or folder_of(self.name)
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
-            model = getattr(transformers, self._architecture).from_pretrained(
+            config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=False)
+            encoder_alone = self._architecture == "AutoModel" and config.is_encoder_decoder  # T5
+            model = getattr(transformers, "AutoModelForTextEncoding" if encoder_alone else self._architecture)
+            loaded = model.from_pretrained(
                 where, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
-            )
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+            ).eval()
+            return tokenizer, loaded.to(device_of(self._device))
+        except (OSError, ValueError, KeyError, ImportError, RuntimeError, AttributeError) as error:
             raise ModelError(f"encoder {self.name!r} cannot be loaded: {' '.join(str(error).split())}") from error
-        return tokenizer, model.eval()
 
-    def run(self, texts: Sequence[str], longest: int) -> tuple[Any, torch.Tensor]:
-        """The model's output for a batch, and its attention mask (batch, token)."""
+    def run(self, texts: Sequence[Any], longest: int | None) -> tuple[Any, torch.Tensor]:  # Any: texts, or pairs
+        """Return the model's output for a batch, and its attention mask (batch, token)."""
         import torch
 
         with self._lock, torch.inference_mode():
-            tokenizer, model = self._loaded
-            batch = tokenizer(list(texts), padding=True, truncation=True, max_length=longest, return_tensors="pt")
+            tokenizer, model = self.parts
+            most = longest or self._longest(tokenizer, model)
+            batch = tokenizer(list(texts), padding=True, truncation=True, max_length=most, return_tensors="pt")
+            batch = batch.to(model.device)
             return model(**batch), batch["attention_mask"]
+
+    def _longest(self, tokenizer: Any, model: Any) -> int:  # Any: see `parts`
+        known = (tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None))
+        sane = [length for length in known if length is not None and 0 < length < 10**6]
+        return min(sane, default=LONGEST)
 
 
 class SentenceEncoder(Embeddings):
-    """Unit vectors that are the means of a text's last hidden states, so that inner products are cosines.
+    """Vectors of texts whose inner products say how near their meanings are.
 
-    That is how all-MiniLM-L6-v2 was trained, and most sentence encoders; one that was trained otherwise
-    is better used through an `Embeddings` of its own.
+    Pooling, prompts of queries and passages, the longest text, linear layers and normalisation are those that the
+    encoder's files say.
     """
 
-    def __init__(self, name: str = DEFAULT) -> None:
-        """`name` is one that `models list` shows, or a folder with config.json and *.safetensors."""
-        self.name, self._encoder = name, _Encoder(name, "AutoModel")
+    def __init__(
+        self,
+        name: str = DEFAULT,
+        *,
+        device: str = "auto",
+        query_prompt: str | None = None,
+        passage_prompt: str | None = None,
+    ) -> None:
+        """`name` is one that `models list` shows, or a folder with config.json and *.safetensors.
+
+        `device` is cpu, cuda, cuda:1, mps, or auto: a GPU where there is one. Prompts stand before a text, such as
+        E5's "query: "; None leaves them to the files, and "" takes none.
+        """
+        self.name, self._device = name, device
+        self._query_prompt, self._passage_prompt = query_prompt, passage_prompt
+        self._prompt_tokens: dict[str, int] = {}
+
+    @cached_property
+    def _files(self) -> SentenceFiles:
+        return sentence_files(folder_of(self.name))
+
+    @cached_property
+    def _model(self) -> LoadedModel:
+        return LoadedModel(self.name, "AutoModel", self._files.transformer, self._device)
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """One vector a text, in their order.
+        """Return one vector a text, in their order.
 
         Raises:
             ModelError: the encoder is not there, or cannot be loaded.
         """
+        prompt = self._files.prompt(OF_PASSAGES) if self._passage_prompt is None else self._passage_prompt
         vectors: dict[int, list[float]] = {}
         for rows in _by_length(texts):
-            vectors.update(zip(rows, self._embed([texts[row] for row in rows]), strict=True))
+            vectors.update(zip(rows, self._embed([texts[row] for row in rows], prompt), strict=True))
         return [vectors[row] for row in range(len(texts))]
 
     def embed_query(self, text: str) -> list[float]:
-        """As a document's.
+        """Return the vector of a query.
 
         Raises:
             ModelError: as `embed_documents`.
         """
-        return self._embed([text])[0]
+        prompt = self._files.prompt(OF_QUERIES) if self._query_prompt is None else self._query_prompt
+        return self._embed([text], prompt)[0]
 
-    def _embed(self, texts: Sequence[str]) -> list[list[float]]:
-        import torch
+    def _embed(self, texts: Sequence[str], prompt: str) -> list[list[float]]:
+        files = self._files
+        given = [prompt + text for text in texts]
+        output, mask = self._model.run([text.lower() for text in given] if files.lower else given, files.longest)
+        left_out = self._tokens_of(prompt) if prompt and not files.include_prompt else 0
+        vectors = pooled(output.last_hidden_state, mask, files.pooling, left_out)
+        for layer in files.layers:
+            vectors = unit(vectors) if layer is None else self._layers[layer](vectors)
+        found: list[list[float]] = vectors.tolist()
+        return found
 
-        output, mask = self._encoder.run(texts, LONGEST)
-        weights = mask.unsqueeze(-1).float()
-        means = (output.last_hidden_state * weights).sum(1) / weights.sum(1)
-        vectors: list[list[float]] = torch.nn.functional.normalize(means, dim=-1).tolist()
-        return vectors
+    @cached_property
+    def _layers(self) -> dict[Path, Any]:  # Any: a torch module
+        _, model = self._model.parts
+        return {layer: linear(layer).to(model.device) for layer in self._files.layers if layer is not None}
+
+    def _tokens_of(self, prompt: str) -> int:
+        """Count the tokens of a prompt, without the one that ends a text."""
+        if prompt not in self._prompt_tokens:
+            tokenizer, _ = self._model.parts
+            ids = tokenizer(prompt.lower() if self._files.lower else prompt)["input_ids"]
+            self._prompt_tokens[prompt] = len(ids) - (ids[-1] in tokenizer.all_special_ids)
+        return self._prompt_tokens[prompt]
 
 
 class DPRQuestions:
@@ -106,10 +162,10 @@ class DPRQuestions:
 
     def __init__(self, name: str) -> None:
         """`name` is a folder of a `DPRQuestionEncoder`, e.g. of facebook/dpr-question_encoder-multiset-base."""
-        self.name, self._encoder = name, _Encoder(name, "DPRQuestionEncoder")
+        self.name, self._encoder = name, LoadedModel(name, "DPRQuestionEncoder")
 
     def embed_query(self, text: str) -> list[float]:
-        """The question's vector.
+        """Return the question's vector.
 
         Raises:
             ModelError: the encoder is not there, or cannot be loaded.
@@ -119,18 +175,34 @@ class DPRQuestions:
         return vector
 
 
-def _folder(name: str) -> str:
+def folder_of(name: str) -> Path:
+    """Return the folder of a model of this name.
+
+    Raises:
+        CorpusError: there is none.
+        ModelError: it was not pulled.
+    """
     from sottovoce.models.sources import CATALOGUE, pulled
 
     if name in CATALOGUE:
-        return str(pulled(name))
-    if not (Path(name).expanduser() / "config.json").is_file():
+        return Path(pulled(name))
+    folder = Path(name).expanduser()
+    if not any((folder / file).is_file() for file in ("config.json", "modules.json")):
         raise CorpusError(f"there is no encoder in {name!r}; expected {DEFAULT!r}, or a folder with config.json")
-    return str(Path(name).expanduser())
+    return folder
+
+
+def device_of(name: str) -> str:
+    """Return the device that is meant: auto is a GPU where there is one."""
+    import torch
+
+    if name != "auto":
+        return name
+    return "cuda" if torch.cuda.is_available() else "cpu"
 
 
 def _by_length(texts: Sequence[str]) -> Iterator[list[int]]:
-    """Rows in batches of texts that are about as long: little of a batch is padding."""
+    """Yield rows in batches of texts that are about as long: little of a batch is padding."""
     rows = sorted(range(len(texts)), key=lambda row: len(texts[row]))
     for start in range(0, len(rows), BATCH):
         yield rows[start : start + BATCH]

@@ -93,5 +93,5 @@ def specs(where: str, names: Iterable[str]) -> list[str]:
     ['dpr:index,encoder,passages', 'bm25:a,b', 'google']
     """
     alone = "|".join(map(re.escape, names))
-    parts = re.split(rf",(?=\s*(?:(?:{alone})\s*(?:,|$)|\w{{2,}}:))", where)
+    parts = re.split(rf",(?=\s*(?:(?:{alone})\s*(?:,|$)|[\w.]{{2,}}:))", where)
     return [part for each in parts if (part := each.strip(" ,"))]

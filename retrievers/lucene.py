@@ -16,6 +16,7 @@ from pydantic import Field
 from sottovoce.checked import Checked
 from sottovoce.errors import CorpusError, RetrievalError, UsageError
 from sottovoce.retrievers import jvm
+from sottovoce.retrievers.corpus import metadata_of
 from sottovoce.retrievers.manifest import AGAIN, FILE, read_manifest
 from sottovoce.retrievers.passage import Hit, Passage
 
@@ -136,7 +137,7 @@ def _passage(docid: str, raw: str | None) -> Passage:
         found = {}
     told = found if isinstance(found, dict) else {}
     title, text = _titled(str(told.get("contents", raw)))
-    return Passage(docid, told.get("text", text), told.get("title", title), told.get("url"))
+    return Passage(docid, told.get("text", text), told.get("title", title), told.get("url"), metadata_of(told))
 
 
 def _titled(contents: str) -> tuple[str, str]:

@@ -41,7 +41,7 @@ class LuceneMaker:
         with (shards / f"passages-{number:05}.jsonl").open("w", encoding="utf-8") as file:
             for each in passages:
                 told = {"id": each.docid, "contents": each.contents, "title": each.title, "text": each.text}
-                file.write(json.dumps({**told, "url": each.url}) + "\n")
+                file.write(json.dumps({**told, "url": each.url, "metadata": dict(each.metadata)}) + "\n")
 
     def finish(self, shards: Path, n: int, work: Path) -> None:
         """Index all shards, in a JVM of its own, whose words are kept for an error.

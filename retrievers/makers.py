@@ -34,8 +34,16 @@ class IndexOptions(Checked):
     stemmer: str | None = Field(default=None, description="of bm25: one of Snowball's, or none; porter")
     stopwords: str | None = Field(default=None, description="of bm25: en, or none; en")
     encoder: str | None = Field(default=None, description="of dense: a sentence encoder; minilm")
+    query_prompt: str | None = Field(
+        default=None, description='of dense: stands before queries, such as "query: "; as the encoder\'s files say'
+    )
+    passage_prompt: str | None = Field(default=None, description="of dense: the same before passages")
+    device: str | None = Field(default=None, description="of dense: cpu, cuda, cuda:1, mps, or auto; auto")
     prebuilt: str | None = Field(
         default=None, description="download this prebuilt index of pyserini's instead, e.g. wikipedia-dpr-100w (9.2 GB)"
+    )
+    skip_bad: bool = Field(
+        default=False, description="leave out passages that are none, such as an empty text; counted"
     )
     shard: Count = Field(default=SHARD, ge=1, description="passages between two points at which it can be resumed")
 
@@ -52,7 +60,7 @@ def maker_of(options: IndexOptions) -> Maker:
     """
     taken, make = MAKERS[options.retriever]
     if strange := sorted(options.of(*{name for names, _ in MAKERS.values() for name in names} - taken)):
-        raise UsageError(f"--{strange[0]} is no option of --retriever {options.retriever}")
+        raise UsageError(f"--{strange[0].replace('_', '-')} is no option of --retriever {options.retriever}")
     return make(options)
 
 
@@ -69,7 +77,8 @@ def _dense(options: IndexOptions) -> Maker:
     from sottovoce.retrievers.dense import DenseSettings
     from sottovoce.retrievers.dense_maker import DenseMaker
 
-    return DenseMaker(DenseSettings.model_validate(options.of("encoder")))
+    settings = DenseSettings.model_validate(options.of("encoder", "query_prompt", "passage_prompt"))
+    return DenseMaker(settings, device=options.device or "auto")
 
 
 def _lucene(options: IndexOptions) -> Maker:
@@ -81,7 +90,7 @@ def _lucene(options: IndexOptions) -> Maker:
 
 MAKERS: dict[str, tuple[frozenset[str], Callable[[IndexOptions], Maker]]] = {
     "bm25": (frozenset({"k1", "b", "stemmer", "stopwords"}), _bm25),
-    "dense": (frozenset({"encoder"}), _dense),
+    "dense": (frozenset({"encoder", "query_prompt", "passage_prompt", "device"}), _dense),
     "lucene": (frozenset({"k1", "b"}), _lucene),
 }
 """By retriever: the options it takes, and its maker."""

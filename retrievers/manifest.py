@@ -27,6 +27,8 @@ class Manifest(Checked):
     settings: dict[str, Any]  # Any: JSON; each retriever has its own
     corpus: str
     """The name of the file that was read."""
+    skipped: int = 0
+    """Passages of it that were bad, and left out."""
     made_with: dict[str, str]
     """Libraries and their versions."""
 
@@ -37,8 +39,9 @@ class Manifest(Checked):
 
 
 def fingerprint(retriever: str, digest: str, settings: dict[str, Any]) -> str:  # Any: JSON
-    """16 hexadecimal digits for an index of passages with this digest."""
-    told = json.dumps([retriever, digest, settings], sort_keys=True)
+    """Return 16 hexadecimal digits for an index of passages with this digest; settings that are None do not count."""
+    given = {name: value for name, value in settings.items() if value is not None}
+    told = json.dumps([retriever, digest, given], sort_keys=True)
     return hashlib.sha256(told.encode()).hexdigest()[:16]
 
 

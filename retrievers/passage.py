@@ -2,11 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+from typing_extensions import TypeIs
 
 MOST = 6
 """Passages, where nobody says how many."""
+WIDER = 4
+"""How many times as many hits are asked for where a filter left too few."""
+WIDEST = 100_000
+"""Hits that are looked through for those that pass a filter."""
+LARGEST = 2**63 - 1
+"""Of a whole number in metadata: checkpoints hold no larger one."""
+Value = str | int | float | bool
+Metadata = Mapping[str, Value]
+Filter = Mapping[str, Value]
+"""What passages must have in their metadata, or as docid, title, url."""
+OF_HITS = {"docid", "title", "url", "score", "rank", "source", "query", "k", "index"}
+"""What the metadata of a document say of it as a hit; all else is the passage's own."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +34,13 @@ class Passage:
     text: str
     title: str = ""
     url: str | None = None
+    metadata: Metadata = field(default_factory=dict, hash=False)
+    """What else is known of it, by name: a year, a section."""
+
+    def passes(self, filter: Filter) -> bool:
+        """Return whether it has all that a filter asks for; 1821 and "1821" are the same."""
+        known = {**self.metadata, "docid": self.docid, "title": self.title, "url": self.url}
+        return all(name in known and str(known[name]) == str(value) for name, value in filter.items())
 
     @property
     def contents(self) -> str:
@@ -52,3 +75,44 @@ class Searcher(Protocol):
         Raises:
             RetrievalError: the search failed.
         """
+
+
+def plain(given: Mapping[str, object]) -> dict[str, Value]:
+    """Return the texts, finite numbers and truth values among metadata: what checkpoints and logs can hold."""
+    return {str(name): value for name, value in given.items() if _is_plain(value)}
+
+
+def _is_plain(value: object) -> TypeIs[Value]:
+    whole = isinstance(value, int) and abs(value) <= LARGEST  # truth values are whole numbers too
+    return whole or isinstance(value, str) or (isinstance(value, float) and math.isfinite(value))
+
+
+@runtime_checkable
+class FilteringSearcher(Protocol):
+    """A searcher that applies a filter itself, as vector stores do."""
+
+    def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
+        """Return at most `k` hits that pass the filter, the best first.
+
+        Raises:
+            RetrievalError: the search failed.
+        """
+
+
+def search(searcher: Searcher, query: str, k: int, filter: Filter | None = None) -> list[Hit]:
+    """Return the best `k` hits that pass a filter; a searcher that takes none is asked for more, until there are `k`.
+
+    Raises:
+        RetrievalError: the search failed.
+    """
+    if not filter:
+        return searcher.search(query, k)
+    if isinstance(searcher, FilteringSearcher):
+        return searcher.search_filtered(query, k, filter)
+    wanted = k
+    while True:
+        wanted = min(WIDER * wanted, WIDEST)
+        hits = searcher.search(query, wanted)
+        passing = [hit for hit in hits if hit.passage.passes(filter)]
+        if len(passing) >= k or len(hits) < wanted or wanted == WIDEST:
+            return passing[:k]

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NotRequired
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from langchain_core.documents import Document
 from typing_extensions import TypedDict
 
 from sottovoce.retrievers.fusion import key_of
+from sottovoce.retrievers.passage import OF_HITS, Value, plain
 
 
 class Origin(TypedDict):
@@ -36,6 +37,8 @@ class Origin(TypedDict):
     round: int
     url: str | None
     """Without what does not matter: fragment, tracking."""
+    metadata: NotRequired[dict[str, Value]]
+    """The passage's own, where it has any."""
 
 
 class Evidence(TypedDict):
@@ -90,6 +93,8 @@ def _evidence(document: Document, agent: str, round: int) -> Evidence:
         "round": round,
         "url": canonical(told["url"]),
     }
+    if own := plain({name: value for name, value in told.items() if name not in OF_HITS}):
+        origin["metadata"] = own
     return {"title": told["title"], "text": document.page_content, "origins": [origin]}
 
 

@@ -12,15 +12,15 @@ from pydantic import Field, ModelWrapValidatorHandler, ValidationError, model_va
 
 from sottovoce.checked import first_wrong
 from sottovoce.errors import UsageError
-from sottovoce.retrievers.passage import MOST, Hit, Searcher
+from sottovoce.retrievers.passage import MOST, Filter, Hit, Searcher, search
 
 
 class PassageRetriever(BaseRetriever):
     """Documents from a searcher: `PassageRetriever(searcher=index).invoke("Who built the mill?", k=3)`.
 
     A document's `id` is `source:docid`, its content the passage's text, and its metadata plain Python
-    values, as checkpoints need them: `docid`, `title`, `url` (or None), `source`, `score` (see `Hit`),
-    `rank` (1-based), `query`, `k` and `index`, the searcher's fingerprint. A blank query finds nothing.
+    values, as checkpoints need them: the passage's own, `docid`, `title`, `url` (or None), `source`, `score` (see
+    `Hit`), `rank` (1-based), `query`, `k` and `index`, the searcher's fingerprint. A blank query finds nothing.
     """
 
     searcher: Any = Field(
@@ -28,6 +28,8 @@ class PassageRetriever(BaseRetriever):
     )  # Any: a `Searcher`; pydantic cannot check a protocol with properties
     k: int = Field(default=MOST, ge=1)
     """At most so many passages; `invoke(query, k=...)` says otherwise for one query."""
+    filter: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """What a passage must have in its metadata, or as docid, title, url; `invoke(query, filter=...)` likewise."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -38,21 +40,32 @@ class PassageRetriever(BaseRetriever):
             raise UsageError(first_wrong(error, cls.__name__)) from error
 
     def _get_relevant_documents(
-        self, query: str, *, run_manager: CallbackManagerForRetrieverRun, k: int | None = None
+        self,
+        query: str,
+        *,
+        run_manager: CallbackManagerForRetrieverRun,
+        k: int | None = None,
+        filter: Filter | None = None,
     ) -> list[Document]:
-        return self._found(query, self.k if k is None else k)
+        return self._found(query, self.k if k is None else k, self.filter if filter is None else filter)
 
     async def _aget_relevant_documents(  # LangChain's own takes no k
-        self, query: str, *, run_manager: AsyncCallbackManagerForRetrieverRun, k: int | None = None
+        self,
+        query: str,
+        *,
+        run_manager: AsyncCallbackManagerForRetrieverRun,
+        k: int | None = None,
+        filter: Filter | None = None,
     ) -> list[Document]:
-        return await run_in_executor(None, self._found, query, self.k if k is None else k)
+        given = self.filter if filter is None else filter
+        return await run_in_executor(None, self._found, query, self.k if k is None else k, given)
 
-    def _found(self, query: str, k: int) -> list[Document]:
+    def _found(self, query: str, k: int, filter: Filter) -> list[Document]:
         if k < 1:
             raise UsageError(f"k is {k!r}: expected at least 1 passage")
         query = query.encode("utf-8", "replace").decode()  # half of a surrogate pair: no library takes it
         searcher: Searcher = self.searcher
-        hits = searcher.search(query, k) if query.strip() else []
+        hits = search(searcher, query, k, filter) if query.strip() else []
         about: dict[str, object] = {"source": searcher.source, "query": query, "k": k, "index": searcher.fingerprint}
         return [_document(hit, rank, about) for rank, hit in enumerate(hits, 1)]
 
@@ -60,4 +73,5 @@ class PassageRetriever(BaseRetriever):
 def _document(hit: Hit, rank: int, about: dict[str, object]) -> Document:
     passage = hit.passage
     told = {"docid": passage.docid, "title": passage.title, "url": passage.url, "score": float(hit.score), "rank": rank}
-    return Document(passage.text, id=f"{about['source']}:{passage.docid}", metadata={**told, **about})
+    own = dict(passage.metadata)
+    return Document(passage.text, id=f"{about['source']}:{passage.docid}", metadata={**own, **told, **about})

@@ -16,7 +16,9 @@ from sottovoce.retrievers.manifest import AGAIN
 from sottovoce.retrievers.passage import Passage
 
 FILE = "passages.sqlite"
-COLUMNS = "docid, text, title, url"
+COLUMNS = "docid, text, title, url, metadata"
+EARLIER = "docid, text, title, url, '{}'"
+"""Of an index that was made before passages had metadata."""
 TABLE = f"CREATE TABLE IF NOT EXISTS passages (row INTEGER PRIMARY KEY, {COLUMNS}, UNIQUE (docid))"
 
 
@@ -41,6 +43,8 @@ class PassageStore:
         with self._told():
             self._read = sqlite3.connect(f"{self._file.absolute().as_uri()}?mode=ro", uri=True, check_same_thread=False)
             self._rows = int(self._read.execute("SELECT COUNT(*) FROM passages").fetchone()[0])
+            named = {name for _, name, *_ in self._read.execute("PRAGMA table_info(passages)")}
+            self._columns = COLUMNS if "metadata" in named else EARLIER
 
     def __len__(self) -> int:
         return self._rows
@@ -65,8 +69,12 @@ class PassageStore:
 
     def _one(self, column: str, value: str | int) -> Passage | None:
         with self._lock, self._told():
-            found = self._read.execute(f"SELECT {COLUMNS} FROM passages WHERE {column} = ?", (value,)).fetchone()
-        return Passage(*found) if found else None
+            found = self._read.execute(f"SELECT {self._columns} FROM passages WHERE {column} = ?", (value,))
+            row = found.fetchone()
+        if row is None:
+            return None
+        docid, text, title, url, metadata = row
+        return Passage(docid, text, title, url, json.loads(metadata))
 
     @contextmanager
     def _told(self) -> Iterator[None]:
@@ -82,7 +90,7 @@ def write_passages(folder: Path, passages: Sequence[Passage], first: int) -> Non
     Raises:
         CorpusError: two passages have one docid.
     """
-    rows = [(first + i, each.docid, each.text, each.title, each.url) for i, each in enumerate(passages)]
+    rows = [(first + i, each.docid, each.text, each.title, each.url, _json(each)) for i, each in enumerate(passages)]
     connection = sqlite3.connect(folder / FILE)
     try:
         with connection:  # commits, or takes all back
@@ -96,7 +104,7 @@ def write_passages(folder: Path, passages: Sequence[Passage], first: int) -> Non
 
 def _insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> None:
     try:
-        connection.execute(f"INSERT INTO passages (row, {COLUMNS}) VALUES (?, ?, ?, ?, ?)", row)
+        connection.execute(f"INSERT INTO passages (row, {COLUMNS}) VALUES (?, ?, ?, ?, ?, ?)", row)
     except sqlite3.IntegrityError:
         raise CorpusError(f"two passages are named {row[1]!r}; each needs a docid of its own") from None
 
@@ -104,6 +112,11 @@ def _insert(connection: sqlite3.Connection, row: tuple[object, ...]) -> None:
 def digest_of(passages: Sequence[Passage], before: str = "") -> str:
     """A digest of passages in their order; `before` is that of the ones in front of them."""
     for each in passages:
-        told = json.dumps([before, each.docid, each.text, each.title, each.url])
+        more = [_json(each)] if each.metadata else []
+        told = json.dumps([before, each.docid, each.text, each.title, each.url, *more])
         before = hashlib.sha256(told.encode()).hexdigest()
     return before
+
+
+def _json(passage: Passage) -> str:
+    return json.dumps(dict(passage.metadata), sort_keys=True)

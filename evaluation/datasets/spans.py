@@ -42,7 +42,15 @@ def paragraphs(given: Any) -> list[dict[str, str]]:  # Any: JSON
 def _multihop(row: Row) -> Fields:
     """HotpotQA and 2WikiMultihopQA; `answer_aliases` is what the file of ids says of the answer."""
     fields = span(row.text("question"), [row.text("answer"), *row.values.get("answer_aliases", [])])
+    if gold := gold_titles(row.values.get("supporting_facts")):
+        fields["gold_passages"] = gold
     return {**fields, "documents": paragraphs(row.get("context"))} if row.part == "context" else fields
+
+
+def gold_titles(given: Any) -> list[str]:  # Any: JSON
+    """Return the titles of supporting facts, each once: [[title, sentence], ...], or the hub's lists of both."""
+    titles = given.get("title") if isinstance(given, dict) else [each[0] for each in given or [] if each]
+    return list(dict.fromkeys(title for title in titles or [] if isinstance(title, str)))
 
 
 def _cwq(row: Row) -> Fields:

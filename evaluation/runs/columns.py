@@ -14,7 +14,7 @@ from sottovoce.nodes.question import Question, question_id
 from sottovoce.prompts.kinds import kind_of
 
 KNOWN = tuple(get_type_hints(Question))
-LISTS = ("choices", "aliases", "decoys", "demonstrations", "hints")
+LISTS = ("choices", "aliases", "decoys", "demonstrations", "hints", "gold_passages")
 BY_AGENT = ("documents", "wordings", "starting_views")
 ALIKE = 0.81  # of difflib's ratio: qestion, targets and traget are near ours; idx, qid and document_id are columns
 ELSEWHERE = {
@@ -22,7 +22,7 @@ ELSEWHERE = {
     "prompt": "question", "context": "documents", "passages": "documents",
 }  # fmt: skip
 """What data sets often call a field of ours: were it taken for another column, an answer would count for nothing."""
-UNASKED = {"id", "kind", "target", "aliases", "printed_target", "solution", "decoys"}
+UNASKED = {"id", "kind", "target", "aliases", "printed_target", "solution", "decoys", "gold_passages"}
 """What may change while a row asks the same."""
 TRUTH = {"true": "yes", "false": "no"}
 
@@ -92,7 +92,8 @@ def _check_text(values: Values) -> None:
 
 def _cell(name: str, text: str) -> Any:  # Any: a list, a mapping or a text
     """What a cell holds: JSON, texts with | between them, or the text itself."""
-    begins = "[" if name in LISTS else "[{" if name in BY_AGENT else ""  # choices may be sets: {1}|{2}
+    by_name = name in (*BY_AGENT, "gold_passages")
+    begins = "[{" if by_name else "[" if name in LISTS else ""  # choices may be sets: {1}|{2}
     if text[0] in begins:
         return json_of(text, f"{name} ({text})")
     return [part.strip() for part in text.split("|")] if name in LISTS else text

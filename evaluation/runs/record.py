@@ -16,6 +16,7 @@ from sottovoce.evaluation.runs.events import Asked, Count, Decided, Intervention
 from sottovoce.evaluation.runs.head import FORMAT, VERSION, ModelOf, versions
 from sottovoce.evaluation.runs.readings import Readings, readings
 from sottovoce.evaluation.runs.results import Result
+from sottovoce.evaluation.runs.retrieved import retrieval
 from sottovoce.evaluation.squad import measures
 from sottovoce.evaluation.views.printable import counted
 from sottovoce.graphs import scheme
@@ -211,7 +212,7 @@ class Record(BaseModel):
             score=decision["score"] if decision else None,
             target=self.question.get("target"),
             failed=decision is None,
-            measures={**self._of_decision(), **self.carried},
+            measures={**self._of_decision(), **self.carried, **retrieval(self.question, self.messages)},
             calls=cost.calls,
             tokens_in=None if cost.uncounted else cost.tokens_in,
             tokens_reused=None if cost.uncounted else cost.tokens_reused,

@@ -25,9 +25,11 @@ from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.log import LOCK, LOG, Log, read
 from sottovoce.evaluation.runs.record import Cost, Record, abstains
 from sottovoce.evaluation.runs.results import Result
+from sottovoce.evaluation.runs.retrieved import OF_RETRIEVAL, measured
 from sottovoce.evaluation.runs.saver import CHECKPOINTS
 from sottovoce.nodes.question import Question, question_id
 from sottovoce.nodes.state import JSON
+from sottovoce.retrievers.trec import Qrels, bare
 
 LOGGER = logging.getLogger(__name__)
 PAYLOADS = "payloads"
@@ -63,6 +65,8 @@ class Run:
         self.status: Status = "running"
         self.verdicts: dict[Key, float] = {}
         """What a judge said of answers, 1 for right, where one was asked (see `judging`)."""
+        self.qrels: Qrels | None = None
+        """Judgments of passages in the place of the questions' own, as a command was given them."""
         self.why = ""
         """Why it was stopped."""
         self._log: Log | None = None
@@ -153,7 +157,27 @@ class Run:
     def results(self) -> list[Result]:
         """What each discussion that ended came to."""
         ended = {key: record for key, record in self.records.items() if record.status in ("done", "failed")}
-        return [self._judged(key, record.result()) for key, record in ended.items()]
+        return [self._judged(key, self._looked_up(record)) for key, record in ended.items()]
+
+    def judge_passages(self, qrels: Qrels) -> None:
+        """Measure retrieval by these judgments.
+
+        Raises:
+            UsageError: they are of other questions.
+        """
+        if not any(bare(question) in qrels for question, _ in self.records):
+            known = next((question for question, _ in self.records), "")
+            raise UsageError(f"the qrels judge {next(iter(qrels), 'nothing')!r}; expected questions such as {known!r}")
+        self.qrels = qrels
+
+    def _looked_up(self, record: Record) -> Result:
+        """Return a result, its retrieval measured by the judgments that were given, if any were."""
+        result = record.result()
+        if self.qrels is None:
+            return result
+        gold = self.qrels.get(bare(result.question), {})
+        own = {name: value for name, value in result.measures.items() if name not in OF_RETRIEVAL}
+        return replace(result, measures={**own, **measured(gold, record.messages)})
 
     def _judged(self, key: Key, result: Result) -> Result:
         """With what a judge said of it; of abstentions it is not asked, and they are wrong."""

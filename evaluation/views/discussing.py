@@ -6,20 +6,27 @@ Nothing here imports torch or langgraph before runs are read: the command line r
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
 
 from sottovoce.errors import UsageError
-from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.evaluation.views.printable import counted, figure, one_line
 from sottovoce.evaluation.views.runs import read_runs
 from sottovoce.evaluation.views.tables import share_cells, show, table
 
+if TYPE_CHECKING:
+    from sottovoce.evaluation.runs.results import Result
+
 By = Literal["round", "agent", "model", "limit"]
 ALL: tuple[By | None, ...] = (None, "round", "agent", "model", "limit")
+OF_LOOKING = "retrieval | discussions | mean | 95 %"
 HEADINGS = "measure | of | happened | n | share | 95 %"
 
 
-def show_measures(names: Sequence[str], by: By | None) -> None:
+def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None) -> None:
     """Print the measures of each run, of all and by rounds, agents, models and limits, or by one of them.
+
+    Where something was looked up and gold passages are known, those of its retrieval follow.
 
     Raises:
         RecordError: there is no such run.
@@ -27,7 +34,7 @@ def show_measures(names: Sequence[str], by: By | None) -> None:
     """
     from sottovoce.evaluation.discussing import observed, rates  # late: langgraph
 
-    for name, run in read_runs(names).items():
+    for name, run in read_runs(names, qrels).items():
         found = observed(run.records.values())
         if not found:
             raise UsageError(f"run {name!r} has no answers to measure; expected questions with a target that ended")
@@ -38,3 +45,21 @@ def show_measures(names: Sequence[str], by: By | None) -> None:
             for each in told
         )
         show(f"`{one_line(name)}`: {counted(asked, 'question')}\n\n{table(HEADINGS, cells)}\n")
+        if looked_up := _of_retrieval(run.results()):
+            show(f"{table(OF_LOOKING, looked_up)}\n")
+
+
+def _of_retrieval(results: Sequence[Result]) -> list[list[str]]:
+    from sottovoce.evaluation.measures import measured  # late: libraries for statistics
+    from sottovoce.evaluation.runs.retrieved import OF_RETRIEVAL
+
+    found = measured(each for each in results if not each.failed)
+    means = {name: found[name] for name in OF_RETRIEVAL if name in found}
+    return [
+        [name, str(each.games), figure(each.mean.value), _interval(each.mean.low, each.mean.high)]
+        for name, each in means.items()
+    ]
+
+
+def _interval(low: float | None, high: float | None) -> str:
+    return "" if low is None or high is None else f"{figure(low)} to {figure(high)}"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sottovoce.errors import StoppedError, UsageError
-from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.retrievers.makers import IndexOptions
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def show_index(options: IndexOptions) -> None:
         return
     if options.corpus is None or options.to is None:
         raise UsageError("an index is made of a corpus, in a new folder: index passages.jsonl --to indexes/mine")
-    began, maker, corpus = time.monotonic(), maker_of(options), Corpus(options.corpus)
+    began, maker, corpus = time.monotonic(), maker_of(options), Corpus(options.corpus, skip_bad=options.skip_bad)
     try:
         with _progress() as tell:
             manifest = build_index(maker, corpus, options.to, options.shard, tell)
@@ -46,6 +46,9 @@ def show_index(options: IndexOptions) -> None:
     size = sum(file.stat().st_size for file in options.to.rglob("*") if file.is_file())
     name = one_line(str(options.to))
     typer.echo(f"{manifest.passages:,} passages in {name}, {size / 1e6:.1f} MB, {time.monotonic() - began:.0f} s")
+    if corpus.skipped:
+        bad = counted(corpus.skipped, "bad passage")
+        typer.echo(f"{bad} left out; the first: {one_line(corpus.first_skipped)}")
     typer.echo(f"search it as {maker.name}:{name}; fingerprint {manifest.fingerprint}")
 
 

@@ -25,12 +25,13 @@ from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.showing import go_on, show_run
 from sottovoce.evaluation.views.tables import show
 from sottovoce.evaluation.views.verbose import tell_all
+from sottovoce.retrievers.trec import read_qrels
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.runs.run import Run
 
 EXPERIMENT = "experiment.yaml"
-FORMS = {".csv": "csv", ".md": "markdown"}
+FORMS = {".csv": "csv", ".md": "markdown", ".trec": "trec", ".qrels": "qrels"}
 """By the ending of the file; all others are JSON Lines, but for one that is named card.json."""
 CARD = "card.json"
 
@@ -117,6 +118,8 @@ def resume_run(named: Named, limits: Limits, output: Output) -> None:
 def export_run(name: str, form: str | None, out: Path) -> None:
     """Write a run to a file: whole records as JSON Lines, results as CSV, transcripts as Markdown, or its card.
 
+    What it looked up is a TREC run file, of each question's first seed; gold passages are TREC's qrels.
+
     Raises:
         RecordError: there is no such run, or it is damaged.
         UsageError: the file cannot be written.
@@ -126,7 +129,7 @@ def export_run(name: str, form: str | None, out: Path) -> None:
     from sottovoce.evaluation.views.markdown import markdown
 
     form = form or ("card" if out.name.endswith(CARD) else FORMS.get(out.suffix.lower(), "jsonl"))
-    if form not in (forms := ["jsonl", "csv", "markdown", "card"]):
+    if form not in (forms := ["jsonl", "csv", "markdown", "card", "trec", "qrels"]):
         raise UsageError(choose("format", form, forms))
     check_writable(out, "the file")
     run = load_run(shelf.folder_of(name))
@@ -137,6 +140,8 @@ def export_run(name: str, form: str | None, out: Path) -> None:
         text = "\n".join(map(markdown, run.records.values()))
     elif form == "card":
         text = json.dumps(card(run), indent=2) + "\n"
+    elif form in ("trec", "qrels"):
+        text = _trec(run, form)
     else:
         text = table(run.results())
     write(out, text)
@@ -144,7 +149,24 @@ def export_run(name: str, form: str | None, out: Path) -> None:
     typer.echo(f"{counted(len(run.records), 'discussion')} written as {form} to {one_line(str(out))}")
 
 
-def compare_runs(names: Sequence[str], against: str | None) -> None:
+def _trec(run: Run, form: str) -> str:
+    from sottovoce.evaluation.runs.retrieved import gold_of, ranking
+    from sottovoce.nodes.question import question_id
+    from sottovoce.retrievers.trec import qrels_text, rankings_text
+
+    records = [record for record in run.records.values() if record.seed == run.head.seeds[0]]
+    if form == "qrels":
+        text = qrels_text({question_id(each.question): gold_of(each.question) for each in records})
+    else:
+        ranked = {question_id(each.question): [names[0] for names in ranking(each.messages)] for each in records}
+        text = rankings_text(ranked, run.head.scheme)
+    if not text:
+        what = "no gold passages of its questions" if form == "qrels" else "nothing that was looked up"
+        raise UsageError(f"the run has {what}; {form} would be empty")
+    return text
+
+
+def compare_runs(names: Sequence[str], against: str | None, qrels: Path | None = None) -> None:
     """Print the runs side by side: accuracy, costs, and each pair with its tests, or each run against one.
 
     Raises:
@@ -153,12 +175,14 @@ def compare_runs(names: Sequence[str], against: str | None) -> None:
     """
     from sottovoce.evaluation.views.comparison import compared, waiting
 
-    runs = read_runs(names)
+    runs = read_runs(names, qrels)
     show("\n".join([compared(runs, against), *waiting(runs)]).rstrip("\n"))
 
 
-def read_runs(names: Sequence[str]) -> dict[str, Run]:
-    """Runs by name, and in the place of an experiment those of its rows by theirs.
+def read_runs(names: Sequence[str], qrels: Path | None = None) -> dict[str, Run]:
+    """Return runs by name, and in the place of an experiment those of its rows by theirs.
+
+    `qrels` are judgments of passages, in the place of the questions' own gold passages.
 
     Raises:
         RecordError: there is no such run.
@@ -170,6 +194,10 @@ def read_runs(names: Sequence[str]) -> dict[str, Run]:
             if run in found:
                 raise UsageError(f"two of the runs have the name {run!r}; give each once, or rename a folder")
             found[run] = read
+    if qrels is not None:
+        judged = read_qrels(qrels)
+        for read in found.values():
+            read.judge_passages(judged)
     return found
 
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
+from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from sottovoce.bounds import Count, Seed, Tokens
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
@@ -36,13 +36,14 @@ Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: a `Document`, wh
 """For all agents, or by agent: see `Question`."""
 
 
-def _pairs(given: Any) -> Any:  # Any: as it was given
-    """NAME=VALUE as a command line has it, values in JSON where they are; a mapping as it is."""
+def pairs(given: Any, info: ValidationInfo) -> Any:  # Any: as it was given
+    """Return NAME=VALUE as a command line has it, values in JSON where they are; a mapping as it is."""
     if not isinstance(given, list):
         return given
     split = [str(text).partition("=") for text in given]
     if wrong := next((text for text, (_, sign, _) in zip(given, split, strict=True) if not sign), None):
-        raise UsageError(f"option is {wrong!r}; expected NAME=VALUE, or AGENT.NAME=VALUE for one agent")
+        agents = ", or AGENT.NAME=VALUE for one agent" if info.field_name == "option" else ""
+        raise UsageError(f"{info.field_name} is {wrong!r}; expected NAME=VALUE{agents}")
     return {name: _plain(value) for name, _, value in split}
 
 
@@ -63,7 +64,7 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         description="what a message carries: words, mean embeddings, state deltas, or raw states",
         json_schema_extra=lambda schema: schema.update(enum=[*PROTOCOLS.names()]),
     )
-    option: Annotated[dict[str, Any], BeforeValidator(_pairs)] = Field(  # Any: each protocol's own
+    option: Annotated[dict[str, Any], BeforeValidator(pairs)] = Field(  # Any: each protocol's own
         default={}, description="NAME=VALUE for the protocol, or AGENT.NAME=VALUE for one agent"
     )
     model: list[str] = Field(

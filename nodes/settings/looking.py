@@ -3,18 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from sottovoce.bounds import Agents, Few, Rounds, Tokens
 from sottovoce.errors import UsageError
-from sottovoce.nodes.settings.base import Controlled, Documents, Settings
+from sottovoce.nodes.settings.base import Controlled, Documents, Settings, pairs
 
 ENCYCLOPEDIA, DOCUMENTS = "encyclopedia", "documents"
 
 
-class ReAct(Settings):
+class Searching(Settings):
+    """What is said of searches for passages, whatever they search."""
+
+    rerank: str | None = Field(
+        default=None,
+        description="a cross-encoder's folder, or a LangChain document compressor as PACKAGE.MODULE:NAME, which scores "
+        "the first 50 passages of a search again",
+    )
+    filter: Annotated[dict[str, str | int | float | bool], BeforeValidator(pairs)] = Field(
+        default={}, description="NAME=VALUE that passages must have in their metadata, or as docid, title, url"
+    )
+
+
+class ReAct(Searching):
     """Agents search, look up and finish in turn, one step each, until one answers (ReAct relay, SDE)."""
 
     sample: ClassVar[str] = "world"
@@ -42,7 +55,7 @@ class ReAct(Settings):
         return []
 
 
-class Pooled(Settings):
+class Pooled(Searching):
     """What evidence is found for a question before it is answered (MADRA, section 3.2)."""
 
     source: Literal["wiki", "google", "all", "none"] = Field(
@@ -105,7 +118,7 @@ class MADRA(Pooled):
         return []
 
 
-class IA(Controlled):
+class IA(Searching, Controlled):
     """Agents who each know some of the passages ask one another until one of them answers (SDE)."""
 
     sample: ClassVar[str] = "world"

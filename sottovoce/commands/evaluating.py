@@ -26,6 +26,9 @@ MATCHED = typer.Option(
 OF_RUN = typer.Option(None, help="the file that the questions were read from")
 TABLE = typer.Option(None, help="compare results that `runs export` wrote as CSV")
 CARD = typer.Option(None, help="compare a card that `runs export RUN card.json` wrote, or the one in a report's page")
+QRELS = typer.Option(
+    None, metavar="FILE", help="TREC's judgments of passages (qid 0 docid rel), in the place of the questions' own"
+)
 HTML = typer.Option(Path("report.html"), "--html", metavar="FILE", help="is written")
 
 
@@ -34,15 +37,16 @@ def compare(
     names: list[str] = RUNS,
     against: str | None = typer.Option(None, help="compare the others with this run alone, instead of all pairs"),
     matched: Currency | None = MATCHED,
+    qrels: Path | None = QRELS,
 ) -> None:
     """Compare runs on the questions they share: accuracy with intervals, costs, tests, and a verdict in words."""
-    kept_runs.compare_runs(names, against) if matched is None else compare_matched(names, matched)
+    kept_runs.compare_runs(names, against, qrels) if matched is None else compare_matched(names, matched)
 
 
 @commands.command()
-def measures(names: list[str] = RUNS, by: By | None = BY) -> None:
-    """Tell what discussion did to answers: accuracy, agreement, flips, and errors by kind, with intervals."""
-    show_measures(names, by)
+def measures(names: list[str] = RUNS, by: By | None = BY, qrels: Path | None = QRELS) -> None:
+    """Tell what discussion did to answers: accuracy, agreement, flips, errors by kind, and how retrieval found them."""
+    show_measures(names, by, qrels)
 
 
 @commands.command()

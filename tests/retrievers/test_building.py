@@ -21,6 +21,8 @@ from sottovoce.retrievers.building import build_index
 from sottovoce.retrievers.corpus import Corpus
 from tests.retrievers.support import MILL, QUESTION, written
 
+HINT = "; --skip-bad leaves such passages out$"
+
 
 def test_an_index_on_disk_finds_what_one_in_memory_does(tmp_path: Path) -> None:
     manifest = build_index(BM25Maker(), written(tmp_path), tmp_path / "index", shard=2)
@@ -259,22 +261,46 @@ def test_a_mark_of_byte_order_is_no_part_of_the_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "text", "complaint"),
     [
-        ("x.jsonl", '{"id": "1", "text": "a"}\n{"id": "2"}', "passage 2: it has no 'text' \\(nor 'contents'\\)$"),
-        ("x.jsonl", '{"text": "a"}', "passage 1: it has no 'docid' \\(nor 'id', '_id'\\)$"),
-        ("x.jsonl", '{"id": "1", "text": ["a"]}', r"passage 1: its text is \['a'\]: expected a text$"),
-        ("x.jsonl", '{"id": "1", "text": " "}', "passage 1: its text is empty$"),
-        ("x.jsonl", '{"id": "", "text": "a"}', "passage 1: its docid is empty$"),
-        ("x.jsonl", '{"id": "a\\nb", "text": "a"}', r"passage 1: its docid 'a\\nb' holds a line break$"),
-        ("x.jsonl", '{"id": null, "text": "a"}', r"passage 1: its docid is None: expected a text or a number$"),
+        (
+            "x.jsonl",
+            '{"id": "1", "text": "a"}\n{"id": "2"}',
+            "passage 2: it has no 'text' \\(nor 'contents'\\)" + HINT,
+        ),
+        (
+            "x.jsonl",
+            '{"text": "a"}',
+            "passage 1: it has no 'docid' \\(nor 'id', '_id'\\)" + HINT,
+        ),
+        (
+            "x.jsonl",
+            '{"id": "1", "text": ["a"]}',
+            r"passage 1: its text is \['a'\]: expected a text" + HINT,
+        ),
+        ("x.jsonl", '{"id": "1", "text": " "}', "passage 1: its text is empty" + HINT),
+        ("x.jsonl", '{"id": "", "text": "a"}', "passage 1: its docid is empty" + HINT),
+        (
+            "x.jsonl",
+            '{"id": "a\\nb", "text": "a"}',
+            r"passage 1: its docid 'a\\nb' holds a line break" + HINT,
+        ),
+        (
+            "x.jsonl",
+            '{"id": null, "text": "a"}',
+            r"passage 1: its docid is None: expected a text or a number" + HINT,
+        ),
         (
             "x.jsonl",
             '{"id": "1", "text": "\\ud800 a"}',
-            r"passage 1: its text holds half a character, which no file .*$",
+            r"passage 1: its text holds half a character, which no file .*" + HINT,
         ),
-        ("x.jsonl", "[1]", r"passage 1: expected an object, found '\[1\]'$"),
-        ("x.jsonl", "{", "passage 1: Expecting property name .*$"),
+        ("x.jsonl", "[1]", r"passage 1: expected an object, found '\[1\]'" + HINT),
+        ("x.jsonl", "{", "passage 1: Expecting property name .*" + HINT),
         ("x.tsv", "1\ta\tb\n", r"passage 1: the heading is \['1', 'a', 'b'\]: expected \['id', 'text', 'title'\]$"),
-        ("x.tsv", "id\ttext\ttitle\n1\ta\n", "passage 1: a row of 2 fields: expected id, text and title between tabs$"),
+        (
+            "x.tsv",
+            "id\ttext\ttitle\n1\ta\n",
+            "passage 1: a row of 2 fields: expected id, text and title between tabs" + HINT,
+        ),
         ("x.csv", "", r"'.*' is no \.jsonl and no \.tsv file \(each may end in \.gz\)$"),
     ],
 )
@@ -296,3 +322,36 @@ def test_a_cut_gz_file_and_a_missing_one_are_told(tmp_path: Path) -> None:
 def test_an_empty_corpus_makes_no_index(tmp_path: Path) -> None:
     with pytest.raises(CorpusError, match=r"^corpus .* holds no passages$"):
         build_index(BM25Maker(), written(tmp_path, []), tmp_path / "index")
+
+
+def test_bad_passages_are_left_out_and_counted_where_that_is_asked_for(tmp_path: Path) -> None:
+    file = tmp_path / "x.jsonl"
+    file.write_text('{"id": "1", "text": " "}\n{"id": "2", "text": "mill"}\n{\n{"id": "3", "text": "river"}\n')
+
+    corpus = Corpus(file, skip_bad=True)
+    manifest = build_index(BM25Maker(), corpus, tmp_path / "index", shard=1)
+
+    assert (manifest.passages, manifest.skipped, corpus.first_skipped) == (2, 2, "passage 1: its text is empty")
+    file.write_text('{"id": "1", "text": " "}\n')
+    with pytest.raises(CorpusError, match=r"holds no sound passage; passage 1: its text is empty$"):
+        build_index(BM25Maker(), Corpus(file, skip_bad=True), tmp_path / "none")
+
+
+def test_metadata_are_kept_in_an_index_on_disk_and_part_of_its_fingerprint(tmp_path: Path) -> None:
+    line = {"_id": "1", "text": "mill", "year": 1821, "metadata": {"town": "Harrow"}, "vector": [1.0], "big": 2**70}
+    (tmp_path / "x.jsonl").write_text(json.dumps(line) + "\n")
+
+    build_index(BM25Maker(), Corpus(tmp_path / "x.jsonl"), tmp_path / "index")
+    index = BM25Index.open(tmp_path / "index")
+
+    assert index.search("mill", 1)[0].passage.metadata == {"year": 1821, "town": "Harrow"}
+    assert index.fingerprint != BM25Index.build([Passage("1", "mill")]).fingerprint
+
+
+def test_an_index_from_before_passages_had_metadata_is_read(tmp_path: Path) -> None:
+    build_index(BM25Maker(), written(tmp_path), tmp_path / "index")
+    with sqlite3.connect(tmp_path / "index" / "passages.sqlite") as store:
+        store.execute("ALTER TABLE passages DROP COLUMN metadata")
+    store.close()
+
+    assert BM25Index.open(tmp_path / "index").search(QUESTION, 5) == BM25Index.build(MILL).search(QUESTION, 5)

@@ -112,3 +112,41 @@ def test_importing_the_retrievers_loads_no_index_library_no_torch_and_no_java() 
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
 
     assert done.stdout.strip() == "[]"
+
+
+DATED = [
+    Passage("1", "The old mill stands by the river.", "Mill", metadata={"year": 1821, "town": "Harrow"}),
+    Passage("2", "The new mill stands by the river too, a mill of steel.", "Mill", metadata={"year": 1902}),
+    Passage("3", "A mill on a hill.", "Mill"),
+]
+
+
+@pytest.mark.parametrize("year", [1821, "1821"])
+def test_a_filter_leaves_passages_whose_metadata_have_its_values(year: object) -> None:
+    retriever = PassageRetriever(searcher=BM25Index.build(DATED), k=1)
+
+    assert [each.metadata["docid"] for each in retriever.invoke("new mill of steel", filter={"year": year})] == ["1"]
+    assert retriever.invoke("mill", filter={"year": year, "town": "Fenwick"}) == []
+    assert retriever.invoke("mill", k=9, filter={"title": "Mill", "docid": "3"})[0].metadata["docid"] == "3"
+
+
+async def test_a_filter_of_the_retriever_holds_where_a_query_brings_none() -> None:
+    retriever = PassageRetriever(searcher=BM25Index.build(DATED), filter={"town": "Harrow"})
+    assert len(retriever.invoke("mill")) == len(await retriever.ainvoke("mill")) == 1
+    assert len(await retriever.ainvoke("mill", filter={})) == 3
+
+
+def test_a_searcher_is_asked_for_more_until_enough_passes_a_filter() -> None:
+    hits = [Hit(Passage(str(i), "text", metadata={"even": i % 10 == 0}), 1.0) for i in range(100)]
+    searcher = Canned(hits)
+
+    found = PassageRetriever(searcher=searcher, k=4).invoke("a", filter={"even": True})
+
+    assert [each.metadata["docid"] for each in found] == ["0", "10", "20", "30"]
+    assert searcher.asked == [("a", 16), ("a", 64)]
+
+
+def test_metadata_stand_in_the_document_and_none_replaces_what_a_hit_is_known_by() -> None:
+    passage = Passage("1", "text", "title", metadata={"year": 1821, "rank": 99, "source": "elsewhere"})
+    (found,) = PassageRetriever(searcher=Canned([Hit(passage, 1.0)])).invoke("a")
+    assert (found.metadata["year"], found.metadata["rank"], found.metadata["source"]) == (1821, 1, "canned")

@@ -1,0 +1,88 @@
+"""How well a discussion's retrieval found the passages that answer the question: recall, nDCG, and was it there at all.
+
+The ranking is that in which passages came: as they were numbered for the agents, or as pages were opened. One passage
+goes by its docid, by `source:docid`, and by its title; spaces and underscores are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from math import log2
+
+from sottovoce.channels.message import Message
+from sottovoce.nodes.question import Question
+from sottovoce.retrievers.trec import bare
+
+FOUND, ALL_FOUND = "gold found", "all gold found"
+RECALLS, GAIN = (5, 10), 10
+"""Ranks down to which recall is measured, and nDCG."""
+OF_RETRIEVAL = (*(f"recall@{k}" for k in RECALLS), f"nDCG@{GAIN}", FOUND, ALL_FOUND)
+SEARCHERS = ("library", "environment")
+"""Who says on the board what was found."""
+
+
+def retrieval(question: Question, messages: Iterable[Message]) -> dict[str, float]:
+    """Return the measures of a question whose gold passages are known, where anything was looked up; else none."""
+    return measured(gold_of(question), messages)
+
+
+def gold_of(question: Question) -> dict[str, int]:
+    """Return how relevant each of a question's gold passages is; {} where none are known."""
+    gold = question.get("gold_passages") or {}
+    return dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
+
+
+def measured(gold: Mapping[str, int], messages: Iterable[Message]) -> dict[str, float]:
+    """Return the same by judgments: how relevant each passage is, 0 for those that are not."""
+    relevant = {bare(name): degree for name, degree in gold.items() if degree > 0}
+    looked_up = [message for message in messages if message.source == "rule" and message.agent in SEARCHERS]
+    if not relevant or not looked_up:
+        return {}
+    found = matched(ranking(looked_up), relevant)
+    recalls = {f"recall@{k}": recall(found, relevant, k) for k in RECALLS}
+    there = {name for name in found if name is not None}
+    return {
+        **recalls,
+        f"nDCG@{GAIN}": ndcg(found, relevant, GAIN),
+        FOUND: float(bool(there)),
+        ALL_FOUND: float(len(there) == len(relevant)),
+    }
+
+
+def ranking(messages: Iterable[Message]) -> list[tuple[str, ...]]:
+    """Return what was found, in order: for each passage all that it goes by, its docid first."""
+    found: dict[str, tuple[str, ...]] = {}
+    for piece in (piece for message in messages for piece in message.evidence):
+        names = [name for each in piece["origins"] for name in (each["docid"], f"{each['source']}:{each['docid']}")]
+        found.setdefault(names[1], tuple(bare(name) for name in (*names, piece["title"]) if name))
+    return list(found.values())
+
+
+def matched(ranked: Sequence[Sequence[str]], relevant: Mapping[str, int]) -> list[str | None]:
+    """Return for each passage the relevant one that it is, at its first place; None for all others."""
+    seen: set[str] = set()
+    found: list[str | None] = []
+    for names in ranked:
+        name = next((name for name in names if name in relevant and name not in seen), None)
+        found.append(name)
+        seen |= {name} if name else set()
+    return found
+
+
+def recall(found: Sequence[str | None], relevant: Mapping[str, int], k: int) -> float:
+    """Return the share of relevant passages among the first `k`.
+
+    >>> recall(["a", None, "b"], {"a": 1, "b": 1}, 2)
+    0.5
+    """
+    return sum(name is not None for name in found[:k]) / len(relevant)
+
+
+def ndcg(found: Sequence[str | None], relevant: Mapping[str, int], k: int) -> float:
+    """Return the discounted gain of the first `k` over the largest possible, gains as they are judged (trec_eval's)."""
+    best = sorted(relevant.values(), reverse=True)[:k]
+    return _gain([relevant[name] if name else 0 for name in found[:k]]) / _gain(best)
+
+
+def _gain(degrees: Sequence[int]) -> float:
+    return sum(degree / log2(rank + 1) for rank, degree in enumerate(degrees, 1))

@@ -1,0 +1,133 @@
+"""A sentence encoder as its files describe it, in the layout of sentence-transformers: modules, pooling, prompts.
+
+`modules.json` lists a transformer, a pooling, and perhaps linear layers and a normalisation. Nothing that a file names
+is imported: the modules that are known stand here, and others are refused. A folder without that list is a plain
+transformer, of which the mean over all tokens is taken.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from sottovoce.errors import ModelError
+
+Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
+MODES: tuple[Mode, ...] = get_args(Mode)
+"""In the order in which the vectors of several are joined."""
+OLDER = {"cls": "cls_token", "max": "max_tokens", "mean": "mean_tokens"}
+"""Modes with another name behind `pooling_mode_`, as files had them before version 6."""
+OF_QUERIES, OF_PASSAGES = ("query",), ("document", "passage", "corpus")
+"""Names of prompts, in the order in which the library looks for them."""
+
+
+@dataclass(frozen=True)
+class SentenceFiles:
+    """What the files of a folder say of their encoder."""
+
+    transformer: Path
+    """The folder of config.json and weights."""
+    longest: int | None = None
+    """Tokens of a text; None leaves it to tokenizer and model."""
+    lower: bool = False
+    """True where texts are set in small letters first."""
+    pooling: tuple[Mode, ...] = ("mean",)
+    include_prompt: bool = True
+    """False where the tokens of a prompt are left out of the pooling."""
+    layers: tuple[Path | None, ...] = ()
+    """What follows the pooling: folders of linear layers, and None for a division by the length."""
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    default_prompt: str | None = None
+
+    def prompt(self, names: tuple[str, ...]) -> str:
+        """Return the first prompt of these names, else the default one, unless that is the other side's.
+
+        The library's `encode_document` passes over "passage" alone (6.2), where its own pages say that it is taken.
+        """
+        default = None if self.default_prompt in (*OF_QUERIES, *OF_PASSAGES) else self.default_prompt
+        return self.prompts.get(next((name for name in names if name in self.prompts), default) or "", "")
+
+
+def sentence_files(folder: Path) -> SentenceFiles:
+    """Read the files of a folder.
+
+    Raises:
+        ModelError: a file is damaged, or names a module, a pooling or a similarity that is not known here.
+    """
+    said: dict[str, Any] = _json(folder, "config_sentence_transformers.json")
+    modules = _modules(folder)
+    transformer = modules[0][1]
+    layers: list[Path | None] = [None if kind == "Normalize" else path for kind, path in modules[2:]]
+    similarity = said.get("similarity_fn_name") or "cosine"
+    if similarity not in ("cosine", "dot"):
+        raise _wrong(folder, f"is compared by {similarity!r}", "cosine or dot")
+    if similarity == "cosine" and None not in layers[-1:]:
+        layers.append(None)  # the index compares by inner product
+    pooling: dict[str, Any] = _json(modules[1][1], "config.json") if len(modules) > 1 else {}
+    sizes: dict[str, Any] = next(
+        (_json(each.parent, each.name) for each in sorted(transformer.glob("sentence_*_config.json"))), {}
+    )
+    prompts = {str(name): str(prompt) for name, prompt in (said.get("prompts") or {}).items() if prompt is not None}
+    return SentenceFiles(
+        transformer=transformer,
+        longest=sizes.get("max_seq_length"),
+        lower=bool(sizes.get("do_lower_case")),
+        pooling=_pooling(folder, pooling),
+        include_prompt=bool(pooling.get("include_prompt", True)),
+        layers=tuple(layers),
+        prompts=prompts,
+        default_prompt=said.get("default_prompt_name"),
+    )
+
+
+def _modules(folder: Path) -> list[tuple[str, Path]]:
+    """Kinds of modules with their folders: a transformer, a pooling, and what follows."""
+    listed = _json(folder, "modules.json", [])
+    if not listed:
+        return [("Transformer", folder)]
+    try:
+        found = [(str(each["type"]).rpartition(".")[2], _inside(folder, str(each["path"]))) for each in listed]
+    except (KeyError, TypeError) as error:
+        raise _wrong(folder, f"has a damaged modules.json ({error})", "a list of modules with type and path") from error
+    kinds = [kind for kind, _ in found]
+    if kinds[:2] != ["Transformer", "Pooling"] or not {*kinds[2:]} <= {"Dense", "Normalize"}:
+        raise _wrong(folder, f"has the modules {', '.join(kinds)}", "Transformer, Pooling, then Dense or Normalize")
+    return found
+
+
+def _inside(folder: Path, path: str) -> Path:
+    if not (folder / path).resolve().is_relative_to(folder.resolve()):
+        raise _wrong(folder, f"has a module in {path!r}", "folders within it")
+    return folder / path
+
+
+def _pooling(folder: Path, said: dict[str, Any]) -> tuple[Mode, ...]:  # Any: JSON
+    given = said.get("pooling_mode")
+    if given is None:
+        given = [mode for mode in MODES if said.get(f"pooling_mode_{OLDER.get(mode, mode)}")] or ["mean"]
+    modes: list[Any] = [given] if isinstance(given, str) else list(given)  # Any: JSON, until it is checked
+    if unknown := [mode for mode in modes if mode not in MODES]:
+        raise _wrong(folder, f"pools by {unknown[0]!r}", ", ".join(MODES))
+    return tuple(modes)
+
+
+def _json(folder: Path, name: str, absent: Any = None) -> Any:  # Any: JSON
+    try:
+        found = json.loads((folder / name).read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return {} if absent is None else absent
+    except (OSError, ValueError, RecursionError) as error:
+        raise ModelError(f"{name} of encoder {str(folder)!r} cannot be read: {error}") from error
+    if not isinstance(found, dict if absent is None else list):
+        raise _wrong(folder, f"has a damaged {name}", "an object" if absent is None else "a list")
+    return found
+
+
+def _wrong(folder: Path, found: str, expected: str) -> ModelError:
+    return ModelError(
+        f"encoder {str(folder)!r} {found}; expected {expected}; any other encoder can be given in Python as an "
+        "`Embeddings` of its own"
+    )
