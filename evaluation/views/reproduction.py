@@ -123,6 +123,7 @@ def _hold_one(
 ) -> None:
     from sottovoce.evaluation.experiments.running import hold
     from sottovoce.evaluation.published.beside import beside
+    from sottovoce.evaluation.published.difference import assumed
     from sottovoce.evaluation.published.kept import keep_figures
     from sottovoce.evaluation.views.experiment import shown_row
 
@@ -138,7 +139,8 @@ def _hold_one(
     if options.small:
         print(f"- {', '.join(which)}: {', '.join(runs)}")
     else:
-        print(f"{', '.join(which)}:\n\n{compared(beside(table, *which, runs))}\n")
+        told = f"{compared(beside(table, *which, runs))}\n\n{assumed(table.error)}"
+        print(f"{', '.join(which)}:\n\n{told}\n")
     if why:
         raise StoppedError(f"stopped: {why}; the same command goes on")
     failed = [record.error for run in runs.values() for record in run.records.values() if record.status == "failed"]
