@@ -47,7 +47,7 @@ class Beside:
         if found.differs:
             return f"ours differs by {by}"
         if found.smallest is None:
-            return f"no difference shown: {by}; too few questions for any to show in four of five cases"
+            return f"no difference shown: {by}; too few questions for any to show"
         return f"no difference shown: {by}; one of {figure(found.smallest)} would have in four of five cases"
 
 

@@ -55,12 +55,12 @@ def difference(
 def assumed(error: str) -> str:
     """Return in words what a paper's figures are taken for."""
     if error in (STANDARD_ERROR, INTERVAL):
-        taken = f"The paper's errors ({error}) are used; a share without one counts as one of its questions asked once."
+        taken = f"The paper's errors ({error}) are used; a share without one is of its questions, each asked once."
     else:
         prints = "does not say what its spreads are of" if error == "not said" else "prints no errors"
         taken = (
-            f"The paper {prints}: a share counts as one of its questions asked once, a gain as one of two such shares near "
-            "one half, and of other figures no difference can be told."
+            f"The paper {prints}: a share counts as one of its questions asked once, a gain as one of two such "
+            "shares near one half, and of other figures no difference can be told."
         )
     return f"{DIFFERENCES} {taken}"
 

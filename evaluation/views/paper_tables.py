@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from sottovoce.evaluation.published.files import names, read_published
 from sottovoce.evaluation.published.here import lacking, weights_here
 from sottovoce.evaluation.published.schema import Published
-from sottovoce.evaluation.views.printable import figure, one_line
+from sottovoce.evaluation.views.printable import counted, figure, one_line
 from sottovoce.evaluation.views.tables import table as markdown_table
 
 if TYPE_CHECKING:
@@ -51,7 +51,7 @@ def planned(table: Published, wanted: Iterable[tuple[str, str]], data: Path) -> 
     for model, part in wanted:
         rows = table.rows_of(model, part)
         n = table.parts[part].get("limit")
-        size = f"{len(rows)} rows" + (f" of {n * len(table.seeds):,} discussions" if n else "")
+        size = counted(len(rows), "row") + (f" of {n * len(table.seeds):,} discussions" if n else "")
         lacks = lacking(table, model, part, data)
         yield f"- {model}, {part}: {size}" + "".join(f"; {each}" for each in lacks)
 
