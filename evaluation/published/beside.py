@@ -1,16 +1,19 @@
-"""Published figures beside those that were obtained, and in words whether they are within our intervals."""
+"""Published figures beside those that were obtained, and in words how far they are apart."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sottovoce.evaluation.published.difference import difference
 from sottovoce.evaluation.published.figures import Figure
 from sottovoce.evaluation.published.kept import PERCENT
-from sottovoce.evaluation.published.observed import observed
+from sottovoce.evaluation.published.observed import GAIN, observed
 from sottovoce.evaluation.published.schema import Published
+from sottovoce.evaluation.published.two_samples import TwoSamples
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.statistics import Mean, mean
+from sottovoce.evaluation.views.printable import figure
 
 
 @dataclass(frozen=True)
@@ -27,20 +30,25 @@ class Beside:
     """Discussions."""
     why: str = ""
     """Why nothing was obtained, where it cannot be."""
+    difference: TwoSamples | None = None
+    """Of ours and the published one, in its unit; None where nothing tells how sure either is."""
 
     @property
     def words(self) -> str:
-        """Whether the published figure is within our interval."""
+        """How far ours is from the published figure, and where no difference shows, which one would have."""
         if self.obtained is None:
             return self.why or "not held"
         if self.published is None:
             return "not printed"
-        low, high, printed = self.obtained.low, self.obtained.high, self.published.mean
-        if low is None or high is None:
-            return "no interval: all games are alike, or too few"
-        if low <= printed <= high:
-            return "the published figure is within our interval"
-        return f"the published figure is {'above' if printed > high else 'below'} our interval"
+        if self.difference is None:
+            return "no difference can be told: an error is missing"
+        found = self.difference
+        by = f"{figure(found.value)} ({figure(found.low)} to {figure(found.high)})"
+        if found.differs:
+            return f"ours differs by {by}"
+        if found.smallest is None:
+            return f"no difference shown: {by}; too few questions for any to show"
+        return f"no difference shown: {by}; one of {figure(found.smallest)} would have in four of five cases"
 
 
 def beside(table: Published, model: str, part: str, held: Mapping[str, Run]) -> list[Beside]:
@@ -52,32 +60,37 @@ def beside(table: Published, model: str, part: str, held: Mapping[str, Run]) -> 
     figures, metrics = table.figures(model, part), _metrics(table, model, part)
     rows = dict.fromkeys([*figures, *table.rows_of(model, part)])
     found = [
-        _one(table, row, metric, figures.get(row, {}).get(metric), held)
+        _one(table, part, row, metric, figures.get(row, {}).get(metric), held)
         for row in rows
         for metric in figures.get(row, metrics)
     ]
     return [each for each in found if each.published or each.obtained]
 
 
-def _one(table: Published, row: str, metric: str, figure: Figure | None, held: Mapping[str, Run]) -> Beside:
+def _one(table: Published, part: str, row: str, metric: str, printed: Figure | None, held: Mapping[str, Run]) -> Beside:
     if row in table.missing:
-        return Beside(row, metric, figure, None, why=f"cannot be held: {table.missing[row]}")
+        return Beside(row, metric, printed, None, why=f"cannot be held: {table.missing[row]}")
     what, scale = table.metrics[metric], PERCENT if metric in table.percent else 1
     made_of = table.best_of.get(row, [row])
     found = [_obtained([*observed(what, each, held)], scale) for each in made_of]
     best = max((each for each in found if each is not None), key=lambda each: each[0].value, default=None)
     if best is None:
         why = f"{what!r} is not measured" if any(each in held for each in made_of) else ""
-        return Beside(row, metric, figure, None, why=why)
-    return Beside(row, metric, figure, *best)
+        return Beside(row, metric, printed, None, why=why)
+    ours, discussions, questions = best
+    gain, n = bool(GAIN.fullmatch(what)), table.parts[part].get("limit")
+    by = None if printed is None else difference(ours, questions, printed, n, table.error, gain=gain, scale=scale)
+    return Beside(row, metric, printed, ours, discussions, difference=by)
 
 
-def _obtained(found: list[tuple[str, float]], scale: float) -> tuple[Mean, int] | None:
+def _obtained(found: list[tuple[str, float]], scale: float) -> tuple[Mean, int, int] | None:
+    """The mean, and of how many discussions and questions it is."""
     if not found:
         return None
-    ours = mean([value for _, value in found], [question for question, _ in found])
+    questions = [question for question, _ in found]
+    ours = mean([value for _, value in found], questions)
     low, high = (None if each is None else scale * each for each in (ours.low, ours.high))
-    return Mean(scale * ours.value, low, high), len(found)
+    return Mean(scale * ours.value, low, high), len(found), len({*questions})
 
 
 def _metrics(table: Published, model: str, part: str) -> list[str]:

@@ -10,6 +10,8 @@
     variants: {agents-2: {agents: 2}, agents-3: {agents: 3}}   # each row once for each: sde-agents-2, ...
     where: [{rows: sde, models: qwen-7b, layers: [22]}]        # settings of some rows, models or parts
     published: {qwen-7b: {gsm8k: {single: .8789, sde: .9178}}}
+    error: none                                    # of these figures, as printed
+    overlap: none, layers were chosen on another data set      # with what the authors chose settings on
 
 `experiments/published` holds them. Nothing here imports torch or langgraph.
 """
@@ -17,7 +19,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 from pydantic import ConfigDict, Field, PrivateAttr, field_validator, model_validator
 
@@ -27,6 +29,9 @@ from sottovoce.errors import UsageError, nearest
 from sottovoce.evaluation.experiments.schema import Given, Keyed
 from sottovoce.evaluation.published.figures import Figures, by_metric
 
+STANDARD_ERROR, INTERVAL = "standard error", "95 % interval"
+Error = Literal["none", "not said", "standard error", "95 % interval"]
+"""What stands behind a mean as printed: {mean: 60.0, spread: 2.3}."""
 SELECTS = ("rows", "models", "parts")
 """What a line of `where` is chosen by; the rest of it are settings."""
 ONLY, VARIED = "only", "varied"
@@ -71,6 +76,12 @@ class Published(Keyed):
     published: dict[str, dict[str, dict[str, Any]]] = Field(  # Any: a figure, or figures by metric
         description="by model, part and row; {} where no number is printed"
     )
+    error: Error = Field(description="what the paper prints behind its figures")
+    overlap: str = Field(description="which rows are of questions that the authors chose settings or trained on")
+    printed: dict[str, dict[str, float]] = Field(
+        default={}, description="figures of the paper that no experiment here has, such as means over its parts"
+    )
+    plotted: list[str] = Field(default=[], description="what the paper draws without printing its numbers")
     needs: dict[str, str] = Field(default={}, description="files besides the data, and how they are got")
     missing: dict[str, str] = Field(default={}, description="rows and other things that cannot be held here, and why")
     differs: list[str] = Field(default=[], description="where this departs from the paper")

@@ -5,14 +5,14 @@ Nothing here imports torch or langgraph.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sottovoce.evaluation.published.files import names, read_published
 from sottovoce.evaluation.published.here import lacking, weights_here
 from sottovoce.evaluation.published.schema import Published
-from sottovoce.evaluation.views.printable import figure, one_line
+from sottovoce.evaluation.views.printable import counted, figure, one_line
 from sottovoce.evaluation.views.tables import table as markdown_table
 
 if TYPE_CHECKING:
@@ -39,6 +39,10 @@ def about(table: Published) -> Iterator[str]:
     if table.claim:
         yield f"The paper's claim: {' '.join(table.claim.split())}"
     yield from (f"- differs: {' '.join(each.split())}" for each in table.differs)
+    yield from (f"- printed, and of no experiment here: {name}: {_pairs(by)}" for name, by in table.printed.items())
+    yield from (f"- drawn without numbers: {each}" for each in table.plotted)
+    yield f"- error of the figures, as printed: {table.error}"
+    yield f"- overlap with what the authors chose settings or trained on: {' '.join(table.overlap.split())}"
     yield from (f"- missing: {name}: {' '.join(why.split())}" for name, why in table.missing.items())
 
 
@@ -47,7 +51,7 @@ def planned(table: Published, wanted: Iterable[tuple[str, str]], data: Path) -> 
     for model, part in wanted:
         rows = table.rows_of(model, part)
         n = table.parts[part].get("limit")
-        size = f"{len(rows)} rows" + (f" of {n * len(table.seeds):,} discussions" if n else "")
+        size = counted(len(rows), "row") + (f" of {n * len(table.seeds):,} discussions" if n else "")
         lacks = lacking(table, model, part, data)
         yield f"- {model}, {part}: {size}" + "".join(f"; {each}" for each in lacks)
 
@@ -55,6 +59,10 @@ def planned(table: Published, wanted: Iterable[tuple[str, str]], data: Path) -> 
 def compared(found: list[Beside]) -> str:
     """Published figures beside ours, as a table in Markdown."""
     return markdown_table(HEADINGS, map(_line, found))
+
+
+def _pairs(by: Mapping[str, float]) -> str:
+    return ", ".join(f"{name} {value:g}" for name, value in by.items())
 
 
 def _line(each: Beside) -> list[str]:

@@ -124,6 +124,7 @@ def _hold_one(
 ) -> None:
     from sottovoce.evaluation.experiments.running import hold
     from sottovoce.evaluation.published.beside import beside
+    from sottovoce.evaluation.published.difference import assumed
     from sottovoce.evaluation.published.kept import keep_figures
     from sottovoce.evaluation.views.experiment import shown_row
 
@@ -139,7 +140,8 @@ def _hold_one(
     if options.small:
         print(f"- {', '.join(which)}: {', '.join(runs)}")
     else:
-        show(f"{', '.join(which)}:\n\n{compared(beside(table, *which, runs))}\n")
+        report = f"{compared(beside(table, *which, runs))}\n\n{assumed(table.error)}"
+        show(f"{', '.join(which)}:\n\n{report}\n")
     if why:
         raise StoppedError(f"stopped: {why}; the same command goes on")
     failed = [record.error for run in runs.values() for record in run.records.values() if record.status == "failed"]
