@@ -16,9 +16,9 @@ from pydantic import BaseModel, ConfigDict, Field, create_model
 from sottovoce.bounds import Samples
 from sottovoce.checked import Checked
 from sottovoce.errors import SottovoceError, UsageError
-from sottovoce.evaluation.runs.files import check_writable, write
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.nodes.settings import OF_LOADING, OF_SAMPLING, Single
+from sottovoce.outputs import FORCE, OutputFile
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.walk import Walk
@@ -52,6 +52,7 @@ class SampleOptions(Checked):
         json_schema_extra={"positional": True},
     )
     out: Path | None = Field(default=None, description="write the samples to this file")
+    force: bool = Field(default=False, description=FORCE)
     samples: Samples = Field(default=PAPER, ge=1, description="stop when so many are found; the paper has four")
 
 
@@ -67,15 +68,13 @@ def show_convince(options: SampleOptions, speaking: BaseModel, models: Models = 
     if options.training_file is None or options.out is None:
         missing = "--out" if options.training_file else "a training file"
         raise UsageError(f"{missing} was not given; expected: convince TRAINING_FILE --out FILE")
-    if options.out.exists():
-        raise UsageError(f"--out {str(options.out)!r} exists already; choose another file")
-    check_writable(options.out, "--out")
+    file = OutputFile(options.out, "--out", force=options.force)
     settings = Single.model_validate(speaking.model_dump(exclude_unset=True))
     found = _found(options.training_file, options.samples, settings, models)
     told = f"{counted(found.asked, 'question')} asked, {found.wrong:,} wrong, {len(found.samples):,} convinced"
     if not found.samples:
         raise SottovoceError(f"{told}: nothing was written; give more questions, or another model")
-    write(options.out, found.text)
+    file.write(found.text)
     print(told)
     print(one_line(f"{counted(len(found.samples), 'sample')} written to {str(options.out)!r}"))
     if len(found.samples) < options.samples:

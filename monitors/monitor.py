@@ -6,7 +6,6 @@ A file of JSON holds all of it, with the data and the settings it was fitted on.
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -20,6 +19,7 @@ from sottovoce.errors import UsageError
 from sottovoce.monitors.features import logged
 from sottovoce.monitors.rows import Floats
 from sottovoce.monitors.settings import CHANCE, TURN, Measure
+from sottovoce.outputs import write
 
 FORMAT: Literal[1] = 1
 Bounds = tuple[FiniteFloat, FiniteFloat]
@@ -123,19 +123,22 @@ class Monitor(Checked):
         return score is not None and score > self.threshold
 
     def save(self, path: Path) -> None:
-        """Write the file, whole or not at all, a line a field.
+        """Write the file, whole or not at all.
 
         Raises:
-            UsageError: it cannot be written.
+            UsageError: its folder cannot be made.
+            RecordError: it cannot be written.
         """
-        partial = path.with_name(f".{path.name}.partial")
-        lines = ",\n".join(f' "{name}": {json.dumps(value)}' for name, value in self.model_dump(mode="json").items())
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            partial.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
-            os.replace(partial, path)
         except OSError as error:
             raise UsageError(f"monitor file {str(path)!r} cannot be written: {error.strerror}") from error
+        write(path, self.to_json())
+
+    def to_json(self) -> str:
+        """Return the text of its file, a line a field."""
+        lines = ",\n".join(f' "{name}": {json.dumps(value)}' for name, value in self.model_dump(mode="json").items())
+        return f"{{\n{lines}\n}}\n"
 
     @classmethod
     def read(cls, path: Path, measured: Measure | None = None) -> Monitor:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from pydantic import SecretStr
 
 from sottovoce.errors import RetrievalError, UsageError
+from sottovoce.outputs import check_owner
 from sottovoce.retrievers.passage import Hit, Passage
 from sottovoce.retrievers.service import JSON, Patience, Trouble, answer, words
 
@@ -126,6 +127,7 @@ def open_google(where: str) -> Google:
     """
     kept = Path(where).expanduser() if where else None
     if kept is not None:
+        check_owner(kept, "google's folder")
         with _keeping(kept):
             kept.mkdir(parents=True, exist_ok=True)
     return Google(kept=kept)

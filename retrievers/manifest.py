@@ -10,8 +10,9 @@ from typing import Any, Literal
 
 from sottovoce.checked import Checked
 from sottovoce.errors import CorpusError, UsageError
+from sottovoce.outputs import INDEX
 
-FILE = "manifest.json"
+FILE = INDEX
 AGAIN = "build it again with `python cli.py index`"
 
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.experiments.files import read_experiment
 from sottovoce.evaluation.experiments.schema import Given
-from sottovoce.evaluation.runs.files import write
 from sottovoce.evaluation.runs.log import LOG
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.runs.run import Run
+from sottovoce.outputs import EXPERIMENT, write
 
-FILE = "experiment.yaml"
+FILE = EXPERIMENT
 
 
 def keep(given: Given, folder: Path) -> None:

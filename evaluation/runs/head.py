@@ -17,6 +17,7 @@ import sottovoce
 from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.runs.budget import Budget
+from sottovoce.evaluation.runs.log import FORMAT, VERSION
 from sottovoce.graphs import scheme
 from sottovoce.nodes.context import made_from, pack_of, wording
 from sottovoce.nodes.given import Models
@@ -26,8 +27,6 @@ from sottovoce.nodes.state import JSON
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
 
-FORMAT = "sottovoce.run"
-VERSION = 3
 LIBRARIES = ("torch", "transformers", "langgraph")
 EVERYWHERE = ("answers", "debate", "shared")
 """Folders of prompts that any scheme may use; others are each a scheme's own."""

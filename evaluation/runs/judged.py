@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.runs.run import Key
 
+NAME = re.compile(r"-?\d{1,16}:")
+"""How the id of such a question begins: the seed of the discussion whose answer is judged."""
 JUDGED = "judged"
 """The folder within the run's: a run of its own."""
 

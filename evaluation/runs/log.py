@@ -29,10 +29,14 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sottovoce.errors import RecordError
+from sottovoce.outputs import RUN
 
 JSON = dict[str, Any]  # Any: plain JSON
-LOG = "log.jsonl"
+LOG = RUN
 LOCK = "lock"
+REPAIR = "put the log back from a copy, or ask its questions again"
+FORMAT = "sottovoce.run"
+VERSION = 3
 END = 4096
 """Bytes in which a line about the run as a whole has room."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
@@ -117,7 +121,7 @@ def read(folder: Path) -> tuple[list[JSON], int, int]:
     """The lines of a log, how many bytes they take, and how many stand behind them: a line that was cut off.
 
     Raises:
-        RecordError: there is no log, or one before the last line is damaged.
+        RecordError: there is no log, or a line of it is damaged: names the field, what was found, what was expected.
     """
     path = folder / LOG
     try:
@@ -129,11 +133,29 @@ def read(folder: Path) -> tuple[list[JSON], int, int]:
         found = parsed(line)
         if found is None:
             if sound + len(line) < len(data):
-                raise RecordError(f"run {str(path)!r} is damaged: line {number} is no line of a log")
+                raise RecordError(f"run {str(path)!r} is damaged: line {number} is no line of a log; {REPAIR}")
             break
+        if of_this_version(lines[0] if lines else found):
+            _check(line, number, found, path)
         lines.append(found)
         sound += len(line)
     return lines, sound, len(data) - sound
+
+
+def of_this_version(head: JSON) -> bool:
+    """Return whether the first line of a log is one that this version writes: it knows what others hold."""
+    return (head.get("format"), head.get("version")) == (FORMAT, VERSION)
+
+
+def _check(line: bytes, number: int, found: JSON, path: Path) -> None:
+    """Refuse a line that is not as its kind must be."""
+    from sottovoce.evaluation.runs.lines import wrong_in  # late: it imports langgraph, and `runs list` needs none
+
+    wrong = wrong_in(line)
+    if not wrong and (found["line"] == "run") != (number == 1):
+        wrong = f"its kind is {found['line']!r}: expected 'run' first, and there alone"
+    if wrong:
+        raise RecordError(f"run {str(path)!r} is damaged: line {number}: {wrong}; {REPAIR}")
 
 
 def last_line(folder: Path) -> JSON:
@@ -147,7 +169,7 @@ def parsed(line: bytes) -> JSON | None:
     """A line of a log, or None where it is none."""
     try:
         found: Any = json.loads(line) if line.endswith(b"\n") else None  # Any: JSON as it comes
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found if isinstance(found, dict) and "line" in found else None
 

@@ -8,11 +8,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sottovoce.checked import first_wrong
-from sottovoce.errors import RecordError
+from sottovoce.checked import first_wrong, shown
+from sottovoce.errors import RecordError, SottovoceError
 from sottovoce.evaluation.runs.head import FORMAT, VERSION, Head
-from sottovoce.evaluation.runs.judged import JUDGED, key_of
-from sottovoce.evaluation.runs.log import LOG, in_use, parsed, read
+from sottovoce.evaluation.runs.judged import JUDGED, NAME, key_of
+from sottovoce.evaluation.runs.lines import wrong_settings
+from sottovoce.evaluation.runs.log import JSON, LOG, REPAIR, in_use, parsed, read
 from sottovoce.evaluation.runs.run import Key, Run
 
 
@@ -37,11 +38,11 @@ def load_run(folder: Path | str) -> Run:
     lines, _, cut = read(folder)
     run = Run(_head(lines, folder), folder=folder)
     run.lines = len(lines)
+    if why := wrong_settings(run.head.scheme, run.head.settings):
+        raise RecordError(f"run {str(folder / LOG)!r} is damaged: line 1: {why}; {REPAIR}")
     for number, line in enumerate(lines[1:], 2):
-        try:
-            run.replay(line)
-        except (ValueError, KeyError, TypeError, IndexError) as error:
-            raise RecordError(f"run {str(folder / LOG)!r} is damaged: line {number}: {_told(error)}") from error
+        if why := _take(run, line):
+            raise RecordError(f"run {str(folder / LOG)!r} is damaged: line {number}: {why}; {REPAIR}")
     if cut:
         run.notes.append(f"the last line of the log was cut off ({cut} bytes); what it told will be done again")
     if run.status == "running" and not in_use(folder):
@@ -55,6 +56,9 @@ def load_run(folder: Path | str) -> Run:
 def verdicts(judged: Run) -> dict[Key, float]:
     """What could be read of a judge's replies, 1 for right, by the discussion that each is on."""
     said = {name: each.decision["answer"] for (name, _), each in judged.records.items() if each.decision}
+    for name in said:
+        if not NAME.match(name):
+            raise RecordError(f"run {str(judged.folder)!r} is damaged: {name!r} is no answer to judge; judge it again")
     return {key_of(name): float(answer == "yes") for name, answer in said.items() if answer is not None}
 
 
@@ -72,10 +76,19 @@ def _head(lines: Sequence[Mapping[str, Any]], folder: Path) -> Head:  # Any: JSO
     try:
         return Head.model_validate(about)
     except ValidationError as error:
-        raise RecordError(f"run {str(folder / LOG)!r} is damaged: line 1: {first_wrong(error, 'it')}") from error
+        why = first_wrong(error, "it")
+        raise RecordError(f"run {str(folder / LOG)!r} is damaged: line 1: {why}; {REPAIR}") from error
 
 
-def _told(error: Exception) -> str:
-    if isinstance(error, ValidationError):
-        return first_wrong(error, "it")
-    return f"it lacks {error}" if isinstance(error, KeyError) else str(error)
+def _take(run: Run, line: JSON) -> str:
+    """Let a run take a line; return what does not fit the lines before it, "" where all does."""
+    if "of" in line and (key := (line["of"][0], line["of"][1])) not in run.records:
+        return f"of is {shown(key)}: expected a question of a line before, under one of the seeds"
+    for event in line.get("events", []):
+        if event["event"] == "opened" and (why := wrong_settings(run.head.scheme, event["settings"])):
+            return f"opened.{why}"
+    try:
+        run.replay(line)
+    except (SottovoceError, ValueError, KeyError, TypeError, IndexError) as error:
+        return f"it does not fit the lines before it ({shown(str(error))})"
+    return ""

@@ -14,10 +14,11 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
+from sottovoce.bounds import MOST
 from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.runs.events import Asked, Event, Kept, from_json, to_json
@@ -33,6 +34,7 @@ from sottovoce.retrievers.trec import Qrels, bare
 
 LOGGER = logging.getLogger(__name__)
 PAYLOADS = "payloads"
+Counted = Annotated[int, Field(ge=0, le=MOST)]
 Key = tuple[str, int]
 """A discussion: the question's id, and the seed."""
 Status = Literal["running", "done", "stopped"]
@@ -43,13 +45,13 @@ Observer = Callable[[Record, Event], None]
 class Counts(BaseModel):
     """How the discussions of a run ended; the log's last line has it, so that runs are listed without the rest."""
 
-    discussions: int = 0
-    done: int = 0
-    failed: int = 0
-    abstained: int = 0
-    scored: int = 0
+    discussions: Counted = 0
+    done: Counted = 0
+    failed: Counted = 0
+    abstained: Counted = 0
+    scored: Counted = 0
     """Those that were done and have a target."""
-    score: float = 0.0
+    score: float = Field(default=0.0, ge=0, le=MOST)
     """Of all scored ones together."""
 
 

@@ -68,10 +68,16 @@ def name_of(folder: Path) -> str:
     return folder.name if folder.parent == shelf() else str(folder)
 
 
+def _nbytes(folder: Path) -> int:
+    """Return the bytes of a run's payloads; 0 where its log does not say so."""
+    told = last_line(folder).get("nbytes", 0)
+    return told if isinstance(told, int) and told >= 0 else 0
+
+
 def prune(keep: int = KEPT, room: int = ROOM) -> list[Path]:
     """Remove all but the newest `keep` runs, as far as there is `room`; returns them. One that is in use stays."""
     folders = kept()
-    taken = accumulate(last_line(folder).get("nbytes", 0) for folder in reversed(folders))
+    taken = accumulate(_nbytes(folder) for folder in reversed(folders))
     newest = [folder for folder, nbytes in zip(reversed(folders), taken, strict=True) if nbytes <= room][:keep]
     stay = {*newest, *folders[-1:]} if keep else set()
     removed = [folder for folder in folders if folder not in stay and not in_use(folder)]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import UsageError
-from sottovoce.evaluation.runs.files import write
 from sottovoce.evaluation.statistics import Mean
+from sottovoce.outputs import write
 
 SALT = "sottovoce"
 """From it matplotlib derives ids, otherwise random."""

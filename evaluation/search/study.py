@@ -20,7 +20,6 @@ from sottovoce.errors import RecordError, SottovoceError, UsageError
 from sottovoce.evaluation.experiments.checks import SAME, check_same, differing
 from sottovoce.evaluation.experiments.rows import Prepared
 from sottovoce.evaluation.experiments.running import Shown, hold_row, left_of, opened, reached
-from sottovoce.evaluation.runs.files import write
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import LOCK, LOG
@@ -29,8 +28,10 @@ from sottovoce.evaluation.runs.run import PAYLOADS, Run
 from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON
+from sottovoce.outputs import SEARCH, write
+from sottovoce.outputs import check_folder as check_output_folder
 
-FILE, RUNS = "study.json", "runs"
+FILE, RUNS = SEARCH, "runs"
 FORMAT, VERSION = "sottovoce.study", 1
 
 
@@ -129,8 +130,7 @@ def check_folder(folder: Path) -> None:
     Raises:
         UsageError: says what was found.
     """
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"--save {str(folder)!r} is a file; give a folder")
+    check_output_folder(folder, "--save", SEARCH)
     others = [path for path in folder.iterdir() if path.name != LOCK] if folder.exists() else []
     if others and not (folder / FILE).exists():
         raise UsageError(f"--save {str(folder)!r} holds something else than a search; give a new folder")

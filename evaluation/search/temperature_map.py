@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 
-from sottovoce.evaluation.runs.files import write
 from sottovoce.evaluation.search.plots import heat
 from sottovoce.evaluation.statistics import Share
+from sottovoce.outputs import write
 
 TABLE, PLOT = "map.csv", "map.svg"
 COLUMNS = (

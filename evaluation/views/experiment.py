@@ -19,6 +19,7 @@ from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.shelf import shelf
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.tables import show
+from sottovoce.outputs import EXPERIMENT, check_folder
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.experiments.schema import Experiment
@@ -62,6 +63,8 @@ def show_experiment(options: ExperimentOptions, limits: Limits) -> None:
     again = file.is_dir()
     few = f"-limit-{options.limit}" if options.limit else ""
     folder = options.save or (file if again else shelf() / f"{file.stem}{few}")
+    if folder != file:
+        check_folder(folder, "--save", EXPERIMENT)
     experiment, given = read_experiment(file / FILE if again else file, options.limit)
     try:
         runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=shown_row)

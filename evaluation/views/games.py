@@ -15,11 +15,11 @@ from pydantic import ConfigDict, Field
 from sottovoce.bounds import Few
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
-from sottovoce.evaluation.runs.files import check_writable, write
 from sottovoce.evaluation.runs.samples import samples
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
+from sottovoce.outputs import FORCE, OutputFile
 
 
 class GamesOptions(Checked):
@@ -32,6 +32,7 @@ class GamesOptions(Checked):
         default=None, description="of the games that monitors learn from, are chosen by, or never saw; else any"
     )
     to: Path | None = Field(default=None, description="the file that is written, .jsonl")
+    force: bool = Field(default=False, description=FORCE)
 
 
 def store_games(command: str, settings: Settings, options: GamesOptions) -> None:
@@ -42,10 +43,10 @@ def store_games(command: str, settings: Settings, options: GamesOptions) -> None
     """
     if options.to is None or options.to.suffix.lower() not in (".jsonl", ".ndjson"):
         raise UsageError(f"games are written to a .jsonl file: games {command} --n 100 --to games.jsonl")
-    check_writable(options.to, "--to")
+    file = OutputFile(options.to, "--to", force=options.force)
     name = settings.sample if options.split is None else f"{settings.sample}/{options.split}"
     rows = [_row(each, name, settings.seed) for each in samples(name, options.n, settings, settings.seed)]
-    write(options.to, "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
+    file.write("".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows))
     where = one_line(str(options.to))
     typer.echo(f"{counted(len(rows), 'game')} of {name}/{settings.seed} written to {where}")
     typer.echo(f"they are played by `{command} --questions {where}`, with the settings of this call")

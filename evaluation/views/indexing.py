@@ -11,6 +11,7 @@ import typer
 
 from sottovoce.errors import StoppedError, UsageError
 from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.outputs import INDEX, check_folder
 from sottovoce.retrievers.makers import IndexOptions
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ def show_index(options: IndexOptions) -> None:
         return
     if options.corpus is None or options.to is None:
         raise UsageError("an index is made of a corpus, in a new folder: index passages.jsonl --to indexes/mine")
+    check_folder(options.to, "--to", INDEX)
     began, maker, corpus = time.monotonic(), maker_of(options), Corpus(options.corpus, skip_bad=options.skip_bad)
     try:
         with _progress() as tell:

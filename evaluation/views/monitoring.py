@@ -17,6 +17,7 @@ from sottovoce.evaluation.runs.shelf import folder_of
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.tables import p_value, show, table
 from sottovoce.monitors.settings import Measure, Training
+from sottovoce.outputs import FORCE, OutputFile
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.foretelling import Foretold, Resets
@@ -42,6 +43,7 @@ class CollectOptions(Checked):
         json_schema_extra={"positional": True},
     )
     to: Path | None = Field(default=None, description="the file that is written, .jsonl")
+    force: bool = Field(default=False, description=FORCE)
 
 
 class TrainOptions(Training):
@@ -51,6 +53,7 @@ class TrainOptions(Training):
 
     rows: Path | None = _file("a .jsonl file of turns: game, turn, role, features, failed")
     to: Path | None = Field(default=None, description="the file that is written, .json")
+    force: bool = Field(default=False, description=FORCE)
     role: str | None = Field(default=None, description="whose turns, where rows have several roles")
 
 
@@ -82,15 +85,14 @@ def show_collection(options: CollectOptions, measure: Measure) -> None:
     if not options.runs or options.to is None:
         raise UsageError("rows are collected from runs that are kept: monitor collect latest --to rows.jsonl")
     from sottovoce.evaluation.collecting import collected, measure_of  # late: langgraph and torch take seconds
-    from sottovoce.evaluation.runs.files import check_writable, write
     from sottovoce.evaluation.runs.reading import load_run
 
-    check_writable(options.to, "--to")
+    file = OutputFile(options.to, "--to", force=options.force)
     folders = dict.fromkeys(folder_of(name).resolve() for name in options.runs)
     runs = [load_run(folder) for folder in folders]
     measure = measure_of(runs, measure)
     rows, passed = collected(runs, measure)
-    write(options.to, "".join(row.model_dump_json() + "\n" for row in rows))
+    file.write("".join(row.model_dump_json() + "\n" for row in rows))
     games, judged = {row.game: row.failed for row in rows}, sum(row.features is not None for row in rows)
     told = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed"
     told += f"; {judged:,} of {len(rows):,} turns have features: {measure}"
@@ -110,8 +112,9 @@ def show_training(options: TrainOptions) -> None:
     from sottovoce.monitors.training import check_installed, train
 
     check_installed()
+    file = OutputFile(options.to, "--to", force=options.force)
     found = train(read_rows(options.rows), options.role, options)
-    found.monitor.save(options.to)
+    file.write(found.monitor.to_json())
     show(_training(found))
     typer.echo(f"written to {one_line(str(options.to))}")
 

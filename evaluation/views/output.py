@@ -14,13 +14,10 @@ from pydantic import ConfigDict, Field
 
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
-from sottovoce.evaluation.runs.files import check_writable
+from sottovoce.outputs import FORCE, RUN, OutputFile, check_folder
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-
-LOG = "log.jsonl"
 
 
 class Output(Checked):
@@ -34,21 +31,25 @@ class Output(Checked):
         default=False, description="go on with the latest run of this kind that is not over, if any"
     )
     markdown: Path | None = Field(default=None, description="write the transcript to this file")
+    force: bool = Field(default=False, description=FORCE)
     show_prompts: bool = Field(default=False, description="print what each agent was asked, too")
     quiet: bool = Field(default=False, description="print the decision alone")
     verbose: bool = Field(default=False, description="tell on stderr what is loaded, read and kept")
 
 
-def check_places(output: Output) -> None:
-    """Refuse files that could not be written, and a folder that holds another run."""
+def check_places(output: Output) -> OutputFile | None:
+    """Refuse a file that must not be written, and a folder that holds another run; return the file, if one is wanted.
+
+    Raises:
+        UsageError: names the option.
+    """
     if output.save is not None:
-        if (output.save / LOG).exists() and not output.continue_:
+        if (output.save / RUN).exists() and not output.continue_:
             raise UsageError(
                 f"{str(output.save)!r} holds a run already; choose another folder for --save, or --continue that run"
             )
-        check_writable(output.save / LOG, "--save", make=True)
-    if output.markdown is not None:
-        check_writable(output.markdown, "--markdown")
+        check_folder(output.save, "--save", RUN)
+    return None if output.markdown is None else OutputFile(output.markdown, "--markdown", force=output.force)
 
 
 def console_of() -> Console:

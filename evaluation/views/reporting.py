@@ -7,24 +7,24 @@ from pathlib import Path
 
 import typer
 
-from sottovoce.evaluation.runs.files import check_writable, write
 from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.outputs import OutputFile
 
 
-def show_report(names: Sequence[str], html: Path, attention: int | None) -> None:
+def show_report(names: Sequence[str], html: Path, attention: int | None, *, force: bool = False) -> None:
     """Write the page; of unfinished runs what is there, and the attention of a layer if one is named.
 
     Raises:
         RecordError: there is no such run, or it is damaged.
         UsageError: no discussion has ended yet, the file cannot be written, or the extra `eval` is not installed.
     """
-    from sottovoce.evaluation.report.gathered import gathered
+    file = OutputFile(html, "--html", force=force)
+    from sottovoce.evaluation.report.gathered import gathered  # late: matplotlib takes seconds
     from sottovoce.evaluation.report.report import report
     from sottovoce.sizes import amount
 
-    check_writable(html, "--html")
     found = gathered(names)
-    write(html, report(found, attention))
+    file.write(report(found, attention))
     if found.unfinished:
         typer.echo(one_line(found.unfinished))
     told = f"{counted(len(found.runs), 'run')}, {counted(found.held[0], 'discussion')}"

@@ -22,6 +22,7 @@ from sottovoce.evaluation.runs.shelf import shelf
 from sottovoce.evaluation.views.paper_tables import about, compared, listed, planned
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.tables import show
+from sottovoce.outputs import check_folder
 
 STAND_INS = "stand-ins"
 NOTHING = "This was held in small, on the bundled model: it shows that every row runs, and nothing else."
@@ -83,6 +84,7 @@ def _hold_all(name: str, table: Published, options: ReproduceOptions, limits: Li
 
     check_installed()
     folder = options.save or shelf() / f"{name}{'-small' * options.small}"
+    check_folder(folder, "--save", "")
     print("\n".join(about(table)), end="\n\n")
     if options.small:
         write_stand_ins(table, folder / STAND_INS)

@@ -16,21 +16,20 @@ from pydantic import ConfigDict, Field
 from sottovoce.checked import Checked
 from sottovoce.errors import RecordError, UsageError, choose
 from sottovoce.evaluation.runs import shelf
-from sottovoce.evaluation.runs.files import check_writable, write
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import LOG, last_line
 from sottovoce.evaluation.runs.results import table
-from sottovoce.evaluation.views.output import Output
+from sottovoce.evaluation.views.output import Output, check_places
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.showing import go_on, show_run
 from sottovoce.evaluation.views.tables import show
 from sottovoce.evaluation.views.verbose import tell_all
+from sottovoce.outputs import EXPERIMENT, OutputFile
 from sottovoce.retrievers.trec import read_qrels
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.runs.run import Run
 
-EXPERIMENT = "experiment.yaml"
 FORMS = {".csv": "csv", ".md": "markdown", ".trec": "trec", ".qrels": "qrels"}
 """By the ending of the file; all others are JSON Lines, but for one that is named card.json."""
 CARD = "card.json"
@@ -53,12 +52,13 @@ def list_runs() -> None:
 
 def _told(folder: Path) -> str:
     """A run in one line; one that was ended is told by the first and the last line of its log."""
+    from sottovoce.evaluation.runs.lines import wrong_in
     from sottovoce.evaluation.runs.reading import head_in, load_run
     from sottovoce.evaluation.runs.run import Counts
     from sottovoce.evaluation.views.looking import outcome, title
 
     last = last_line(folder)
-    if "counts" in last:
+    if isinstance(last.get("counts"), dict) and not wrong_in(json.dumps(last).encode()):
         head, status, counts = head_in(folder), last["line"], Counts.model_validate(last["counts"])
     else:  # it goes on, or was killed
         run = load_run(folder)
@@ -111,11 +111,11 @@ def resume_run(named: Named, limits: Limits, output: Output) -> None:
     run = load_run(shelf.folder_of(named.name))
     if not run.unfinished:
         raise UsageError(f"run {str(run.folder)!r} is over; `runs show` shows it")
-    settings = settings_of(run)
-    go_on(resumed(run), settings, limits, output)
+    settings, file = settings_of(run), check_places(output)
+    go_on(resumed(run), settings, limits, output, file)
 
 
-def export_run(name: str, form: str | None, out: Path) -> None:
+def export_run(name: str, form: str | None, out: Path, *, force: bool = False) -> None:
     """Write a run to a file: whole records as JSON Lines, results as CSV, transcripts as Markdown, or its card.
 
     What it looked up is a TREC run file, of each question's first seed; gold passages are TREC's qrels.
@@ -131,7 +131,7 @@ def export_run(name: str, form: str | None, out: Path) -> None:
     form = form or ("card" if out.name.endswith(CARD) else FORMS.get(out.suffix.lower(), "jsonl"))
     if form not in (forms := ["jsonl", "csv", "markdown", "card", "trec", "qrels"]):
         raise UsageError(choose("format", form, forms))
-    check_writable(out, "the file")
+    file = OutputFile(out, "the file", force=force)
     run = load_run(shelf.folder_of(name))
     store = run.store()
     if form == "jsonl":
@@ -144,7 +144,7 @@ def export_run(name: str, form: str | None, out: Path) -> None:
         text = _trec(run, form)
     else:
         text = table(run.results())
-    write(out, text)
+    file.write(text)
     del store
     typer.echo(f"{counted(len(run.records), 'discussion')} written as {form} to {one_line(str(out))}")
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.errors import SottovoceError, StoppedError
 from sottovoce.evaluation.runs import shelf
-from sottovoce.evaluation.runs.files import write
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.evaluation.trained import check_trained
 from sottovoce.evaluation.views.output import Output, check_places, console_of, loading
 from sottovoce.evaluation.views.verbose import tell_all
 from sottovoce.nodes.settings import Settings
+from sottovoce.outputs import OutputFile
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.runs.run import Run
@@ -33,7 +33,7 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, limits: Limi
         tell_all()
     check_trained(scheme, settings)
     questions, origin = questions_of(options, settings)
-    check_places(output)
+    file = check_places(output)
     console = console_of()
     with loading(console, output):
         # Late: torch takes seconds, and what is wrong with the request is told before.
@@ -42,11 +42,11 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, limits: Limi
 
         start = continued if output.continue_ else begun
         run = start(head_of(scheme, settings, questions, options.seeds, origin.words), questions, output.save)
-    go_on(run, settings, limits, output)
+    go_on(run, settings, limits, output, file)
 
 
-def go_on(run: Run, settings: Settings, limits: Limits, output: Output) -> None:
-    """Hold what is not over of a run, and show it. Errors: see `show`."""
+def go_on(run: Run, settings: Settings, limits: Limits, output: Output, file: OutputFile | None = None) -> None:
+    """Hold what is not over of a run, and show it; `file` takes its transcript. Errors: see `show`."""
     from sottovoce.evaluation.runs.running import hold_all
     from sottovoce.evaluation.views.looking import shown_while
 
@@ -59,11 +59,18 @@ def go_on(run: Run, settings: Settings, limits: Limits, output: Output) -> None:
             raise
         name = shelf.name_of(run.folder)
         raise StoppedError(f"stopped; what was said is kept, and `runs resume {name}` goes on") from stop
-    show_run(run, output, console, held=True)
+    show_run(run, output, console, held=True, file=file)
 
 
-def show_run(run: Run, output: Output, console: Any = None, *, held: bool = False) -> None:  # Any: a rich Console
-    """Show a run that ended, as wanted; `held`: it was shown already while it was held.
+def show_run(
+    run: Run,
+    output: Output,
+    console: Any = None,  # Any: a rich Console
+    *,
+    held: bool = False,
+    file: OutputFile | None = None,
+) -> None:
+    """Show a run that ended, as wanted; `held`: it was shown already while it was held; `file` takes its transcript.
 
     Raises:
         SottovoceError: discussions of it failed; said after all else.
@@ -78,8 +85,8 @@ def show_run(run: Run, output: Output, console: Any = None, *, held: bool = Fals
         looking.print_one(console, run.only, output, live=held)
     else:
         looking.print_many(console, run, output)
-    if output.markdown is not None:
-        write(output.markdown, "\n".join(map(markdown, run.records.values())))
+    if file is not None:
+        file.write("\n".join(map(markdown, run.records.values())))
     if held and run.why:
         name = shelf.name_of(run.folder) if run.folder else ""
         raise SottovoceError(f"{run.why}; `runs resume {name}` goes on, with a higher limit or none")

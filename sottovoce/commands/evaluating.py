@@ -17,6 +17,7 @@ from sottovoce.evaluation.views.matched import compare_matched
 from sottovoce.evaluation.views.reporting import show_report
 from sottovoce.evaluation.views.verifying import show_verification
 from sottovoce.options import command
+from sottovoce.outputs import FORCE
 
 commands = area()
 BY = typer.Option(None, help="of rounds, agents or models alone, or limit: never agreed within so many; else all")
@@ -30,6 +31,7 @@ QRELS = typer.Option(
     None, metavar="FILE", help="TREC's judgments of passages (qid 0 docid rel), in the place of the questions' own"
 )
 HTML = typer.Option(Path("report.html"), "--html", metavar="FILE", help="is written")
+OVER = typer.Option(False, "--force", help=FORCE)
 
 
 @commands.command()
@@ -56,9 +58,10 @@ def report(
     attention: int | None = typer.Option(
         None, metavar="LAYER", help="draw what it attends to, 0-based or -1 for the last; loads the models"
     ),
+    force: bool = OVER,
 ) -> None:
     """Write a page about runs that opens anywhere: tables, plots, and every message with what lay under it."""
-    show_report(names, html, attention)
+    show_report(names, html, attention, force=force)
 
 
 @commands.command()

@@ -13,12 +13,14 @@ from sottovoce.evaluation.views import runs as kept_runs
 from sottovoce.evaluation.views.branches import ReplayOptions, show_replay
 from sottovoce.evaluation.views.output import Output
 from sottovoce.options import command
+from sottovoce.outputs import FORCE
 
 commands = area()
 runs = group(commands, "runs", "List, show, resume, replay, export and remove the runs that are kept.")
 FILE = typer.Argument(metavar="FILE", help="is written")
+OVER = typer.Option(False, "--force", help=FORCE)
 FORMAT = typer.Option(
-    None, "--format", help="jsonl (records), csv (results), markdown (transcripts), card, trec or qrels; else by the file's name"
+    None, "--format", help="jsonl (records), csv (results), markdown (transcripts), card, trec, qrels; else by the name"
 )
 
 
@@ -50,9 +52,9 @@ runs.command("replay", help="Hold a watched discussion again, with an interventi
 
 
 @runs.command("export")
-def export_run(name: str = RUN, file: Path = FILE, form: str | None = FORMAT) -> None:
+def export_run(name: str = RUN, file: Path = FILE, form: str | None = FORMAT, force: bool = OVER) -> None:
     """Write a run to a file: records as JSON Lines, results as CSV, transcripts as Markdown, or its card as JSON."""
-    kept_runs.export_run(name, form, file)
+    kept_runs.export_run(name, form, file, force=force)
 
 
 @runs.command("prune")

@@ -206,7 +206,7 @@ def test_a_folder_that_holds_a_run_is_not_written_over(call: Call, models: Model
     [
         ("--markdown", "nowhere/run.md", "--markdown 'nowhere/run.md' cannot be written: 'nowhere' is no folder"),
         ("--markdown", "folder", "--markdown 'folder' is a folder; give a file"),
-        ("--save", "file", "--save 'file/log.jsonl' cannot be written: 'file' is no folder"),
+        ("--save", "file", "--save 'file' is a file; give a folder"),
     ],
 )
 def test_a_path_that_cannot_be_written_is_refused_before_the_run(

@@ -33,7 +33,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def monitor(call: Call, folder: Path) -> Path:
     """A monitor of one candidate."""
-    assert call("monitor", "train", folder / "train.jsonl", "--to", folder / "m.json", *SMALL).code == 0
+    assert call("monitor", "train", folder / "train.jsonl", "--to", folder / "m.json", *SMALL, "--force").code == 0
     return folder / "m.json"
 
 
@@ -103,7 +103,7 @@ def test_positions_by_the_most_probable_tokens_are_collected_with_the_model_s_ow
 ) -> None:
     model = shutil.copytree(models.tiny, tmp_path / "model")
     call("debate", "2 + 2?", "--target", 4, "--model", model, *FEW[:-4])
-    collect = ("monitor", "collect", "latest", "--positions", "id_x_action", "--to", tmp_path / "rows.jsonl")
+    collect = ("monitor", "collect", "latest", "--positions", "id_x_action", "--to", tmp_path / "rows.jsonl", "--force")
 
     assert "; 0 of 4 turns have features: positions id_x_action" in call(*collect).out
 
@@ -126,7 +126,8 @@ def test_the_random_baseline_is_trained_shown_evaluated_and_played(
     rows = {line.split(" | ")[0]: line.split(" | ")[1:] for line in evaluated if line.startswith("| ")}
     assert rows["| monitor"] == rows["| random, chosen by gain"]  # the same threshold, by the same gain
     assert "interventions in 1 of 1 discussion" in played.out or "the random number of agent_1 is 0." in played.out
-    refused = call("monitor", "train", folder / "train.jsonl", "--to", file, "--rank", "random", "--false-alarms", 0.2)
+    again = ("--to", file, "--force", "--rank", "random", "--false-alarms", 0.2)
+    refused = call("monitor", "train", folder / "train.jsonl", *again)
     assert refused.err.startswith("sottovoce: false alarms are held by a fitted monitor")
 
 
@@ -164,7 +165,7 @@ EVALUATED = "a monitor is evaluated on rows of other games: monitor evaluate mon
             ["train", "{}/train.jsonl", "--to", "x", "--features", "entropy", "--degree", "1", "--rank", "worst"],
             "there is no worst of one candidate; leave features or degree to be chosen",
         ),
-        (["train", "{}/train.jsonl", "--to", "{}"], "monitor file '{}' cannot be written: "),
+        (["train", "{}/train.jsonl", "--to", "{}"], "--to '{}' is a folder; give a file"),
         (["evaluate"], EVALUATED),
         (["evaluate", "{}/m.json"], EVALUATED),
         (["evaluate", "{}/m.json", "{}/other.jsonl"], "unknown role 'player'; choose from: other"),

@@ -10,12 +10,12 @@ import pytest
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.runs.events import Level
-from sottovoce.evaluation.runs.files import write
 from sottovoce.evaluation.runs.log import LOG
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.readings import Readings
 from sottovoce.evaluation.runs.running import hold
 from sottovoce.nodes.settings import Debate, ReConcile, Settings
+from sottovoce.outputs import write
 from tests.evaluation import schemes
 from tests.evaluation.schemes import SENT, WEIGHED
 from tests.evaluation.support import held, task
@@ -93,7 +93,7 @@ def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, sche
         ('"format":"sottovoce.run"', '"format":1', "is no run: its format is 1; expected 'sottovoce.run'"),
         ('"version":3', '"version":2', "has version 2 of the format; expected 3: ask its questions again"),
         ('"scheme":"debate"', '"scheme":1', "is damaged: line 1: scheme is 1"),
-        ('"event":"decided"', '"event":"ended"', "is damaged: line 12: it lacks 'ended'"),
+        ('"event":"decided"', '"event":"ended"', "is damaged: line 12: events.0 is {'event': 'ended'"),
         ('"task":', "task:", "is damaged: line 3 is no line of a log"),
     ],
 )

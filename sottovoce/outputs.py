@@ -1,0 +1,148 @@
+"""Files and folders that commands write: never inside what another command made, and over no file unless forced."""
+
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from collections.abc import Iterator
+from pathlib import Path
+
+from sottovoce.errors import RecordError, UsageError
+
+RUN, EXPERIMENT, SEARCH, INDEX = "log.jsonl", "experiment.yaml", "study.json", "manifest.json"
+OWNERS = {RUN: "a run", EXPERIMENT: "an experiment", SEARCH: "a search", INDEX: "an index"}
+"""By the file that such a folder is known by."""
+INDEXED = b'"retriever"'
+"""What the manifest of an index holds; other programs have files of that name too."""
+STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
+FORCE = "write over a file that exists; never into the folder of a run, an experiment, a search or an index"
+
+
+class OutputFile:
+    """A file that an option names: refused before any work where it must not be written, then written whole."""
+
+    def __init__(self, path: Path, option: str, *, force: bool = False) -> None:
+        """Check the path.
+
+        Raises:
+            UsageError: it is a folder, lies in a folder that a command made, exists without `force`, or no permission.
+        """
+        self.path, self._option, self._force = path, option, force
+        self._check()
+
+    def write(self, text: str) -> None:
+        """Write the file, whole or not at all. Errors: see `write`, and above for what came into being meanwhile."""
+        self._check()
+        write(self.path, text)
+
+    def _check(self) -> None:
+        path, where = self.path, f"{self._option} {str(self.path)!r}"
+        target = _resolved(path, where)
+        if target.is_dir():
+            raise UsageError(f"{where} is a folder; give a file")
+        if _is_stream(path):
+            return
+        if not target.parent.is_dir():
+            raise UsageError(f"{where} cannot be written: {str(path.parent)!r} is no folder")
+        _check_outside(target.parent, where)
+        if target.exists() and not target.is_file():
+            raise UsageError(f"{where} is a device or a socket; give a file")
+        if target.exists() and not self._force:
+            raise UsageError(f"{where} exists already; choose another file, or write over it with --force")
+        if not os.access(target if target.exists() else target.parent, os.W_OK):
+            raise UsageError(f"{where} cannot be written: no permission")
+
+
+def check_folder(folder: Path, option: str, own: str) -> None:
+    """Refuse a folder that cannot be made, or that is not the command's to write to. Errors: see `check_owner`."""
+    where, target = check_owner(folder, option, own)
+    if target.is_file():
+        raise UsageError(f"{where} is a file; give a folder")
+    above = next(each for each in (target, *target.parents) if each.exists())
+    if not above.is_dir():
+        raise UsageError(f"{where} cannot be made: {str(above)!r} is no folder")
+    if not os.access(above, os.W_OK):
+        raise UsageError(f"{where} cannot be written: no permission")
+
+
+def check_owner(folder: Path, option: str, own: str = "") -> tuple[str, Path]:
+    """Refuse a folder that another command made or that lies within one; `own` is the file of those that may go on.
+
+    Returns the option with its value, as errors name it, and where the folder is.
+
+    Raises:
+        UsageError: says what it is.
+    """
+    where = f"{option} {str(folder)!r}"
+    target = _resolved(folder, where)
+    for name in _owned(target):
+        if name != own:
+            raise UsageError(f"{where} is the folder of {OWNERS[name]}; choose another folder")
+    _check_outside(target.parent, where)
+    return where, target
+
+
+def write(path: Path, text: str) -> None:
+    """Write a file of the program's own, whole or not at all; a link stays, and what it points to is written.
+
+    Raises:
+        RecordError: the file system refused, e.g. because it is full.
+    """
+    try:
+        if _is_stream(path):
+            with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
+                stream.write(text)
+        else:
+            _replace(path.resolve(), text)
+    except OSError as error:
+        raise RecordError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+
+
+def _replace(path: Path, text: str) -> None:
+    """Write beside a file and put that into its place."""
+    unfinished = path.with_name(f".{uuid.uuid4().hex}.part")
+    try:
+        unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def _resolved(path: Path, where: str) -> Path:
+    """Return where a path leads, whatever links are on the way."""
+    try:
+        return path.resolve()
+    except (OSError, ValueError, RuntimeError) as error:  # a loop of links, a zero byte
+        raise UsageError(f"{where} cannot be written: it is no path ({error})") from error
+
+
+def _is_stream(path: Path) -> bool:
+    """Return whether bytes only pass through: a terminal, a pipe, what stdout leads to."""
+    try:
+        mode = path.stat().st_mode
+    except (OSError, ValueError):
+        return False
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or str(path).startswith(STREAMS)
+
+
+def _check_outside(folder: Path, where: str) -> None:
+    """Refuse a folder within one that a command made."""
+    for each in (folder, *folder.parents):
+        for name in _owned(each):
+            raise UsageError(f"{where} lies in the folder of {OWNERS[name]}, {str(each)!r}; give a place outside it")
+
+
+def _owned(folder: Path) -> Iterator[str]:
+    return (name for name in OWNERS if _is_owner(folder, name))
+
+
+def _is_owner(folder: Path, name: str) -> bool:
+    """Return whether a folder has this file, and it is what it is taken for."""
+    try:
+        if name != INDEX:
+            return (folder / name).exists()
+        with (folder / name).open("rb") as file:
+            return INDEXED in file.read(4096)
+    except OSError:
+        return False

@@ -1,0 +1,217 @@
+"""Every option that names a file or folder only reads, or goes through `sottovoce.outputs`: nothing is written over."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+
+from sottovoce.channels.store import PayloadStore
+from sottovoce.cli import app
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.runs.reading import load_run
+from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.runs.running import hold
+from sottovoce.outputs import EXPERIMENT, INDEX, RUN, SEARCH, OutputFile, check_folder
+from tests.cli.conftest import Call
+from tests.evaluation.support import task
+
+WORLDS = {"whodunit": "whodunit", "govsim": "govsim", "codegen": "problems"}
+SAMPLES = (
+    dict.fromkeys(
+        ("debate", "mad", "reconcile", "cmd", "madra", "single", "self-consistency", "ia", "react"), "arithmetic"
+    )
+    | WORLDS
+)
+READ = {
+    *("--settings", "--questions", "--game", "--labels", "--card", "--table", "--data", "--runs", "--store"),
+    "experiment file",
+}
+"""Options and arguments that name what is read alone."""
+NO_MODEL = ("--model", "./no-such-model")
+FILES: dict[str, list[str]] = {
+    "runs export file": ["runs", "export", "RUN", "OUT"],
+    "report --html": ["report", "RUN", "--html", "OUT"],
+    "convince --out": ["convince", "ROWS", "--out", "OUT", *NO_MODEL],
+    "monitor collect --to": ["monitor", "collect", "RUN", "--to", "OUT"],
+    "monitor train --to": ["monitor", "train", "ROWS", "--to", "OUT"],
+    "runs resume --markdown": ["runs", "resume", "STOPPED", "--markdown", "OUT"],
+    **{f"games {each} --to": ["games", each, "--n", "1", "--to", "OUT"] for each in ("whodunit", "govsim")},
+    **{f"{each} --markdown": [each, "--sample", of, "--markdown", "OUT", *NO_MODEL] for each, of in SAMPLES.items()},
+}
+"""Options and arguments that name a file which is written."""
+FOLDERS: dict[str, list[str]] = {
+    "experiment --save": ["experiment", "YAML", "--save", "OUT"],
+    "reproduce --save": ["reproduce", "cipher_table1", "--small", "--save", "OUT"],
+    "layers --save": ["layers", "--sample", "facts", "--save", "OUT", *NO_MODEL],
+    "index --to": ["index", "ROWS", "--to", "OUT"],
+    **{
+        f"tune {each} --save": ["tune", each, "--sample", of, "--save", "OUT", *NO_MODEL]
+        for each, of in SAMPLES.items()
+    },
+    **{f"{each} --save": [each, "--sample", of, "--save", "OUT", *NO_MODEL] for each, of in SAMPLES.items()},
+}
+"""Those that name a folder."""
+NOT_USED = {"runs resume --save"}
+"""A run that goes on stays where it is."""
+MADE_BY = {RUN: "a run", EXPERIMENT: "an experiment", SEARCH: "a search", INDEX: "an index"}
+
+
+def places() -> Iterator[tuple[str, str]]:
+    """Every option and argument that names a place, with the words of its command."""
+
+    def within(found: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, str]]:  # Any: typer's own are private
+        for name, each in getattr(found, "commands", {}).items():
+            yield from within(each, (*path, name))
+        for each in [] if hasattr(found, "commands") else found.params:
+            words = {each.type_descriptor.annotation, *str(each.metavar).split(" "), each.opts[-1]}
+            if words & {Path, "PATH", "FILE", "--to", "--out", "--save"} and "X" not in words:  # X: a number
+                yield " ".join(path), each.opts[-1]
+
+    yield from within(typer.main.get_command(app))
+
+
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a run that is over, one that is not, an experiment, a search, an index, and rows."""
+    root = tmp_path_factory.mktemp("kept")
+    hold(task({"agent_1": ["Answer: 22"], "agent_2": ["Answer: 22"]}), PayloadStore(root / "p"), folder=root / "run")
+    (root / "run" / "payloads").mkdir()
+    over = load_run(root / "run")
+    Run.begin(over.head, over.questions(), root / "stopped").close()
+    (root / "rows.jsonl").write_text('{"docid": "1", "title": "a", "text": "b"}\n')
+    for folder, file in {"experiment": EXPERIMENT, "search": SEARCH, "index": INDEX}.items():
+        (root / folder).mkdir()
+        (root / folder / file).write_text('{"retriever": "bm25"}')
+    (root / "some.yaml").write_text(
+        "rows: {a: {scheme: single, model: ./no-such-model}}\nquestions: {sample: arithmetic, limit: 1}\n"
+    )
+    return root
+
+
+def typed(words: list[str], out: Path, kept: Path) -> list[str]:
+    names = {"RUN": "run", "STOPPED": "stopped", "ROWS": "rows.jsonl", "YAML": "some.yaml"}
+    return [str(out) if word == "OUT" else str(kept / names[word]) if word in names else word for word in words]
+
+
+def test_every_option_that_names_a_place_is_read_or_stands_in_a_table_of_outputs() -> None:
+    wrong = []
+    for command, option in places():
+        known = {option, f"{command} {option}"} & READ or f"{command} {option}" in {*FILES, *FOLDERS, *NOT_USED}
+        if not known and not command.startswith("step "):
+            wrong.append(f"{command} {option}")
+
+    assert wrong == [], "add it to READ, FILES or FOLDERS; what is written goes through sottovoce.outputs"
+
+
+def test_every_command_that_writes_a_file_can_be_forced_and_says_what_that_does() -> None:
+    root = typer.main.get_command(app)
+    for words in FILES:
+        command: Any = root
+        for word in words.rsplit(" ", 1)[0].split(" "):
+            command = command.commands[word]
+        assert any("--force" in each.opts and "run" in each.help for each in command.params), words
+
+
+@pytest.mark.parametrize("force", [[], ["--force"]])
+@pytest.mark.parametrize("words", FILES.values(), ids=FILES)
+def test_no_option_writes_into_a_folder_that_a_command_made(
+    call: Call, kept: Path, tmp_path: Path, words: list[str], force: list[str]
+) -> None:
+    link = tmp_path / "link.jsonl"
+    link.symlink_to(kept / "run" / RUN)
+    before = {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()}
+
+    for out in (kept / "run" / RUN, kept / "run" / "new.jsonl", kept / "run" / "payloads" / "new.jsonl", link):
+        answer = call(*typed(words, out, kept), *force)
+        assert (answer.code, answer.err.count("\n")) == (2, 1), answer
+        assert f"'{out}' lies in the folder of a run" in answer.err
+    for folder, what in (("experiment", "an experiment"), ("search", "a search"), ("index", "an index")):
+        answer = call(*typed(words, kept / folder / "new.jsonl", kept), *force)
+        assert answer.code == 2 and f"lies in the folder of {what}" in answer.err, answer
+    assert {path: path.read_bytes() for path in kept.rglob("*") if path.is_file()} == before
+
+
+@pytest.mark.parametrize("words", FILES.values(), ids=FILES)
+def test_no_option_writes_over_a_file_that_exists(call: Call, kept: Path, tmp_path: Path, words: list[str]) -> None:
+    out = tmp_path / "mine.jsonl"
+    out.write_text("mine")
+
+    answer = call(*typed(words, out, kept))
+
+    assert answer.code == 2 and "exists already; choose another file, or write over it with --force" in answer.err
+    assert out.read_text() == "mine"
+
+
+@pytest.mark.parametrize("words", [FILES["runs export file"], FILES["report --html"], FILES["games whodunit --to"]])
+def test_a_file_that_exists_is_written_over_where_that_is_forced(
+    call: Call, kept: Path, tmp_path: Path, words: list[str]
+) -> None:
+    out, link = tmp_path / "mine.jsonl", tmp_path / "link.jsonl"
+    out.write_text("mine")
+    link.symlink_to(out)
+
+    answer = call(*typed(words, link, kept), "--force")
+
+    assert answer.code == 0, answer
+    assert out.read_text() != "mine" and link.is_symlink(), "a link stays, and what it points to is written"
+    assert [path.name for path in tmp_path.iterdir() if path.name.endswith(".part")] == []
+
+
+@pytest.mark.parametrize("words", FOLDERS.values(), ids=FOLDERS)
+def test_no_folder_of_another_command_is_taken_nor_one_within_it(
+    call: Call, kept: Path, tmp_path: Path, words: list[str]
+) -> None:
+    before = sorted(kept.rglob("*"))
+    own = {"experiment": EXPERIMENT, "tune": SEARCH, "layers": SEARCH, "index": INDEX, "reproduce": ""}.get(
+        words[0], RUN
+    )
+
+    for folder, file in (("run", RUN), ("experiment", EXPERIMENT), ("search", SEARCH), ("index", INDEX)):
+        within = call(*typed(words, kept / folder / "below" / "new", kept))
+        assert within.code == 2 and f"lies in the folder of {MADE_BY[file]}" in within.err, within
+        if file != own:
+            onto = call(*typed(words, kept / folder, kept))
+            assert onto.code == 2 and f"is the folder of {MADE_BY[file]}; choose another folder" in onto.err, onto
+    assert sorted(kept.rglob("*")) == before
+
+
+def test_a_stream_is_written_to_as_often_as_one_likes(tmp_path: Path) -> None:
+    OutputFile(Path(os.devnull), "--to").write("text")
+    OutputFile(Path(os.devnull), "--to").write("text")
+
+
+def test_a_manifest_of_another_program_is_in_nobodys_way(tmp_path: Path) -> None:
+    (tmp_path / INDEX).write_text('{"name": "a page", "icons": []}')
+
+    OutputFile(tmp_path / "new", "--to").write("text")
+    check_folder(tmp_path / "folder", "--save", RUN)
+
+    assert (tmp_path / "new").read_text() == "text"
+
+
+def test_a_file_that_came_into_being_meanwhile_is_not_written_over(tmp_path: Path) -> None:
+    file = OutputFile(tmp_path / "new", "--to")
+    (tmp_path / "new").write_text("of another process")
+
+    with pytest.raises(UsageError, match="exists already"):
+        file.write("text")
+
+    assert (tmp_path / "new").read_text() == "of another process"
+
+
+def test_a_loop_of_links_is_no_place_to_write_to(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+
+    with pytest.raises(UsageError, match="cannot be written"):
+        OutputFile(tmp_path / "loop", "--to")
+
+
+def test_a_name_as_long_as_the_system_takes_is_written(tmp_path: Path) -> None:
+    OutputFile(tmp_path / ("a" * 255), "--to").write("text")
+
+    assert [len(path.name) for path in tmp_path.iterdir()] == [255]
