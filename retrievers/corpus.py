@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sottovoce.errors import CorpusError
+from sottovoce.regular import opened
 from sottovoce.retrievers.passage import Passage
 
 DOCID, TEXT = ("docid", "id", "_id"), ("text", "contents")
@@ -59,7 +60,7 @@ class Corpus:
         """
         number = 1
         try:
-            with self.path.open("rb") as raw, _text(self.path, raw) as stream:
+            with opened(self.path) as raw, _text(self.path, raw) as stream:
                 for passage in self._read(stream):
                     self.position = raw.tell()
                     yield passage
