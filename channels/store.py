@@ -26,6 +26,7 @@ from langchain_core.stores import ByteStore
 
 from sottovoce.channels.payload import Payload
 from sottovoce.errors import PayloadError
+from sottovoce.regular import bytes_of
 from sottovoce.sizes import amount
 
 SUFFIX = ".safetensors"
@@ -182,13 +183,13 @@ class PayloadStore(ByteStore):
 
     def _is_whole(self, ref: PayloadRef) -> bool:
         try:
-            return hashlib.sha256(self._path(ref.sha256).read_bytes()).hexdigest() == ref.sha256
+            return hashlib.sha256(bytes_of(self._path(ref.sha256))).hexdigest() == ref.sha256
         except OSError:
             return False
 
     def _read(self, key: str) -> bytes | None:
         try:
-            data = self._path(key).read_bytes()
+            data = bytes_of(self._path(key))
         except FileNotFoundError:
             return None
         except OSError as error:

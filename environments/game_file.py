@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeVar, get_args
 
 from sottovoce.errors import UsageError
+from sottovoce.regular import text_of
 
 Played = TypeVar("Played")
 
@@ -24,7 +25,7 @@ def read_file(path: Path | str, game: Callable[[Any], Played]) -> Played:  # Any
     """
     name = f"game file {str(path)!r}"
     try:
-        found = json.loads(Path(path).read_text(encoding="utf-8"))
+        found = json.loads(text_of(path))
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

@@ -6,9 +6,9 @@ that sets out to deceive can still find the word in this process, or return what
 """
 
 import contextlib
-import json
 import os
 import runpy
+import site
 import sys
 
 SEEN = "__seen__"
@@ -45,10 +45,15 @@ def tried(solution: str, test: str) -> tuple[bool, str]:
 
 
 def main(solution: str, test: str, word: str) -> None:
-    """Try, say, and be gone before anything that the solution left to do at its end."""
+    """Try, say, and be gone before anything that the solution left to do at its end.
+
+    The verdict is a word and a text, in no format whose writer a solution could replace; who reads it expects anything.
+    """
     out = os.dup(1)
+    site.setquit()  # `exit` and `quit`, which a Python without packages (-S) lacks
     passed, actual = tried(solution, test)
-    with contextlib.suppress(Exception):  # whatever the solution made of it
+    with contextlib.suppress(BaseException):  # whatever the solution made of it
         sys.stdout.flush()
-    os.write(out, f"\n{word}{json.dumps([passed, actual])}\n".encode())
+    verdict = "passed" if passed else f"failed {actual}"
+    os.write(out, f"\n{word}{verdict}\n".encode("utf-8", "backslashreplace"))
     os._exit(0)

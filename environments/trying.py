@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 import secrets
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -73,11 +72,18 @@ def tried(solution: str, program: str, run: Runner) -> str | None:
     outcome = run(f"{harness()}\n\nmain({solution!r}, {program!r}, {word!r})\n")
     if outcome.status == "refused":
         raise UsageError(f"tests cannot be run: {outcome.reason}")
-    last = outcome.stdout.rstrip("\n").rpartition("\n")[2]
-    if outcome.status != "ok" or not last.startswith(word):
-        return outcome.reason or "it ended before the test did"
-    passed, actual = json.loads(last.removeprefix(word))
-    return None if passed is True else str(actual)
+    _, said, verdict = outcome.stdout.rpartition(f"\n{word}")
+    if outcome.status != "ok" or not said:
+        return printable(outcome.reason) or "it ended before the test did"
+    if verdict == "passed\n":
+        return None
+    how, _, actual = verdict.removesuffix("\n").partition(" ")
+    return printable(actual) if how == "failed" and actual else "it broke how its verdict is written"
+
+
+def printable(text: str) -> str:
+    """Return a stranger's text in one line, with signs that are not printed as Python writes them."""
+    return "".join(each if each.isprintable() else each.encode("unicode_escape").decode() for each in text)
 
 
 def watched(test: str) -> str:

@@ -20,6 +20,7 @@ from sottovoce.models.engine.request import Sampling
 from sottovoce.models.loaded import LoadedModel
 from sottovoce.models.sources import cache
 from sottovoce.models.sources.catalogue import defaults_of
+from sottovoce.regular import bytes_of
 
 FORMAT: Final = 1
 """Of a kept measurement; one of another format is made again."""
@@ -114,7 +115,7 @@ def family_of(model_type: str, vocabulary: Mapping[str, int]) -> str | None:
 def kept(weights: str) -> Measured | None:
     """The measurement of these weights on this machine; None where there is none, or one of another format."""
     try:
-        return Measured.model_validate_json(_file(weights).read_bytes())
+        return Measured.model_validate_json(bytes_of(_file(weights)))
     except (OSError, ValidationError):
         return None
 

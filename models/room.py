@@ -15,6 +15,7 @@ from sottovoce.models.engine.memory import free_memory
 from sottovoce.models.huggingface.devices import Place
 from sottovoce.models.huggingface.formats import Dtype
 from sottovoce.models.huggingface.packed import GROUP, ROWS, Packing
+from sottovoce.regular import opened
 from sottovoce.sizes import amount
 
 BYTES = {"auto": 4, "float32": 4, "bfloat16": 2, "float16": 2, "int8": 1.25, "int4": 0.625}
@@ -83,8 +84,8 @@ def _said(form: str) -> str:
 def _headers(folder: Path) -> Iterator[Header]:
     for file in sorted(folder.glob("model*.safetensors")):
         try:
-            with file.open("rb") as opened:  # safetensors would map all of it
-                tensors = json.loads(opened.read(min(int.from_bytes(opened.read(8), "little"), LONGEST)))
+            with opened(file) as stream:  # safetensors would map all of it
+                tensors = json.loads(stream.read(min(int.from_bytes(stream.read(8), "little"), LONGEST)))
             for name in tensors.keys() - {"__metadata__"}:
                 yield Header(tensors[name]["dtype"], tuple(tensors[name]["shape"]))
         except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -20,6 +20,7 @@ from sottovoce.monitors.features import logged
 from sottovoce.monitors.rows import Floats
 from sottovoce.monitors.settings import CHANCE, TURN, Measure
 from sottovoce.outputs import write
+from sottovoce.regular import text_of
 
 FORMAT: Literal[1] = 1
 Bounds = tuple[FiniteFloat, FiniteFloat]
@@ -192,7 +193,7 @@ def matrix(columns: Mapping[str, ArrayLike], features: tuple[str, ...], bounds: 
 
 def _json(path: Path, name: str) -> Any:  # Any: JSON
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(text_of(path))
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     except (ValueError, RecursionError) as error:

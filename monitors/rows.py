@@ -22,6 +22,7 @@ from pydantic import Field, FiniteFloat
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, choose
 from sottovoce.monitors.settings import ALL, TURN, Measure
+from sottovoce.regular import bytes_of
 
 Floats = NDArray[np.float64]
 
@@ -116,7 +117,7 @@ def read_rows(path: Path) -> RowFile:
     """
     name = _called(path)
     try:
-        data = path.read_bytes()
+        data = bytes_of(path)
         lines = data.decode("utf-8").split("\n")
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error

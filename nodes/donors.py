@@ -21,6 +21,7 @@ from sottovoce.errors import UsageError
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON, Discussion
+from sottovoce.regular import text_of
 
 if TYPE_CHECKING:
     from sottovoce.channels.store import PayloadStore
@@ -126,7 +127,7 @@ def _options(run: RunContext[Any], agent: str) -> ProtocolOptions:
 def read_donors(folder: Path, protocol: str) -> Donors:
     """What was said by a protocol in a finished run. Errors: see `donors_of`."""
     try:
-        lines = [json.loads(line) for line in (folder / LOG).read_text(encoding="utf-8").splitlines()]
+        lines = [json.loads(line) for line in text_of(folder / LOG).splitlines()]
         if not lines or not _is_over(lines[-1]):
             raise UsageError(f"run {str(folder)!r} is not over, and --probe-from takes a finished one; resume it first")
         said: dict[Where, list[tuple[str, Message]]] = {}

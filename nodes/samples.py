@@ -17,6 +17,7 @@ from sottovoce.checked import Checked
 from sottovoce.errors import PromptError, UsageError
 from sottovoce.prompts.kinds import MOST_CHOICES, KindName, lettered
 from sottovoce.prompts.render import Prompts
+from sottovoce.regular import text_of
 
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
@@ -73,7 +74,7 @@ def read_samples(path: Path | str) -> Samples:
     """
     name = f"samples file {str(path)!r}"
     try:
-        return Samples.model_validate(json.loads(Path(path).read_text(encoding="utf-8")))
+        return Samples.model_validate(json.loads(text_of(path)))
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}; `convince` makes one") from error
     except (ValueError, RecursionError) as error:

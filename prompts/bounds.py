@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from jinja2 import Template, TemplateError, nodes, pass_context
 from jinja2.runtime import Context
 from jinja2.sandbox import SandboxedEnvironment
+from jinja2.visitor import NodeTransformer
 
 LONGEST_FILE = 64 * 1024  # bytes; the longest of ours has 2,000
 LONGEST_PROMPT = 10_000_000  # characters
+MOST_READ = 100_000_000  # characters that are read and made on the way to one; copying them takes a part of a second
 MOST_TURNS = 10_000  # of all loops of a prompt together
 DEEPEST = 3  # loops within loops
 LARGEST = 10**12  # what may be multiplied
@@ -29,15 +31,18 @@ FILTERS = (
     *("max", "min", "reverse", "sort", "string", "sum", "title", "trim", "truncate", "unique", "upper"),
 )
 TURNS, TURN = "_turns", "_turn"
+LEFT, READ, PLAIN = "_left", "_read", "_plain_"
 
 
 class Bounded(SandboxedEnvironment):
-    """jinja2's sandbox, whose products and formats stay small."""
+    """jinja2's sandbox, whose sums, products and formats stay small."""
 
-    intercepted_binops = frozenset(["*", "%"])
+    intercepted_binops = frozenset(["+", "*", "%"])
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:  # Any: as a template has it
-        """A product of numbers, a text a few times, or a text that is formatted without wide fields."""
+        """A sum; a product of numbers, a text a few times, or a text that is formatted without wide fields."""
+        if operator == "+":
+            return _read(context, super().call_binop(context, operator, left, right))
         numbers = all(isinstance(each, int | float) and abs(each) <= LARGEST for each in (left, right))
         if not (numbers or _is_short(operator, left, right)):
             raise TemplateError(
@@ -58,12 +63,14 @@ def _is_short(operator: str, left: Any, right: Any) -> bool:  # Any: as a templa
 def environment(**options: Any) -> SandboxedEnvironment:  # Any: jinja2's own
     """The sandbox in which packs are rendered."""
     made = Bounded(**options)
-    made.filters[TURN] = _counted
+    made.filters |= {PLAIN + name: made.filters[name] for name in FILTERS}
+    made.filters |= {name: _bounded(name) for name in FILTERS}
+    made.filters |= {TURN: _counted, READ: _read}
     return made
 
 
 def checked(tree: nodes.Template) -> nodes.Template:
-    """A template that does only what packs may, with its loops counted.
+    """Return a template that does only what packs may, with its loops counted, and what it reads.
 
     Raises:
         TemplateError: says what it does besides.
@@ -71,7 +78,19 @@ def checked(tree: nodes.Template) -> nodes.Template:
     _look(tree, 0)
     for loop in [*tree.find_all(nodes.For)]:
         loop.iter = nodes.Filter(loop.iter, TURN, [], [], None, None, lineno=loop.lineno)
+    _Counting().visit(tree)
     return tree
+
+
+class _Counting(NodeTransformer):
+    """Counts what a template reads: all that it makes is made of that, so that nothing grows in loops."""
+
+    def generic_visit(self, node: nodes.Node, *given: Any, **named: Any) -> nodes.Node:  # Any: as jinja2 has it
+        """Have each value that has a name pass the count."""
+        super().generic_visit(node, *given, **named)
+        if not isinstance(node, nodes.Name | nodes.Getattr | nodes.Getitem) or node.ctx != "load":
+            return node
+        return nodes.Filter(node, READ, [], [], None, None, lineno=node.lineno)
 
 
 def written(template: Template, slots: dict[str, Any]) -> str:  # Any: see `Prompts.render`
@@ -81,7 +100,7 @@ def written(template: Template, slots: dict[str, Any]) -> str:  # Any: see `Prom
         TemplateError: more than a prompt can be.
     """
     pieces, length = list[str](), 0
-    for piece in template.generate(**slots, **{TURNS: [MOST_TURNS]}):
+    for piece in template.generate(**slots, **{TURNS: [MOST_TURNS], LEFT: [MOST_READ]}):
         length += len(piece)
         if length > LONGEST_PROMPT:
             raise TemplateError(f"it has more than {LONGEST_PROMPT:,} characters")
@@ -118,3 +137,42 @@ def _counted(context: Context, items: Iterable[Any]) -> Iterator[Any]:  # Any: a
         if left[0] < 0:
             raise TemplateError(f"its loops take more than {MOST_TURNS:,} turns")
         yield item
+
+
+@pass_context
+def _read(context: Context, value: Any) -> Any:  # Any: as a template has it
+    _spend(context, _size(value))
+    return value
+
+
+def _spend(context: Context, size: int) -> None:
+    left: Any = context.resolve(LEFT)  # Any: see `_counted`; there is none while jinja2 works out what is constant
+    left = left if isinstance(left, list) else [MOST_READ]
+    left[0] -= size
+    if left[0] < 0:
+        raise TemplateError(f"it reads and makes more than {MOST_READ:,} characters on the way")
+
+
+def _size(value: Any) -> int:  # Any: as a template has it
+    """How many characters and items a value has, those within it included."""
+    if isinstance(value, str):
+        return len(value)
+    if isinstance(value, Mapping):
+        value = [*value.values()]
+    return sum(1 + _size(each) for each in value) if isinstance(value, list | tuple) else 0
+
+
+def _bounded(name: str) -> Callable[..., Any]:  # Any: as above
+    """A filter of jinja2's whose result is counted; what it is given was, when it was read."""
+
+    @pass_context
+    def bounded(context: Context, value: Any, *given: Any, **named: Any) -> Any:
+        if name == "join":
+            between = next(iter([*given, *named.values()]), "")
+            value = [*value]
+            _spend(context, len(value) * _size(between))
+        if name == "sum" and (len(given) > 1 or "start" in named):
+            raise TemplateError("sum is for numbers, from 0 on")
+        return _read(context, context.environment.call_filter(PLAIN + name, value, given, named, context))
+
+    return bounded

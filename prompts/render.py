@@ -19,6 +19,7 @@ from jinja2 import StrictUndefined, TemplateError, meta
 from sottovoce.channels.message import Heard, Part
 from sottovoce.errors import PromptError, choose
 from sottovoce.prompts import bounds
+from sottovoce.regular import text_of
 
 BUILT_IN = Path(__file__).parent
 PACKS = BUILT_IN / "packs"
@@ -128,7 +129,7 @@ def _text(path: Path) -> str:
         if (size := path.stat().st_size) > bounds.LONGEST_FILE:
             most = f"a prompt file has {bounds.LONGEST_FILE:,} at most"
             raise PromptError(f"prompt file {str(path)!r} has {size:,} bytes; {most}")
-        return path.read_text(encoding="utf-8")
+        return text_of(path)
     except OSError as error:
         raise PromptError(f"prompt file {str(path)!r} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

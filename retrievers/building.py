@@ -20,6 +20,7 @@ from filelock import FileLock, Timeout
 
 from sottovoce.checked import Checked
 from sottovoce.errors import CorpusError, UsageError
+from sottovoce.regular import bytes_of
 from sottovoce.retrievers.corpus import Corpus
 from sottovoce.retrievers.manifest import Manifest, write_manifest, write_whole
 from sottovoce.retrievers.passage import Passage
@@ -148,7 +149,7 @@ def _alone(folder: Path) -> Iterator[Path]:
 def _progress(work: Path, identity: dict[str, Any]) -> Progress:  # Any: JSON
     """What an earlier call noted, or a new beginning."""
     try:
-        found = Progress.model_validate_json((work / PROGRESS).read_bytes())
+        found = Progress.model_validate_json(bytes_of(work / PROGRESS))
     except FileNotFoundError:
         return Progress(identity=identity)
     except (OSError, UsageError):

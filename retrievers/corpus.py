@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from sottovoce.errors import CorpusError
+from sottovoce.regular import opened
 from sottovoce.retrievers.passage import Metadata, Passage, plain
 
 DOCID, TEXT = ("docid", "id", "_id"), ("text", "contents")
@@ -68,7 +69,7 @@ class Corpus:
         """
         self.skipped, self.first_skipped, number = 0, "", 1
         try:
-            with self.path.open("rb") as raw, _text(self.path, raw) as stream:
+            with opened(self.path) as raw, _text(self.path, raw) as stream:
                 for read in self._read(stream):
                     self.position = raw.tell()
                     passage = self._passage(read, number)

@@ -16,6 +16,7 @@ from langchain_core.embeddings import Embeddings
 
 from sottovoce.checked import Checked
 from sottovoce.errors import CorpusError, UsageError
+from sottovoce.regular import text_of
 from sottovoce.retrievers.encoders import DEFAULT, DPRQuestions, SentenceEncoder
 from sottovoce.retrievers.manifest import AGAIN, fingerprint, read_manifest
 from sottovoce.retrievers.passage import Hit, Passage
@@ -198,6 +199,6 @@ def _check_probe(folder: Path, name: str, found: Sequence[float]) -> None:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text(encoding="utf-8").splitlines()
+        return text_of(file).splitlines()
     except (OSError, ValueError) as error:
         raise CorpusError(f"{str(file)!r} cannot be read: {error}; {AGAIN}") from error

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from sottovoce.checked import Checked
 from sottovoce.errors import CorpusError, UsageError
 from sottovoce.outputs import INDEX
+from sottovoce.regular import bytes_of
 
 FILE = INDEX
 AGAIN = "build it again with `python cli.py index`"
@@ -53,7 +54,7 @@ def read_manifest(folder: Path, retriever: str) -> Manifest:
         CorpusError: there is no whole index, it is another retriever's, or of another format.
     """
     try:
-        found = json.loads((folder / FILE).read_bytes())
+        found = json.loads(bytes_of(folder / FILE))
     except (FileNotFoundError, NotADirectoryError):
         raise CorpusError(f"there is no index in {str(folder)!r}: it has no {FILE}; {AGAIN}") from None
     except (OSError, ValueError) as error:

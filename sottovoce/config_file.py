@@ -22,6 +22,7 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.settings.base import EACH
 from sottovoce.nodes.settings.plain import UnknownName, named
 from sottovoce.places import config_folder
+from sottovoce.regular import text_of
 
 NAME = "sottovoce.toml"
 VARIABLE = "SOTTOVOCE_CONFIG"
@@ -58,7 +59,7 @@ def _read(path: Path) -> Given:
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(text_of(path))
     except OSError as error:
         raise UsageError(f"config file {str(path)!r} cannot be read: {error.strerror}") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -59,18 +60,23 @@ def hold(program: str, limits: Limits, backend: str) -> Outcome:
 
 def started(line: list[str], job: IO[bytes], said: IO[bytes], user: int | None) -> subprocess.Popen[bytes]:
     """The keeper, with the job to read, in a session of its own."""
-    ours = {name: value for name in ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG") if (value := os.environ.get(name))}
     process: subprocess.Popen[bytes] = subprocess.Popen(
         line,
         stdin=job,
         stdout=subprocess.PIPE,
         stderr=said,
         cwd="/",
-        env=ours if line[0] == "docker" else {"PATH": os.environ.get("PATH", os.defpath)},
+        env=environment(line),
         start_new_session=True,
         **machine.as_user(user),  # type: ignore[call-overload]
     )
     return process
+
+
+def environment(line: list[str]) -> dict[str, str]:
+    """Return what a process of ours needs of our environment: another user's program may read it there."""
+    names = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG") if line[0] == "docker" else ("PATH",)
+    return {"PATH": os.defpath} | {name: value for name in names if (value := os.environ.get(name))}
 
 
 def listen(process: subprocess.Popen[bytes], limits: Limits, backend: str, user: int | None, name: str) -> Heard:
@@ -115,14 +121,24 @@ def clear(process: subprocess.Popen[bytes], backend: str, user: int | None, name
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     if backend.startswith("docker") and not reported:
-        subprocess.run(["docker", "rm", "--force", name], capture_output=True, check=False)
+        aside(["docker", "rm", "--force", name])
 
 
 def sweep(user: int) -> None:
     """Kill all that belongs to a user whom we made up for one program."""
     assert user >= machine.NOBODY[-1][0], "a user of the machine"
     line = [sys.executable if (python := machine.interpreter()) is None else python.path, "-I", "-S", "-c"]
-    subprocess.run([*line, "import os; os.kill(-1, 9)"], check=False, cwd="/", env={}, **machine.as_user(user))  # type: ignore[call-overload]
+    aside([*line, "import os; os.kill(-1, 9)"], user)
+
+
+def aside(line: list[str], user: int | None = None, seconds: float = GENTLE) -> None:
+    """Run what clears up after a program, and wait for it for a while: past that it goes on without us."""
+    quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
+    apart = {"cwd": "/", "env": environment(line), "start_new_session": True}
+    process = subprocess.Popen(line, **quiet, **apart, **machine.as_user(user))  # type: ignore[call-overload]
+    waiting = threading.Thread(target=process.wait, daemon=True)  # else it stays a zombie
+    waiting.start()
+    waiting.join(seconds)
 
 
 def outcome(heard: Heard, limits: Limits, said: str) -> Outcome:
@@ -150,8 +166,13 @@ def judged(report: Report, limits: Limits, seconds: float) -> Outcome:
     if why == "memory" or (code and last.startswith("MemoryError")):
         return Outcome("memory", **kept, reason=f"took more than {limits.memory} bytes of memory")
     if code < 0:
-        return Outcome("error", **kept, reason=f"ended by {signal.Signals(-code).name}")
+        return Outcome("error", **kept, reason=f"ended by {signal_name(-code)}")
     return Outcome("error", **kept, reason=last or f"exit code {code}") if code else Outcome("ok", **kept)
+
+
+def signal_name(number: int) -> str:
+    """Return a signal's name; most of those for real time have none."""
+    return signal.Signals(number).name if number in {*signal.Signals} else f"signal {number}"
 
 
 def others(backend: str, user: int | None) -> int:
@@ -177,6 +198,6 @@ def folder(backend: str, user: int | None) -> Iterator[str]:
         if user is not None:
             os.chown(made, user, user)
         yield made
-    finally:  # neither follows links nor minds how deep it goes
-        for line in (["chmod", "-R", "u+rwx", "--", made], ["rm", "-rf", "--", made]):
-            subprocess.run(line, capture_output=True, check=False)
+    finally:  # it neither follows links nor minds how deep it goes, and unlocks folders where some are left
+        script = 'rm -rf -- "$1" || { chmod -R u+rwx -- "$1"; rm -rf -- "$1"; }'
+        aside(["sh", "-c", script, "sh", made])

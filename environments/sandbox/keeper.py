@@ -88,7 +88,7 @@ def start(job: Job) -> subprocess.Popen[bytes]:
     with open("program.py", "w", encoding="utf-8", errors="surrogatepass") as file:
         file.write(job["program"])
     return subprocess.Popen(
-        [job["python"], "-I", "-B", "-X", "utf8", "program.py"],
+        [job["python"], "-I", "-S", "-B", "-X", "utf8", "program.py"],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -14,8 +14,9 @@ ANY = "isolated"
 """The first of `ISOLATED` that this machine offers."""
 OFF = f"the sandbox is off; name a backend to run programs: {ANY}, {', '.join(BACKENDS)}"
 TRIAL = "print('inside')"
-OPEN = "the network, the files and folders that all users may read or write"
-OPEN_AS_US = "the network, every file of yours, the environment and the processes of yours, this one included"
+NETWORK = "the network (unless the processor is x86-64 or ARM64)"
+OPEN = f"{NETWORK}, the files and folders that all users may read or write"
+OPEN_AS_US = f"{NETWORK}, every file of yours, the environment and the processes of yours, this one included"
 
 
 def run(program: str, limits: Limits | None = None, backend: str | None = None, unsafe: bool = False) -> Outcome:

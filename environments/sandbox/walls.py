@@ -55,7 +55,10 @@ CALLS = {
     "pivot_root": (155, 41),
     "chroot": (161, 51),
     "personality": (135, 92),
+    "socket": (41, 198),  # of any family; there is nobody to talk to
 }
+SOCKETPAIR, UNIX = (53, 199), 1
+"""Pairs within the program are left, which asyncio needs; of one family."""
 CLONE, CLONE3 = (56, 220), 435
 MACHINES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
 """Which column of `CALLS` is a machine's, and its number in audit.h; on others nothing is forbidden."""
@@ -171,7 +174,8 @@ def rules(column: int, audit: int) -> list[tuple[int, int, int, int]]:
     for numbers in CALLS.values():
         found += [(EQUAL, 0, 1, numbers[column]), (RETURN, 0, 0, denied)]
     found += [(EQUAL, 0, 3, CLONE[column]), (LOAD, 0, 0, 16), (HAS, 0, 1, NEW_USER), (RETURN, 0, 0, denied)]
-    return [*found, (RETURN, 0, 0, ALLOW)]
+    found += [(LOAD, 0, 0, 0), (EQUAL, 0, 3, SOCKETPAIR[column]), (LOAD, 0, 0, 16), (EQUAL, 1, 0, UNIX)]
+    return [*found, (RETURN, 0, 0, denied), (RETURN, 0, 0, ALLOW)]
 
 
 def forbid() -> None:

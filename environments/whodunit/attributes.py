@@ -12,6 +12,7 @@ from pydantic import Field, StringConstraints, TypeAdapter, ValidationError
 
 from sottovoce.checked import first_wrong
 from sottovoce.errors import UsageError
+from sottovoce.regular import text_of
 
 Attributes = Mapping[str, tuple[str, ...]]
 """Values by attribute."""
@@ -68,7 +69,7 @@ def read_attributes(path: Path | str) -> dict[str, tuple[str, ...]]:
     """
     name = f"attribute list {str(path)!r}"
     try:
-        found = _LIST.validate_python(json.loads(Path(path).read_text(encoding="utf-8")))
+        found = _LIST.validate_python(json.loads(text_of(path)))
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     except ValidationError as error:

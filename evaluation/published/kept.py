@@ -13,7 +13,9 @@ from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.experiments.schema import Given
 from sottovoce.evaluation.published.figures import MEAN, SPREAD, Figure, Figures, by_metric
 from sottovoce.evaluation.published.schema import Published
+from sottovoce.evaluation.runs.files import write
 from sottovoce.outputs import write
+from sottovoce.regular import text_of
 
 FILE = "published.json"
 ACCURACY = "accuracy"
@@ -68,7 +70,7 @@ def _read(folder: Path) -> tuple[Figures, dict[str, str], list[str]]:
     if not path.exists():
         return {}, {}, []
     try:
-        kept: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))  # Any: JSON
+        kept: dict[str, Any] = json.loads(text_of(path))  # Any: JSON
         figures = {row: by_metric(by, "") for row, by in kept["rows"].items()}
         return figures, dict(kept["metrics"]), list(kept["percent"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as error:

@@ -12,6 +12,7 @@ from sottovoce.errors import RecordError
 from sottovoce.evaluation.runs.log import LOG
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.nodes.state import JSON
+from sottovoce.regular import bytes_of
 
 FORMAT = "sottovoce.card"
 VERSION = 1
@@ -53,4 +54,4 @@ def seal(card: JSON) -> str:
 
 def _log_digest(run: Run) -> str:
     assert run.folder is not None, "read from a folder"
-    return hashlib.sha256((run.folder / LOG).read_bytes()).hexdigest()
+    return hashlib.sha256(bytes_of(run.folder / LOG)).hexdigest()

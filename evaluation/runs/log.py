@@ -30,6 +30,7 @@ from filelock import FileLock, Timeout
 
 from sottovoce.errors import RecordError
 from sottovoce.outputs import RUN
+from sottovoce.regular import bytes_of, opened
 
 JSON = dict[str, Any]  # Any: plain JSON
 LOG = RUN
@@ -64,7 +65,7 @@ class Log:
             self._lock.release()
             raise RecordError(f"run {str(folder)!r} cannot be written: {error.strerror}") from error
         self._end = os.fstat(self._file).st_size
-        self._hash = hashlib.sha256(self.path.read_bytes())
+        self._hash = hashlib.sha256(bytes_of(self.path))
 
     @property
     def digest(self) -> str:
@@ -92,7 +93,7 @@ class Log:
     def cut(self, size: int) -> None:
         """Take away what stands after so many bytes."""
         os.ftruncate(self._file, size)
-        self._end, self._hash = size, hashlib.sha256(self.path.read_bytes())
+        self._end, self._hash = size, hashlib.sha256(bytes_of(self.path))
 
     def sync(self) -> None:
         """Wait until the disk has it, so that a power cut takes nothing."""
@@ -125,7 +126,7 @@ def read(folder: Path) -> tuple[list[JSON], int, int]:
     """
     path = folder / LOG
     try:
-        data = path.read_bytes()
+        data = bytes_of(path)
     except OSError as error:
         raise RecordError(f"{str(folder)!r} holds no run: {LOG} cannot be read ({error.strerror})") from error
     lines, sound = list[JSON](), 0
@@ -160,7 +161,7 @@ def _check(line: bytes, number: int, found: JSON, path: Path) -> None:
 
 def last_line(folder: Path) -> JSON:
     """The last whole line of a log, without the rest of it; {} where it ends otherwise."""
-    with (folder / LOG).open("rb") as file:
+    with opened(folder / LOG) as file:
         file.seek(max(0, file.seek(0, os.SEEK_END) - END))
         return parsed((file.read().splitlines(keepends=True) or [b""])[-1]) or {}
 

@@ -16,6 +16,7 @@ from sottovoce.evaluation.runs.named import Named, add, named_by_checkpoints, na
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.run import PAYLOADS
 from sottovoce.graphs.saver import kind_of
+from sottovoce.regular import bytes_of, opened
 
 
 @dataclass
@@ -86,7 +87,7 @@ def wrong(digest: str, path: Path | None) -> str:
     if path is None:
         return "is missing"
     try:
-        found = hashlib.sha256(path.read_bytes()).hexdigest()
+        found = hashlib.sha256(bytes_of(path)).hexdigest()
     except OSError as error:
         return f"cannot be read ({error.strerror})"
     return "" if found == digest else f"is damaged: the file of {size_of(path)} bytes has another digest"
@@ -95,7 +96,7 @@ def wrong(digest: str, path: Path | None) -> str:
 def protocol_of(path: Path) -> str:
     """By the label in the file's head; "?" where it cannot be read."""
     try:
-        with path.open("rb") as file:
+        with opened(path) as file:
             head = json.loads(file.read(int.from_bytes(file.read(8), "little")))
         (label,) = head["__metadata__"].values()
         return str(json.loads(label)["protocol"])

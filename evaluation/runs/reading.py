@@ -15,12 +15,13 @@ from sottovoce.evaluation.runs.judged import JUDGED, NAME, key_of
 from sottovoce.evaluation.runs.lines import wrong_settings
 from sottovoce.evaluation.runs.log import JSON, LOG, REPAIR, in_use, parsed, read
 from sottovoce.evaluation.runs.run import Key, Run
+from sottovoce.regular import opened
 
 
 def head_in(folder: Path) -> Head:
     """The head of a run, without the rest of its log. Errors: see `load_run`."""
     try:
-        with (folder / LOG).open("rb") as file:
+        with opened(folder / LOG) as file:
             line = file.readline()
     except OSError as error:
         raise RecordError(f"{str(folder)!r} holds no run: {LOG} cannot be read ({error.strerror})") from error

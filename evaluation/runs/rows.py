@@ -19,6 +19,7 @@ from typing import Any
 
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.views.printable import shortened
+from sottovoce.regular import bytes_of
 
 Values = dict[str, Any]  # Any: JSON; cells of CSV are texts
 Row = tuple[int, Callable[[], Values]]
@@ -97,7 +98,7 @@ def read_text(path: Path, name: str) -> tuple[str, str]:
         UsageError: there is none, it cannot be read, or it is not UTF-8.
     """
     try:
-        data = _piped(name) if path == STDIN else path.read_bytes()
+        data = _piped(name) if path == STDIN else bytes_of(path)
         return data.decode("utf-8").removeprefix(MARK), hashlib.sha256(data).hexdigest()
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error

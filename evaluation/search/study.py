@@ -30,6 +30,7 @@ from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON
 from sottovoce.outputs import SEARCH, write
 from sottovoce.outputs import check_folder as check_output_folder
+from sottovoce.regular import text_of
 
 FILE, RUNS = SEARCH, "runs"
 FORMAT, VERSION = "sottovoce.study", 1
@@ -143,7 +144,7 @@ def read_study(folder: Path) -> JSON | None:
         RecordError: it cannot be read, or another version wrote it.
     """
     try:
-        found = json.loads((folder / FILE).read_text(encoding="utf-8"))
+        found = json.loads(text_of(folder / FILE))
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

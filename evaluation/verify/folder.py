@@ -11,6 +11,7 @@ from sottovoce.evaluation.runs.head import digest
 from sottovoce.evaluation.runs.log import JSON, LOG, read
 from sottovoce.evaluation.runs.run import PAYLOADS, Key, Run
 from sottovoce.evaluation.verify.findings import Finding, Where, at, differences, of
+from sottovoce.regular import bytes_of
 
 CLOSING = ("done", "stopped")
 BROKEN = ("again", "failed", "resumed", "stopped")
@@ -73,7 +74,7 @@ def _digests(folder: Path) -> Iterator[Finding]:
 
 
 def _raw(folder: Path) -> list[bytes]:
-    return (folder / LOG).read_bytes().splitlines(keepends=True)
+    return bytes_of(folder / LOG).splitlines(keepends=True)
 
 
 def _closing(run: Run, last: JSON) -> Iterator[Finding]:

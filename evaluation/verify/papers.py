@@ -15,6 +15,7 @@ from sottovoce.evaluation.runs.card import FORMAT, SEAL, card, seal
 from sottovoce.evaluation.runs.results import table
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.verify.findings import Finding, differences
+from sottovoce.regular import text_of
 
 CARDS = re.compile(r'<script type="application/json" id="data-cards">(.*?)</script>', re.DOTALL)
 """Where a report has the cards of its runs: no "<" stands in the JSON of a page."""
@@ -85,7 +86,7 @@ def _unsealed(given: dict[str, Any]) -> dict[str, Any]:  # Any: plain JSON
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        return text_of(path)
     except OSError as error:
         raise RecordError(f"{str(path)!r} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

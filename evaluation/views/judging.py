@@ -19,6 +19,7 @@ from sottovoce.evaluation.runs.judged import JUDGED
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.tables import share_cells, show, table
+from sottovoce.regular import text_of
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.judging import Verdicts
@@ -99,7 +100,7 @@ def _labels(path: Path) -> Verdicts:
         UsageError: names the line that is no label.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
+        lines = text_of(path).splitlines()
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"labels {str(path)!r} cannot be read: {error}") from error
     return dict(_label(line, f"{path}, line {number}") for number, line in enumerate(lines, 1) if line.strip())

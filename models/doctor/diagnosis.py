@@ -217,7 +217,7 @@ def _template(loaded: LoadedModel) -> Found:
 
     def rendered(*turns: dict[str, str]) -> str:
         try:
-            return str(loaded.tokenizer.apply_chat_template(list(turns), tokenize=False))
+            return loaded.chat.rendered(list(turns), opened=False)
         except TemplateError:
             return ""
 

@@ -12,18 +12,23 @@ import copy
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
 from jinja2 import TemplateError
 from transformers import PreTrainedTokenizerBase
 
 from sottovoce.errors import ModelError, UsageError
+from sottovoce.worker import Worker
 
-MARK = re.compile("\ue000(\\d*)\ue001")
+MARK = re.compile("\ue000([0-9]{0,9})\ue001")
 """The place of what the template must not see: a hole, or characters to be read plainly; empty between two texts."""
 WHOLE = re.compile(".+", re.DOTALL)
 SWITCHES = ("enable_thinking", "thinking")
 """What templates call their switch for thinking: Qwen3 and those after it; Granite and DeepSeek."""
+
+RENDERER = Worker(Path(__file__).with_name("template_worker.py"))
+"""Renders templates in a process of its own: see there."""
 
 Hole = TypeVar("Hole", covariant=True)
 Chat = list[dict[str, str]]
@@ -93,6 +98,11 @@ class ChatTemplate:
             if i % 2 == 0 and piece:
                 pieces.append(self.ids(piece))
             elif i % 2 and piece:
+                if int(piece) >= len(marked):
+                    raise ModelError(
+                        "the model's chat template writes U+E000 and U+E001, which mark messages here; "
+                        "give the tokenizer another chat_template"
+                    )
                 found = marked[int(piece)]
                 shown.add(int(piece))
                 pieces.append(self.ids(found, plain=True) if isinstance(found, str) else found)
@@ -114,7 +124,9 @@ class ChatTemplate:
         """The name under which the template takes a wish for thinking, or None."""
         for name in SWITCHES if self.tokenizer.chat_template else ():
             try:
-                on, off = (self._apply([{"role": "user", "content": "?"}], True, **{name: on}) for on in (True, False))
+                on, off = (
+                    self.rendered([{"role": "user", "content": "?"}], True, **{name: on}) for on in (True, False)
+                )
             except TemplateError:
                 continue
             if on != off:
@@ -158,7 +170,7 @@ class ChatTemplate:
         # As it is; for strict alternation; for no system role.
         for turns in (chat, _joined(chat), _joined(_without_system(chat))):
             try:
-                text = self._apply(turns, opened)
+                text = self.rendered(turns, opened)
             except TemplateError as error:
                 refusal = error
                 continue
@@ -168,12 +180,32 @@ class ChatTemplate:
         roles = ", ".join(turn["role"] for turn in chat)
         raise ModelError(f"the model's chat template refuses the turns ({roles}): {refusal}") from refusal
 
-    def _apply(self, chat: Chat, opened: bool, **more: Any) -> str:
-        text = self.tokenizer.apply_chat_template(
-            chat, tokenize=False, add_generation_prompt=opened, **(self._set | more)
+    def rendered(self, chat: Chat, opened: bool, **more: Any) -> str:  # Any: a template's own variables
+        """Return a chat as the template writes it. Errors: see `written`."""
+        try:
+            template = self.tokenizer.get_chat_template()
+        except ValueError as error:  # several, none of them the default
+            raise TemplateError(" ".join(str(error).split())) from error
+        said = {"messages": chat, "tools": None, "documents": None, "add_generation_prompt": opened}
+        return written(template, self.tokenizer.special_tokens_map | self._set | more | said)
+
+
+def written(template: str, slots: dict[str, Any]) -> str:  # Any: as above
+    """Return a chat as a template writes it, which anybody may have written: within bounds of time and memory.
+
+    Raises:
+        TemplateError: it refuses the chat, or fails; in one line.
+        ModelError: it takes more than any template needs.
+    """
+    found = RENDERER.ask([template, slots])
+    if found is None:
+        raise ModelError(
+            "the model's chat template takes more time or memory than any chat needs; "
+            "give the tokenizer another chat_template"
         )
-        assert isinstance(text, str), "a single chat renders to a single text"
-        return text
+    if "error" in found:
+        raise TemplateError(found["error"])
+    return str(found["text"])
 
 
 def _joined(chat: Chat) -> Chat:

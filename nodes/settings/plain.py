@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args, get_origin
 from pydantic.fields import FieldInfo
 
 from sottovoce.errors import UsageError, nearest
+from sottovoce.regular import text_of
 
 SWITCH = {True: "on", False: "off"}
 """YAML (1.1) reads these words as truth values."""
@@ -33,7 +34,7 @@ def read_yaml(path: Path, what: str, example: str) -> dict[Any, Any]:  # Any: YA
     import yaml  # late: `--help` needs none
 
     try:
-        read = yaml.load(path.read_text(encoding="utf-8"), _loader())  # a safe one
+        read = yaml.load(text_of(path), _loader())  # a safe one
     except OSError as error:
         raise UsageError(f"{what} {str(path)!r} cannot be read: {error.strerror}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 from sottovoce.environments.sandbox import Limits, described, run
 from sottovoce.environments.sandbox.backends import BACKENDS, ISOLATED, Interpreter, bubblewrap, command, keeper
-from sottovoce.environments.sandbox.holding import Heard, outcome
+from sottovoce.environments.sandbox.holding import Heard, aside, outcome
 from sottovoce.environments.sandbox.limits import Outcome
 from sottovoce.environments.sandbox.running import why_not
 from sottovoce.errors import UsageError
@@ -135,6 +136,51 @@ def test_within_walls_nothing_but_scratch_can_be_written(backend: str) -> None:
     assert run(dedent(text), FAST, backend).stdout == "/tmp\n"
 
 
+def test_no_socket_of_any_family_can_be_opened(backend: str) -> None:
+    # Seen: AF_VSOCK, a way to the machine below, passed the walls.
+    text = """
+        import ctypes
+        libc, pair = ctypes.CDLL(None), (ctypes.c_int * 2)()
+        print([family for family in range(256) for kind in (1, 2, 3, 5) if libc.socket(family, kind, 0) != -1])
+        print([family for family in range(256) if libc.socketpair(family, 1, 0, pair) != -1])
+        print(libc.syscall(425, 1, None))
+    """
+
+    assert run(dedent(text), FAST, backend, unsafe=True).stdout == "[]\n[1]\n-1\n"  # io_uring opens them too
+
+
+def test_a_program_may_wait_for_itself(backend: str) -> None:
+    text = "import asyncio\nasync def f(): return 5\nprint(asyncio.run(f()))"  # its loop needs a pair of sockets
+
+    assert run(text, FAST, backend, unsafe=True).stdout == "5\n"
+
+
+def test_a_program_sees_no_packages_of_the_system(backend: str) -> None:
+    got = run("import sys\nprint(*sys.path)", FAST, backend, unsafe=True)
+
+    assert got.stdout and "-packages" not in got.stdout
+
+
+def test_clearing_up_that_takes_long_goes_on_without_us(tmp_path: Path) -> None:
+    # Seen: a program with a limit of 2 seconds left folders whose removal took 93.
+    os.mkfifo(tmp_path / "wait")
+
+    aside(["sh", "-c", 'read line < "$1"; echo done > "$1"', "sh", str(tmp_path / "wait")], seconds=0.01)
+
+    (tmp_path / "wait").write_text("go\n")  # it waits still
+    assert (tmp_path / "wait").read_text() == "done\n"
+
+
+def test_deep_and_locked_folders_are_cleared_away() -> None:
+    text = "import os\nprint(os.getcwd())\nfor _ in range(50):\n    os.mkdir('d'); os.chdir('d'); os.chmod('.', 0o300)"
+
+    got = run(text, FAST, needed("limits"), unsafe=True)
+
+    assert got.status == "ok"
+    while Path(got.stdout.strip()).exists():  # where the machine is busy, it goes on without us
+        time.sleep(0.01)
+
+
 def test_a_machine_without_memory_ends_the_program_first(backend: str) -> None:
     assert run("print(open('/proc/self/oom_score_adj').read())", FAST, backend, unsafe=True).stdout == "1000\n\n"
 
@@ -168,6 +214,7 @@ def test_no_process_and_no_open_file_of_ours_is_left(backend: str) -> None:
         ({"code": 1, "why": "", "stderr": "Traceback\nMemoryError\n"}, "memory", "took more than 67108864 bytes of"),
         ({"code": 7, "why": "", "stderr": ""}, "error", "exit code 7"),
         ({"code": -11, "why": "", "stderr": "x"}, "error", "ended by SIGSEGV"),
+        ({"code": -40, "why": "", "stderr": ""}, "error", "ended by signal 40"),  # seen: no name, a ValueError of ours
         ({"code": -24, "why": "", "stderr": ""}, "timeout", "ran longer than 2 s"),
         ({"code": -9, "why": "timeout", "stderr": ""}, "timeout", "ran longer than 2 s"),
         ({"code": -9, "why": "output", "stderr": ""}, "output", "wrote more than 65536 bytes"),

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import json
 from collections.abc import Callable
 
 from sottovoce.environments.codegen import statements
@@ -32,7 +31,7 @@ class ScriptedRunner:
         solution, test, word = (str(ast.literal_eval(each)) for each in call.value.args)
         self.asked.append((solution, test))
         wrong = self.verdict(solution, test)
-        return Outcome("ok", stdout=f"\n{word}{json.dumps([wrong is None, wrong or ''])}\n")
+        return Outcome("ok", stdout=f"\n{word}{'passed' if wrong is None else f'failed {wrong}'}\n")
 
 
 def block(code: str, scores: str = "") -> str:

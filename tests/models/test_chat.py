@@ -5,6 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import pytest
+from jinja2 import TemplateError
 
 from sottovoce.errors import ModelError, UsageError
 from sottovoce.models.huggingface.chat import ChatTemplate
@@ -286,3 +287,90 @@ def test_a_template_that_leaves_a_message_out_is_refused() -> None:
     last_only = "{{ messages[-1].content }}"
     with pytest.raises(ModelError, match="leaves out 1 of the messages it was given"):
         chat(last_only).encode([user("Say ", 0), assistant("yes"), user("Why?")])
+
+
+# Templates that mean harm
+
+BILLION = "{% set ns = namespace(a='a' * 99) %}{% for _ in range(99) %}{% set ns.a = ns.a ~ ns.a %}{% endfor %}"
+NESTED = "{% set ns = namespace(a=[1]) %}{% for _ in range(99) %}{% set ns.a = [ns.a, ns.a] %}{% endfor %}"
+HOSTILE = [
+    "{% for a in range(99999) %}{% for b in range(99999) %}{% set c = b %}{% endfor %}{% endfor %}",
+    "{% macro again() %}{{ again() }}{% endmacro %}{{ again() }}",
+    "{% for a in [[1]] recursive %}{{ loop([[1]]) }}{% endfor %}",
+    "{{ '%1000000000d' % 1 }}",
+    "{{ '%*d' % (1000000000, 1) }}",
+    "{{ '{:1000000000}'.format(1) }}",
+    "{{ '%1000000000s' | format('a') }}",
+    "{{ 'a' * 10 ** 9 }}",
+    "{{ [0] * 10 ** 9 }}",
+    "{{ 9 ** 9 ** 9 }}",
+    "{{ (10 ** 4000) | string }}{{ (10 ** 5000) | string }}",
+    "{{ 'a'.ljust(10 ** 9) }}",
+    "{{ 'a' | center(10 ** 9) }}",
+    "{{ 'a\nb' | indent(10 ** 9) }}",
+    "{{ '\t'.expandtabs(10 ** 9) }}",
+    "{{ [1] | batch(10 ** 9, 0) | list }}",
+    "{{ [1] | tojson(indent=10 ** 9) }}",
+    "{{ lipsum(n=10 ** 8) }}",
+    "{{ strftime_now('%Y' * 10 ** 8) }}",
+    "{{ ('a' * 9999).replace('', 'a' * 9999).replace('', 'a' * 9999) }}",
+    "{{ ('a' * 99999) | join('a' * 99999) }}",
+    BILLION + "{{ ns.a }}",
+    NESTED + "{{ ns.a }}",
+    NESTED + "{{ ns.a | string | length }}",
+    NESTED + "{{ ns.a == ns.a[0] }}",
+    NESTED + "{{ ns.a | tojson | length }}",
+    "{{ range(10 ** 9) | list }}",
+    "{{ 'a' | wordwrap(0) }}",
+    "{{ messages[0].content.__class__.__mro__ }}",
+    "{{ messages.missing.more }}",
+    "{{ messages + 1 }}",
+    "{{ 1 / 0 }}",
+    "{% set ns = namespace(__class__=1) %}",
+    "{% include 'a' %}",
+    "{% if %}",
+    "{{ " + "(" * 9000 + "1" + ")" * 9000 + " }}",
+    "{% if 1 %}" * 200 + "{% endif %}" * 200,
+    "{{ raise_exception('a\n' * 100000) }}",
+    "\ue00099\ue001",
+    "\ue000999999999\ue001",
+]
+
+
+@pytest.mark.parametrize("template", HOSTILE, ids=lambda each: str(each[:60].encode("unicode_escape"), "ascii"))
+def test_a_hostile_template_is_refused_in_one_line_or_writes_little(template: str) -> None:
+    # Seen: loops without end, a billion characters, errors that are none of ours.
+    try:
+        assert sum(map(len, chat(template).encode([user("?")]))) < 1_000_000
+    except ModelError as error:
+        assert len(str(error).splitlines()) == 1 and len(str(error)) < 1000
+
+
+ORDINARY = [each for name, each in vars(chats).items() if name.isupper() and isinstance(each, str) and "{%" in each]
+WITH_CALLS = (
+    "{%- set ns = namespace(n=0) -%}{% for m in messages %}{% set ns.n = ns.n + 1 %}{% if ns.n > 2 %}{% continue %}"
+    "{% endif %}{% generation %}{{ {'<é>': m.content, 'n': dict(a=1)} | tojson(indent=2) }}{% endgeneration %}"
+    "{% endfor %}{{ strftime_now('%Y') }}{{ tools is none }}{{ documents is none }}{{ eos_token }}"
+)
+
+
+@pytest.mark.parametrize("template", [CHATML, *ORDINARY, WITH_CALLS], ids=str)
+@pytest.mark.parametrize("opened", [True, False])
+def test_an_ordinary_template_writes_what_transformers_has_it_write(template: str, opened: bool) -> None:
+    tokenizer = tokenizer_with(template)
+    turns = [{"role": "user", "content": " <b> é\n"}, {"role": "assistant", "content": "4"}]
+
+    try:
+        expected = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=opened)
+    except TemplateError as error:
+        with pytest.raises(TemplateError, match=str(error)):
+            ChatTemplate(tokenizer).rendered(turns, opened)
+        return
+    assert ChatTemplate(tokenizer).rendered(turns, opened) == expected
+
+
+def test_a_template_that_loops_without_end_costs_the_next_chat_nothing() -> None:
+    with pytest.raises(ModelError, match="more time or memory than any chat needs"):
+        chat(HOSTILE[0]).encode([user("?")])
+
+    assert shown(chat(TRIMMED), user(" a "), opened=False) == ["[a]"]

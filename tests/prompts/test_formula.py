@@ -9,17 +9,19 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import pytest
 from blockbuster import blockbuster_ctx
 
-from sottovoce.prompts.kinds import read
-from sottovoce.prompts.kinds.formula import LONGEST, Worker
+from sottovoce.prompts.kinds import formula, read
+from sottovoce.prompts.kinds.formula import LONGEST
+from sottovoce.worker import Worker
 
 
 @pytest.fixture(scope="module")
 def worker() -> Iterator[Worker]:
-    worker = Worker()
+    worker = Worker(Path(formula.__file__).with_name("latex_worker.py"))
     yield worker
     worker.end()
 

@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import re
+import resource
 from pathlib import Path
 
+import psutil
 import pytest
 
 from sottovoce.channels.message import Heard, Message, words
@@ -190,6 +192,46 @@ def test_a_pack_is_bounded_in_time_and_size_and_its_file_named(tmp_path: Path, t
         PromptError, match=rf"cannot be rendered: .*{complaint}.*\(prompt file '.*shared/question.md'\)"
     ):
         prompts.render("shared/question", **ASKED | {"question": "q" * 5000})
+
+
+NESTS = "{% for a in question %}{% for b in question %}"
+ENDS = "{% endfor %}{% endfor %}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        NESTS + "{{ (question ~ question ~ question) | length }}" + ENDS,
+        "{{ " + "(question ~ question) ~ " * 2500 + "'' }}",
+        "{{ (question | join(question)) | length }}",
+        "{{ question | join(question) | join(question) | length }}",
+        "{{ question | list | join(d=question) | length }}",
+        NESTS + "{% if question ~ 'a' == question ~ 'b' %}{% endif %}" * 50 + ENDS,
+        NESTS + "{% if [question, question] == [question, a] %}{% endif %}" * 90 + ENDS,
+        "{{ [" + "question, " * 6000 + "1] | string | length }}",
+        "{{ ('%s' * 300) % (" + "question, " * 300 + ") | length }}" + NESTS + "{{ question | upper | length }}" + ENDS,
+        "{% for a in [question ~ question] %}{{ [" + "a, " * 10000 + "1] | string | length }}{% endfor %}",
+        "{{ " + "[" * 40 + "'\\\\\\\\'" + "] | string" * 40 + " | length }}",
+        "{{ " + "question + " * 5000 + "'' }}",
+        "{{ [" + "[question], " * 4000 + "[1]] | sum(start=[]) | length }}",
+        NESTS + "{{ loop.previtem == loop.nextitem }}{{ question | title | trim | length }}" + ENDS,
+    ],
+    ids=lambda text: text[:60],
+)
+def test_no_pack_takes_much_time_or_memory(tmp_path: Path, text: str) -> None:
+    # Seen: 2.5 GB of 10 kB, by `~` and `join` in nested loops.
+    folder = pack(tmp_path, shared__question=text)
+    before = resource.getrlimit(resource.RLIMIT_AS)
+    room = psutil.Process().memory_info().vms + (512 << 20)
+
+    resource.setrlimit(resource.RLIMIT_AS, (room, before[1]))
+    try:
+        Prompts(folder).render("shared/question", **ASKED | {"question": "q" * 20_000})
+    except PromptError as error:
+        assert len(str(error).splitlines()) == 1 and "MemoryError" not in str(error)
+        assert re.search("cannot be rendered: |is no template: ", str(error)) and len(str(error)) < 500
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, before)
 
 
 @pytest.mark.parametrize(

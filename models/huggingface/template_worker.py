@@ -1,0 +1,159 @@
+"""The process that renders chat templates: a template and a chat a line come in as JSON, the text or an error goes out.
+
+It is run as a file, and imports nothing of ours. A template comes with a model folder, and can loop without end, repeat
+a text a billion times or nest lists whose text fills all memory: so each has seconds of the processor's time, and all
+of them a bounded memory; whoever exceeds them ends the process (`sottovoce.worker` starts another). What templates find
+here is what transformers gives them (`chat_template_utils`, transformers 5); tests compare the texts of both.
+"""
+
+import json
+import signal
+import sys
+from datetime import datetime
+from functools import lru_cache
+from typing import ClassVar
+
+from jinja2 import Template, TemplateError, ext, nodes
+from jinja2.parser import Parser
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.utils import Namespace
+
+SECONDS = 2.0  # of the processor's time; 0.001 is usual
+MEMORY = 512 << 20  # bytes of address space; 50 MiB are usual
+LONGEST = 20_000_000  # characters of a chat
+
+
+class Generation(ext.Extension):
+    """The block around what an assistant says, which transformers marks in training; its text is left as it is."""
+
+    tags: ClassVar[set[str]] = {"generation"}
+
+    def parse(self, parser: Parser) -> nodes.Node:
+        """Return the block's inside, with a scope of its own."""
+        line = next(parser.stream).lineno
+        body = parser.parse_statements(("name:endgeneration",), drop_needle=True)
+        return nodes.CallBlock(self.call_method("inside"), [], [], body).set_lineno(line)
+
+    def inside(self, caller: object) -> str:
+        """Return what the block says."""
+        assert callable(caller), "jinja2 hands over the block"
+        return str(caller())
+
+
+class Dict:
+    """`dict` as a template finds it: made, and nothing else."""
+
+    def __call__(self, *given: object, **named: object) -> dict[object, object]:
+        """Return a dict."""
+        return dict(*given, **named)  # type: ignore[call-overload,no-any-return]
+
+    def fromkeys(self, *given: object) -> dict[object, object]:
+        """Return a dict of these keys."""
+        return dict.fromkeys(*given)  # type: ignore[call-overload,no-any-return]
+
+
+class Names(Namespace):
+    """`namespace` as a template finds it: no name begins with an underscore, as those of Python's own insides do."""
+
+    def __init__(*args: object, **named: object) -> None:  # a template may name one `self`
+        """Keep what is given."""
+        self, *given = args
+        for name in (kept := dict(*given, **named)):  # type: ignore[call-overload]
+            check_name(name)
+        Namespace.__init__(self, kept)
+
+    def __setitem__(self, name: str, value: object) -> None:
+        """Set one name."""
+        check_name(name)
+        super().__setitem__(name, value)
+
+
+def check_name(name: object) -> None:
+    """Raise where a name is one of Python's own."""
+    if str(name).startswith("_"):
+        raise TemplateError(f"a namespace has {str(name)!r}; its names begin with a letter")
+
+
+def refuse(message: object) -> None:
+    """Raise what a template says of a chat that it does not take."""
+    raise TemplateError(str(message))
+
+
+def to_json(
+    given: object,
+    ensure_ascii: bool = False,
+    indent: int | None = None,
+    separators: tuple[str, str] | None = None,
+    sort_keys: bool = False,
+) -> str:
+    """Return a value as JSON, with signs of HTML as they are."""
+    return json.dumps(given, ensure_ascii=ensure_ascii, indent=indent, separators=separators, sort_keys=sort_keys)
+
+
+@lru_cache(maxsize=16)
+def compiled(text: str) -> Template:
+    """Return a template, ready to be rendered."""
+    jinja = ImmutableSandboxedEnvironment(
+        trim_blocks=True, lstrip_blocks=True, extensions=[Generation, ext.loopcontrols]
+    )
+    jinja.filters["tojson"] = to_json
+    jinja.globals |= {"raise_exception": refuse, "dict": Dict(), "namespace": Names}
+    jinja.globals["strftime_now"] = lambda written: datetime.now().strftime(written)
+    return jinja.from_string(text)
+
+
+def rendered(template: str, slots: dict[str, object]) -> str:
+    """Return a chat as a template writes it.
+
+    Raises:
+        TemplateError: it is longer than any model reads, besides whatever a template may raise.
+    """
+    pieces, length = list[str](), 0
+    for piece in compiled(template).generate(**slots):
+        length += len(piece)
+        if length > LONGEST:
+            raise TemplateError(f"it writes more than {LONGEST:,} characters")
+        pieces.append(piece)
+    return "".join(pieces)
+
+
+def answer(asked: tuple[str, dict[str, object]]) -> dict[str, str]:
+    """Return the text, or in one line why there is none."""
+    try:
+        return {"text": rendered(*asked)}
+    except TemplateError as error:
+        return {"error": " ".join(str(error.message).split())[:300]}
+    except (Exception, RecursionError, MemoryError) as error:  # a stranger's text, as jinja2 and Python run it
+        return {"error": f"{type(error).__name__}: {' '.join(str(error).split())}"[:300]}
+
+
+def bound() -> None:
+    """Bound the memory, where the system can."""
+    try:
+        import resource
+    except ImportError:  # Windows, where the time alone is bounded, by whoever asks
+        return
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+def timed(seconds: float) -> None:
+    """End the process when so much of the processor's time is spent; 0 takes that back."""
+    if hasattr(signal, "ITIMER_PROF"):
+        signal.signal(signal.SIGPROF, signal.SIG_DFL)  # the system's own: Python's would wait for a long multiplication
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def main() -> None:
+    """Answer until there is no more to answer."""
+    bound()
+    print("ready", flush=True)
+    for line in sys.stdin:
+        timed(SECONDS)
+        found = answer(json.loads(line))
+        timed(0)
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,36 @@
+"""Regular files alone: what somebody names may be a pipe that nobody writes to, a device without end or a folder."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from pathlib import Path
+from typing import BinaryIO
+
+
+def opened(path: str | Path) -> BinaryIO:
+    """Open a regular file to read its bytes; of anything else nothing is read, and nothing is waited for.
+
+    Raises:
+        OSError: there is none, it cannot be read, or it is none.
+    """
+    number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    mode = os.fstat(number).st_mode
+    if stat.S_ISREG(mode):
+        return os.fdopen(number, "rb")
+    os.close(number)
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), str(path))
+    raise OSError(errno.EINVAL, "it is a pipe, a socket or a device; give a regular file", str(path))
+
+
+def bytes_of(path: str | Path) -> bytes:
+    """Return the bytes of a regular file. Errors: see `opened`."""
+    with opened(path) as file:
+        return file.read()
+
+
+def text_of(path: str | Path) -> str:
+    """Return the text of a regular file, its lines as `Path.read_text` has them. Errors: see `opened`."""
+    return bytes_of(path).decode("utf-8").replace("\r\n", "\n").replace("\r", "\n")
