@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from typing_extensions import TypedDict
 
 from sottovoce.errors import RequestError, UsageError, choose, nearest
+from sottovoce.graphs.served import served
 from sottovoce.nodes.settings import Settings
+from sottovoce.trust import Allow, Allowed
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -57,6 +59,8 @@ class Given(TypedDict, total=False):
     """Looks at every act before it is published; also by name, as it is registered in `MONITORS`."""
     cached: bool
     """Whether an act that was done before is not done again, where the graph is compiled with a `cache`."""
+    allow: Allow | None
+    """Names that the context or the state of a run may use, by setting, beside those that ship; each with its value."""
 
 
 @dataclass(frozen=True)
@@ -97,7 +101,7 @@ class Scheme:
         The server adds keys of its own to the configuration; they are passed over.
 
         Raises:
-            RequestError: a setting is wrong, or there is none of that name.
+            RequestError: a setting is wrong, there is none of that name, or it names what this server does not offer.
         """
         given = config.get("configurable") or {}
         try:
@@ -105,9 +109,10 @@ class Scheme:
             for name in given.keys() - own.keys():
                 if not SERVERS.search(name):
                     raise UsageError(nearest("setting:", name, self.settings.model_fields))
-            graph: CompiledStateGraph[Any, Any, Any, Any] = self.create(self.settings.model_validate(own)).compile(
-                name=self.name
-            )
+            built, allow = served(self.name, self.settings)
+            settings = self.settings.model_validate({**built.model_dump(exclude_unset=True), **own})
+            Allowed.of(allow, self.settings).check(settings, built)
+            graph: CompiledStateGraph[Any, Any, Any, Any] = self.create(settings, allow=allow).compile(name=self.name)
         except UsageError as error:
             raise RequestError(str(error)) from error
         return graph

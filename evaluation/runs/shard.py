@@ -14,7 +14,7 @@ from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.evaluation.runs.head import Head, head_of
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.run import Key, Run
-from sottovoce.evaluation.runs.starting import settings_of
+from sottovoce.evaluation.runs.starting import settings_begun
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON
 
@@ -52,7 +52,7 @@ def hold_apart(
         SottovoceError: none of them can be held: a model is not there, or not the one of the head.
     """
     run = Apart(head, questions, keys)
-    settings = settings_of(run)
+    settings = settings_begun(run)  # who sent it chose all of them
     here = head_of(head.scheme, settings, questions, head.seeds, head.origin)
     head.check_same(here.model_copy(update={"questions": head.questions}), "on a worker")
     with TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True) as temporary:

@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.runs.shelf import folder_of
+from sottovoce.evaluation.runs.trust import TRUST_PATHS, Trust
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.monitors.settings import Measure, Training
 
@@ -41,6 +42,7 @@ class CollectOptions(Checked):
         json_schema_extra={"positional": True},
     )
     to: Path | None = Field(default=None, description="the file that is written, .jsonl")
+    trust_paths: bool = TRUST_PATHS
 
 
 class TrainOptions(Training):
@@ -88,7 +90,7 @@ def show_collection(options: CollectOptions, measure: Measure) -> None:
     folders = dict.fromkeys(folder_of(name).resolve() for name in options.runs)
     runs = [load_run(folder) for folder in folders]
     measure = measure_of(runs, measure)
-    rows, passed = collected(runs, measure)
+    rows, passed = collected(runs, measure, Trust(trust_paths=options.trust_paths))
     write(options.to, "".join(row.model_dump_json() + "\n" for row in rows))
     games, judged = {row.game: row.failed for row in rows}, sum(row.features is not None for row in rows)
     told = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed"

@@ -9,6 +9,7 @@ import typer
 from sottovoce.commands.group import RUN, RUNS, area
 from sottovoce.evaluation.runs.budget import Currency
 from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.trust import TRUST_HELP, Trust
 from sottovoce.evaluation.views import runs as kept_runs
 from sottovoce.evaluation.views.audit import show_audit
 from sottovoce.evaluation.views.discussing import By, show_measures
@@ -26,6 +27,9 @@ MATCHED = typer.Option(
 OF_RUN = typer.Option(None, help="the file that the questions were read from")
 TABLE = typer.Option(None, help="compare results that `runs export` wrote as CSV")
 CARD = typer.Option(None, help="compare a card that `runs export RUN card.json` wrote, or the one in a report's page")
+TRUST = typer.Option(False, "--trust-paths", help=TRUST_HELP)
+SANDBOX = typer.Option(None, help=Trust.model_fields["sandbox"].description)
+UNSAFE = typer.Option(False, "--unsafe", help=Trust.model_fields["unsafe"].description)
 HTML = typer.Option(Path("report.html"), "--html", metavar="FILE", help="is written")
 
 
@@ -34,9 +38,13 @@ def compare(
     names: list[str] = RUNS,
     against: str | None = typer.Option(None, help="compare the others with this run alone, instead of all pairs"),
     matched: Currency | None = MATCHED,
+    trust_paths: bool = TRUST,
 ) -> None:
     """Compare runs on the questions they share: accuracy with intervals, costs, tests, and a verdict in words."""
-    kept_runs.compare_runs(names, against) if matched is None else compare_matched(names, matched)
+    if matched is None:
+        kept_runs.compare_runs(names, against)
+    else:
+        compare_matched(names, matched, Trust(trust_paths=trust_paths))
 
 
 @commands.command()
@@ -52,9 +60,10 @@ def report(
     attention: int | None = typer.Option(
         None, metavar="LAYER", help="draw what it attends to, 0-based or -1 for the last; loads the models"
     ),
+    trust_paths: bool = TRUST,
 ) -> None:
     """Write a page about runs that opens anywhere: tables, plots, and every message with what lay under it."""
-    show_report(names, html, attention)
+    show_report(names, html, attention, Trust(trust_paths=trust_paths))
 
 
 @commands.command()
@@ -72,9 +81,13 @@ def verify(
     questions: Path | None = OF_RUN,
     table: Path | None = TABLE,
     card: Path | None = CARD,
+    sandbox: str | None = SANDBOX,
+    unsafe: bool = UNSAFE,
+    trust_paths: bool = TRUST,
 ) -> int:
     """Tell whether a kept run is what it says: recompute all that its folder holds, and hold some of it anew."""
-    return show_verification(name, 0 if no_model else anew, seed, questions, table, card)
+    trust = Trust(sandbox=sandbox, unsafe=unsafe, trust_paths=trust_paths)
+    return show_verification(name, 0 if no_model else anew, seed, questions, table, card, trust)
 
 
 commands.command(
