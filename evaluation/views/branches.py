@@ -11,7 +11,7 @@ from pydantic import Field
 from sottovoce.bounds import Few, Seed
 from sottovoce.errors import UsageError, choose
 from sottovoce.evaluation.runs import shelf
-from sottovoce.evaluation.runs.trust import Trust
+from sottovoce.evaluation.runs.trust import NO_TRUST, Trust
 from sottovoce.evaluation.views.printable import figure, one_line, shortened
 from sottovoce.evaluation.views.runs import Named
 
@@ -29,7 +29,7 @@ class ReplayOptions(Named):
     intervention: Few = Field(default=1, ge=1, description="which one, from 1")
 
 
-def show_replay(options: ReplayOptions, trust: Trust) -> None:
+def show_replay(options: ReplayOptions, trust: Trust = NO_TRUST) -> None:
     """Hold a watched discussion again, with an intervention and without, and print how each ended.
 
     Raises:
