@@ -84,8 +84,12 @@ def _decoders(run: Run, trust: Trust) -> Decoders:
     def decoder(agent: str) -> Decode | None:
         if (model := run.head.models.get(agent)) is None:
             return None
-        trust.check_model(model.model, f"run {str(run.folder)!r}")
-        return lambda at: str(_tokenizer(model.model, model.vocabulary).decode([at]))
+
+        def decode(at: int) -> str:
+            trust.check_model(model.model, f"run {str(run.folder)!r}")
+            return str(_tokenizer(model.model, model.vocabulary).decode([at]))
+
+        return decode
 
     return decoder
 

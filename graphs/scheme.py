@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from typing_extensions import TypedDict
 
 from sottovoce.errors import RequestError, UsageError, choose, nearest
-from sottovoce.graphs.served import served
+from sottovoce.graphs.served import of_server
 from sottovoce.nodes.settings import Settings
 from sottovoce.trust import Allow, Allowed
 
@@ -96,7 +96,12 @@ class Scheme:
         return self.headings.get(act, "Round {round}").format(round=round + 1)
 
     def make_graph(self, config: RunnableConfig) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """For langgraph.json: the compiled graph for an assistant's settings. Loads no model.
+        """For langgraph.json: the compiled graph for an assistant's settings. Loads no model. Errors: see `served`."""
+        graph: CompiledStateGraph[Any, Any, Any, Any] = self.served(config).compile(name=self.name)
+        return graph
+
+    def served(self, config: RunnableConfig) -> Graph:
+        """Return the uncompiled graph for a client's settings, as far as the server's configuration allows them.
 
         The server adds keys of its own to the configuration; they are passed over.
 
@@ -109,10 +114,10 @@ class Scheme:
             for name in given.keys() - own.keys():
                 if not SERVERS.search(name):
                     raise UsageError(nearest("setting:", name, self.settings.model_fields))
-            built, allow = served(self.name, self.settings)
+            built, allow = of_server(self.name, self.settings, _kinds)
             settings = self.settings.model_validate({**built.model_dump(exclude_unset=True), **own})
             Allowed.of(allow, self.settings).check(settings, built)
-            graph: CompiledStateGraph[Any, Any, Any, Any] = self.create(settings, allow=allow).compile(name=self.name)
+            graph: Graph = self.create(settings, allow=allow)
         except UsageError as error:
             raise RequestError(str(error)) from error
         return graph
@@ -129,6 +134,10 @@ def scheme(name: str) -> Scheme:
         raise UsageError(choose("scheme", name, list(NAMES)))
     found: Scheme = import_module(f"sottovoce.graphs.{key}").SCHEME
     return found
+
+
+def _kinds() -> dict[str, type[Settings]]:
+    return {each.name: each.settings for each in schemes()}
 
 
 def schemes() -> list[Scheme]:

@@ -19,6 +19,7 @@ clients may name what ships.
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,19 +33,21 @@ SETTINGS = "settings"
 AnySettings = TypeVar("AnySettings", bound=Settings)
 
 
-def served(scheme: str, kind: type[AnySettings]) -> tuple[AnySettings, Allow]:
+def of_server(
+    scheme: str, kind: type[AnySettings], known: Callable[[], Mapping[str, type[Settings]]]
+) -> tuple[AnySettings, Allow]:
     """Return what a scheme's graph is built with on this server, and what clients may name.
+
+    `known` returns the settings of all schemes.
 
     Raises:
         UsageError: the server's configuration cannot be read, or has what no scheme has.
     """
-    from sottovoce.graphs.scheme import schemes  # late: this module comes first
-
     if not (chosen := os.environ.get(VARIABLE)):
         return kind(), {}
     try:
         read = _read(Path(chosen))
-        kinds = {each.name: each.settings for each in schemes()}
+        kinds = known()
         given, allow = read.pop(SETTINGS, {}), read
         names = {name for each in kinds.values() for name in marked(each)}
         if unknown := next((name for name in allow if name not in names), None):

@@ -64,7 +64,7 @@ class ModelOf(BaseModel):
 
 def _shipped(pack: str) -> str:
     if pack not in shipped_packs():
-        raise ValueError("Input should be a prompt pack that ships")
+        raise ValueError(f"expected one of {', '.join(shipped_packs())}")
     return pack
 
 

@@ -90,7 +90,7 @@ def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) 
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, table: Path, tmp_path: Path) -> None:
     table.write_text(table.read_text().replace("rounds: 2", "rounds: 400, shape: fresh"))
-    process = start("experiment", table, "--save", tmp_path / "kept", stdout=-1, stderr=-1)
+    process = start("experiment", table, "--save", tmp_path / "kept", "--trust-paths", stdout=-1, stderr=-1)
     try:
         wait_for_messages(tmp_path / "kept" / "pair")
         process.send_signal(signal.SIGINT)
@@ -102,7 +102,7 @@ def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, tab
     assert (process.returncode, out, err.splitlines()[-1]) == (130, "", f"sottovoce: {line}")
     before = load_run(tmp_path / "kept" / "pair").cost.calls
     limit = ("--call-limit", before + 10)
-    assert "stopped: the call limit is reached" in call("experiment", tmp_path / "kept", *limit).out
+    assert "stopped: the call limit is reached" in call("experiment", tmp_path / "kept", "--trust-paths", *limit).out
     assert load_run(tmp_path / "kept" / "pair").cost.calls > before
 
 

@@ -96,9 +96,7 @@ def test_a_context_names_nothing_that_does_not_ship(name: str, context: dict[str
 
 
 @pytest.mark.parametrize(("name", "context"), [each for each in HOSTILE if each[0] in ("debate", "codegen")], ids=str)
-def test_an_edit_of_the_settings_in_state_names_nothing_either(
-    name: str, context: dict[str, Any], secret: str
-) -> None:
+def test_an_edit_of_the_settings_in_state_names_nothing_either(name: str, context: dict[str, Any], secret: str) -> None:
     settings = {"sandbox": "isolated"} if name == "codegen" and context["sandbox"] != "isolated" else {}
     graph = scheme(name).create(settings).compile(checkpointer=InMemorySaver())
     whole = scheme(name).settings.model_validate(filled(context, secret)).model_dump(mode="json")
