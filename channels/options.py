@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from sottovoce.bounds import Few
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
+from sottovoce.trust import Names
 
 LONGEST_REPLY = 512  # tokens, of the debates in SDE (arXiv 2506.19209)
 CompatName = Literal["paper", "reference"]
@@ -28,7 +29,7 @@ class ProtocolOptions(Checked):
         description="replace what heard messages carry beside words, to see what it does: by that of another question, "
         "by nothing (cipher: the mean row), by noise of equal norm, by the nearest tokens",
     )
-    probe_from: str = Field(
+    probe_from: Annotated[str, Names("run")] = Field(
         default="",
         description="of --probe shuffled: the finished run whose payloads are heard; its folder, or its name beside "
         "this run (in an experiment: an earlier row)",

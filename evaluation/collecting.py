@@ -17,6 +17,7 @@ from sottovoce.errors import UsageError
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.starting import settings_of
+from sottovoce.evaluation.runs.trust import NO_TRUST, Trust
 from sottovoce.monitors.rows import Row
 from sottovoce.monitors.settings import Measure
 from sottovoce.monitors.tokens import Decode
@@ -35,8 +36,8 @@ def measure_of(runs: Sequence[Run], measure: Measure) -> Measure:
     return measure.model_copy(update={"positions": known.pop()})
 
 
-def collected(runs: Sequence[Run], measure: Measure) -> tuple[list[Row], Counter[str]]:
-    """The rows of all runs, and how much was passed over, by why.
+def collected(runs: Sequence[Run], measure: Measure, trust: Trust = NO_TRUST) -> tuple[list[Row], Counter[str]]:
+    """The rows of all runs, and how much was passed over, by why; `trust` says which models may be opened.
 
     Raises:
         UsageError: nothing is left, or payloads lack what is to be measured.
@@ -50,17 +51,17 @@ def collected(runs: Sequence[Run], measure: Measure) -> tuple[list[Row], Counter
                 passed["discussions without a score"] += 1
                 continue
             game = f"{run.folder.name if run.folder else ''}/{question}/{seed}"
-            rows += _rows(run, record, game, measure, passed)
+            rows += _rows(run, record, game, measure, passed, trust)
     if not rows:
         why = ", ".join(f"{n} {what}" for what, n in passed.items() if n) or "no discussion"
         raise UsageError(f"no turn can be learnt from: found {why}; expected local models' replies, and targets")
     return rows, passed
 
 
-def _rows(run: Run, record: Record, game: str, measure: Measure, passed: Counter[str]) -> Iterator[Row]:
+def _rows(run: Run, record: Record, game: str, measure: Measure, passed: Counter[str], trust: Trust) -> Iterator[Row]:
     settings, store = settings_of(run), run.store()
     failed = record.decision is not None and (record.decision["score"] or 0) < 1
-    done, decoders = finished(record.messages), _decoders(run)
+    done, decoders = finished(record.messages), _decoders(run, trust)
     told = [message for message in done if message.uncertainty is not None]
     judged = _judged(told, settings)
     passed["messages without a payload"] += len(done) - len(told)
@@ -77,12 +78,18 @@ def _rows(run: Run, record: Record, game: str, measure: Measure, passed: Counter
         )
 
 
-def _decoders(run: Run) -> Decoders:
+def _decoders(run: Run, trust: Trust) -> Decoders:
     """Decoders of token ids by agent: of each local model of the run the tokenizer alone, loaded at the first id."""
 
     def decoder(agent: str) -> Decode | None:
-        model = run.head.models.get(agent)
-        return None if model is None else lambda at: str(_tokenizer(model.model, model.vocabulary).decode([at]))
+        if (model := run.head.models.get(agent)) is None:
+            return None
+
+        def decode(at: int) -> str:
+            trust.check_model(model.model, f"run {str(run.folder)!r}")
+            return str(_tokenizer(model.model, model.vocabulary).decode([at]))
+
+        return decode
 
     return decoder
 

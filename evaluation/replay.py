@@ -19,6 +19,7 @@ from sottovoce.channels.message import Message
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.runs.run import Key, Run
 from sottovoce.evaluation.runs.starting import settings_of
+from sottovoce.evaluation.runs.trust import NO_TRUST, Trust
 from sottovoce.graphs import scheme
 from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.given import Models
@@ -86,7 +87,14 @@ def branches(watched: Graph, free: Graph, config: RunnableConfig = THREAD, numbe
     return Branches(held.interventions[number], held, with_it, without)
 
 
-def replay(run: Run, key: Key, number: int = 0, models: Models = None, watch: Watch | None = None) -> Branches:
+def replay(
+    run: Run,
+    key: Key,
+    number: int = 0,
+    models: Models = None,
+    watch: Watch | None = None,
+    trust: Trust = NO_TRUST,
+) -> Branches:
     """Hold a discussion of a kept run again, and go on from before an intervention, with it and without.
 
     Args:
@@ -94,11 +102,13 @@ def replay(run: Run, key: Key, number: int = 0, models: Models = None, watch: Wa
         key: Which discussion.
         number: Which intervention, from 0.
         models: Where the graph was given some; likewise `watch`, where the settings name no monitors.
+        trust: Has the sandbox in which programs are run.
 
     Raises:
         UsageError: it was not watched, a human took a seat, or there were fewer interventions.
     """
-    settings, record = settings_of(run).model_copy(update={"seed": key[1]}), run.records[key]
+    settings = trust.applied(settings_of(run)).model_copy(update={"seed": key[1]})
+    record = run.records[key]
     if settings.asks_people or "human" in (settings.intervention, *(each["what"] for each in record.interventions)):
         raise UsageError("a human's words cannot be replayed; choose a run in which models alone spoke")
     watch = watch or _watch_of(settings)

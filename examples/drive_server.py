@@ -18,17 +18,19 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import httpx
 from langgraph_sdk import get_sync_client
 from langgraph_sdk.client import SyncLangGraphClient
+from langgraph_sdk.errors import APIError
 
 ROOT = Path(__file__).resolve().parents[1]
 QUESTION = {"question": "What is 14 + 3 * 5 - 7?"}
@@ -48,9 +50,12 @@ SETTINGS: dict[str, dict[str, Any]] = {
     "self_consistency": {"samples": 2},
     "whodunit": {"suspects": 3, "attributes": 3, "turns": 2},
     "govsim": {"agents": 2, "months": 1, "utterances": 1},
-    "codegen": {"agents": 2, "rounds": 2, "sandbox": "isolated"},
+    "codegen": {"agents": 2, "rounds": 2},
 }
 """By graph: what makes it short."""
+SANDBOX = '[settings.codegen]\nsandbox = "isolated"\n'
+"""What a server must be told that a client cannot choose."""
+NO_MODELS: Mapping[str, str] = MappingProxyType({})
 SIZE = 50_000
 """Characters that a state may take as JSON: tensors lie elsewhere."""
 AT_ONCE = 4
@@ -210,19 +215,27 @@ def drive(client: SyncLangGraphClient, served: Collection[str], model: str, grap
     try:
         check(graph in served, f"the server has no such graph; it has {', '.join(sorted(served))}")
         return f"{graph}: {Driver(client, graph, model).tour()}"
+    except APIError as error:
+        said = error.body.get("detail") if isinstance(error.body, dict) else None
+        raise Wrong(f"{graph}: the server said: {said or error}") from error
     except (Wrong, httpx.HTTPError) as error:
         raise Wrong(f"{graph}: {error}") from error
 
 
 @contextmanager
-def serving(folder: Path, config: Path = ROOT / "langgraph.json") -> Iterator[str]:
+def serving(
+    folder: Path, config: Path = ROOT / "langgraph.json", models: Mapping[str, str] = NO_MODELS
+) -> Iterator[str]:
     """The address of a `langgraph dev` on a free port, offline; it ends with the block.
 
-    It works in `folder`, where its log is too: it writes where it starts.
+    It works in `folder`, where its log is too: it writes where it starts. Its clients may name `models`, by name.
     """
     port, log = free_port(), folder / "server.log"
+    offered = "".join(f"{json.dumps(name)} = {json.dumps(where)}\n" for name, where in models.items())
+    (folder / "server.toml").write_text(f"{SANDBOX}[model]\n{offered}", encoding="utf-8")
     offline = {"LANGSMITH_TRACING": "false", "LANGGRAPH_CLI_NO_ANALYTICS": "1", "HF_HUB_OFFLINE": "1"}
     env = {**os.environ, **offline, "PYTHONPATH": str(ROOT), "SOTTOVOCE_STORE": str(folder / "store")}
+    env["SOTTOVOCE_SERVER"] = str(folder / "server.toml")
     command = [sys.executable, "-m", "langgraph_cli", "dev", "--no-browser", "--no-reload", "--port", str(port)]
     command += ["--host", "127.0.0.1", "--config", str(config)]
     with log.open("w") as out:
@@ -262,7 +275,8 @@ def main() -> None:
     parser.add_argument("--model", default="bundled", help="who speaks (default: bundled)")
     asked = parser.parse_args()
     if asked.url is None:
-        with tempfile.TemporaryDirectory() as folder, serving(Path(folder)) as url:
+        offered = {asked.model: asked.model}
+        with tempfile.TemporaryDirectory() as folder, serving(Path(folder), models=offered) as url:
             drive_all(url, asked.graphs, asked.model)
     else:
         drive_all(asked.url, asked.graphs, asked.model)

@@ -35,6 +35,7 @@ from sottovoce.nodes.watch import (
     watching,
     watching_all,
 )
+from sottovoce.trust import Allow, Allowed
 
 Spread = Callable[[Any], str | Sequence[str]]
 """A router to one node, or to several side by side."""
@@ -57,6 +58,7 @@ class Frame:
         store: Any = None,  # Any: a PayloadStore; naming its type would import torch
         watch: Watch | str | None = None,
         cached: bool = False,
+        allow: Allow | None = None,
         *,
         rule: Rule = by_majority,
         begin: Begin = nothing,
@@ -69,18 +71,19 @@ class Frame:
         Args:
             scheme: Its record.
             settings: The defaults of its runs, and what its nodes are made for.
-            models: See `Given`, as for `store`, `watch` and `cached`.
+            models: See `Given`, as for `store`, `watch`, `cached` and `allow`.
             rule: How it is decided.
             begin: The first values of the scheme's own keys.
             state: `Discussion`, or what the scheme derives from it; likewise `question`.
             back_to: The mark that a reset goes back to: the last round's beginning, or 0, that of the first.
         """
         self._gates: dict[str, str] = {}
-        self.watch, self.back_to, self.cached = _watch_of(watch, settings), back_to, cached
+        allowed = Allowed.of(allow, scheme.settings)
+        self.watch, self.back_to, self.cached = _watch_of(watch, allowed.resolved(settings)), back_to, cached
         self._approves = bool(settings.approve)
         held = self._held = self._approves or self.watch is not None
         self.contexts: Contexts[Any] = Contexts(
-            scheme.settings, settings, models, store, scheme.answers, restored(state), state
+            scheme.settings, settings, models, store, scheme.answers, restored(state), state, allowed=allowed
         )
         graph = DiscussionGraph(
             state,

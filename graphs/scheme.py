@@ -14,7 +14,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from typing_extensions import TypedDict
 
 from sottovoce.errors import RequestError, UsageError, choose, nearest
+from sottovoce.graphs.served import of_server
 from sottovoce.nodes.settings import Settings
+from sottovoce.trust import Allow, Allowed
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -57,6 +59,8 @@ class Given(TypedDict, total=False):
     """Looks at every act before it is published; also by name, as it is registered in `MONITORS`."""
     cached: bool
     """Whether an act that was done before is not done again, where the graph is compiled with a `cache`."""
+    allow: Allow | None
+    """Names that the context or the state of a run may use, by setting, beside those that ship; each with its value."""
 
 
 @dataclass(frozen=True)
@@ -92,12 +96,17 @@ class Scheme:
         return self.headings.get(act, "Round {round}").format(round=round + 1)
 
     def make_graph(self, config: RunnableConfig) -> CompiledStateGraph[Any, Any, Any, Any]:
-        """For langgraph.json: the compiled graph for an assistant's settings. Loads no model.
+        """For langgraph.json: the compiled graph for an assistant's settings. Loads no model. Errors: see `served`."""
+        graph: CompiledStateGraph[Any, Any, Any, Any] = self.served(config).compile(name=self.name)
+        return graph
+
+    def served(self, config: RunnableConfig) -> Graph:
+        """Return the uncompiled graph for a client's settings, as far as the server's configuration allows them.
 
         The server adds keys of its own to the configuration; they are passed over.
 
         Raises:
-            RequestError: a setting is wrong, or there is none of that name.
+            RequestError: a setting is wrong, there is none of that name, or it names what this server does not offer.
         """
         given = config.get("configurable") or {}
         try:
@@ -105,9 +114,10 @@ class Scheme:
             for name in given.keys() - own.keys():
                 if not SERVERS.search(name):
                     raise UsageError(nearest("setting:", name, self.settings.model_fields))
-            graph: CompiledStateGraph[Any, Any, Any, Any] = self.create(self.settings.model_validate(own)).compile(
-                name=self.name
-            )
+            built, allow = of_server(self.name, self.settings, _kinds)
+            settings = self.settings.model_validate({**built.model_dump(exclude_unset=True), **own})
+            Allowed.of(allow, self.settings).check(settings, built)
+            graph: Graph = self.create(settings, allow=allow)
         except UsageError as error:
             raise RequestError(str(error)) from error
         return graph
@@ -124,6 +134,10 @@ def scheme(name: str) -> Scheme:
         raise UsageError(choose("scheme", name, list(NAMES)))
     found: Scheme = import_module(f"sottovoce.graphs.{key}").SCHEME
     return found
+
+
+def _kinds() -> dict[str, type[Settings]]:
+    return {each.name: each.settings for each in schemes()}
 
 
 def schemes() -> list[Scheme]:

@@ -30,6 +30,7 @@ from sottovoce.nodes.state import Discussion, moment
 from sottovoce.nodes.views import View
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.prompts.render import Prompts
+from sottovoce.trust import Allowed
 
 if TYPE_CHECKING:
     from sottovoce.models import Base
@@ -160,7 +161,10 @@ class Contexts(Generic[AnySettings]):
     """What the graph keeps, as the scheme has it."""
     acting: set[str] = field(default_factory=set)
     """Who acts in its nodes, who have no model of their own too."""
-    _made: dict[str, RunContext[AnySettings]] = field(default_factory=dict)
+    allowed: Allowed = field(default_factory=Allowed)
+    """What the context and the state of a run may name."""
+    _made: dict[str, tuple[AnySettings, RunContext[AnySettings]]] = field(default_factory=dict)
+    """By the text of the settings in state: these settings, and the context in which their names are resolved."""
 
     def __post_init__(self) -> None:
         """Refuse what are no models of the agents, while the graph is made.
@@ -176,6 +180,7 @@ class Contexts(Generic[AnySettings]):
 
         Raises:
             UsageError: the context asks for another graph than was built, or the given models contradict it.
+            RequestError: it names what neither ships nor is allowed.
         """
         context = context_of(self.kind)
         settings = self.kind.model_validate({**self.defaults.model_dump(), **context})
@@ -187,25 +192,31 @@ class Contexts(Generic[AnySettings]):
 
         Raises:
             UsageError: the state was edited to what is none, or the run's context asks for other settings.
+            RequestError: the state names what neither ships nor is allowed.
         """
         kept, key = kept_settings(state)
-        context = self._made.get(key)
-        if context is None:
+        made = self._made.get(key)
+        if made is None:
             check_whole(kept, self.kind.model_fields)
             settings = self.kind.model_validate(kept)
             self._check_built(settings, "the state's settings ask")
-            prompts = Prompts(settings.pack_folder(settings.prompts) if settings.prompts else None)
-            models = self._models(settings)
-            own = {} if settings.prompts else _own_prompts(models)
-            context = RunContext(settings, models, prompts, self.answers, self.restored, self.store, own)
+            made = settings, self._context(self.allowed.resolved(settings))
             while len(self._made) >= KEPT:
                 self._made.pop(next(iter(self._made)), None)
-            self._made[key] = context
-        check_same(context.settings, context_of(self.kind))
-        check_state(state, self.state, {*self.acting, *context.settings.names()})
+            self._made[key] = made
+        settings, context = made
+        check_same(settings, context_of(self.kind))
+        check_state(state, self.state, {*self.acting, *settings.names()})
         return context
 
+    def _context(self, settings: AnySettings) -> RunContext[AnySettings]:
+        prompts = Prompts(settings.pack_folder(settings.prompts) if settings.prompts else None)
+        models = self._models(settings)
+        own = {} if settings.prompts else _own_prompts(models)
+        return RunContext(settings, models, prompts, self.answers, self.restored, self.store, own)
+
     def _check_built(self, settings: Settings, who: str) -> None:
+        self.allowed.check(settings, self.defaults)
         for asked, built in zip(settings.topology(), self.defaults.topology(), strict=True):
             if asked != built:
                 raise UsageError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import lru_cache
 
 from sottovoce.environments.encyclopedia.library import encyclopedia
 from sottovoce.errors import UsageError
@@ -23,7 +23,7 @@ def open_encyclopedia(where: str = "") -> BM25Index:
     return _index(int(where or 0))
 
 
-@cache
+@lru_cache(4)  # a client may name any seed
 def _index(seed: int) -> BM25Index:
     articles = encyclopedia(seed).articles
     return BM25Index.build((Passage(each.title, each.text, each.title) for each in articles), source=SOURCE)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import cache
+from functools import lru_cache
 
 from sottovoce.environments.encyclopedia.articles import Article
 from sottovoce.environments.encyclopedia.made import made
@@ -32,7 +32,7 @@ class Encyclopedia(Pages):
             yield json.dumps({"id": article.title, "title": article.title, "text": article.text}, ensure_ascii=False)
 
 
-@cache
+@lru_cache(4)  # a client may name any seed
 def encyclopedia(seed: int = 0) -> Encyclopedia:
     """The one of a seed: what was written by hand is the same in all."""
     fixed = written()

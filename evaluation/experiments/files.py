@@ -12,10 +12,11 @@ from typing import Any
 
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.experiments.schema import Experiment, Given
+from sottovoce.evaluation.runs.trust import Trust
 from sottovoce.nodes.settings.plain import read_yaml
 
 WHAT = "experiment file"
-OF_FILES = ("prompts", "convincing", "model")
+OF_FILES = ("prompts", "convincing", "model", "watch", "attribute_list")
 """Settings that may name a file or a folder."""
 
 
@@ -65,7 +66,7 @@ def _of_each_source(given: Given, change: Callable[[Given], Given]) -> Given:
 
 
 def _settings_placed(given: Mapping[Any, Any], folder: Path) -> Given:  # Any: YAML as it comes
-    """A prompt pack, files of convincing samples and models that lie there; a hub id looks like a path, too."""
+    """Settings with the files that lie there made absolute; a hub id looks like a path, too."""
 
     def placed(name: str, value: Any) -> Any:  # Any: YAML as it comes
         if isinstance(value, list):
@@ -75,4 +76,21 @@ def _settings_placed(given: Mapping[Any, Any], folder: Path) -> Given:  # Any: Y
             return value
         return str(path) if (path := folder.resolve() / value).exists() else value
 
-    return {name: placed(str(name), value) for name, value in given.items()}
+    return {name: placed(str(name).replace("-", "_"), value) for name, value in given.items()}
+
+
+def check_trusted(experiment: Experiment, folder: Path, trust: Trust) -> None:
+    """Refuse to open what an experiment names outside the folder of its file.
+
+    Raises:
+        UsageError: names it, and the option that opens it.
+    """
+    for asked in experiment.questions if not trust.trust_paths else ():
+        outside = asked.file and not asked.file.resolve().is_relative_to(folder.resolve())
+        if (named := asked.hub) or (outside and (named := str(asked.file))):
+            raise UsageError(
+                f"{WHAT} names the questions {named!r}, which are not in its folder; add --trust-paths if you trust "
+                "who made it"
+            )
+    for name, row in experiment.rows.items():  # a probe hears an earlier row: see `Experiment`
+        trust.check_paths(row.settings.model_copy(update={"probe_from": ""}), f"row {name!r}", folder)

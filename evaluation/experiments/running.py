@@ -5,9 +5,11 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
 
 from sottovoce.agents.hooked import HookedChatModel
+from sottovoce.errors import UsageError
 from sottovoce.evaluation.experiments.checks import check_same, check_weights
 from sottovoce.evaluation.experiments.folder import keep, runs_in
 from sottovoce.evaluation.experiments.matching import check_order, fitted, is_known, pilot_name, pilot_of
@@ -18,7 +20,8 @@ from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.run import Observer, Run
 from sottovoce.evaluation.runs.running import hold_all
-from sottovoce.evaluation.runs.starting import begun, resumed
+from sottovoce.evaluation.runs.starting import begun, resumed, settings_begun
+from sottovoce.evaluation.runs.trust import Trust, contained
 from sottovoce.nodes.context import made_from
 from sottovoce.nodes.given import Models
 from sottovoce.nodes.settings import Settings
@@ -36,6 +39,7 @@ def hold(
     limits: Limits | None = None,
     shown: Shown | None = None,
     models: Models = None,
+    trust: Trust | None = None,
 ) -> tuple[dict[str, Run], str]:
     """Hold those of the rows that are not over; returns the runs of all, and why it was stopped, if it was.
 
@@ -47,6 +51,7 @@ def hold(
         limits: Of all rows together.
         shown: Tells what is to observe a row.
         models: Chat models that play the agents; None makes those that the settings name.
+        trust: Has the sandbox of all rows, where the experiment may be somebody else's; None leaves them their own.
 
     Raises:
         UsageError: a row cannot be held; nothing was begun before.
@@ -56,11 +61,26 @@ def hold(
     rows = with_pilots(prepare(experiment, name) for name in experiment.rows)
     chosen = [each for name in experiment.chosen([*names]) for each in (pilot_name(name), name) if each in rows]
     runs = runs_in(folder, rows)
+    if trust is not None:
+        rows = {name: _contained(row, runs.get(name), trust, name in chosen) for name, row in rows.items()}
     check_all(rows, runs, folder)
     check_order(rows, chosen, runs)
     keep(given, folder)
     why = hold_rows([rows[name] for name in chosen], runs, folder, limits or Limits(), shown=shown, models=models)
     return {name: runs[name] for name in experiment.rows if name in runs}, why
+
+
+def _contained(row: Prepared, run: Run | None, trust: Trust, chosen: bool) -> Prepared:
+    """Return a row whose programs run where the command line says; one that is not held is compared as it was begun.
+
+    Raises:
+        UsageError: the row needs a sandbox, and the command line has none.
+    """
+    if chosen and (run is None or run.unfinished):
+        if line := trust.uncontained(row.settings, f"row {row.name!r}"):
+            raise UsageError(line)
+        return replace(row, settings=trust.applied(row.settings))
+    return row if run is None else replace(row, settings=contained(row.settings, settings_begun(run)))
 
 
 def with_pilots(rows: Iterable[Prepared]) -> dict[str, Prepared]:

@@ -13,7 +13,6 @@ from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.experiments.schema import Given
 from sottovoce.evaluation.published.figures import MEAN, SPREAD, Figure, Figures, by_metric
 from sottovoce.evaluation.published.schema import Published
-from sottovoce.evaluation.runs.files import write
 from sottovoce.outputs import write
 from sottovoce.regular import text_of
 

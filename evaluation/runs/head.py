@@ -8,10 +8,10 @@ import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
-from typing import Any
+from typing import Annotated, Any
 
 from langchain_core.language_models.chat_models import BaseChatModel
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 
 import sottovoce
 from sottovoce.agents.hooked import HookedChatModel
@@ -25,6 +25,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Answers, Settings
 from sottovoce.nodes.state import JSON
 from sottovoce.prompts.packs import SHIPPED
+from sottovoce.prompts.packs import names as shipped_packs
 from sottovoce.prompts.render import Prompts
 
 LIBRARIES = ("torch", "transformers", "langgraph")
@@ -60,6 +61,12 @@ class ModelOf(BaseModel):
         return self.format or self.dtype
 
 
+def _shipped(pack: str) -> str:
+    if pack not in shipped_packs():
+        raise ValueError(f"expected one of {', '.join(shipped_packs())}")
+    return pack
+
+
 class Head(BaseModel):
     """The first line of a run's log."""
 
@@ -75,7 +82,7 @@ class Head(BaseModel):
     """The sha256 of all of them."""
     prompts: str
     """Digest of the prompts that the scheme may use: see `prompts_digest`."""
-    packs: dict[str, str] = {}
+    packs: dict[str, Annotated[str, AfterValidator(_shipped)]] = {}
     """Prompt pack by agent, where the agent's model has one of its own and the settings name none."""
     answers: dict[str, Answers] = {}
     """Wording of the request for an answer by agent: short or sentence."""

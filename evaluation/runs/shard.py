@@ -14,7 +14,7 @@ from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.evaluation.runs.head import Head, head_of
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.run import Key, Run
-from sottovoce.evaluation.runs.starting import settings_of
+from sottovoce.evaluation.runs.starting import settings_begun
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON
 
@@ -53,7 +53,7 @@ def hold_apart(
     """
     check_here(head, questions)
     run = Apart(head, questions, keys)
-    settings = settings_of(run)
+    settings = settings_begun(run)  # who sent it chose all of them
     with TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True) as temporary:
         store = PayloadStore(Path(temporary))
         hold(run, settings, store, limits=Limits(at_once=at_once))
@@ -66,7 +66,7 @@ def check_here(head: Head, questions: Sequence[Question]) -> None:
     Raises:
         SottovoceError: a model, prompt or monitor is not here, or not the one of the head.
     """
-    settings = settings_of(Run(head))
+    settings = settings_begun(Run(head))
     here = head_of(head.scheme, settings, questions, head.seeds, head.origin)
     head.check_same(here.model_copy(update={"questions": head.questions}), "on a worker")
 

@@ -11,6 +11,7 @@ from sottovoce.evaluation.runs.head import Head, head_of
 from sottovoce.evaluation.runs.log import LOG, in_use
 from sottovoce.evaluation.runs.reading import head_in, load_run
 from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.runs.trust import NO_TRUST
 from sottovoce.graphs import scheme
 from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import Question
@@ -43,26 +44,30 @@ def continued(head: Head, questions: Sequence[Question], folder: Path | None = N
     return begun(head, questions)
 
 
-def resumed(run: Run, now: Head | None = None, models: Models = None) -> Run:
-    """A run that was read from its folder, to go on with.
+def resumed(run: Run, now: Head | None = None, models: Models = None, settings: Settings | None = None) -> Run:
+    """A run that was read from its folder, to go on with; `settings` are its own unless given.
 
     Raises:
         RecordError: models or prompts are others now, or another process has it.
     """
-    now = now or head_of(
-        run.head.scheme, settings_of(run), run.questions(), run.head.seeds, run.head.origin, models=models
-    )
+    settings = settings or settings_of(run)
+    now = now or head_of(run.head.scheme, settings, run.questions(), run.head.seeds, run.head.origin, models=models)
     run.notes += run.head.check_same(now, str(run.folder))
     run.resume()
     return run
 
 
 def settings_of(run: Run) -> Settings:
-    """The settings that a run was begun with.
+    """Return the settings that a run was begun with, without a sandbox: a command line chooses that (`Trust`).
 
     Raises:
         UsageError: this version knows one of them no more.
     """
+    return NO_TRUST.applied(settings_begun(run))
+
+
+def settings_begun(run: Run) -> Settings:
+    """Return all settings that a run was begun with. Errors: see `settings_of`."""
     kind = scheme(run.head.scheme).settings
     usual = kind().model_dump(mode="json")
     # What is as usual was not chosen: given models have their own of it.

@@ -19,6 +19,7 @@ from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Key, Run
 from sottovoce.evaluation.runs.running import hold_all, payloads
 from sottovoce.evaluation.runs.starting import settings_of
+from sottovoce.evaluation.runs.trust import Trust
 from sottovoce.evaluation.verify.findings import Finding, Verified, Where, at, differences, of
 from sottovoce.evaluation.verify.margins import apart, parted
 from sottovoce.nodes.donors import run_of
@@ -29,7 +30,7 @@ COUNTED = ("calls", "tokens_in", "tokens_out")
 SPOKEN_BY_MODELS = ("model", "expert", "dummy", "rule")
 
 
-def hold_anew(run: Run, k: int, seed: int, verified: Verified) -> None:
+def hold_anew(run: Run, k: int, seed: int, verified: Verified, trust: Trust) -> None:
     """Hold `k` discussions anew, drawn by `seed` from those that ended with a decision, and tell what differs."""
     able = [key for key, record in run.records.items() if not _left_out(record)]
     for key, record in run.records.items():
@@ -47,7 +48,7 @@ def hold_anew(run: Run, k: int, seed: int, verified: Verified) -> None:
     verified.findings += others
     if any(each.what.startswith("the model") for each in others):
         return
-    _hold(run, head, keys, verified)
+    _hold(run, head, keys, verified, trust)
 
 
 def _left_out(record: Record) -> str:
@@ -82,10 +83,10 @@ def _others(then: Head, now: Head) -> Iterator[Finding]:
                 yield Finding(f"the model's {name}", found, expected, (agent,))
 
 
-def _hold(run: Run, head: Head, keys: Sequence[Key], verified: Verified) -> None:
+def _hold(run: Run, head: Head, keys: Sequence[Key], verified: Verified, trust: Trust) -> None:
     again = Run(head, run.questions())
     again.records = {key: again.records[key] for key in keys}
-    settings = settings_of(again).model_copy(update={"approve": []})  # all of it was let pass
+    settings = trust.applied(settings_of(again)).model_copy(update={"approve": []})  # all of it was let pass
     if settings.probe_from:  # the run beside this one, which none is to the store that is held anew in
         settings = settings.model_copy(update={"probe_from": str(run_of(settings.probe_from, run.store()))})
     with payloads(None) as fresh:

@@ -11,6 +11,7 @@ from sottovoce.errors import SottovoceError
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Key, Run
 from sottovoce.evaluation.runs.starting import settings_of
+from sottovoce.evaluation.runs.trust import Trust
 from sottovoce.evaluation.verify.findings import Finding, Verified, at, differences, of
 from sottovoce.evaluation.verify.rehearsal import HOSTED, Temperatures, rehearsed
 from sottovoce.nodes.state import JSON
@@ -21,8 +22,11 @@ OF_MODELS = {"stats", "payload", "measured", "notes"}
 OF_SCHEME = ("levels", "interventions", "resets", "counts")
 
 
-def check_discussions(run: Run, verified: Verified, *, prompts: bool) -> None:
-    """Lead all discussions again, and tell what differs; `prompts`: those of this version are the run's."""
+def check_discussions(run: Run, verified: Verified, *, prompts: bool, trust: Trust) -> None:
+    """Lead all discussions again, and note what differs; `prompts`: those of this version are the run's.
+
+    `trust` has the sandbox in which programs are run.
+    """
     keys = []
     for key, record in run.records.items():
         if why := _not_led(record):
@@ -33,7 +37,7 @@ def check_discussions(run: Run, verified: Verified, *, prompts: bool) -> None:
     if given and prompts:
         verified.note(f"models were given in code for {', '.join(sorted(given))}: what they were asked is not compared")
     try:
-        led, asked = rehearsed(run, keys, run.store())
+        led, asked = rehearsed(run, keys, run.store(), trust)
     except SottovoceError as error:
         verified.findings.append(Finding("reading it again by its scheme", str(error), "decisions"))
         return

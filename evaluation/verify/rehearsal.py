@@ -21,6 +21,7 @@ from sottovoce.evaluation.runs.going import thread_of
 from sottovoce.evaluation.runs.run import Key, Run
 from sottovoce.evaluation.runs.running import hold_all
 from sottovoce.evaluation.runs.starting import settings_of
+from sottovoce.evaluation.runs.trust import Trust
 from sottovoce.nodes.settings import Settings
 
 HOSTED = "hosted"
@@ -68,13 +69,13 @@ def _reply(message: Message) -> AIMessage:
     return AIMessage(content=text, additional_kwargs=kept)
 
 
-def rehearsed(run: Run, keys: Sequence[Key], store: PayloadStore) -> tuple[Run, Temperatures]:
+def rehearsed(run: Run, keys: Sequence[Key], store: PayloadStore, trust: Trust) -> tuple[Run, Temperatures]:
     """Discussions of a run led again, and the temperatures that their calls were asked to be made at.
 
     Raises:
         SottovoceError: none can be led, e.g. as an index that they look things up in is not there.
     """
-    settings, asked, hosted, said = _without_models(run), Temperatures(), set[str](), Said()
+    settings, asked, hosted, said = _without_models(run, trust), Temperatures(), set[str](), Said()
     for key in keys:
         for message in run.records[key].messages:
             said[thread_of(key), message.place] = (key, message)
@@ -95,8 +96,8 @@ def rehearsed(run: Run, keys: Sequence[Key], store: PayloadStore) -> tuple[Run, 
     return again, asked
 
 
-def _without_models(run: Run) -> Settings:
-    """The settings without what makes the models, as they are given."""
-    chosen = settings_of(run)
+def _without_models(run: Run, trust: Trust) -> Settings:
+    """Return the settings without what makes the models, as they are given, with the sandbox of the command line."""
+    chosen = trust.applied(settings_of(run))
     kept = chosen.model_dump(include=chosen.model_fields_set - chosen.of_models() - {"approve"})  # nobody is asked
     return type(chosen).model_validate(kept)

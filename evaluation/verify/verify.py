@@ -5,9 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce.errors import SottovoceError
+from sottovoce.errors import SottovoceError, UsageError
 from sottovoce.evaluation.runs.head import prompts_digest
 from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.runs.starting import settings_begun
+from sottovoce.evaluation.runs.trust import NO_TRUST, Trust
 from sottovoce.evaluation.verify.anew import hold_anew
 from sottovoce.evaluation.verify.discussions import check_discussions
 from sottovoce.evaluation.verify.findings import Verified
@@ -30,6 +32,8 @@ class Wanted:
     """The file that the questions are from."""
     table: Path | None = None
     card: Path | None = None
+    trust: Trust = NO_TRUST
+    """What of it may be run and opened."""
 
 
 def verify(run: Run, wanted: Wanted) -> Verified:
@@ -37,8 +41,12 @@ def verify(run: Run, wanted: Wanted) -> Verified:
 
     Raises:
         RecordError: a file to be compared cannot be read.
-        UsageError: the questions' file cannot be read.
+        UsageError: the questions' file cannot be read, or discussions are to be held anew with what is not trusted.
     """
+    folder = run.folder.parent if run.folder else None
+    lacking = wanted.trust.lacking(settings_begun(run), "the run", folder)
+    if lacking and wanted.anew:
+        raise UsageError(f"{lacking}, or --no-model, which checks what can be checked without")
     verified = Verified(discussions=len(run.records))
     verified.messages = sum(len(record.messages) for record in run.records.values())
     verified.notes += run.notes
@@ -47,17 +55,19 @@ def verify(run: Run, wanted: Wanted) -> Verified:
     if failed := sum(record.status == "failed" for record in run.records.values()):
         verified.note(f"{failed} of {len(run.records)} discussions failed: these are not held anew")
     verified.findings += check_folder(run)
-    check_questions(run, wanted.questions, verified)
-    prompts = _same_prompts(run, verified)
+    if lacking:
+        verified.note(f"questions, prompts, messages, votes and decisions are not checked: {lacking}")
+    else:
+        check_questions(run, wanted.questions, verified)
+        check_discussions(run, verified, prompts=_same_prompts(run, verified), trust=wanted.trust)
     for key in run.records:
         verified.findings += check_payloads(run, key)
-    check_discussions(run, verified, prompts=prompts)
     if wanted.table is not None:
         verified.findings += check_table(run, wanted.table)
     if wanted.card is not None:
         verified.findings += check_card(run, wanted.card)
     if wanted.anew:
-        hold_anew(run, wanted.anew, wanted.seed, verified)
+        hold_anew(run, wanted.anew, wanted.seed, verified, wanted.trust)
     return verified
 
 

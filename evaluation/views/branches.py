@@ -11,6 +11,7 @@ from pydantic import Field
 from sottovoce.bounds import Few, Seed
 from sottovoce.errors import UsageError, choose
 from sottovoce.evaluation.runs import shelf
+from sottovoce.evaluation.runs.trust import NO_TRUST, Trust
 from sottovoce.evaluation.views.printable import figure, one_line, shortened
 from sottovoce.evaluation.views.runs import Named
 
@@ -28,19 +29,23 @@ class ReplayOptions(Named):
     intervention: Few = Field(default=1, ge=1, description="which one, from 1")
 
 
-def show_replay(options: ReplayOptions) -> None:
+def show_replay(options: ReplayOptions, trust: Trust = NO_TRUST) -> None:
     """Hold a watched discussion again, with an intervention and without, and print how each ended.
 
     Raises:
         RecordError: there is no such run, or it is damaged.
-        UsageError: there is no such discussion or intervention, or the run was not watched.
+        UsageError: there is no such discussion or intervention, the run was not watched, or it names what the command
+            line does not allow.
     """
     from sottovoce.evaluation.replay import replay  # late: torch and langgraph take seconds
     from sottovoce.evaluation.runs.reading import load_run
+    from sottovoce.evaluation.runs.starting import settings_begun
 
     run = load_run(shelf.folder_of(options.name))
     key = _chosen(run, options)
-    found = replay(run, key, options.intervention - 1)
+    assert run.folder is not None, "read from there"
+    trust.check(settings_begun(run), f"run {str(run.folder)!r}", run.folder.parent)
+    found = replay(run, key, options.intervention - 1, trust=trust)
     typer.echo(one_line(f"question {key[0]} under seed {key[1]}"))
     for line in lines(found, run.records[key].messages):
         typer.echo(line)

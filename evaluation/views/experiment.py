@@ -17,6 +17,7 @@ from sottovoce.checked import Checked
 from sottovoce.errors import SottovoceError, StoppedError, UsageError
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.shelf import shelf
+from sottovoce.evaluation.runs.trust import NO_TRUST, Trust
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.tables import show
 from sottovoce.outputs import EXPERIMENT, check_folder
@@ -43,16 +44,16 @@ class ExperimentOptions(Checked):
     )
 
 
-def show_experiment(options: ExperimentOptions, limits: Limits) -> None:
+def show_experiment(options: ExperimentOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
     """Hold what is not over, and print the comparison of all rows; a finished experiment needs no model.
 
     Raises:
-        UsageError: the file, or a row of it, is wrong.
+        UsageError: the file, or a row of it, is wrong, or it names what the command line does not allow.
         RecordError: the folder holds rows of another kind, or cannot be written.
         SottovoceError: discussions failed; said after all else.
     """
     # Late: langgraph takes a second, and torch more where a row is to be held.
-    from sottovoce.evaluation.experiments.files import read_experiment
+    from sottovoce.evaluation.experiments.files import check_trusted, read_experiment
     from sottovoce.evaluation.experiments.folder import FILE
     from sottovoce.evaluation.experiments.running import hold
     from sottovoce.evaluation.statistics import check_installed
@@ -66,8 +67,9 @@ def show_experiment(options: ExperimentOptions, limits: Limits) -> None:
     if folder != file:
         check_folder(folder, "--save", EXPERIMENT)
     experiment, given = read_experiment(file / FILE if again else file, options.limit)
+    check_trusted(experiment, file if again else file.parent, trust)
     try:
-        runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=shown_row)
+        runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=shown_row, trust=trust)
     except KeyboardInterrupt as stop:
         raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop
     show(report(experiment, runs))

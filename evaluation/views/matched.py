@@ -13,15 +13,16 @@ from sottovoce.errors import StoppedError, UsageError
 from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.budget import Currency
 from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.trust import NO_TRUST, Trust
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.tables import show
 
 
-def compare_matched(names: Sequence[str], by: Currency) -> None:
+def compare_matched(names: Sequence[str], by: Currency, trust: Trust = NO_TRUST) -> None:
     """Hold what is not over of a run's baselines, beside it, and print the comparison of all three.
 
     Raises:
-        UsageError: several runs were named, or this one has no baselines.
+        UsageError: several runs were named, this one has no baselines, or names what the command line does not allow.
         RecordError: there is no such run, or its baselines were begun with something else.
     """
     # Late: langgraph takes a second, and torch more where a run is to be held.
@@ -29,6 +30,7 @@ def compare_matched(names: Sequence[str], by: Currency) -> None:
     from sottovoce.evaluation.experiments.folder import runs_in
     from sottovoce.evaluation.experiments.running import check_all, hold_rows, with_pilots
     from sottovoce.evaluation.runs.reading import load_run
+    from sottovoce.evaluation.runs.starting import settings_of
     from sottovoce.evaluation.statistics import check_installed
     from sottovoce.evaluation.views.comparison import compared
     from sottovoce.evaluation.views.experiment import shown_row
@@ -38,6 +40,7 @@ def compare_matched(names: Sequence[str], by: Currency) -> None:
     check_installed()
     folder = shelf.folder_of(names[0]).resolve()
     run, beside = load_run(folder), folder.parent
+    trust.check_paths(settings_of(run), f"run {folder.name!r}", beside)
     rows = with_pilots(baselines(folder.name, run, by))
     runs = {folder.name: run, **runs_in(beside, rows)}
     check_all(rows, runs, beside)

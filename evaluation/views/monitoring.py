@@ -14,6 +14,7 @@ from pydantic import ConfigDict, Field
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.runs.shelf import folder_of
+from sottovoce.evaluation.runs.trust import TRUST_PATHS, Trust
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.tables import p_value, show, table
 from sottovoce.monitors.settings import Measure, Training
@@ -44,6 +45,7 @@ class CollectOptions(Checked):
     )
     to: Path | None = Field(default=None, description="the file that is written, .jsonl")
     force: bool = Field(default=False, description=FORCE)
+    trust_paths: bool = TRUST_PATHS
 
 
 class TrainOptions(Training):
@@ -91,7 +93,7 @@ def show_collection(options: CollectOptions, measure: Measure) -> None:
     folders = dict.fromkeys(folder_of(name).resolve() for name in options.runs)
     runs = [load_run(folder) for folder in folders]
     measure = measure_of(runs, measure)
-    rows, passed = collected(runs, measure)
+    rows, passed = collected(runs, measure, Trust(trust_paths=options.trust_paths))
     file.write("".join(row.model_dump_json() + "\n" for row in rows))
     games, judged = {row.game: row.failed for row in rows}, sum(row.features is not None for row in rows)
     told = f"{counted(len(rows), 'turn')} of {counted(len(games), 'game')}, {sum(games.values())} failed"

@@ -7,23 +7,30 @@ from pathlib import Path
 
 import typer
 
+from sottovoce.evaluation.runs.trust import NO_TRUST, Trust
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.outputs import OutputFile
 
 
-def show_report(names: Sequence[str], html: Path, attention: int | None, *, force: bool = False) -> None:
+def show_report(
+    names: Sequence[str], html: Path, attention: int | None, trust: Trust = NO_TRUST, *, force: bool = False
+) -> None:
     """Write the page; of unfinished runs what is there, and the attention of a layer if one is named.
 
     Raises:
         RecordError: there is no such run, or it is damaged.
-        UsageError: no discussion has ended yet, the file cannot be written, or the extra `eval` is not installed.
+        UsageError: no discussion has ended yet, the file cannot be written, the extra `eval` is not installed, or the
+            attention is that of models which the command line does not allow.
     """
     file = OutputFile(html, "--html", force=force)
     from sottovoce.evaluation.report.gathered import gathered  # late: matplotlib takes seconds
     from sottovoce.evaluation.report.report import report
+    from sottovoce.evaluation.runs.starting import settings_of
     from sottovoce.sizes import amount
 
     found = gathered(names)
+    for name, run in found.runs.items() if attention is not None else ():
+        trust.check_paths(settings_of(run), f"run {name!r}", run.folder and run.folder.parent)
     file.write(report(found, attention))
     if found.unfinished:
         typer.echo(one_line(found.unfinished))

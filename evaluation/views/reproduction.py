@@ -19,6 +19,7 @@ from sottovoce.evaluation.published.here import lacking
 from sottovoce.evaluation.published.schema import Published
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.shelf import shelf
+from sottovoce.evaluation.runs.trust import NO_TRUST, Trust
 from sottovoce.evaluation.views.paper_tables import about, compared, listed, planned
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.tables import show
@@ -54,7 +55,7 @@ class ReproduceOptions(Checked):
     )
 
 
-def show_reproduction(options: ReproduceOptions, limits: Limits) -> None:
+def show_reproduction(options: ReproduceOptions, limits: Limits, trust: Trust = NO_TRUST) -> None:
     """List the tables, or hold one of them and print what was published beside what was obtained.
 
     Raises:
@@ -70,7 +71,7 @@ def show_reproduction(options: ReproduceOptions, limits: Limits) -> None:
     if options.plan:
         show("\n".join([*about(table), *planned(table, _wanted(table, options), options.data)]))
     else:
-        _hold_all(options.name, table, options, limits)
+        _hold_all(options.name, table, options, limits, trust)
 
 
 def _wanted(table: Published, options: ReproduceOptions) -> list[tuple[str, str]]:
@@ -78,7 +79,7 @@ def _wanted(table: Published, options: ReproduceOptions) -> list[tuple[str, str]
     return [(model, part) for model, part in table.held() if model in models and part in parts]
 
 
-def _hold_all(name: str, table: Published, options: ReproduceOptions, limits: Limits) -> None:
+def _hold_all(name: str, table: Published, options: ReproduceOptions, limits: Limits, trust: Trust) -> None:
     from sottovoce.evaluation.published.small import write_stand_ins  # late: numpy takes its time
     from sottovoce.evaluation.statistics import check_installed
 
@@ -90,7 +91,7 @@ def _hold_all(name: str, table: Published, options: ReproduceOptions, limits: Li
         write_stand_ins(table, folder / STAND_INS)
     held = 0
     for which, given in _experiments(table, options, folder):
-        _hold_one(table, which, given, folder / "-".join(which), options, limits)
+        _hold_one(table, which, given, folder / "-".join(which), options, limits, trust)
         held += 1
     if not held:
         raise UsageError(f"nothing of {name!r} can be held here; get what is named above, or say --small")
@@ -122,7 +123,13 @@ def _lacks(table: Published, model: str, part: str, options: ReproduceOptions) -
 
 
 def _hold_one(
-    table: Published, which: tuple[str, str], given: Given, folder: Path, options: ReproduceOptions, limits: Limits
+    table: Published,
+    which: tuple[str, str],
+    given: Given,
+    folder: Path,
+    options: ReproduceOptions,
+    limits: Limits,
+    trust: Trust,
 ) -> None:
     from sottovoce.evaluation.experiments.running import hold
     from sottovoce.evaluation.published.beside import beside
@@ -136,7 +143,7 @@ def _hold_one(
     if options.row and not rows:
         return
     try:
-        runs, why = hold(experiment, given, folder, names=rows, limits=limits, shown=shown_row)
+        runs, why = hold(experiment, given, folder, names=rows, limits=limits, shown=shown_row, trust=trust)
     except KeyboardInterrupt as stop:
         raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop
     if options.small:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from pydantic import ConfigDict, Field
@@ -19,6 +19,7 @@ from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import LOG, last_line
 from sottovoce.evaluation.runs.results import table
+from sottovoce.evaluation.runs.trust import Trust
 from sottovoce.evaluation.views.output import Output, check_places
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.showing import go_on, show_run
@@ -101,18 +102,32 @@ class Named(Checked):
     )
 
 
-def resume_run(named: Named, limits: Limits, output: Output) -> None:
-    """Go on with a run; discussions that failed are tried again. Errors: see `output.show`."""
+def resume_run(named: Named, limits: Limits, output: Output, trust: Trust) -> None:
+    """Go on with a run; discussions that failed are tried again.
+
+    Raises:
+        UsageError: it is over, or it names what the command line does not allow.
+        RecordError: models or prompts are others now, or another process has it.
+    """
     from sottovoce.evaluation.runs.reading import load_run
-    from sottovoce.evaluation.runs.starting import resumed, settings_of
+    from sottovoce.evaluation.runs.starting import resumed, settings_begun
 
     if output.verbose:
         tell_all()
     run = load_run(shelf.folder_of(named.name))
     if not run.unfinished:
         raise UsageError(f"run {str(run.folder)!r} is over; `runs show` shows it")
-    settings, file = settings_of(run), check_places(output)
-    go_on(resumed(run), settings, limits, output, file)
+    assert run.folder is not None, "read from there"
+    begun, what, file = settings_begun(run), f"run {str(run.folder)!r}", check_places(output)
+    trust.check(begun, what, run.folder.parent)
+    settings = trust.applied(begun)
+    if settings != begun:
+        raise UsageError(f"{what} was begun in {_contained(begun)}; resume it there, or start another run")
+    go_on(resumed(run, settings=settings), settings, limits, output, file)
+
+
+def _contained(settings: Any) -> str:  # Any: settings of a scheme that runs programs
+    return f"the sandbox {settings.sandbox!r}, {'with' if settings.unsafe else 'without'} --unsafe"
 
 
 def export_run(name: str, form: str | None, out: Path, *, force: bool = False) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sottovoce.evaluation.runs import shelf
+from sottovoce.evaluation.runs.trust import NO_TRUST, Trust
 from sottovoce.evaluation.views.printable import counted, one_line
 
 if TYPE_CHECKING:
@@ -16,18 +17,24 @@ if TYPE_CHECKING:
 
 
 def show_verification(
-    name: str, anew: int, seed: int, questions: Path | None = None, table: Path | None = None, card: Path | None = None
+    name: str,
+    anew: int,
+    seed: int,
+    questions: Path | None = None,
+    table: Path | None = None,
+    card: Path | None = None,
+    trust: Trust = NO_TRUST,
 ) -> int:
     """Verify a run, `anew` discussions of it by their models, and print what is found; returns 0, or 1 if anything is.
 
     Raises:
         RecordError: there is no such run, it is damaged, or a file to be compared cannot be read.
-        UsageError: the questions' file cannot be read.
+        UsageError: the questions' file cannot be read, or the run names what the command line does not allow.
     """
     from sottovoce.evaluation.runs.reading import load_run  # late: torch and langgraph take seconds
     from sottovoce.evaluation.verify.verify import Wanted, verify
 
-    verified = verify(load_run(shelf.folder_of(name)), Wanted(anew, seed, questions, table, card))
+    verified = verify(load_run(shelf.folder_of(name)), Wanted(anew, seed, questions, table, card, trust))
     for line in lines(verified):
         typer.echo(one_line(line))
     return 1 if verified.findings else 0

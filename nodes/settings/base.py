@@ -15,9 +15,10 @@ from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError, choose
 from sottovoce.nodes.settings.people import People
 from sottovoce.nodes.settings.watched import Watched
+from sottovoce.prompts import packs
 from sottovoce.prompts.kinds import KindName
-from sottovoce.prompts.packs import folder_of
 from sottovoce.sizes import Size
+from sottovoce.trust import Names, Words
 
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
 OF_LOADING = ("dtype", "weights", "device", "memory", "thinking", "exact")
@@ -59,15 +60,15 @@ class Settings(People, Watched, CipherOptions, StateOptions):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    protocol: str = Field(
+    protocol: Annotated[str, Words()] = Field(
         default="nl",
         description="what a message carries: words, mean embeddings, state deltas, or raw states",
         json_schema_extra=lambda schema: schema.update(enum=[*PROTOCOLS.names()]),
     )
-    option: Annotated[dict[str, Any], BeforeValidator(pairs)] = Field(  # Any: each protocol's own
+    option: Annotated[dict[str, Any], BeforeValidator(pairs), Words()] = Field(  # Any: each protocol's own
         default={}, description="NAME=VALUE for the protocol, or AGENT.NAME=VALUE for one agent"
     )
-    model: list[str] = Field(
+    model: Annotated[list[str], Names("model", ("bundled",))] = Field(
         default=["bundled"],
         description="'bundled', a pulled model (`models list`), a folder, a .gguf file, a hub id, or "
         "hosted:PROVIDER:MODEL; one for all agents, or one each",
@@ -81,13 +82,15 @@ class Settings(People, Watched, CipherOptions, StateOptions):
     repetition_penalty: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="1 switches it off; else the model's own"
     )
-    system: list[str] = Field(default=[], description="system prompt; one for all agents, or one each")
+    system: Annotated[list[str], Words()] = Field(
+        default=[], description="system prompt; one for all agents, or one each"
+    )
     max_tokens: Tokens = Field(default=LONGEST_REPLY, ge=1, description="longest reply, in tokens")
     timeout: float | None = Field(
         default=None, gt=0, allow_inf_nan=False, description="seconds that a reply may take; else as long as it takes"
     )
     seed: Seed = Field(default=0, description="of the run; every call derives its own from it")
-    prompts: str | None = Field(
+    prompts: Annotated[str | None, Names("prompt pack", packs.offered)] = Field(
         default=None,
         description="Prompt pack: paper (the set-up of the scheme's paper), a name such as paper/madra, or a folder "
         "whose files replace the default prompts.",
@@ -111,16 +114,18 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         default="auto",
         description="keep replies to their forms while written: auto leaves numbers and reasoned replies free; on, off",
     )
-    dtype: list[Dtype] = Field(default=["auto"], description="that the models compute in; one for all, or one each")
-    weights: list[Weights] = Field(
+    dtype: Annotated[list[Dtype], Names("dtype", opens=False)] = Field(
+        default=["auto"], description="that the models compute in; one for all, or one each"
+    )
+    weights: Annotated[list[Weights], Names("format of weights", opens=False)] = Field(
         default=["auto"],
         description="how the models' matrices are stored: as they compute, or packed (on a CPU: int8, int4); "
         "one for all, or one each",
     )
-    device: list[str] = Field(
+    device: Annotated[list[str], Names("device", ("auto", "cpu"), opens=False)] = Field(
         default=["auto"], description="auto, cpu, cuda, cuda:1, mps, or map (spread over all); one for all, or one each"
     )
-    memory: list[Size] = Field(
+    memory: Annotated[list[Size], Names("amount of memory", opens=False)] = Field(
         default=[],
         description="for keys and values of a model, like 4GB; one for all, or one each; else a share of what is free",
     )
@@ -217,7 +222,7 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         Raises:
             UsageError: `paper` has no set-up for this scheme.
         """
-        return folder_of(pack, type(self).__name__.lower(), self.protocol)
+        return packs.folder_of(pack, type(self).__name__.lower(), self.protocol)
 
     def components(self) -> frozenset[str]:
         """The prompt components that are switched on (CMD, section 4.5)."""

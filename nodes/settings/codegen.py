@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
@@ -14,6 +14,7 @@ from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Documents, Settings
 from sottovoce.nodes.settings.watched import Per
 from sottovoce.prompts.kinds import KindName
+from sottovoce.trust import Names
 
 CODERS = ("PythonAssistant", "AlgorithmDeveloper", "ComputerScientist", "Programmer")
 PASSER, TESTER, REFLECTOR, RANKER = "Passer", "Tester", "Reflector", "Ranker"
@@ -30,13 +31,15 @@ class CodeGen(Settings):
     watched_from: ClassVar[int] = 1
     deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"run": "the program is handed in, and run with the tests"})
 
-    sandbox: str | None = Field(
+    sandbox: Annotated[str | None, Names("sandbox", opens=False)] = Field(
         default=None,
         description="where programs of models are run: isolated (the first of the next two that is there), bwrap, "
         "namespaces, docker[:IMAGE], or limits, which isolates nothing; it must be named",
     )
-    unsafe: bool = Field(default=False, description="run them even where nothing but limits contains them")
-    seconds: float = Field(
+    unsafe: Annotated[bool, Names("sandbox", opens=False)] = Field(
+        default=False, description="run them even where nothing but limits contains them"
+    )
+    seconds: Annotated[float, Names("time limit", opens=False)] = Field(
         default=5.0, gt=0, allow_inf_nan=False, description="longest run of a program for one test, in seconds"
     )
     agents: int = Field(

@@ -10,8 +10,10 @@ from pydantic import BeforeValidator, Field, model_validator
 from sottovoce.bounds import Agents, Few, Rounds, Tokens
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Controlled, Documents, Settings, pairs
+from sottovoce.trust import Names
 
 ENCYCLOPEDIA, DOCUMENTS = "encyclopedia", "documents"
+SEARCHED = Names("retriever", (ENCYCLOPEDIA, DOCUMENTS), numbered=(ENCYCLOPEDIA,))
 
 
 class Searching(Settings):
@@ -38,7 +40,7 @@ class ReAct(Searching):
     agents: Agents = Field(default=7, ge=1, description="how many agents; they take turns")
     steps: Few = Field(default=7, ge=1, description="steps of all together, at most")
     step_tokens: Tokens = Field(default=100, ge=1, description="longest step, in tokens")
-    library: str = Field(
+    library: Annotated[str, SEARCHED] = Field(
         default=ENCYCLOPEDIA,
         description="what is searched: encyclopedia (the one that ships; encyclopedia:SEED), documents (the "
         "question's own), or a retriever such as bm25:FOLDER or wikipedia",
@@ -61,12 +63,12 @@ class Pooled(Searching):
     source: Literal["wiki", "google", "all", "none"] = Field(
         default="all", description="where evidence is looked for: wiki, google, all that there are, or none"
     )
-    wiki: str = Field(
+    wiki: Annotated[str, SEARCHED] = Field(
         default=ENCYCLOPEDIA,
         description="the retriever that is `wiki`: encyclopedia (the one that ships), documents (the question's own), "
         "wikipedia, dpr:..., bm25:FOLDER, ...",
     )
-    google: str = Field(
+    google: Annotated[str, SEARCHED] = Field(
         default="",
         description="the retriever that is `google`, if any: google, google:FOLDER (keeps what it found), ...",
     )
@@ -131,7 +133,7 @@ class IA(Searching, Controlled):
         default=5, ge=1, description="rounds, at most: the first with an answer in its form is the last"
     )
     max_tokens: Tokens = Field(default=256, ge=1, description="longest reply, in tokens")
-    library: str | None = Field(
+    library: Annotated[str | None, SEARCHED] = Field(
         default=None,
         description="where passages are looked up for a question without documents: encyclopedia, bm25:FOLDER, ...",
     )

@@ -4,22 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 from pydantic import Field
 
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, nearest
+from sottovoce.trust import Words
 
 
 class People(Checked):
     """Who is no model, and who is asked before something is done."""
 
-    human: list[str] = Field(
+    human: Annotated[list[str], Words()] = Field(
         default=[],
         description="an agent whose seat is a person's, who is asked at the terminal, or by an interrupt in a graph",
     )
-    approve: list[str] = Field(
+    approve: Annotated[list[str], Words()] = Field(
         default=[],
         description="what a person lets pass, writes anew or rejects before it takes effect: an act, an agent's or a "
         "role's words; in worlds an award, a harvest, the run of a program",

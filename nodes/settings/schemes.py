@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -12,6 +12,7 @@ from sottovoce.bounds import Agents, Few, Rounds, Samples
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Controlled, Documents, Settings
 from sottovoce.nodes.settings.looking import Pooled
+from sottovoce.trust import Names
 
 Order = Literal["others_first", "own_first"]
 FinalRule = Literal["majority", "lowest_temperature", "average"]
@@ -124,7 +125,7 @@ class ReConcile(Settings):
     vote: Literal["weighted", "plain"] = Field(
         default="weighted", description="count recalibrated confidences, or heads; the other is reported beside it"
     )
-    convincing: list[str] = Field(
+    convincing: Annotated[list[str], Names("file of convincing samples")] = Field(
         default=[], description="files of convincing samples, one of each agent's model, or one for all"
     )
     convincing_in: Literal["all", "discussion"] = Field(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from sottovoce.bounds import Few
 from sottovoce.checked import Checked
+from sottovoce.trust import Names, Words
 
 NOTE = "The last reply looked uncertain and was held back. Check what is known, and say what is certain."
 
@@ -18,7 +19,7 @@ Per = Literal["role", "all", "turn"]
 class Watched(Checked):
     """Which monitors look at what agents are about to say, and what they do about it."""
 
-    watch: list[str] = Field(
+    watch: Annotated[list[str], Names("monitor", ("random",), numbered=("random",))] = Field(
         default=[],
         description="monitors that judge what agents are about to say, each of its role: files of `monitor train`; "
         "random or random:RATE triggers at that share of all turns (0.1)",
@@ -34,7 +35,7 @@ class Watched(Checked):
         description="what the cap counts: each role, all together, or each turn of each agent; else the scheme's own",
     )
     rounds_back: Few = Field(default=1, ge=1, description="of `rollback`: rounds besides the one under way")
-    note: str = Field(default=NOTE, description="of `augment`: what everybody is told")
+    note: Annotated[str, Words()] = Field(default=NOTE, description="of `augment`: what everybody is told")
     redraw_temperature: float = Field(
         default=0.7,
         ge=0,

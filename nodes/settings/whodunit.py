@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
@@ -17,6 +17,7 @@ from sottovoce.environments.whodunit.wording import WORDINGS, Worded, Wording
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Documents, Settings
 from sottovoce.nodes.settings.watched import Per
+from sottovoce.trust import Names
 
 PEERS = ("Alex", "Beth", "Charlie", "David", "Elizabeth", "Fred", "Grace", "Henry", "Iris", "James")
 PUBLISHED = {
@@ -46,7 +47,7 @@ class WhoDunit(Settings):
     attributes: Few | None = Field(
         default=None, ge=1, description="what they are told apart by, the first so many of the list; else 12 or 20"
     )
-    attribute_list: str | None = Field(
+    attribute_list: Annotated[str | None, Names("attribute list")] = Field(
         default=None, description='a file of attributes in the place of ours: {"car": ["red", "blue"], ...}'
     )
     facts: Few = Field(default=3, ge=1, description="facts that each agent of sym knows")

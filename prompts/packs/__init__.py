@@ -39,6 +39,11 @@ def names() -> list[str]:
     return sorted(folder.relative_to(SHIPPED).as_posix() for folder in folders)
 
 
+def offered() -> list[str]:
+    """Return what a client may name: `paper`, and the packs that ship."""
+    return sorted({*names(), PAPER})
+
+
 def folder_of(pack: str, scheme: str, protocol: str) -> Path:
     """Return the folder of a pack: one that ships, by its name, or the user's own, by its path.
 

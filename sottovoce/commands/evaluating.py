@@ -9,6 +9,7 @@ import typer
 from sottovoce.commands.group import RUN, RUNS, area
 from sottovoce.evaluation.runs.budget import Currency
 from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.runs.trust import TRUST_HELP, Trust
 from sottovoce.evaluation.views import runs as kept_runs
 from sottovoce.evaluation.views.audit import show_audit
 from sottovoce.evaluation.views.discussing import By, show_measures
@@ -30,6 +31,9 @@ CARD = typer.Option(None, help="compare a card that `runs export RUN card.json` 
 QRELS = typer.Option(
     None, metavar="FILE", help="TREC's judgments of passages (qid 0 docid rel), in the place of the questions' own"
 )
+TRUST = typer.Option(False, "--trust-paths", help=TRUST_HELP)
+SANDBOX = typer.Option(None, help=Trust.model_fields["sandbox"].description)
+UNSAFE = typer.Option(False, "--unsafe", help=Trust.model_fields["unsafe"].description)
 HTML = typer.Option(Path("report.html"), "--html", metavar="FILE", help="is written")
 OVER = typer.Option(False, "--force", help=FORCE)
 
@@ -40,9 +44,13 @@ def compare(
     against: str | None = typer.Option(None, help="compare the others with this run alone, instead of all pairs"),
     matched: Currency | None = MATCHED,
     qrels: Path | None = QRELS,
+    trust_paths: bool = TRUST,
 ) -> None:
     """Compare runs on the questions they share: accuracy with intervals, costs, tests, and a verdict in words."""
-    kept_runs.compare_runs(names, against, qrels) if matched is None else compare_matched(names, matched)
+    if matched is None:
+        kept_runs.compare_runs(names, against, qrels)
+    else:
+        compare_matched(names, matched, Trust(trust_paths=trust_paths))
 
 
 @commands.command()
@@ -59,9 +67,10 @@ def report(
         None, metavar="LAYER", help="draw what it attends to, 0-based or -1 for the last; loads the models"
     ),
     force: bool = OVER,
+    trust_paths: bool = TRUST,
 ) -> None:
     """Write a page about runs that opens anywhere: tables, plots, and every message with what lay under it."""
-    show_report(names, html, attention, force=force)
+    show_report(names, html, attention, Trust(trust_paths=trust_paths), force=force)
 
 
 @commands.command()
@@ -79,9 +88,13 @@ def verify(
     questions: Path | None = OF_RUN,
     table: Path | None = TABLE,
     card: Path | None = CARD,
+    sandbox: str | None = SANDBOX,
+    unsafe: bool = UNSAFE,
+    trust_paths: bool = TRUST,
 ) -> int:
     """Tell whether a kept run is what it says: recompute all that its folder holds, and hold some of it anew."""
-    return show_verification(name, 0 if no_model else anew, seed, questions, table, card)
+    trust = Trust(sandbox=sandbox, unsafe=unsafe, trust_paths=trust_paths)
+    return show_verification(name, 0 if no_model else anew, seed, questions, table, card, trust)
 
 
 commands.command(

@@ -9,6 +9,7 @@ import typer
 from sottovoce.commands.group import RUN, area, group
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.shelf import KEPT
+from sottovoce.evaluation.runs.trust import Trust
 from sottovoce.evaluation.views import runs as kept_runs
 from sottovoce.evaluation.views.branches import ReplayOptions, show_replay
 from sottovoce.evaluation.views.output import Output
@@ -44,10 +45,10 @@ def show_kept_run(
 
 
 runs.command("resume", help="Go on with a run that was stopped; discussions that failed are tried again.")(
-    command(kept_runs.resume_run, kept_runs.Named, Limits, Output)
+    command(kept_runs.resume_run, kept_runs.Named, Limits, Output, Trust)
 )
 runs.command("replay", help="Hold a watched discussion again, with an intervention and without; tell how they differ.")(
-    command(show_replay, ReplayOptions)
+    command(show_replay, ReplayOptions, Trust)
 )
 
 

@@ -41,7 +41,7 @@ def wait_for_messages(folder: Path) -> None:
 
 
 def test_the_comparison_is_on_stdout_and_progress_on_stderr(call: Call, table: Path) -> None:
-    answer = call("experiment", table, "--limit", 2)
+    answer = call("experiment", table, "--limit", 2, "--trust-paths")
 
     assert answer.code == 0
     assert answer.out.startswith("Which is better?\n\n| run | questions | discussions |")
@@ -54,10 +54,11 @@ def test_the_comparison_is_on_stdout_and_progress_on_stderr(call: Call, table: P
 def test_a_finished_experiment_is_printed_again_without_a_model_also_from_its_folder(
     call: Call, table: Path, tmp_path: Path
 ) -> None:
-    first = call("experiment", table, "--save", tmp_path / "kept")
+    save = ("--save", tmp_path / "kept", "--trust-paths")  # the model lies elsewhere
+    first = call("experiment", table, *save)
     table.write_text(table.read_text().replace("about: Which", "about: What"))
 
-    again, there = call("experiment", table, "--save", tmp_path / "kept"), call("experiment", tmp_path / "kept")
+    again, there = call("experiment", table, *save), call("experiment", tmp_path / "kept", "--trust-paths")
 
     assert [answer.code for answer in (first, again, there)] == [0, 0, 0]
     assert again.err == there.err == ""
@@ -66,8 +67,8 @@ def test_a_finished_experiment_is_printed_again_without_a_model_also_from_its_fo
 
 
 def test_a_row_is_held_by_name(call: Call, table: Path) -> None:
-    assert "- `alone`: not begun.\n" in call("experiment", table, "--rows", "pair").out
-    assert "not begun" not in call("experiment", table, "--rows", "alone").out
+    assert "- `alone`: not begun.\n" in call("experiment", table, "--rows", "pair", "--trust-paths").out
+    assert "not begun" not in call("experiment", table, "--rows", "alone", "--trust-paths").out
 
 
 def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) -> None:
@@ -89,7 +90,7 @@ def test_rows_of_a_model_that_changed_are_not_mixed(call: Call, tmp_path: Path) 
 @pytest.mark.slow
 def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, table: Path, tmp_path: Path) -> None:
     table.write_text(table.read_text().replace("rounds: 2", "rounds: 400, shape: fresh"))
-    process = start("experiment", table, "--save", tmp_path / "kept", stdout=-1, stderr=-1)
+    process = start("experiment", table, "--save", tmp_path / "kept", "--trust-paths", stdout=-1, stderr=-1)
     try:
         wait_for_messages(tmp_path / "kept" / "pair")
         process.send_signal(signal.SIGINT)
@@ -101,7 +102,7 @@ def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, tab
     assert (process.returncode, out, err.splitlines()[-1]) == (130, "", f"sottovoce: {line}")
     before = load_run(tmp_path / "kept" / "pair").cost.calls
     limit = ("--call-limit", before + 10)
-    assert "stopped: the call limit is reached" in call("experiment", tmp_path / "kept", *limit).out
+    assert "stopped: the call limit is reached" in call("experiment", tmp_path / "kept", "--trust-paths", *limit).out
     assert load_run(tmp_path / "kept" / "pair").cost.calls > before
 
 

@@ -64,7 +64,7 @@ def test_a_file_of_games_is_played_in_part_stopped_resumed_and_compared(call: Ca
     few = ("--guide", "off", "--max-tokens", 4, "--at-once", 1)  # no action can be read: games are cancelled
 
     stopped = call(*same, *few, "--call-limit", 1)
-    went_on = call("runs", "resume", kept()[0].name)
+    went_on = call("runs", "resume", kept()[0].name, "--trust-paths")
     call(*same, *few, "--temperature", 1)
     compared = call("compare", *(folder.name for folder in kept())).out
 

@@ -47,7 +47,7 @@ def test_what_cannot_be_reported_is_refused_in_one_line(call: Call, stopped: str
 
 
 def test_a_layer_that_is_not_there_is_refused(call: Call, stopped: str, tmp_path: Path) -> None:
-    line = refused(call, USAGE, "report", stopped, "--html", tmp_path / "out.html", "--attention", 7)
+    line = refused(call, USAGE, "report", stopped, "--html", tmp_path / "out.html", "--attention", 7, "--trust-paths")
 
     assert "layer 7 is out of range" in line and line.endswith("has layers 0 to 1")
 

@@ -79,7 +79,9 @@ def test_a_run_that_reached_a_limit_is_gone_on_with(
     (folder,) = [tmp_path / "run"] if how == "save" else kept()
     before = load_run(folder)
 
-    went_on = call("runs", "resume", folder.name) if how == "resume" else call(*same, *save, "--continue")
+    went_on = (
+        call("runs", "resume", folder.name, "--trust-paths") if how == "resume" else call(*same, *save, "--continue")
+    )
 
     assert stopped.code == FAILED and "stopped: the call limit is reached: " in stopped.out
     assert "the call limit is reached: " in stopped.err and "`runs resume " in stopped.err
@@ -105,7 +107,7 @@ def test_a_run_in_use_is_refused_and_begun_beside(call: Call, models: Models, as
     call(*same, "--call-limit", 3, "--at-once", 1)
     holding = Log(kept()[0])
     try:
-        line = refused(call, FAILED, "runs", "resume", "latest")
+        line = refused(call, FAILED, "runs", "resume", "latest", "--trust-paths")
         call(*same, "--continue")
     finally:
         holding.close()

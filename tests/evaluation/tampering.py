@@ -21,6 +21,7 @@ from sottovoce.evaluation.runs.log import LOG
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.results import table
 from sottovoce.evaluation.runs.run import PAYLOADS
+from sottovoce.evaluation.runs.trust import NO_TRUST
 from sottovoce.evaluation.verify.rehearsal import rehearsed
 
 JSON = dict[str, Any]  # Any: plain JSON
@@ -86,7 +87,7 @@ class Forger:
         """Prompts, votes and decisions that follow from what is now said."""
         self.write()
         run = load_run(self.folder)
-        led, _ = rehearsed(run, list(run.records), run.store())
+        led, _ = rehearsed(run, list(run.records), run.store(), NO_TRUST)
         for (question, _), again in led.records.items():
             assert again.decision is not None, "the forger knows the scheme"
             prompts = {each.place: each for each in again.prompts}

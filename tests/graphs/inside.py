@@ -7,7 +7,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.state import CompiledStateGraph
 from typing_extensions import TypedDict
 
-from sottovoce.graphs.debate import create_debate
+from sottovoce.graphs.debate import SCHEME
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.state import Decision
 
@@ -24,7 +24,7 @@ def make_graph(config: RunnableConfig) -> CompiledStateGraph[Desk, Debate, Desk,
     given = config.get("configurable") or {}
     known = {name: value for name, value in given.items() if name in Debate.model_fields}
     graph = StateGraph(Desk, context_schema=Debate)
-    graph.add_node("discuss", create_debate(Debate.model_validate(known)).compile())
+    graph.add_node("discuss", SCHEME.served({"configurable": known}).compile())
     graph.add_edge(START, "discuss")
     graph.add_edge("discuss", END)
     return graph.compile(name="inside")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 
@@ -56,10 +57,14 @@ def test_dashes_are_underscores_and_other_names_are_refused() -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_scheme_is_made_for_an_assistant_s_settings_without_its_model(name: str) -> None:
+def test_a_scheme_is_made_for_an_assistant_s_settings_without_its_model(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     module = import_module(f"sottovoce.graphs.{name}")
+    (tmp_path / "server.toml").write_text('model = {gone = "no/such/model/anywhere"}')
+    monkeypatch.setenv("SOTTOVOCE_SERVER", str(tmp_path / "server.toml"))
     field = {"single": None, "self_consistency": "samples"}.get(name, "agents")
-    given = {"model": ["no/such/model/anywhere"], "thread_id": "of the server", **({field: 4} if field else {})}
+    given = {"model": ["gone"], "thread_id": "of the server", **({field: 4} if field else {})}
     given |= {"variant": "sym"} if name == "whodunit" else {}
     nodes = module.make_graph({"configurable": given}).get_graph().nodes.values()
     roles = [(node.metadata or {}).get("role", "").rstrip(" 12") for node in nodes]

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from langgraph_sdk import get_client
 from langgraph_sdk.client import LangGraphClient
@@ -23,6 +24,8 @@ from sottovoce.graphs import NAMES
 
 QUESTION = {"question": "What is 14 + 3 * 5 - 7?"}
 DRIVER = ROOT / "examples" / "drive_server.py"
+TINY = "tiny"
+"""The model that the server offers, by its name there."""
 
 
 @pytest.fixture(scope="module")
@@ -31,12 +34,12 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(log: Path) -> Iterator[str]:
+def server(log: Path, folder: str) -> Iterator[str]:
     """The address of a server of all that langgraph.json names, and of a graph with a debate inside it."""
     config = json.loads((ROOT / "langgraph.json").read_text(encoding="utf-8"))
     config["graphs"]["inside"] = {"path": "tests.graphs.inside:make_graph", "description": "A debate inside."}
     (log.parent / "langgraph.json").write_text(json.dumps({**config, "dependencies": [str(ROOT)]}))
-    with serving(log.parent, log.parent / "langgraph.json") as url:
+    with serving(log.parent, log.parent / "langgraph.json", {TINY: folder}) as url:
         yield url
 
 
@@ -52,8 +55,8 @@ async def client(server: str) -> AsyncIterator[LangGraphClient]:
 
 
 @pytest.fixture
-def context(folder: str) -> dict[str, Any]:
-    return {"agents": 3, "rounds": 2, "model": [folder], "protocol": "sde", "max_tokens": 6, "answer_turn": False}
+def context() -> dict[str, Any]:
+    return {"agents": 3, "rounds": 2, "model": [TINY], "protocol": "sde", "max_tokens": 6, "answer_turn": False}
 
 
 async def assistant_of(client: LangGraphClient, context: dict[str, Any]) -> str:
@@ -93,8 +96,8 @@ async def test_the_form_shows_every_setting_with_its_description_and_choices(
 @pytest.mark.parametrize(
     "graphs", [("debate", "madra", "govsim"), pytest.param(tuple(NAMES), marks=pytest.mark.slow)], ids=["some", "all"]
 )
-def test_the_driver_finds_nothing_wrong(graphs: tuple[str, ...], server: str, folder: str) -> None:
-    done = drive("--url", server, "--model", folder, *graphs)
+def test_the_driver_finds_nothing_wrong(graphs: tuple[str, ...], server: str) -> None:
+    done = drive("--url", server, "--model", TINY, *graphs)
 
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.split(":")[0] for line in done.stdout.splitlines()] == [*graphs]
@@ -196,9 +199,24 @@ async def test_what_cannot_be_done_is_said_in_one_line(
         raise RuntimeError(str(result.get("__error__")))
 
 
+@pytest.mark.parametrize(("origin", "status"), [("https://evil.example", 403), ("https://smith.langchain.com", 200)])
+async def test_a_page_of_another_origin_starts_nothing(
+    origin: str, status: int, server: str, context: dict[str, Any]
+) -> None:
+    asked = json.dumps({"assistant_id": "single", "input": QUESTION, "context": {"model": [TINY], "max_tokens": 1}})
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
+        headers = {"origin": origin, "content-type": "text/plain"}  # for which a browser asks no leave
+        answer = await client.post(f"{server}/runs/wait", content=asked, headers=headers)
+    assert (answer.status_code, answer.headers.get("access-control-allow-origin")) == (
+        status,
+        origin if status == 200 else None,
+    )
+
+
 # What the library says of itself, and of the runs that the tests above let fail.
 THEIRS = re.compile(
-    r"`durability` has no effect|format_exc_info|sottovoce\.errors\.\w+Error|Bad Request Error|POST \S+/state 400"
+    r"`durability` has no effect|format_exc_info|sottovoce\.errors\.\w+Error|Bad Request Error"
+    r"|POST \S+/state 400|GET \S+/graph 400"
 )
 
 

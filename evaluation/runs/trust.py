@@ -1,0 +1,123 @@
+"""The options by which a command line lets a run folder or an experiment file have programs run and paths opened.
+
+Neither a run nor a file decides that: both may be from somebody else (docs/howto/trust.md). Nothing here imports torch.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Self, TypeVar
+
+from pydantic import ConfigDict, Field, model_validator
+
+from sottovoce.checked import Checked, shown
+from sottovoce.errors import UsageError
+from sottovoce.evaluation.runs.log import LOG
+from sottovoce.nodes.settings import Settings
+from sottovoce.trust import marked, named
+
+AnySettings = TypeVar("AnySettings", bound=Settings)
+OF_SANDBOX = ("sandbox", "unsafe")
+DONOR = "probe_from"
+TRUST_HELP = "Open the models, files, folders and servers that the run or file names."
+TRUST_PATHS: Any = Field(default=False, description=TRUST_HELP)  # Any: a default of pydantic's
+
+
+class Trust(Checked):
+    """What may be run and opened that a run or a file names."""
+
+    model_config = ConfigDict(title="Trust")
+
+    sandbox: str | None = Field(
+        default=None,
+        description="Sandbox in which programs of models run, as for `codegen`; what the run used is not repeated.",
+    )
+    unsafe: bool = Field(default=False, description="Run them even where nothing but limits contains them.")
+    trust_paths: bool = TRUST_PATHS
+
+    @model_validator(mode="after")
+    def _of_a_sandbox(self) -> Self:
+        if self.unsafe and self.sandbox is None:
+            raise UsageError("--unsafe is of a sandbox, and none was named; add --sandbox isolated, or drop it")
+        return self
+
+    def lacking(self, settings: Settings, what: str, folder: Path | None = None) -> str:
+        """Return one line about the first thing that this command line must add; empty where there is none.
+
+        `what` is the run or the row. In `folder` lie files that may be opened, and runs that a probe may hear.
+        """
+        return self.closed(settings, what, folder) or self.uncontained(settings, what)
+
+    def closed(self, settings: Settings, what: str, folder: Path | None = None) -> str:
+        """Return one line about the first path or server that is not opened. See `lacking`."""
+        marks = marked(type(settings))
+        for name, value in named(settings) if not self.trust_paths else ():
+            if marks[name].opens and not _is_known(name, value, settings, folder):
+                told = f"{what} names the {marks[name].kind} {shown(value)}"
+                return f"{told}, which is not opened for it; add --trust-paths if you trust who made it"
+        return ""
+
+    def uncontained(self, settings: Settings, what: str) -> str:
+        """Return one line about programs that have no sandbox. See `lacking`."""
+        used = getattr(settings, OF_SANDBOX[0], None)
+        if used is None or self.sandbox is not None:
+            return ""
+        unsafe = " with --unsafe" if getattr(settings, OF_SANDBOX[1]) else ""
+        told = f"{what} names the sandbox {shown(used)}{unsafe} for programs of its models"
+        return f"{told}, and only this command line may choose one; add --sandbox isolated"
+
+    def check(self, settings: Settings, what: str, folder: Path | None = None) -> None:
+        """Refuse what this command line did not allow.
+
+        Raises:
+            UsageError: see `lacking`.
+        """
+        _refuse(self.lacking(settings, what, folder))
+
+    def check_paths(self, settings: Settings, what: str, folder: Path | None = None) -> None:
+        """Refuse paths and servers that this command line did not allow. Errors: see `lacking`."""
+        _refuse(self.closed(settings, what, folder))
+
+    def check_model(self, name: str, what: str) -> None:
+        """Refuse a model that this command line did not allow. Errors: see `check`."""
+        self.check_paths(Settings(model=[name]), what)
+
+    def applied(self, settings: AnySettings) -> AnySettings:
+        """Return settings whose programs run where this command line says, and nowhere else."""
+        return contained(settings, self)
+
+
+def contained(settings: AnySettings, like: Trust | Settings) -> AnySettings:
+    """Return settings with the sandbox of others, where their scheme runs programs."""
+    if OF_SANDBOX[0] not in type(settings).model_fields:
+        return settings
+    return settings.model_copy(update={name: getattr(like, name) for name in OF_SANDBOX})
+
+
+def _refuse(line: str) -> None:
+    if line:
+        raise UsageError(line)
+
+
+NO_TRUST = Trust()
+"""Without any of these options."""
+
+
+def _is_known(name: str, value: object, settings: Settings, folder: Path | None) -> bool:
+    """Return whether a value ships with the project, or lies in a folder that is read anyway."""
+    if not isinstance(value, str):
+        return False
+    if marked(type(settings))[name].is_shipped(value) or (name == "model" and _is_pinned(value)):
+        return True
+    if folder is None:
+        return False
+    if name == DONOR:  # a run beside this one
+        return Path(value).name == value and (folder / value / LOG).is_file()
+    return Path(value).is_absolute() and Path(value).resolve().is_relative_to(folder.resolve())
+
+
+def _is_pinned(model: str) -> bool:
+    """Return whether a model is one that `models pull` gets, whose digest is known."""
+    from sottovoce.models.sources.catalogue import CATALOGUE  # late: its package imports torch
+
+    return model in CATALOGUE

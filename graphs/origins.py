@@ -1,0 +1,75 @@
+"""The door of a server: pages of other origins get no answer, and cause nothing (`http.app` of langgraph.json).
+
+CORS alone closes little: it keeps a page from reading an answer, and langgraph-api (0.16) runs what a page posts as
+text/plain, for which no browser asks first. The origins that may are those of `http.cors` in langgraph.json.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from ipaddress import IPv4Address, IPv6Address, ip_address
+from typing import Any
+from urllib.parse import SplitResult, urlsplit
+
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.responses import JSONResponse
+
+VARIABLE = "LANGGRAPH_HTTP"
+"""Has `http` of langgraph.json (langgraph-api 0.16)."""
+
+
+def origins() -> list[str]:
+    """Return the origins whose pages may use the server."""
+    cors: dict[str, list[str]] = json.loads(os.environ.get(VARIABLE) or "{}").get("cors") or {}
+    return cors.get("allow_origins", [])
+
+
+class KnownOrigins:
+    """ASGI middleware that refuses requests of pages from elsewhere, and those under a name that is not the server's.
+
+    A page elsewhere can make its own name mean this machine (DNS rebinding), but no address and no name without a dot.
+    """
+
+    def __init__(self, app: Any) -> None:  # Any: an ASGI application
+        self._app, self._origins = app, origins()
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # Any: as ASGI has them
+        """Pass on what comes from programs, from this machine's own pages and from those of known origins."""
+        if scope["type"] in ("http", "websocket"):
+            headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+            origin, host = headers.get("origin"), headers.get("host", "")
+            if not self._is_host(host) or (origin is not None and not self._is_origin(origin, host)):
+                told = f"requests from {origin or host} are refused; http.cors in langgraph.json names who may ask"
+                return await JSONResponse({"detail": told}, 403)(scope, receive, send)
+        return await self._app(scope, receive, send)
+
+    def _is_origin(self, origin: str, host: str) -> bool:
+        found = _split(origin)
+        here = _address(found.hostname or "")
+        local = found.hostname == "localhost" or (here is not None and here.is_loopback)
+        return local or (found.netloc == host != "") or not {origin, "*"}.isdisjoint(self._origins)
+
+    def _is_host(self, host: str) -> bool:
+        name = _split(f"//{host}").hostname or ""
+        known = {_split(origin).hostname for origin in self._origins}
+        return "." not in name or _address(name) is not None or name in known
+
+
+def _split(address: str) -> SplitResult:
+    """Return the parts of an address; all empty where it is none."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
+
+
+def _address(name: str) -> IPv4Address | IPv6Address | None:
+    try:
+        return ip_address(name)
+    except ValueError:
+        return None
+
+
+app = Starlette(middleware=[Middleware(KnownOrigins)])

@@ -1,0 +1,178 @@
+"""What a run folder or an experiment file of somebody else cannot do: its own command line alone opens and runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+
+from sottovoce.agents.scripted import ScriptedChatModel
+from sottovoce.channels.store import PayloadStore
+from sottovoce.cli import main
+from sottovoce.errors import RecordError, UsageError
+from sottovoce.evaluation.runs.log import LOG
+from sottovoce.evaluation.runs.reading import load_run
+from sottovoce.evaluation.runs.running import Task, hold
+from sottovoce.evaluation.runs.starting import settings_of
+from sottovoce.evaluation.runs.trust import Trust
+from sottovoce.nodes.settings import CodeGen, Debate
+
+PROBLEM = "def add(a, b):\n    '''Add.\n    >>> add(1, 1)\n    2\n    '''\n"
+QUESTION: Any = {
+    "question": PROBLEM,
+    "id": "add",
+    "game": {"entry_point": "add", "test": "def check(f):\n    assert f(1, 1) == 2\n"},
+}
+
+
+@pytest.fixture
+def outside() -> Iterator[Path]:
+    """A folder that anybody may write to: programs run as another user where that can be."""
+    with TemporaryDirectory() as folder:
+        Path(folder).chmod(0o777)
+        yield Path(folder)
+
+
+@pytest.fixture
+def received(tmp_path: Path, outside: Path) -> tuple[Path, Path]:
+    """A run of somebody's whose program writes a file outside, and says that limits alone are to contain it."""
+    written = outside / "written"
+    program = f"```python\nopen({str(written)!r}, 'w').write('x')\ndef add(a, b):\n    return a + b\n```"
+    settings = CodeGen(agents=2, rounds=1, sandbox="limits", unsafe=True, answer_turn=False)
+    hold(
+        Task("codegen", settings, QUESTION, models=ScriptedChatModel([program] * 8)),
+        PayloadStore(tmp_path / "store"),
+        folder=tmp_path / "run",
+    )
+    written.unlink()  # it was ours to run it
+    return tmp_path / "run", written
+
+
+def told(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str]:
+    code = main([str(each) for each in arguments])
+    out, err = capsys.readouterr()
+    return code, f"{out}{err}"
+
+
+def changed_head(folder: Path, **settings: Any) -> None:
+    """Write other settings into a run, as somebody might who sends it."""
+    head, *lines = (folder / LOG).read_text().splitlines()
+    about = json.loads(head)
+    about["settings"] |= settings
+    (folder / LOG).write_text("\n".join([json.dumps(about), *lines]) + "\n")
+
+
+def test_a_received_run_runs_its_programs_in_no_sandbox_of_its_own(
+    received: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, written = received
+
+    code, said = told(capsys, "verify", folder, "--no-model")
+    assert "note: questions, prompts, messages, votes and decisions are not checked: the run names the sandbox" in said
+    assert "'limits' with --unsafe" in said and "add --sandbox isolated" in said and not written.exists()
+    code, said = told(capsys, "verify", folder)
+    assert (code, said.count("\n")) == (2, 1) and "--no-model" in said and not written.exists()
+    code, said = told(capsys, "runs", "replay", folder)
+    assert code == 2 and "only this command line may choose one" in said and not written.exists()
+    assert settings_of(load_run(folder)).sandbox is None  # type: ignore[attr-defined]  # of CodeGen
+
+
+def test_with_a_sandbox_on_the_command_line_its_programs_are_run_there(
+    received: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, written = received
+
+    told(capsys, "verify", folder, "--no-model", "--sandbox", "namespaces")
+    assert not written.exists()
+    told(capsys, "verify", folder, "--no-model", "--sandbox", "limits", "--unsafe")
+    assert written.exists()
+
+
+@pytest.mark.parametrize(
+    ("settings", "kind"),
+    [
+        ({"model": ["/somewhere/else"]}, "model '/somewhere/else'"),
+        ({"model": ["hosted:openai:gpt"]}, "model 'hosted:openai:gpt'"),
+        ({"prompts": "/somewhere/else"}, "prompt pack '/somewhere/else'"),
+        ({"watch": ["/somewhere/else"]}, "monitor '/somewhere/else'"),
+        ({"protocol": "cipher", "probe": "shuffled", "probe_from": "../x"}, "run '../x'"),
+    ],
+)
+def test_a_received_run_opens_no_path_and_no_server_that_it_names(
+    settings: dict[str, Any], kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = tmp_path / "run"
+    task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
+    hold(task, PayloadStore(tmp_path / "store"), folder=folder)
+    changed_head(folder, **settings)
+    (folder / LOG).write_text("\n".join((folder / LOG).read_text().splitlines()[:2]) + "\n")  # not over
+
+    for command in (("verify", folder), ("runs", "resume", folder), ("runs", "replay", folder)):
+        code, said = told(capsys, *command)
+        assert (code, said.count("\n")) == (2, 1)
+        assert f"names the {kind}, which is not opened for it; add --trust-paths if you trust who made it" in said
+    assert f"not checked: the run names the {kind}" in told(capsys, "verify", folder, "--no-model")[1]
+
+
+def test_a_run_is_resumed_in_the_sandbox_that_it_was_begun_in(
+    received: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder, _ = received
+    lines = (folder / LOG).read_text().splitlines()
+    (folder / LOG).write_text("\n".join(lines[:2]) + "\n")
+
+    code, said = told(capsys, "runs", "resume", folder, "--sandbox", "isolated")
+    assert code == 2 and "was begun in the sandbox 'limits', with --unsafe; resume it there" in said
+
+
+def test_a_pack_of_a_received_run_is_one_that_ships(tmp_path: Path) -> None:
+    task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
+    hold(task, PayloadStore(tmp_path / "store"), folder=tmp_path / "run")
+    head, *lines = (tmp_path / "run" / LOG).read_text().splitlines()
+    about = {**json.loads(head), "packs": {"agent_1": "../../../etc"}}
+    (tmp_path / "run" / LOG).write_text("\n".join([json.dumps(about), *lines]) + "\n")
+
+    with pytest.raises(RecordError, match=r"packs.agent_1 is '../../../etc': .*expected one of bundled, "):
+        load_run(tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("questions: {file: ../out.jsonl}\nrows: {a: {scheme: single}}", "names the questions '"),
+        ("questions: {dataset: gsm8k, hub: a/b@1}\nrows: {a: {scheme: single}}", "names the questions 'a/b@1'"),
+        ("questions: {sample: arithmetic/1}\nrows: {a: {scheme: single, prompts: /etc}}", "prompt pack '/etc'"),
+        ("questions: {sample: arithmetic/1}\nrows: {a: {scheme: react, library: 'bm25:/x'}}", "retriever 'bm25:/x'"),
+        ("questions: {sample: whodunit/1}\nrows: {a: {scheme: whodunit, attribute-list: /x}}", "attribute list '/x'"),
+        (
+            "questions: {sample: problems/1}\nrows: {a: {scheme: codegen, sandbox: limits, unsafe: true}}",
+            "row 'a' names the sandbox 'limits' with --unsafe for programs of its models, and only this command line",
+        ),
+    ],
+)
+def test_an_experiment_file_opens_and_runs_nothing_beyond_its_folder(
+    text: str, expected: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "out.jsonl").write_text('{"question": "1?"}\n')
+    (tmp_path / "in" / "table.yaml").write_text(text)
+
+    code, said = told(capsys, "experiment", tmp_path / "in" / "table.yaml", "--save", tmp_path / "kept")
+
+    assert (code, said.count("\n")) == (2, 1) and expected in said and not (tmp_path / "kept").exists()
+
+
+def test_unsafe_is_of_a_sandbox() -> None:
+    with pytest.raises(UsageError, match="--unsafe is of a sandbox, and none was named"):
+        Trust(unsafe=True)
+
+
+def test_files_in_the_folder_and_models_with_a_digest_need_no_trust(tmp_path: Path) -> None:
+    inside = Debate(model=["smollm2"], prompts=str(tmp_path / "pack"))
+    assert Trust().lacking(inside, "it", tmp_path) == ""
+    (tmp_path / "link").symlink_to("/etc")
+    assert "prompt pack" in Trust().lacking(Debate(prompts=str(tmp_path / "link")), "it", tmp_path)
