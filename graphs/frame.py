@@ -80,11 +80,12 @@ class Frame:
         self._approves = bool(settings.approve)
         held = self._held = self._approves or self.watch is not None
         self.contexts: Contexts[Any] = Contexts(
-            scheme.settings, settings, models, store, scheme.answers, restored(state), state
+            scheme.settings, settings, models, store, scheme.answers, restored(state), state, scheme.own_prompts
         )
         graph = DiscussionGraph(
             state,
             self.contexts.of,
+            self.contexts.speakers,
             context_schema=scheme.settings,
             input_schema=question,
             output_schema=outcome_of(state, question),
