@@ -10,15 +10,18 @@ import random
 from collections.abc import Mapping
 from typing import Any
 
+from sottovoce.environments.game_file import Split
 from sottovoce.environments.problems import PROBLEMS, Written
+from sottovoce.evaluation.worlds import World
 from sottovoce.nodes.question import Question
+from sottovoce.nodes.settings import CodeGen
 
 ROW = {"prompt": "question", "task_id": "id"}
 """Columns of such a row by our names; `test` and `entry_point` are the problem."""
 PROBLEM = ("test", "entry_point")
 
 
-def problems(n: int, seed: int = 0) -> list[Question]:
+def problems(n: int, settings: CodeGen, seed: int = 0, split: Split | None = None) -> list[Question]:
     """The first `n` problems that ship, easy ones first in seed 0, else in the order that a seed brings them to."""
     order = [*PROBLEMS]
     if seed:
@@ -45,3 +48,10 @@ def _question(id: str, problem: Written) -> Question:
         solution=f"{problem.prompt}{problem.body}",
         game={"test": tests, "entry_point": problem.name},
     )
+
+
+WORLD = World(
+    samples={"problems": "small functions to be written, with hidden tests; for codegen"},
+    draw=problems,
+    most={"problems": len(PROBLEMS)},
+)

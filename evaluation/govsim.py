@@ -11,6 +11,7 @@ from pathlib import Path
 from sottovoce.environments.game_file import Split
 from sottovoce.environments.govsim.games import Game, read_game, starts
 from sottovoce.errors import UsageError
+from sottovoce.evaluation.worlds import World
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import GovSim
 
@@ -30,7 +31,7 @@ def games(n: int, settings: GovSim, seed: int = 0, split: Split | None = None) -
     return [question(game, f"govsim/{game.seed}") for game in made]
 
 
-def stored(path: Path) -> Question:
+def stored(path: Path, settings: GovSim) -> Question:
     """The game of a file. Errors: see `read_game`."""
     return question(read_game(path), path.stem)
 
@@ -46,3 +47,16 @@ def question(game: Game, id: str) -> Question:
         solution=f"The fish last for {months}.",
         game=game.model_dump(mode="json"),
     )
+
+
+WORLD = World(
+    samples={
+        "govsim": "games that begin with as many tons as its settings say; for the scheme of that name",
+        "govsim/train": "games of start values that monitors are fitted on",
+        "govsim/validation": "games of others, by which they are chosen",
+        "govsim/test": "games of the rest, which are held out",
+    },
+    draw=games,
+    read=stored,
+    most={"govsim/train": 26, "govsim/validation": 14, "govsim/test": 20},
+)

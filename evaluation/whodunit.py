@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sottovoce.environments.game_file import Split
 from sottovoce.environments.whodunit.games import Game, read_game
+from sottovoce.evaluation.worlds import World
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import WhoDunit
 
@@ -43,3 +44,15 @@ def question(game: Game, id: str, settings: WhoDunit) -> Question:
         return made
     accuser, intel = settings.speakers()
     return {**made, "wordings": {intel: f"What do you tell {accuser} now?"}}
+
+
+WORLD = World(
+    samples={
+        "whodunit": "games of the size that its settings say; for the scheme of that name",
+        "whodunit/train": "such games of which monitors learn",
+        "whodunit/validation": "games of other characters, by which monitors are chosen",
+        "whodunit/test": "games of the rest, which are held out",
+    },
+    draw=games,
+    read=stored,
+)

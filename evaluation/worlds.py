@@ -1,17 +1,47 @@
-"""Games of worlds as the questions of a run: drawn from a seed, or stored in files. A scheme plays its own alone."""
+"""Games of worlds as the questions of a run: drawn from a seed, or stored in files. A scheme plays its own alone.
+
+The settings of a scheme name its `World`; nothing here knows which worlds there are.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 from sottovoce.environments.game_file import SPLITS, Split
 from sottovoce.errors import UsageError
-from sottovoce.evaluation import codegen, govsim, whodunit
+from sottovoce.graphs import shipped
 from sottovoce.nodes.question import Question
-from sottovoce.nodes.settings import CodeGen, GovSim, Settings, WhoDunit
+from sottovoce.nodes.settings import Settings
 
-WORLDS = {"whodunit": "whodunit", "govsim": "govsim", "problems": "codegen"}
-"""By sample, the scheme that plays it."""
+
+@dataclass(frozen=True)
+class World:
+    """The games that a scheme plays; its settings name it: `world = "module:attribute"`."""
+
+    samples: Mapping[str, str]
+    """By the name that --sample takes: what is drawn, in a phrase."""
+    draw: Callable[[int, Any, int, Split | None], list[Question]]  # Any: its own settings
+    """The first n games of a seed as the settings have them, of a split or of all; each has a solution."""
+    read: Callable[[Path, Any], Question] | None = None  # Any: its own settings
+    """The game of a file; None where games are no files."""
+    most: Mapping[str, int] = field(default_factory=dict)
+    """How many different ones a seed makes at most, by name; of others there is no end."""
+
+
+def world_of(settings: Settings | type[Settings]) -> World | None:
+    """Return the world of a scheme; None where it plays no games."""
+    module, _, attribute = settings.world.partition(":")
+    found: World | None = getattr(import_module(module), attribute) if module else None
+    return found
+
+
+def worlds() -> dict[str, World]:
+    """Return the worlds of the schemes that ship, by command."""
+    return {each.command: world for each in shipped() if (world := world_of(each.settings)) is not None}
 
 
 def check_sample(name: str, settings: Settings) -> None:
@@ -20,21 +50,14 @@ def check_sample(name: str, settings: Settings) -> None:
     Raises:
         UsageError: says who plays it.
     """
-    asked, own = name.partition("/")[0], settings.sample
-    if asked != own and (world := next((each for each in (asked, own) if each in WORLDS), None)):
-        who = f"`{WORLDS[world]}` plays --sample {world}, and it alone does"
-        raise UsageError(f"--sample {name} cannot be asked here; {who}")
-
-
-def drawn(name: str, n: int, settings: Settings, seed: int) -> list[Question] | None:
-    """The first `n` games of a seed, as the settings have them; None where the scheme is no world."""
-    if isinstance(settings, WhoDunit):
-        return whodunit.games(n, settings, seed, split_of(name))
-    if isinstance(settings, GovSim):
-        return govsim.games(n, settings, seed, split_of(name))
-    if isinstance(settings, CodeGen):
-        return codegen.problems(n, seed)
-    return None
+    own = world_of(settings)
+    if name in (own.samples if own else {}):
+        return
+    if who := next((command for command, world in worlds().items() if name in world.samples), None):
+        game = name.partition("/")[0]
+        raise UsageError(f"--sample {name} cannot be asked here; `{who}` plays --sample {game}, and it alone does")
+    if own:
+        raise UsageError(f"--sample {name} cannot be asked here; expected {', '.join(own.samples)}")
 
 
 def split_of(name: str) -> Split | None:
@@ -48,8 +71,8 @@ def stored(path: Path, settings: Settings) -> Question:
     Raises:
         UsageError: it is none of the scheme's.
     """
-    if isinstance(settings, WhoDunit):
-        return whodunit.stored(path, settings)
-    if isinstance(settings, GovSim):
-        return govsim.stored(path)
-    raise UsageError("--game is for whodunit and govsim, and this is another scheme; drop it")
+    world = world_of(settings)
+    if world is None or world.read is None:
+        who = " and ".join(command for command, each in worlds().items() if each.read)
+        raise UsageError(f"--game is for {who}, and this is another scheme; drop it")
+    return world.read(path, settings)

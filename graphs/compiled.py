@@ -14,7 +14,7 @@ from langgraph.graph.state import CompiledStateGraph
 from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from sottovoce.channels.entry import is_nested
-from sottovoce.errors import RequestError, nearest
+from sottovoce.errors import RequestError, choose, nearest
 
 
 class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here and below LangGraph's own
@@ -43,16 +43,16 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
         """As LangGraph does, which passes over keys that the state has not.
 
         Raises:
-            RequestError: there is such a key.
+            RequestError: there is such a key, or a message of somebody who is not there.
         """
-        self._check_keys(config, supersteps)
+        self._check_edit(config, supersteps)
         return super().bulk_update_state(config, supersteps)
 
     async def abulk_update_state(
         self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]
     ) -> RunnableConfig:
         """As LangGraph does. Errors: see `bulk_update_state`."""
-        self._check_keys(config, supersteps)
+        self._check_edit(config, supersteps)
         return await super().abulk_update_state(config, supersteps)
 
     def _asked(self, given: Any, config: RunnableConfig | None) -> RunnableConfig | None:  # Any: as it was given
@@ -62,13 +62,24 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
         told = merge_configs(self.config, config)
         return told if "thread_id" in told.get("configurable", {}) and not is_nested() else None
 
-    def _check_keys(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> None:
+    def _check_edit(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> None:
         if config.get("configurable", {}).get("checkpoint_ns"):
             return  # of a graph inside this one, whose keys are its own
         for update in chain.from_iterable(supersteps):
             for name in update.values if isinstance(update.values, Mapping) else ():
                 if name not in self.builder.channels:
                     raise RequestError(nearest("key of the state:", name, sorted(self.builder.channels)))
+            self._check_speakers(update.values)
+
+    def _check_speakers(self, values: Any) -> None:
+        """Refuse a message of an unknown agent here: after the last node no other would read it."""
+        board = values.get("board") if isinstance(values, Mapping) else None
+        speakers = getattr(self.builder, "speakers", None)
+        for message in board if speakers and isinstance(board, list) else ():
+            told = message if isinstance(message, Mapping) else getattr(message, "__dict__", {})
+            agent = told.get("agent")
+            if isinstance(agent, str) and told.get("source") != "rule" and agent not in speakers():
+                raise RequestError(choose("agent on the board:", agent, sorted(speakers())))
 
 
 def _check_over(stands: StateSnapshot) -> None:

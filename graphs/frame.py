@@ -83,11 +83,20 @@ class Frame:
         self._approves = bool(settings.approve)
         held = self._held = self._approves or self.watch is not None
         self.contexts: Contexts[Any] = Contexts(
-            scheme.settings, settings, models, store, scheme.answers, restored(state), state, allowed=allowed
+            scheme.settings,
+            settings,
+            models,
+            store,
+            scheme.answers,
+            restored(state),
+            state,
+            scheme.own_prompts,
+            allowed=allowed,
         )
         graph = DiscussionGraph(
             state,
             self.contexts.of,
+            self.contexts.speakers,
             context_schema=scheme.settings,
             input_schema=question,
             output_schema=outcome_of(state, question),

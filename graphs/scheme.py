@@ -1,6 +1,7 @@
 """The record of a scheme: all that command line, Studio, transcripts, drawings and symmetry need to know of it.
 
-Each scheme has one, in its own file. It imports neither torch nor langgraph, so that help answers at once.
+Each scheme has one, in its own file. It imports neither torch nor langgraph, so that help answers at once. A package of
+somebody else's names its record as an entry point of "sottovoce.schemes"; `SCHEMES.register` adds one in code.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from typing_extensions import TypedDict
@@ -17,6 +18,7 @@ from sottovoce.errors import RequestError, UsageError, choose, nearest
 from sottovoce.graphs.served import of_server
 from sottovoce.nodes.settings import Settings
 from sottovoce.trust import Allow, Allowed
+from sottovoce.registry import Registry
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -42,6 +44,8 @@ NAMES = (
     "codegen",
 )
 """Each the file of a scheme in this folder, which holds its record as `SCHEME`."""
+SPELLED = re.compile("[a-z][a-z0-9_]*")
+"""What names a scheme."""
 SERVERS = re.compile("^(_|langgraph_|checkpoint_)|_id$|-")
 """Keys of a run's configuration that are LangGraph's and its server's (langgraph-api 0.16), headers among them."""
 State = Mapping[str, Any]  # Any: what a router reads of the state, by key
@@ -80,6 +84,17 @@ class Scheme:
     """How it is held with given settings, in its paper's words; None where rounds and agents show it."""
     truth: Callable[[Message], str] | None = None
     """What is wrong with a message, by the truth that a world knows: a class of its own naming, or none."""
+    prompts: Path | None = None
+    """A folder of prompt files of its own: `speak.md` there is the prompt `NAME/speak`, which packs can replace."""
+
+    def __post_init__(self) -> None:
+        """Refuse a name that is no part of a command, a file and a module.
+
+        Raises:
+            UsageError: says what is expected.
+        """
+        if not SPELLED.fullmatch(self.name):
+            raise UsageError(f"a scheme's name is {self.name!r}; expected small letters, digits and _, as in town_hall")
 
     @property
     def command(self) -> str:
@@ -89,7 +104,12 @@ class Scheme:
     @property
     def summary(self) -> str:
         """What it does, in one sentence."""
-        return (self.settings.__doc__ or "").splitlines()[0]
+        return (self.settings.__doc__ or "").strip().partition("\n")[0]
+
+    @property
+    def own_prompts(self) -> Mapping[str, Path]:
+        """Its folder of prompt files by their first name; empty where it has none."""
+        return {self.name: self.prompts} if self.prompts else {}
 
     def heading(self, act: str, round: int) -> str:
         """What stands above what is said in an act of a round (0-based)."""
@@ -123,16 +143,26 @@ class Scheme:
         return graph
 
 
+SCHEMES: Registry[Scheme] = Registry(
+    "scheme", "sottovoce.schemes", {name: f"sottovoce.graphs.{name}:SCHEME" for name in NAMES}
+)
+"""The records by name: those that ship, then those that packages bring or programs register."""
+
+
 def scheme(name: str) -> Scheme:
-    """A scheme by name; dashes and underscores are the same.
+    """Return a scheme by name; dashes and underscores are the same.
 
     Raises:
-        UsageError: there is no such scheme.
+        UsageError: there is no such scheme, or the package that brings it is broken.
     """
     key = name.replace("-", "_")
-    if key not in NAMES:
-        raise UsageError(choose("scheme", name, list(NAMES)))
-    found: Scheme = import_module(f"sottovoce.graphs.{key}").SCHEME
+    if key not in SCHEMES:
+        raise UsageError(choose("scheme", name, SCHEMES.names()))
+    found: object = SCHEMES[key]  # a package may name anything
+    if not isinstance(found, Scheme):
+        raise UsageError(f"scheme {key!r} is of type {type(found).__name__}; expected a Scheme, the package's record")
+    if found.name != key:
+        raise UsageError(f"scheme {key!r} calls itself {found.name!r}; give record and entry point one name")
     return found
 
 
@@ -141,5 +171,14 @@ def _kinds() -> dict[str, type[Settings]]:
 
 
 def schemes() -> list[Scheme]:
-    """All schemes, in the order in which they are listed."""
+    """Return all schemes: those that ship in their order, then others.
+
+    Raises:
+        UsageError: a package that brings one is broken.
+    """
+    return [scheme(name) for name in SCHEMES]
+
+
+def shipped() -> list[Scheme]:
+    """Return the schemes that ship; none of another package is loaded."""
     return [scheme(name) for name in NAMES]

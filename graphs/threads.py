@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from functools import wraps
 from typing import Any, Self
@@ -21,10 +21,19 @@ from sottovoce.nodes.state import Update
 class DiscussionGraph(StateGraph[Any, Any, Any, Any]):  # Any: the types of every scheme
     """A StateGraph that refuses what is no input before its thread changes, and forgets what None is written to."""
 
-    def __init__(self, state: type[Any], check: Callable[[Any], object], **schemas: Any) -> None:  # Any: LangGraph's
-        """`check` refuses a state that no router can read, as somebody edited it; `schemas` are LangGraph's own."""
+    def __init__(
+        self,
+        state: type[Any],
+        check: Callable[[Any], object],
+        speakers: Callable[[], Collection[str]],
+        **schemas: Any,  # Any: LangGraph's
+    ) -> None:
+        """`check` refuses a state that no router can read, as somebody edited it; `schemas` are LangGraph's own.
+
+        `speakers` are all who may have messages on the board.
+        """
         super().__init__(state, **schemas)
-        self._check = check
+        self._check, self.speakers = check, speakers
 
     def add_conditional_edges(self, source: str, path: Any, path_map: Any = None) -> Self:  # Any: LangGraph's own
         """A router reads what a person wrote before any node does, while an edit is made."""

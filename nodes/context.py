@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic
 
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -159,6 +160,8 @@ class Contexts(Generic[AnySettings]):
     restored: tuple[str, ...] = ()
     state: type[Any] = Discussion
     """What the graph keeps, as the scheme has it."""
+    prompts: Mapping[str, Path] = field(default_factory=dict)
+    """Folders of the scheme's own prompts: see `Scheme.own_prompts`."""
     acting: set[str] = field(default_factory=set)
     """Who acts in its nodes, who have no model of their own too."""
     allowed: Allowed = field(default_factory=Allowed)
@@ -187,6 +190,10 @@ class Contexts(Generic[AnySettings]):
         self._check_built(settings, "the context asks")
         return self._as_spoken(settings, self.defaults.model_fields_set | set(context))
 
+    def speakers(self) -> set[str]:
+        """Return all who act or have a model; a run changes none of them."""
+        return {*self.acting, *self.defaults.names()}
+
     def of(self, state: Discussion) -> RunContext[AnySettings]:
         """The context of the settings in state.
 
@@ -210,9 +217,9 @@ class Contexts(Generic[AnySettings]):
         return context
 
     def _context(self, settings: AnySettings) -> RunContext[AnySettings]:
-        prompts = Prompts(settings.pack_folder(settings.prompts) if settings.prompts else None)
+        prompts = Prompts(settings.pack_folder(settings.prompts) if settings.prompts else None, self.prompts)
         models = self._models(settings)
-        own = {} if settings.prompts else _own_prompts(models)
+        own = {} if settings.prompts else _own_prompts(models, self.prompts)
         return RunContext(settings, models, prompts, self.answers, self.restored, self.store, own)
 
     def _check_built(self, settings: Settings, who: str) -> None:
@@ -299,9 +306,9 @@ def wording(settings: Settings, model: BaseChatModel) -> Answers:
     return found
 
 
-def _own_prompts(models: Mapping[str, BaseChatModel]) -> dict[str, Prompts]:
+def _own_prompts(models: Mapping[str, BaseChatModel], own: Mapping[str, Path]) -> dict[str, Prompts]:
     packs = {name: pack for name, model in models.items() if (pack := pack_of(model))}
-    read = {pack: Prompts(SHIPPED / pack) for pack in set(packs.values())}
+    read = {pack: Prompts(SHIPPED / pack, own) for pack in set(packs.values())}
     return {name: read[pack] for name, pack in packs.items()}
 
 

@@ -45,9 +45,10 @@ def last_votes(run: RunContext[Any], state: Discussion, read: Read = ballot) -> 
 
 
 def votes_of(run: RunContext[Any], state: Discussion, round: int, read: Read = ballot) -> list[Vote]:
-    """One vote of each agent that spoke in a round."""
+    """One vote of each agent that answered in a round: those who discuss in their order, then everybody else."""
     spoken = rounds_of(state, run.answers)[round]
-    return [voted(spoken[name], state, read) for name in run.settings.speakers() if name in spoken]
+    names = [name for name in run.settings.speakers() if name in spoken]
+    return [voted(spoken[name], state, read) for name in dict.fromkeys([*names, *spoken])]
 
 
 def voted(message: Message, state: Discussion, read: Read = ballot) -> Vote:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from jinja2 import StrictUndefined, TemplateError, meta
@@ -37,14 +38,18 @@ ESCAPED = "\\ue000"
 class Prompts:
     """The prompt files in force: ours, and those of a user's pack before them."""
 
-    def __init__(self, pack: Path | None = None) -> None:
+    def __init__(self, pack: Path | None = None, own: Mapping[str, Path] = MappingProxyType({})) -> None:
         """Read and check every file at once, so that a misspelt slot never stops a run half-way.
+
+        `own` are folders of a scheme's own prompts by the name that stands before theirs.
 
         Raises:
             PromptError: the pack is no folder, or a file in it is unknown or uses an unknown slot.
         """
         self._jinja = bounds.environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
         self._texts = _files(BUILT_IN)
+        for name, folder in own.items():
+            self._texts |= _own_files(name, folder)
         self._slots = {name: _declared(text) for name, text in self._texts.items()}
         self._templates = {name: self._jinja.from_string(text) for name, text in self._texts.items()}
         self._files = dict[str, str]()
@@ -120,6 +125,21 @@ def _files(folder: Path) -> dict[str, str]:
         path for path in folder.rglob("*.md") if path.name != "README.md" and not (built_in and PACKS in path.parents)
     )
     return {path.relative_to(folder).with_suffix("").as_posix(): _text(path) for path in paths}
+
+
+def _own_files(name: str, folder: Path) -> dict[str, str]:
+    """The prompts of a scheme that another package brings, under the scheme's name.
+
+    Raises:
+        PromptError: there are none, or one does not declare its slots.
+    """
+    files = _files(folder)
+    if not files:
+        raise PromptError(f"scheme {name!r} names {str(folder)!r} for its prompts, where no .md file is; add one")
+    for file, text in files.items():
+        if not DECLARED.match(text):
+            raise PromptError(f"prompt '{folder / file}.md' declares no slots; begin it with {{# slots: ... #}}")
+    return {f"{name}/{file}": text for file, text in files.items()}
 
 
 def _text(path: Path) -> str:

@@ -1,8 +1,11 @@
 """The names that `sottovoce` offers, with the modules that hold them: read by type checkers, and by `__init__.py`."""
 
+from sottovoce.agents.ask import Ask as Ask
 from sottovoce.agents.hooked import HookedChatModel as HookedChatModel
 from sottovoce.agents.scripted import ScriptedChatModel as ScriptedChatModel
+from sottovoce.channels.message import Heard as Heard
 from sottovoce.channels.message import Message as Message
+from sottovoce.channels.message import Turn as Turn
 from sottovoce.channels.registry import PROTOCOLS as PROTOCOLS
 from sottovoce.channels.store import PayloadRef as PayloadRef
 from sottovoce.channels.store import PayloadStore as PayloadStore
@@ -19,6 +22,7 @@ from sottovoce.graphs.cmd import create_cmd as create_cmd
 from sottovoce.graphs.codegen import create_codegen as create_codegen
 from sottovoce.graphs.debate import create_debate as create_debate
 from sottovoce.graphs.discussion import create_discussion as create_discussion
+from sottovoce.graphs.frame import Frame as Frame
 from sottovoce.graphs.govsim import create_govsim as create_govsim
 from sottovoce.graphs.ia import create_ia as create_ia
 from sottovoce.graphs.mad import create_mad as create_mad
@@ -26,6 +30,8 @@ from sottovoce.graphs.madra import create_madra as create_madra
 from sottovoce.graphs.react import create_react as create_react
 from sottovoce.graphs.reconcile import create_reconcile as create_reconcile
 from sottovoce.graphs.saver import open_saver as open_saver
+from sottovoce.graphs.scheme import SCHEMES as SCHEMES
+from sottovoce.graphs.scheme import Scheme as Scheme
 from sottovoce.graphs.scheme import scheme as scheme
 from sottovoce.graphs.scheme import schemes as schemes
 from sottovoce.graphs.self_consistency import create_self_consistency as create_self_consistency
@@ -33,9 +39,12 @@ from sottovoce.graphs.single import create_single as create_single
 from sottovoce.graphs.whodunit import create_whodunit as create_whodunit
 from sottovoce.models import load as load
 from sottovoce.monitors.monitor import Monitor as Monitor
+from sottovoce.nodes.context import RunContext as RunContext
 from sottovoce.nodes.guard import Guard as Guard
 from sottovoce.nodes.question import Question as Question
 from sottovoce.nodes.rules import DiscussionRule as DiscussionRule
+from sottovoce.nodes.say import say as say
+from sottovoce.nodes.say import say_answer as say_answer
 from sottovoce.nodes.settings import CMD as CMD
 from sottovoce.nodes.settings import IA as IA
 from sottovoce.nodes.settings import MAD as MAD
@@ -47,10 +56,13 @@ from sottovoce.nodes.settings import MesSync as MesSync
 from sottovoce.nodes.settings import ReAct as ReAct
 from sottovoce.nodes.settings import ReConcile as ReConcile
 from sottovoce.nodes.settings import SelfConsistency as SelfConsistency
+from sottovoce.nodes.settings import Settings as Settings
 from sottovoce.nodes.settings import Single as Single
 from sottovoce.nodes.settings import WhoDunit as WhoDunit
 from sottovoce.nodes.state import Decision as Decision
+from sottovoce.nodes.state import Discussion as Discussion
 from sottovoce.nodes.state import Vote as Vote
+from sottovoce.nodes.state import heard as heard
 from sottovoce.nodes.watch import Intervention as Intervention
 from sottovoce.nodes.watch import Watch as Watch
 from sottovoce.retrievers import open_retriever as open_retriever

@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import UsageError
-from sottovoce.graphs import schemes
+from sottovoce.graphs import scheme
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.settings.base import EACH
 from sottovoce.nodes.settings.plain import named
@@ -52,7 +52,7 @@ class Config:
 
     def defaults(self, settings: type[Settings]) -> Given:
         """What the file has for a scheme's settings: its own, over those of every scheme."""
-        own = next((self.of_scheme.get(each.command, {}) for each in schemes() if each.settings is settings), {})
+        own = next((given for name, given in self.of_scheme.items() if scheme(name).settings is settings), {})
         given = {**self.everywhere, **own}
         return named({key: given[key] for key in given if key in settings.model_fields}, settings.model_fields)
 

@@ -17,7 +17,7 @@ from pydantic.fields import FieldInfo
 
 from sottovoce.config import Config, Given
 from sottovoce.errors import UsageError, nearest
-from sottovoce.graphs import schemes
+from sottovoce.graphs import SCHEMES, scheme, schemes, shipped
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.settings.base import EACH
 from sottovoce.nodes.settings.plain import UnknownName, named
@@ -70,12 +70,21 @@ def _checked(path: Path, read: Given) -> Config:
     _check_names("key", read, KEYS)
     tables = {key: _table(read.get(key, {}), key) for key in KEYS}
     models = {name: _model(name, _table(each, f"models.{name}")) for name, each in tables["models"].items()}
-    fields = {each.command: each.settings.model_fields for each in schemes()}
-    own = {_command(key): each for key, each in tables["defaults"].items() if _command(key) in fields}
-    everywhere = {key: each for key, each in tables["defaults"].items() if _command(key) not in fields}
-    anywhere = {name: info for each in fields.values() for name, info in each.items()}
-    of_scheme = {name: named(_table(each, f"defaults.{name}"), fields[name]) for name, each in own.items()}
-    return Config(path, models, _plain(everywhere, anywhere, [*fields]), of_scheme)
+    commands = [_command(name) for name in SCHEMES]
+    own = {_command(key): each for key, each in tables["defaults"].items() if _command(key) in commands}
+    everywhere = {key: each for key, each in tables["defaults"].items() if _command(key) not in commands}
+    of_scheme = {
+        name: named(_table(each, f"defaults.{name}"), scheme(name).settings.model_fields) for name, each in own.items()
+    }
+    return Config(path, models, _plain(everywhere, _fields(everywhere), commands), of_scheme)
+
+
+def _fields(given: Given) -> dict[str, FieldInfo]:
+    """The settings of all schemes that ship; those of other packages too where one is given that no other has."""
+    fields = {name: info for each in shipped() for name, info in each.settings.model_fields.items()}
+    if all(key.replace("-", "_") in fields for key in given):
+        return fields
+    return {name: info for each in schemes() for name, info in each.settings.model_fields.items()}
 
 
 def _model(name: str, given: Given) -> Given:

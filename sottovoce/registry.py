@@ -1,4 +1,4 @@
-"""Things by name that others may add to: protocols, answer kinds, monitors.
+"""Things by name that others may add to: schemes, protocols, answer kinds, monitors.
 
 Ours stand as dotted paths, so that listing the names loads nothing. A package of somebody else's
 registers a thing when it is imported, or names it as an entry point of the registry's group, which is
@@ -72,8 +72,23 @@ class Registry(Generic[Thing]):
             raise UsageError(choose(self.kind, name, self.names()))
         try:
             return cast(Thing, entry.load())
-        except (ImportError, AttributeError) as error:
-            raise UsageError(f"{self.kind} {name!r} of {entry.value!r} cannot be imported: {error}") from error
+        except Exception as error:  # whatever a module of somebody else's does
+            why = str(error) if isinstance(error, (ImportError, AttributeError)) else f"{type(error).__name__}: {error}"
+            raise UsageError(f"{self.kind} {name!r} of {entry.value!r} cannot be imported: {why}") from error
+
+    def module(self, name: str) -> str:
+        """Return the module that a thing is loaded from; "" for one that was registered in code."""
+        if name in self._paths:
+            return self._paths[name].partition(":")[0]
+        return entry.module if (entry := self._entries().get(name)) else ""
+
+    def summary(self, name: str) -> str:
+        """Return in one line which package brings an entry point, by the package's own words; loads nothing of it."""
+        entry = self._entries().get(name)
+        if entry is None or entry.dist is None:
+            return ""
+        package, summary = entry.dist.name, (entry.dist.metadata.get("Summary") or "").strip()
+        return f"{summary.rstrip('.')} (package {package})." if summary else f"Of the package {package}."
 
     def _entries(self) -> dict[str, EntryPoint]:
         return _installed(self.group, tuple(sys.path))

@@ -7,6 +7,7 @@ import pytest
 from sottovoce.channels.nl import NL
 from sottovoce.channels.registry import PROTOCOLS, register_protocol
 from sottovoce.errors import UsageError
+from sottovoce.graphs import SCHEMES
 from sottovoce.nodes.settings import Debate
 from sottovoce.nodes.watch import MONITORS
 from sottovoce.prompts.kinds import KINDS
@@ -42,9 +43,9 @@ def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
         greetings()["hallo"]
 
 
-def test_retrievers_monitors_kinds_and_protocols_are_registered_in_one_way() -> None:
-    assert [each.group for each in (PROTOCOLS, KINDS, RETRIEVERS, MONITORS)] == [
-        f"sottovoce.{name}" for name in ("protocols", "kinds", "retrievers", "monitors")
+def test_schemes_retrievers_monitors_kinds_and_protocols_are_registered_in_one_way() -> None:
+    assert [each.group for each in (SCHEMES, PROTOCOLS, KINDS, RETRIEVERS, MONITORS)] == [
+        f"sottovoce.{name}" for name in ("schemes", "protocols", "kinds", "retrievers", "monitors")
     ]
 
 

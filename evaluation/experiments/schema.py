@@ -30,7 +30,7 @@ from sottovoce.bounds import Count, Seed
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, nearest
 from sottovoce.evaluation.runs.budget import Currency
-from sottovoce.graphs import scheme, schemes
+from sottovoce.graphs import SCHEMES, scheme
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.settings.plain import UnknownName, named
 from sottovoce.prompts.kinds import KindName
@@ -203,9 +203,9 @@ def _row(name: str, given: Any, common: Mapping[str, Any]) -> Given:  # Any: YAM
             raise UsageError(f"it is {given!r}; expected a scheme with settings, such as {{scheme: debate, rounds: 2}}")
         own = {key: value for key, value in given.items() if key not in OF_ROWS}
         found = str(given["scheme"]).replace("-", "_")
-        if found not in (known := {each.name: each for each in schemes()}):
-            raise UsageError(nearest("scheme", given["scheme"], known))
-        kind = known[found].settings
+        if found not in SCHEMES:
+            raise UsageError(nearest("scheme", given["scheme"], SCHEMES))
+        kind = scheme(found).settings
         shared = {key: value for key, value in common.items() if _plain(key) in kind.model_fields}
         settings = kind.model_validate({**named(shared, kind.model_fields), **_named(own, kind)})
         if given.get("matched") is not None:

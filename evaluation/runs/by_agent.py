@@ -7,7 +7,7 @@ import re
 import string
 
 from sottovoce.errors import UsageError, choose
-from sottovoce.graphs import schemes
+from sottovoce.graphs import shipped
 from sottovoce.nodes.settings import Settings
 
 NUMBERED = re.compile(r"[^\W\d]+_\d+")
@@ -52,7 +52,7 @@ def _owned(given: str, settings: Settings) -> tuple[str, str]:
         UsageError: it is for somebody who looks like an agent, and no scheme has such an agent.
     """
     name, sign, text = given.partition("=")
-    agents = [*settings.names(), *(agent for each in schemes() for agent in each.settings().names())]
+    agents = [*settings.names(), *(agent for each in shipped() for agent in each.settings().names())]
     if not sign or name[-1:].isspace():
         return "", given
     if _unnumbered(name) in map(_unnumbered, agents):

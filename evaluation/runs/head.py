@@ -18,7 +18,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.runs.budget import Budget
 from sottovoce.evaluation.runs.log import FORMAT, VERSION
-from sottovoce.graphs import scheme
+from sottovoce.graphs import scheme, SCHEMES
 from sottovoce.nodes.context import made_from, pack_of, wording
 from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import Question
@@ -160,7 +160,8 @@ def prompts_digest(scheme: str, settings: Settings, packs: Mapping[str, str]) ->
     folders = {pack, *(SHIPPED / name for name in packs.values())}
     if packs and packs.keys() >= set(settings.names()):
         folders.discard(pack)  # every agent has a pack of its own
-    digests = [Prompts(folder).digest({*EVERYWHERE, scheme}) for folder in sorted(folders, key=str)]
+    own = SCHEMES[scheme].own_prompts
+    digests = [Prompts(folder, own).digest({*EVERYWHERE, scheme}) for folder in sorted(folders, key=str)]
     return digests[0] if len(digests) == 1 else digest(digests)
 
 

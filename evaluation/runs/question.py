@@ -136,7 +136,7 @@ def _asked(options: QuestionOptions, settings: Settings) -> tuple[list[Question]
             Origin(f"stored game{'s' * (len(options.games) > 1)}"),
         )
     else:
-        (name, seed), n = read_name(options.sample or settings.sample), options.limit or 1
+        (name, seed), n = read_name(options.sample or settings.sample, settings), options.limit or 1
         asked, source = samples(name, n, settings, seed), Origin(origin(name, n, seed))
     for each in asked:
         check(each, settings)

@@ -6,12 +6,11 @@ import re
 from typing import get_args
 
 from sottovoce.environments.encyclopedia.questions import Type
-from sottovoce.environments.problems import PROBLEMS
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.arithmetic import CHAINS, MADE, made_arithmetic, questions, split_knowledge
 from sottovoce.evaluation.facts import two_facts
 from sottovoce.evaluation.world import about_the_world
-from sottovoce.evaluation.worlds import check_sample, drawn
+from sottovoce.evaluation.worlds import check_sample, split_of, world_of, worlds
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
 
@@ -28,21 +27,11 @@ SAMPLES = {
     "world/strategy": "yes or no, of years and places that no article compares",
     "world/claim": "claims that the encyclopedia supports, refutes, or says nothing about",
     "world/fact": "what one article tells: the article has but to be found and read",
-    "whodunit": "games of the size that its settings say; for the scheme of that name",
-    "whodunit/train": "such games of which monitors learn",
-    "whodunit/validation": "games of other characters, by which monitors are chosen",
-    "whodunit/test": "games of the rest, which are held out",
-    "govsim": "games that begin with as many tons as its settings say; for the scheme of that name",
-    "govsim/train": "games of start values that monitors are fitted on",
-    "govsim/validation": "games of others, by which they are chosen",
-    "govsim/test": "games of the rest, which are held out",
-    "problems": "small functions to be written, with hidden tests; for codegen",
+    **{name: told for world in worlds().values() for name, told in world.samples.items()},
 }
 """By the name that --sample takes: what is made, all of it from a seed."""
 MOST = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
 MOST |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
-MOST |= {"problems": len(PROBLEMS)}
-MOST |= {"govsim/train": 26, "govsim/validation": 14, "govsim/test": 20}
 """How many different ones a seed makes at most; of arithmetic there is no end."""
 OF_WORLD: dict[str, Type] = {f"world/{type}": type for type in get_args(Type)}
 DECOYS = 3  # solutions of other samples, for dummy debaters
@@ -56,23 +45,28 @@ def samples(name: str, n: int, settings: Settings, seed: int) -> list[Question]:
     Raises:
         UsageError: a seed does not make so many, or the scheme is for others.
     """
-    if n > (most := MOST.get(name, n)):
+    world = world_of(settings)
+    if n > (most := (world.most if world else MOST).get(name, n)):
         raise UsageError(f"--limit is {n:,}; --sample {name} makes at most {most:,} different ones of a seed")
     made = _made(name, n + DECOYS, seed, settings)
     return [{**each, "decoys": _decoys(made, i)} for i, each in enumerate(made[:n])]
 
 
-def read_name(written: str) -> tuple[str, int]:
+def known(settings: Settings) -> dict[str, str]:
+    """Return all that --sample takes with these settings: what is made, by name."""
+    world = world_of(settings)
+    return {**SAMPLES, **(world.samples if world else {})}
+
+
+def read_name(written: str, settings: Settings) -> tuple[str, int]:
     """A sample's name and seed: "split/3", or "split" for seed 0.
 
     Raises:
         UsageError: there is no such sample.
     """
     found = re.fullmatch(r"(.+?)(?:/(\d+))?", written)
-    if not found or found[1] not in SAMPLES:
-        raise UsageError(
-            f"sample is {written!r}; expected {', '.join(SAMPLES)}, each with a number or without: split/3"
-        )
+    if not found or found[1] not in (names := known(settings)):
+        raise UsageError(f"sample is {written!r}; expected {', '.join(names)}, each with a number or without: split/3")
     return found[1], int(found[2] or 0)
 
 
@@ -90,8 +84,8 @@ def _decoys(made: list[Question], at: int) -> list[str]:
 
 def _made(name: str, n: int, seed: int, settings: Settings) -> list[Question]:
     check_sample(name, settings)
-    if (games := drawn(name, n, settings, seed)) is not None:
-        return games
+    if (world := world_of(settings)) is not None:
+        return world.draw(n, settings, seed, split_of(name))
     agents = settings.speakers()
     if name == "arithmetic":
         return questions(n, seed)

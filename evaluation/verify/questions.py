@@ -9,7 +9,7 @@ from pathlib import Path
 from sottovoce.errors import SottovoceError
 from sottovoce.evaluation.runs.questions import read_file
 from sottovoce.evaluation.runs.run import Run
-from sottovoce.evaluation.runs.samples import SAMPLES, origin, samples
+from sottovoce.evaluation.runs.samples import known, origin, samples
 from sottovoce.evaluation.runs.starting import settings_of
 from sottovoce.evaluation.verify.findings import Finding, Verified, differences
 from sottovoce.nodes.question import Question, question_id
@@ -33,11 +33,10 @@ def check_questions(run: Run, file: Path | None, verified: Verified) -> None:
 
 
 def _check_samples(run: Run, asked: list[Question], made: tuple[str, int, int], verified: Verified) -> None:
-    name, n, seed = made
-    if name not in SAMPLES or origin(name, n, seed) != run.head.origin:
+    (name, n, seed), settings = made, settings_of(run)
+    if name not in known(settings) or origin(name, n, seed) != run.head.origin:
         verified.findings.append(Finding("the origin of the questions", run.head.origin, "samples that there are"))
         return
-    settings = settings_of(run)
     try:
         expected = samples(name, n, settings, seed)
     except SottovoceError as error:

@@ -7,7 +7,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
-from pydantic import BeforeValidator, ConfigDict, Field, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+    GetJsonSchemaHandler,
+)
+from pydantic_core import CoreSchema
 
 from sottovoce.bounds import Count, Seed, Tokens
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
@@ -138,6 +147,8 @@ class Settings(People, Watched, CipherOptions, StateOptions):
     """Whether its agents hear one another."""
     sample: ClassVar[str] = "arithmetic"
     """The samples that are asked where nothing else is."""
+    world: ClassVar[str] = ""
+    """Where the `World` is whose games the scheme plays, as "module:attribute"; empty where it plays none."""
     answers_in: ClassVar[KindName | None] = None
     """The kind of all its answers, whatever a question says; None leaves it to the question."""
     unrolls: ClassVar[str] = ""
@@ -146,6 +157,16 @@ class Settings(People, Watched, CipherOptions, StateOptions):
     """The scheme's own where none was set; None leaves it to the models."""
     spreads_temperature: ClassVar[bool] = True
     """True where a protocol that averages may replace the scheme's own temperature by one for each agent."""
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        """The form that Studio shows of it, in the order of the command line."""
+        from sottovoce.nodes.settings.groups import place  # late: it imports this module
+
+        schema = handler(core)
+        form = handler.resolve_ref_schema(schema)
+        form["properties"] = {name: form["properties"][name] for name in sorted(form["properties"], key=place)}
+        return schema
 
     @classmethod
     def given(cls, settings: Any) -> Self:  # Any: as a caller gave them

@@ -25,6 +25,7 @@ class CodeGen(Settings):
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "problems"
+    world: ClassVar[str] = "sottovoce.evaluation.codegen:WORLD"
     positions: ClassVar[str] = "scores"
     unrolls: ClassVar[str] = "in a world, what is heard depends on what was done before"
     answers_in: ClassVar[KindName | None] = "text"

@@ -23,6 +23,7 @@ class GovSim(Settings):
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "govsim"
+    world: ClassVar[str] = "sottovoce.evaluation.govsim:WORLD"
     positions: ClassVar[str] = "tons"
     unrolls: ClassVar[str] = "in a world, who acts and what is heard depends on what was done before"
     watched_from: ClassVar[int] = 1

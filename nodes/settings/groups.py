@@ -1,4 +1,4 @@
-"""Where each setting stands in the help: what most people need comes first, the rest by what it is about.
+"""Where each setting stands in the help and in forms: what most people need first, the rest by what it is about.
 
 Nothing here imports torch or langgraph.
 """
@@ -33,3 +33,9 @@ def heading(setting: str) -> str | None:
     """Under which heading a setting stands; None where it is among the first."""
     found = next((heading for heading, names in GROUPS.items() if setting in names), OWN)
     return None if setting in FIRST else found
+
+
+def place(setting: str) -> int:
+    """Return a number by which settings are sorted: the first ones in their order, then by headings."""
+    name = heading(setting)
+    return FIRST.index(setting) if name is None else len(FIRST) + HEADINGS.index(name)

@@ -31,6 +31,7 @@ class WhoDunit(Settings):
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "whodunit"
+    world: ClassVar[str] = "sottovoce.evaluation.whodunit:WORLD"
     positions: ClassVar[str] = "action"
     acts: ClassVar[tuple[str, ...]] = ("request", "reply", "act")
     deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"award": "it ends the game"})

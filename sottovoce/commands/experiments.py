@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from functools import partial
-
-from sottovoce.commands.group import REPEAT, area, group
+from sottovoce.commands.group import add_schemes, area, group
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions
 from sottovoce.evaluation.runs.trust import Trust
 from sottovoce.evaluation.views.experiment import ExperimentOptions, show_experiment
 from sottovoce.evaluation.views.reproduction import ReproduceOptions, show_reproduction
 from sottovoce.evaluation.views.search import LayersOptions, TuneOptions, show_layers, show_tune
-from sottovoce.graphs import schemes
 from sottovoce.nodes.settings import Settings
 from sottovoce.options import command
 
@@ -27,7 +24,4 @@ commands.command(
 )(command(show_layers, LayersOptions, Settings, QuestionOptions, Limits))
 
 tune = group(commands, "tune", "Search the temperatures of those who discuss, on a validation part; resumable.")
-for each in schemes():
-    tune.command(each.command, help=each.summary, epilog=REPEAT)(
-        command(partial(show_tune, each.name), each.settings, QuestionOptions, TuneOptions, Limits)
-    )
+add_schemes(tune, show_tune, QuestionOptions, TuneOptions, Limits)

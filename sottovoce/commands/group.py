@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, TypeVar
 
 import typer
+from pydantic import BaseModel
 from typer.core import TyperCommand, TyperGroup
 
 from sottovoce import completing
 from sottovoce.commands.help import show_help
 from sottovoce.errors import UsageError, choose
+from sottovoce.graphs import NAMES, SCHEMES, scheme
+from sottovoce.options import command
 
 REPEAT = "Options with ... may be given several times, once for each value."
 NOUNS = {"draw": "scheme", "symmetry": "scheme", "games": "world", "tune": "scheme", "step": "scheme"}
@@ -36,6 +40,10 @@ class Command(TyperCommand):
         show_help(self, ctx)
 
 
+class Later(Command):
+    """A command of a scheme that another package brings: its callback makes the command, when it is called."""
+
+
 class Commands(TyperGroup):
     """Commands that are listed when an unknown one is asked for."""
 
@@ -50,7 +58,8 @@ class Commands(TyperGroup):
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             kind = NOUNS.get(ctx.info_name or "", "command")
             raise UsageError(choose(kind, args[0], list(self.commands)))
-        return super().resolve_command(ctx, args)
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found.callback() if isinstance(found, Later) and found.callback else found, rest
 
 
 class App(typer.Typer):
@@ -75,3 +84,34 @@ def group(above: typer.Typer, name: str, told: str) -> App:
     below = App(cls=Commands, help=told)
     above.add_typer(below, name=name)
     return below
+
+
+def add_schemes(above: App, body: Callable[..., Any], *models: type[BaseModel]) -> None:
+    """Add a command for each scheme, with its settings and `models` as options; `body` takes its name and these.
+
+    Help lists what other packages bring in the words of the package; nothing of it is loaded before it is called.
+    """
+    for name in SCHEMES:
+        if name in NAMES:
+            _add_scheme(above, name, body, *models)
+        else:
+            made = _later(name, body, *models)
+            typer.Typer.command(above, name.replace("_", "-"), cls=Later, help=SCHEMES.summary(name))(made)
+
+
+def _add_scheme(above: App, name: str, body: Callable[..., Any], *models: type[BaseModel]) -> None:
+    found = scheme(name)
+    above.command(found.command, help=found.summary, epilog=REPEAT)(
+        command(partial(body, found.name), found.settings, *models)
+    )
+
+
+def _later(name: str, body: Callable[..., Any], *models: type[BaseModel]) -> Callable[[], Any]:
+    """Return what makes the command of a scheme; it raises a `UsageError` where the package is broken."""
+
+    def made() -> Any:  # Any: typer's own types are private
+        alone = App(cls=Commands, add_completion=False)
+        _add_scheme(alone, name, body, *models)
+        return typer.main.get_command(alone)
+
+    return made

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Any, Literal
+from typing import Literal
 
 import typer
 from pydantic import ConfigDict, Field
 
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.checked import Checked
-from sottovoce.commands.group import REPEAT, area, group
+from sottovoce.commands.group import add_schemes, area, group
+from sottovoce.errors import UsageError
 from sottovoce.evaluation.runs.question import QuestionOptions
 from sottovoce.evaluation.symmetry import Looked, show_symmetry
-from sottovoce.graphs import Scheme, schemes
+from sottovoce.evaluation.views.printable import one_line
+from sottovoce.graphs import SCHEMES, scheme
 from sottovoce.nodes.settings import Settings
-from sottovoce.options import command
 from sottovoce.prompts.kinds import KINDS
 from sottovoce.retrievers.registry import described
 
@@ -30,17 +30,17 @@ class Drawing(Checked):
     format: Literal["mermaid", "ascii"] = Field(default="mermaid", description="of the drawing")
 
 
-def draw_graph(scheme: Scheme, settings: Settings, drawing: Drawing) -> None:
+def draw_graph(name: str, settings: Settings, drawing: Drawing) -> None:
     """Print the graph that a scheme has with these settings."""
-    graph = scheme.create(settings).compile().get_graph()
+    graph = scheme(name).create(settings).compile().get_graph()
     typer.echo(graph.draw_mermaid() if drawing.format == "mermaid" else graph.draw_ascii())
 
 
 @commands.command("list")
 def list_() -> None:
     """List schemes, protocols, forms of answer and retrievers, also those that other packages bring."""
-    for scheme in schemes():
-        typer.echo(f"{scheme.command:18}{scheme.summary}")
+    for name in SCHEMES:
+        typer.echo(f"{name.replace('_', '-'):18}{_summary(name)}")
     carried, asked = Settings.model_fields["protocol"].description, QuestionOptions.model_fields["kind"].description
     typer.echo(f"\n{'--protocol':18}{', '.join(PROTOCOLS.names())}: {carried}")
     typer.echo(f"{'--kind':18}{', '.join(KINDS.names())}: {asked}")
@@ -49,9 +49,15 @@ def list_() -> None:
         typer.echo(f"  {each.spec:28}{each.searches}{each.needs and f'; needs {each.needs}'}".rstrip())
 
 
+def _summary(name: str) -> str:
+    """What a scheme does, or in one line why it cannot be used."""
+    try:
+        return scheme(name).summary
+    except UsageError as error:
+        return one_line(str(error))
+
+
 draw = group(commands, "draw", "Draw a scheme's graph.")
 symmetry = group(commands, "symmetry", "Tell which agents of a scheme could change places.")
-for each in schemes():
-    told: dict[str, Any] = {"name": each.command, "help": each.summary, "epilog": REPEAT}  # Any: as typer takes them
-    draw.command(**told)(command(partial(draw_graph, each), each.settings, Drawing))
-    symmetry.command(**told)(command(partial(show_symmetry, each.name), each.settings, Looked))
+add_schemes(draw, draw_graph, Drawing)
+add_schemes(symmetry, show_symmetry, Looked)

@@ -12,7 +12,7 @@ from sottovoce.evaluation.runs.samples import SAMPLES
 from sottovoce.evaluation.views.games import GamesOptions, store_games
 from sottovoce.evaluation.views.indexing import show_index
 from sottovoce.evaluation.views.published import show_datasets
-from sottovoce.graphs import schemes
+from sottovoce.graphs import shipped
 from sottovoce.options import command
 from sottovoce.retrievers.makers import IndexOptions
 
@@ -37,7 +37,7 @@ commands.command("convince", help="Find questions on which an explanation convin
 )
 
 games = group(commands, "games", "Draw games of a world, and store them in a file that its scheme plays.")
-for each in schemes():
+for each in shipped():
     if f"{each.settings.sample}/train" in SAMPLES:  # a world, with splits of its games
         games.command(each.command, help=each.summary, epilog=REPEAT)(
             command(partial(store_games, each.command), each.settings, GamesOptions)

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.errors import InvalidUpdateError
 from langgraph.graph import START, StateGraph
 from langgraph.types import Command
 from typing_extensions import TypedDict
@@ -15,7 +16,7 @@ from sottovoce.errors import RequestError, SottovoceError, UsageError
 from sottovoce.graphs import scheme
 from sottovoce.graphs.debate import create_debate
 from sottovoce.graphs.madra import create_madra
-from sottovoce.nodes.settings import MAD
+from sottovoce.nodes.settings import MAD, Debate
 from tests.graphs.support import KEYS, NEEDED, QUESTION, Graph, board, debating, marked
 
 THREAD: Any = {"configurable": {"thread_id": "1"}}
@@ -224,3 +225,32 @@ def test_a_reply_to_nobody_is_told_that_its_thread_holds_no_discussion() -> None
     graph = debating(marked(2, 1), saver=InMemorySaver())
     with pytest.raises(RequestError, match="a Command was given to a thread that holds no discussion"):
         graph.invoke(Command(resume="It is 22."), THREAD)
+
+
+@pytest.mark.parametrize("node", [None, "agent_1", "decide"])
+def test_a_message_of_an_unknown_agent_is_refused_also_when_the_discussion_is_over(node: str | None) -> None:
+    graph = create_debate(Debate(agents=2, rounds=1), models=ScriptedChatModel(["The answer is 22."] * 2)).compile(
+        checkpointer=InMemorySaver()
+    )
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"question": "What is 14 + 3 * 5 - 7?"}, thread)
+    stands = graph.get_state(thread)
+    message = {**stands.values["board"][0].to_dict(), "agent": "nobody"}
+
+    with pytest.raises(RequestError, match=r"^unknown agent on the board: 'nobody'; choose from: agent_1, agent_2$"):
+        graph.update_state(thread, {"board": [message]}, as_node=node)
+    assert graph.get_state(thread).config == stands.config
+
+
+def test_an_edit_after_a_stop_of_two_agents_names_one_of_them() -> None:
+    model = ScriptedChatModel({"agent_1": ["The answer is 20."] * 2, "agent_2": ["The answer is 22."] * 2})
+    graph = create_debate(Debate(agents=2, rounds=1), models=model).compile(checkpointer=InMemorySaver())
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"question": "What is 14 + 3 * 5 - 7?"}, thread, interrupt_after=["agent_1", "agent_2"])
+    message = graph.get_state(thread).values["board"][0].to_dict()
+    edit = {"board": [{**message, "attempt": 1, "text": "The answer is 22."}]}
+
+    with pytest.raises(InvalidUpdateError, match="specify as_node"):
+        graph.update_state(thread, edit)
+    graph.update_state(thread, edit, as_node="agent_1")
+    assert graph.invoke(None, thread)["decision"]["why"] == "2 of 2 say 22"

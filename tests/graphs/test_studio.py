@@ -21,6 +21,7 @@ from langgraph_sdk.errors import BadRequestError
 
 from examples.drive_server import ROOT, Wrong, drive_all, serving
 from sottovoce.graphs import NAMES
+from sottovoce.nodes.settings.groups import place
 
 QUESTION = {"question": "What is 14 + 3 * 5 - 7?"}
 DRIVER = ROOT / "examples" / "drive_server.py"
@@ -87,6 +88,7 @@ async def test_the_form_shows_every_setting_with_its_description_and_choices(
     fields = (schemas["context_schema"] or {})["properties"]
     assert fields["protocol"]["enum"] == ["nl", "cipher", "sde", "hidden"]
     assert fields["max_tokens"]["minimum"] == 1
+    assert [*fields] == sorted(fields, key=place)
     assert all(field["description"] and ("default" in field) for field in fields.values())
     asked = (schemas["input_schema"] or {})["properties"]
     assert set(asked) >= {"question", "documents", "choices"}

@@ -1,0 +1,186 @@
+"""A scheme in a package of its own (tests/plugin/panel): it reaches every feature that a scheme of ours reaches."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sottovoce.graphs import NAMES
+
+ROOT = Path(__file__).resolve().parents[1]
+PLUGIN = Path(__file__).parent / "plugin"
+SCRIPT = """
+import contextlib, io, json, sys
+from sottovoce.cli import main
+results = []
+for command in json.loads(sys.argv[1]):
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = main(command)
+    results.append([code, out.getvalue(), err.getvalue()])
+print(json.dumps([results, sorted({"torch", "panel", "broken"} & {*sys.modules})]))
+"""
+BROKEN = {
+    "module": (
+        "no_such_module:SCHEME",
+        "of 'no_such_module:SCHEME' cannot be imported: No module named 'no_such_module'",
+    ),
+    "raises": ("broken_raises:SCHEME", "of 'broken_raises:SCHEME' cannot be imported: ValueError: it is broken"),
+    "thing": ("broken_thing:SCHEME", "is of type int; expected a Scheme, the package's record"),
+    "other_name": ("panel:SCHEME", "calls itself 'panel'; give record and entry point one name"),
+}
+
+
+class Done(list[tuple[int, str, str]]):
+    """Exit code, stdout and stderr of each command; and which modules the process had loaded in the end."""
+
+    loaded: list[str]
+
+
+def process(*command: str, path: Path = PLUGIN) -> str:
+    """What a process prints that has the package installed."""
+    ours = os.pathsep.join({str(path): None, str(PLUGIN): None, str(ROOT): None})
+    installed = {**os.environ, "PYTHONPATH": ours, "COLUMNS": "200"}
+    done = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=path, env=installed)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def run(*commands: str, path: Path = PLUGIN) -> Done:
+    """Commands, one after another in one process."""
+    found = json.loads(process("-c", SCRIPT, json.dumps([each.split() for each in commands]), path=path))
+    done = Done((code, out, err) for code, out, err in found[0])
+    done.loaded = found[1]
+    return done
+
+
+def log(folder: Path) -> list[dict[str, Any]]:  # Any: JSON
+    return [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
+    """Two runs: one that is over, and one that stopped after two discussions."""
+    folder = tmp_path_factory.mktemp("panels")
+    over, stopped = folder / "over", folder / "stopped"
+    done = run(
+        f"panel --sample arithmetic --limit 3 --max-tokens 64 --save {over}",
+        f"panel --sample arithmetic --limit 3 --max-tokens 64 --rounds 1 --protocol cipher --at-once 1 --call-limit 4 "
+        f"--save {stopped}",
+    )
+    assert done[0][0] == 0 and done[1][0] != 0 and "runs resume" in done[1][2], done
+    return [over, stopped]
+
+
+def test_it_has_a_command_with_its_own_options_prompts_and_judge_who_votes(two: list[Path]) -> None:
+    lines = log(two[0])
+    events = [event for line in lines for event in line.get("events", [])]
+    head, decided = lines[0], [each["decision"] for each in events if each["event"] == "decided"]
+    said = {(each["agent"], each["act"]) for each in events if each["event"] == "said"}
+
+    assert (head["scheme"], head["settings"]["experts"], head["settings"]["rounds"]) == ("panel", 2, 2)
+    assert ("chair", "conclude") in said
+    assert [[vote["agent"] for vote in each["votes"]] for each in decided] == [["expert_1", "expert_2", "chair"]] * 3
+    assert all(vote["counts"] for each in decided for vote in each["votes"])
+
+
+def test_its_runs_are_resumed_shown_compared_measured_reported_and_verified(two: list[Path], tmp_path: Path) -> None:
+    over, stopped = two
+    done = run(
+        f"runs resume {stopped}",
+        f"runs show {stopped}",
+        f"compare {over} {stopped}",
+        f"measures {over}",
+        f"audit {over}",
+        f"report {over} --html {tmp_path / 'page.html'}",
+        f"verify {over}",
+        f"verify {stopped}",
+    )
+
+    assert [code for code, _, _ in done] == [0] * len(done), done
+    assert "0 findings" in done[6][1] and "0 findings" in done[7][1]
+    assert "panel" in (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+def test_it_is_listed_drawn_stepped_through_and_searched_for_symmetry() -> None:
+    done = run("list", "draw panel --experts 3", "symmetry panel --experts 3", "draw panel --chairs 2", "step --help")
+
+    assert [code for code, _, _ in done] == [0, 0, 0, 2, 0]
+    assert "panel             Experts answer, read one another" in done[0][1]
+    assert "expert_3" in done[1][1] and "role = chair" in done[1][1]
+    assert "{expert_1, expert_2, expert_3}" in done[2][1]
+    assert "--chairs" in done[3][2] and done[3][2].count("\n") == 1
+    assert "A panel of experts whose chair votes too (package sottovoce-panel)." in done[4][1]
+
+
+def test_help_lists_it_and_loads_nothing_of_it() -> None:
+    done = run("--help", "draw --help")
+
+    assert all("panel" in out and "(package sottovoce-panel)" in out for _, out, _ in done)
+    assert done.loaded == []
+
+
+def test_its_own_help_has_its_own_options() -> None:
+    [(code, out, _)] = run("panel --help")
+
+    assert code == 0 and "Experts answer, read one another" in out
+    assert "--experts N  how many experts; the chair comes on top (default: 2)" in out
+
+
+def test_a_plan_of_several_runs_names_it_and_so_does_a_file_of_defaults(tmp_path: Path) -> None:
+    (tmp_path / "plan.yaml").write_text(
+        "questions: {sample: arithmetic, limit: 2}\nsettings: {max_tokens: 48}\n"
+        "rows:\n  panel: {scheme: panel, experts: 2, rounds: 1}\n  alone: {scheme: single}\n"
+    )
+    (tmp_path / "sottovoce.toml").write_text("[defaults.panel]\nexperts = 4\n")
+    done = run(f"experiment plan.yaml --save {tmp_path / 'plan'}", "draw panel", path=tmp_path)
+
+    assert [code for code, _, _ in done] == [0, 0], done
+    assert "panel" in done[0][1] and "expert_4" in done[1][1]
+
+
+def test_studio_s_configuration_names_it_and_serves_its_settings() -> None:
+    config = json.loads(process("-m", "sottovoce.graphs"))
+    assert [*config["graphs"]] == [*NAMES, "panel"]
+    module, name = config["graphs"]["panel"]["path"].split(":")
+    code = (
+        f"import json; from {module} import {name} as make; graph = make({{'configurable': {{'experts': 3}}}});"
+        "print(json.dumps([[*graph.get_graph().nodes], [*graph.get_context_jsonschema()['properties']][:2]]))"
+    )
+    nodes, fields = json.loads(process("-c", code))
+    assert {"expert_3", "chair", "decide"} <= {*nodes} and "experts" in fields
+
+
+def test_its_prompts_can_be_replaced_by_a_pack_and_are_part_of_a_run_s_digest(tmp_path: Path) -> None:
+    (tmp_path / "panel").mkdir()
+    (tmp_path / "panel" / "others.md").write_text("{% for message in others %}A colleague: {{ message }}{% endfor %}")
+    code = f"""
+from panel import Panel
+from sottovoce.evaluation.runs.head import prompts_digest
+print(prompts_digest("panel", Panel(), {{}}) != prompts_digest("panel", Panel(prompts={str(tmp_path)!r}), {{}}))
+"""
+    assert process("-c", code) == "True\n"
+
+
+def test_a_broken_package_is_told_in_one_line_and_breaks_no_other_command(tmp_path: Path) -> None:
+    info = tmp_path / "broken-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 1.0\n")
+    entries = "".join(f"{name} = {where}\n" for name, (where, _) in BROKEN.items())
+    (info / "entry_points.txt").write_text(f"[sottovoce.schemes]\n{entries}")
+    (tmp_path / "broken_raises.py").write_text("raise ValueError('it is broken')\n")
+    (tmp_path / "broken_thing.py").write_text("SCHEME = 7\n")
+    good, broken = ("--help", "list", "draw debate", "panel --help"), [name.replace("_", "-") for name in BROKEN]
+    done = run(*good, *broken, *(f"{name} --help" for name in broken), path=tmp_path)
+
+    assert [code for code, _, _ in done] == [0] * 4 + [2] * 8
+    assert done[0][1].count("Of the package broken.") == len(BROKEN)
+    lines = [f"scheme {name!r} {line}" for name, (_, line) in BROKEN.items()]
+    assert [line for line in lines if line not in done[1][1]] == []
+    assert [err for _, _, err in done[4:]] == [f"sottovoce: {line}\n" for line in lines * 2]
