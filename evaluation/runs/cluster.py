@@ -191,7 +191,9 @@ def _taken(run: Run, store: PayloadStore, observe: Observer, shard: Shard, held:
     again = shard.split()
     for each in again:
         if each.losses >= LOSSES:
-            run.failed(each.keys[0], f"{LOSSES} workers were lost that held it; is there memory enough?", 0.0)
+            run.failed(
+                each.keys[0], f"{LOSSES} workers were lost that held it; is there memory enough?", 0.0, outside=True
+            )
     return [each for each in again if each.losses < LOSSES]
 
 

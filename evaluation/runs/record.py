@@ -21,7 +21,7 @@ from sottovoce.evaluation.views.printable import counted
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.escalate import HEARD_LATENT, HEARD_PLAIN
-from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, heard
 
@@ -68,6 +68,8 @@ class Record(BaseModel):
     status: Status = "waiting"
     error: str | None = None
     """The line that says why it failed."""
+    outside: bool = False
+    """Whether that lies outside of scheme and protocol: a server, a file, a disk."""
     scheme: str
     settings: JSON
     question: Question
@@ -152,9 +154,9 @@ class Record(BaseModel):
         cuts = [reset.cut for reset in self.resets]
         return cast(Discussion, {**self.question, "board": self.messages, "epochs": cuts})
 
-    def fail(self, error: str, seconds: float) -> None:
+    def fail(self, error: str, seconds: float, *, outside: bool = False) -> None:
         """Note that it ended without a decision."""
-        self.status, self.error, self.seconds = "failed", error, seconds
+        self.status, self.error, self.seconds, self.outside = "failed", error, seconds, outside
 
     @property
     def flops(self) -> float | None:
@@ -211,6 +213,9 @@ class Record(BaseModel):
             score=decision["score"] if decision else None,
             target=self.question.get("target"),
             failed=decision is None,
+            outside=decision is None and self.outside,
+            digest=question_digest(self.question),
+            documents=document_digests(self.question),
             measures={**self._of_decision(), **self.carried},
             calls=cost.calls,
             tokens_in=None if cost.uncounted else cost.tokens_in,

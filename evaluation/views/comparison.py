@@ -17,6 +17,8 @@ from sottovoce.evaluation.views.tables import p_value, share_cells, table
 RUNS = (
     "run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written | FLOPs | seconds"
 )
+WITH_FAILURES = RUNS.replace("95 % |", "95 % | failed as wrong | 95 % |")
+"""Where discussions failed; elsewhere both shares are the same."""
 PAIRS = "run | against | questions | discussions | points | 95 % | p, McNemar | p, bootstrap | p, Holm"
 
 
@@ -49,7 +51,9 @@ def waiting(runs: Mapping[str, Run]) -> list[str]:
 
 def tables(comparison: Comparison) -> list[Table]:
     """Runs, what worlds measure of them, pairs; tokens, FLOPs and seconds are means of a discussion."""
-    found = [_table(RUNS.split(" | "), map(_run, comparison.runs))]
+    failed = any(run.failed for run in comparison.runs)
+    rows = (_run(run, failed=failed) for run in comparison.runs)
+    found = [_table((WITH_FAILURES if failed else RUNS).split(" | "), rows)]
     if names := list(dict.fromkeys(name for run in comparison.runs for name in run.measures)):
         rows = ([_name(run.run), *_measures(run, names)] for run in comparison.runs)
         found.append(_table(["run", *map(one_line, names)], rows))
@@ -79,8 +83,9 @@ def _cells(row: Iterable[str]) -> list[str]:
     return list(map(_cell, row))
 
 
-def _run(run: Summary) -> list[str]:
-    counts = [str(run.questions), str(run.discussions), *share_cells(run.accuracy), str(run.abstained), str(run.failed)]
+def _run(run: Summary, *, failed: bool) -> list[str]:
+    shares = [*share_cells(run.accuracy), *(share_cells(run.failed_wrong) if failed else [])]
+    counts = [str(run.questions), str(run.discussions), *shares, str(run.abstained), str(run.failed)]
     tokens = [_number(each, ",.0f") for each in (run.tokens_in, run.tokens_reused, run.tokens_out)]
     return [_name(run.run), *counts, *tokens, _number(run.flops, ".2e"), _number(run.seconds, ".2f")]
 
