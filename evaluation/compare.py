@@ -1,7 +1,8 @@
 """Runs beside one another: how often each is right, what it costs, and which differences are real.
 
 A failed discussion is left out of accuracy, counted and named; beside it stands the accuracy in which failures are
-wrong, which verdicts use where scheme or protocol can cause them. An abstention is an answer that is wrong. Differences are told over what both runs discussed, question by question.
+wrong, which verdicts use where scheme or protocol can cause them. An abstention is an answer that is wrong.
+Differences are those over what both runs discussed, question by question.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 Paired: the questions differ between two runs as much as was observed; where the difference asked about is larger than
 that, all that differ do so to one side. Of right or wrong answers the power is that of McNemar's exact test, computed
-exactly; of clusters and scores in between it is simulated with the bootstrap that tests them. Independent samples (a published figure beside ours) are compared by Newcombe's interval (1998,
-method 10), whose power is simulated. Everything has a fixed seed. Needs the extra `eval`.
+exactly; of clusters and scores in between it is simulated with the bootstrap that tests them. Independent samples (a
+published figure beside ours) are compared by Newcombe's interval (1998, method 10), whose power is simulated.
+Everything has a fixed seed. Needs the extra `eval`.
 """
 
 from __future__ import annotations

@@ -155,10 +155,10 @@ def studentised(sums: Floats, sizes: Floats, resamples: int, seed: int) -> Diffe
     means, errors = _ratio(_resampled(moments, resamples, seed), n)
     strays = np.full(resamples, np.inf)  # a resample without a spread says nothing: counted against a difference
     np.divide(abs(means - value), errors, out=strays, where=errors > 0)
-    p = (1 + np.sum(strays >= abs(value) / error * (1 - 1e-9))) / (1 + resamples)
+    p = float(1 + np.sum(strays >= abs(value) / error * (1 - 1e-9))) / (1 + resamples)
     reach = float(np.quantile(strays, 1 - ALPHA, method="higher")) * error
     if np.ptp(sizes):
-        p, reach = _with_few(sums - value * sizes, sizes, value, (float(p), reach))
+        p, reach = _with_few(sums - value * sizes, sizes, value, (p, reach))
     worse, better = (_at_most(sign * sums > 0, sizes) for sign in (-1, 1))
     return Difference(value, max(value - reach, -worse), min(value + reach, better), float(p), error, n)
 

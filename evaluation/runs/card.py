@@ -15,7 +15,7 @@ from sottovoce.evaluation.runs.run import Run
 from sottovoce.nodes.state import JSON
 
 FORMAT = "sottovoce.card"
-VERSION = 1
+VERSION = 2
 SEAL = "sha256"
 """The field that holds the digest of all others."""
 

@@ -48,6 +48,8 @@ class ModelOf(BaseModel):
     vocabulary: str
     """`LoadedModel.vocabulary_key`"""
     parameters: int
+    table: int = 0
+    """Numbers in the embedding table, vocabulary times width; 0 in records from before it was counted."""
     dtype: str
     format: str = ""
     """`LoadedModel.format`; empty in records from before there were any besides dtypes."""
@@ -187,6 +189,7 @@ def _described(model: HookedChatModel) -> ModelOf:
         weights=loaded.weights_key,
         vocabulary=loaded.vocabulary_key,
         parameters=loaded.parameters,
+        table=loaded.table.rows.numel(),
         dtype=str(loaded.dtype).removeprefix("torch."),
         format=loaded.format,
         device=str(loaded.model.device),

@@ -62,6 +62,11 @@ def tables(comparison: Comparison) -> list[Table]:
     return found
 
 
+def rows_of(runs: Mapping[str, Run], *, failed: bool) -> list[list[str]]:
+    """Return the rows of the table of runs as a report shows them, `failed`: with failures as wrong."""
+    return [[cell.replace("`", "") for cell in _run(each, failed=failed)] for each in comparison_of(runs).runs]
+
+
 def sentences(comparison: Comparison) -> list[str]:
     """The verdicts, and what was left out."""
     return [one_line(each) for each in (*(pair.verdict for pair in comparison.pairs), *comparison.notes)]
