@@ -19,6 +19,8 @@ RUNS = (
 )
 WITH_FAILURES = RUNS.replace("95 % |", "95 % | failed as wrong | 95 % |")
 """Where discussions failed; elsewhere both shares are the same."""
+ENCODED = "dense:"
+"""How the names of retrievers begin that encode what they search for."""
 PAIRS = "run | against | questions | discussions | points | 95 % | p, McNemar | p, bootstrap | p, Holm"
 
 
@@ -35,7 +37,15 @@ def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Compar
     Raises:
         UsageError: see `compare`.
     """
-    return compare(ended(runs), against, told(runs))
+    return compare(ended(runs), against, [*told(runs), *_uncounted(runs)])
+
+
+def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
+    """Name the encoders whose work is in no figure of FLOPs."""
+    for name, run in runs.items():
+        values = [str(value) for value in run.head.settings.values()]
+        if found := [value for value in values if value.startswith(ENCODED)]:
+            yield f"`{name}`: its FLOPs leave out what the encoder of {', '.join(found)} computed."
 
 
 def compared(runs: Mapping[str, Run], against: str | None = None) -> str:

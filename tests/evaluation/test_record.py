@@ -79,17 +79,12 @@ def test_a_run_in_which_a_discussion_overflowed_counts_it_as_wrong_beside_accura
     assert results["long"].failed and not results["long"].outside
     assert (results["long"].score, results["long"].failed_wrong, results["long"].judged) == (None, 0.0, 0.0)
     score = results["sum"].score or 0
-    assert (
-        outcome(run.counts) == f"{score:.1%} right of 1 ({score / 2:.1%} of 2 with failures as wrong), 1 failed"
-        or score == 0
-    )
+    both = f"{score:.1%} right of 1 ({score / 2:.1%} of 2 with failures as wrong)"
+    assert outcome(run.counts).startswith(both) and outcome(run.counts).endswith(", 1 failed")
     assert table(list(results.values())).splitlines()[0].split(",")[5:8] == ["score", "score_failed_wrong", "target"]
     (ours, *_, whole) = audit(load_run(tmp_path / "run"))
-    assert (whole.policy, whole.counted, whole.accuracy.value) == (
-        "failed as wrong",
-        2,
-        score / 2,
-    ) and ours.counted == 1
+    assert (whole.policy, whole.accuracy.value) == ("failed as wrong", score / 2)
+    assert (ours.counted, whole.counted) == (1, 2)
     (decided,) = [each for each in rates(observed(run.records.values())) if each.measure == "decided right"]
     assert decided.n == 2
 
