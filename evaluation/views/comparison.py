@@ -15,7 +15,8 @@ from sottovoce.evaluation.views.printable import counted, figure, one_line
 from sottovoce.evaluation.views.tables import p_value, share_cells, table
 
 RUNS = (
-    "run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written | FLOPs | seconds"
+    "run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written | FLOPs | "
+    "seconds, beside others"
 )
 WITH_FAILURES = RUNS.replace("95 % |", "95 % | failed as wrong | 95 % |")
 """Where discussions failed; elsewhere both shares are the same."""
@@ -60,7 +61,10 @@ def waiting(runs: Mapping[str, Run]) -> list[str]:
 
 
 def tables(comparison: Comparison) -> list[Table]:
-    """Runs, what worlds measure of them, pairs; tokens, FLOPs and seconds are means of a discussion."""
+    """Runs, what worlds measure of them, pairs; tokens, FLOPs and seconds are means of a discussion.
+
+    Seconds are from a discussion's start to its end, while others (32 by default) take turns with it.
+    """
     failed = any(run.failed for run in comparison.runs)
     rows = (_run(run, failed=failed) for run in comparison.runs)
     found = [_table((WITH_FAILURES if failed else RUNS).split(" | "), rows)]
