@@ -71,6 +71,8 @@ class Message:
     """Of a hosted model that returned log-probabilities: where they lie; nobody hears anything of them."""
     evidence: tuple[Mapping[str, Any], ...] = ()  # Any: plain JSON
     """Of a search: the passages that it found, best first, each with its title and the ways it was found (`Origin`)."""
+    donors: tuple[PayloadRef, ...] = ()
+    """Payloads of other questions that a probe let its speaker hear in the place of messages' own."""
     stats: Mapping[str, float] = field(default_factory=dict)
     """Small summaries: tokens in (of them reused) and out, mean entropy (nats), temperature, signs of degeneration."""
 
@@ -106,9 +108,11 @@ class Message:
         refs = {"payload": self.payload and self.payload.to_dict()}
         if self.measured is not None:
             refs["measured"] = self.measured.to_dict()
-        plain = {name: value for name, value in asdict(self).items() if name not in ("measured", "guided", "evidence")}
+        left = ("measured", "guided", "evidence", "donors")
+        plain = {name: value for name, value in asdict(self).items() if name not in left}
         plain |= {"guided": self.guided} if self.guided else {}
         plain |= {"evidence": [dict(each) for each in self.evidence]} if self.evidence else {}
+        plain |= {"donors": [each.to_dict() for each in self.donors]} if self.donors else {}
         return {**plain, **refs, "notes": list(self.notes), "stats": dict(self.stats)}
 
     @classmethod
@@ -117,7 +121,8 @@ class Message:
         found = {name: data.get(name) for name in ("payload", "measured")}
         refs = {name: PayloadRef.from_dict(ref) if isinstance(ref, Mapping) else ref for name, ref in found.items()}
         listed = {name: tuple(data.get(name, ())) for name in ("notes", "evidence")}
-        return cls(**{**data, **refs, **listed})
+        donors = tuple(map(PayloadRef.from_dict, data.get("donors", ())))
+        return cls(**{**data, **refs, **listed, "donors": donors})
 
 
 @dataclass(frozen=True)
@@ -133,8 +138,10 @@ class Heard:
     """True where the hearer reads what it said itself."""
     plain: bool = False
     """True where nothing is read of it but the tokens that were said."""
-    donor: PayloadRef | None = None
-    """Whose payload is read in the place of its own: a probe, see `channels.probe`."""
+    donors: tuple[PayloadRef, ...] = ()
+    """Payloads of other questions that a probe puts in the place of its own (`channels.probe`)."""
+    chance: str = ""
+    """Seed and question from which a probe's chance follows, with the message's place."""
 
     @property
     def in_public(self) -> bool:
@@ -163,15 +170,16 @@ class Heard:
         """Plain JSON for a content block's `extras`."""
         spans = [list(span) for span in self.spans]
         more: dict[str, Any] = {"plain": True} if self.plain else {}  # Any: as it returns
-        more |= {"donor": self.donor.to_dict()} if self.donor else {}
+        more |= {"donors": [each.to_dict() for each in self.donors]} if self.donors else {}
+        more |= {"chance": self.chance} if self.chance else {}
         return {"message": self.message.to_dict(), "spans": spans, "latest": self.latest, "own": self.own, **more}
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Heard:  # Any: JSON as it comes
         """Read what `to_dict` wrote."""
         spans = tuple((int(start), int(end)) for start, end in data.get("spans", ()))
-        donor = PayloadRef.from_dict(data["donor"]) if data.get("donor") else None
-        return cls(**{**data, "message": Message.from_dict(data["message"]), "spans": spans, "donor": donor})
+        donors = tuple(map(PayloadRef.from_dict, data.get("donors", ())))
+        return cls(**{**data, "message": Message.from_dict(data["message"]), "spans": spans, "donors": donors})
 
 
 Part = str | Heard

@@ -17,7 +17,9 @@ Partial = Literal["entropy", "entropy_reversed", "max", "max_reversed"]
 CriterionAt = Literal["one", "generation"]
 Inject = Literal["latest", "all"]
 Carry = Literal["model", "bfloat16", "int8"]
-Probe = Literal["none", "shuffled", "zeroed", "noise", "text"]
+Probe = Literal["none", "shuffled", "zeroed", "noise", "noise_cov", "text"]
+FROM_A_RUN = ("shuffled", "noise_cov")
+"""Probes that replace what is heard by what another run says."""
 
 
 class ProtocolOptions(Checked):
@@ -27,20 +29,21 @@ class ProtocolOptions(Checked):
     probe: Probe = Field(
         default="none",
         description="replace what heard messages carry beside words, to see what it does: by that of another question, "
-        "by nothing (cipher: the mean row), by noise of equal norm, by the nearest tokens",
+        "by nothing (cipher: the mean row), by noise of equal norm (noise_cov: with the covariance of other "
+        "questions' messages), by the nearest tokens",
     )
     probe_from: Annotated[str, Names("run")] = Field(
         default="",
-        description="of --probe shuffled: the finished run whose payloads are heard; its folder, or its name beside "
-        "this run (in an experiment: an earlier row)",
+        description="of --probe shuffled and noise_cov: the finished run whose payloads are heard; its folder, or its "
+        "name beside this run (in an experiment: an earlier row)",
     )
 
     @model_validator(mode="after")
     def _shuffled_from_a_run(self) -> Self:
-        if (self.probe == "shuffled") != bool(self.probe_from):
+        if (self.probe in FROM_A_RUN) != bool(self.probe_from):
             raise UsageError(
-                f"probe is {self.probe!r} and probe_from {self.probe_from!r}; give shuffled and a finished run, "
-                "or another probe alone"
+                f"probe is {self.probe!r} and probe_from {self.probe_from!r}; give shuffled or noise_cov and a "
+                "finished run, or another probe alone"
             )
         return self
 

@@ -1,15 +1,19 @@
 """Channel probes: what a heard message carries beside words is replaced, to see whether it matters.
 
-`shuffled`: the same speaker's payload of another question. States are cut or padded with zeros to the
-message's length; rows are drawn anew from the donor's, in its order, and never one of an end of sequence.
-`zeroed`: no states; rows are the mean of the table. `noise`: for each token (and layer) a Gaussian vector
-of equal norm. `text`: nothing but the tokens, which are the nearest ones of rows.
+`shuffled`: a message of another question, whole. Of rows the donor's own number is heard; states belong to tokens, so
+a donor's are added to as many tokens as both have, and a token beyond its end carries none, as under `--keep`.
+`noise`: for each token (and layer) a Gaussian vector of equal norm; `noise_cov`: one with the mean and the covariance
+of messages of other questions, at that norm. `zeroed`: no states; rows are the mean of the table. `text`: nothing but
+the tokens, which are the nearest ones of rows.
 
-Ids, text and statistics stay as they are. Chance derives from the message, so that a run repeats.
+Ids, text and statistics stay as they are. Chance follows from the run's seed, the question and the place of the
+message, never from the bytes that it carries: rounding may change those.
 """
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
@@ -25,8 +29,10 @@ CARRIED = ("states", "rows", "sparse", "kept")
 """Tensors by the first part of their names that hold more than words and statistics."""
 
 
-def probed(payload: Payload, loaded: LoadedModel, probe: Probe, *, seed: str, donor: Payload | None = None) -> Payload:
-    """The payload as `loaded` reads it under a probe other than none; `seed` (hex) is its address.
+def probed(
+    payload: Payload, loaded: LoadedModel, probe: Probe, *, seed: str, donors: Sequence[Payload] = ()
+) -> Payload:
+    """Return the payload as `loaded` reads it under a probe other than none.
 
     Raises:
         UsageError: there is nothing to replace, or no donor of the same kind.
@@ -35,22 +41,74 @@ def probed(payload: Payload, loaded: LoadedModel, probe: Probe, *, seed: str, do
     states, rows = payload.states, payload.rows_over(loaded.table)
     if states is None and rows is None:
         raise UsageError(f"protocol {payload.label.protocol!r} carries neither rows nor states; it has no probes")
-    chance, found = torch.Generator().manual_seed(int(seed[:15], 16)), dict(words)
-    if states is not None and probe in ("shuffled", "noise"):
-        other = noise(states, chance) if probe == "noise" else _donated_states(payload, donor)
-        found["states"] = _where_kept(payload, other, states)
+    others = [_of_the_same_kind(payload, donor, loaded) for donor in donors]
+    if probe in ("shuffled", "noise_cov") and not others:
+        raise UsageError(f"probe {probe!r} found no donor beside a message; hold a whole discussion with --probe-from")
+    if probe == "shuffled":
+        return (
+            others[0] if states is None else Payload(payload.label, {**words, "states": _donated(payload, others[0])})
+        )
+    chance, found = _chance(seed), dict(words)
+    if states is not None and probe.startswith("noise"):
+        samples = [each.states for each in others if each.states is not None]
+        found["states"] = _where_kept(payload, _noise(states, samples, others, chance), states)
     if rows is not None and probe != "text":
-        other = {
-            "noise": lambda: noise(rows, chance),
-            "zeroed": lambda: loaded.table.centre.expand(len(payload), -1).cpu(),
-            "shuffled": lambda: _donated_rows(payload, donor, loaded, chance),
-        }[probe]()
+        if probe == "zeroed":
+            other = loaded.table.centre.expand(len(payload), -1).cpu()
+        else:
+            samples = [each for donor in others if (each := donor.rows_over(loaded.table)) is not None]
+            other = _noise(rows, samples, others, chance)
         found[f"rows.{loaded.table.key}"] = _where_kept(payload, other, rows)
     return Payload(payload.label, found)
 
 
+def noise(vectors: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
+    """Return Gaussian directions (..., H) with the norms of the vectors that they replace, in their dtype."""
+    drawn = torch.randn(vectors.shape, generator=chance)  # the same noise on every device
+    return _at_norm(drawn, vectors)
+
+
+def noise_like(vectors: torch.Tensor, samples: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
+    """Return Gaussian vectors (..., n, H) with mean and covariance of `samples` (..., m, H), at the norms of `vectors`.
+
+    Sums of the samples with Gaussian weights have their covariance without the matrix (H, H).
+    """
+    if vectors.dim() > 2:
+        return torch.stack([noise_like(one, other, chance) for one, other in zip(vectors, samples, strict=True)])
+    known = samples.float().cpu()
+    mean = known.mean(0)
+    weights = torch.randn(len(vectors), len(known), generator=chance) / max(1, len(known) - 1) ** 0.5
+    return _at_norm(mean + weights @ (known - mean), vectors)
+
+
+def common(states: torch.Tensor, n: int) -> torch.Tensor:
+    """Return a donor's states (L, m, H) on n tokens: those of the tokens that both have, and none behind its end."""
+    return torch.nn.functional.pad(states[:, :n], (0, 0, 0, max(0, n - states.shape[1])))
+
+
+def _noise(
+    vectors: torch.Tensor, samples: Sequence[torch.Tensor], donors: Sequence[Payload], chance: torch.Generator
+) -> torch.Tensor:
+    if not donors:
+        return noise(vectors, chance)
+    kept = [
+        each if donor.kept is None else each[..., donor.kept, :] for each, donor in zip(samples, donors, strict=True)
+    ]
+    return noise_like(vectors, torch.cat(kept, dim=-2), chance)
+
+
+def _at_norm(drawn: torch.Tensor, vectors: torch.Tensor) -> torch.Tensor:
+    norms: torch.Tensor = vectors.float().norm(dim=-1, keepdim=True)
+    lengths: torch.Tensor = drawn.norm(dim=-1, keepdim=True).clamp_min(torch.finfo(torch.float32).tiny)
+    return (drawn.to(vectors.device) * (norms / lengths.to(vectors.device))).to(vectors.dtype)
+
+
+def _chance(seed: str) -> torch.Generator:
+    return torch.Generator().manual_seed(int.from_bytes(hashlib.sha256(seed.encode()).digest()[:7], "big"))
+
+
 def _where_kept(payload: Payload, other: torch.Tensor, own: torch.Tensor) -> torch.Tensor:
-    """The other vectors (..., n, H), but the own ones at tokens that carry nothing and are heard as words."""
+    """Return the other vectors (..., n, H), but the own ones at tokens that carry nothing and are heard as words."""
     if payload.kept is None:
         return other
     whole = own.clone()
@@ -58,49 +116,20 @@ def _where_kept(payload: Payload, other: torch.Tensor, own: torch.Tensor) -> tor
     return whole
 
 
-def noise(vectors: torch.Tensor, chance: torch.Generator) -> torch.Tensor:
-    """Gaussian directions (..., H) with the norms of the vectors that they replace, in their dtype."""
-    drawn = torch.randn(vectors.shape, generator=chance).to(vectors.device)  # the same noise on every device
-    norms: torch.Tensor = vectors.float().norm(dim=-1, keepdim=True)
-    lengths: torch.Tensor = drawn.norm(dim=-1, keepdim=True)
-    return (drawn * (norms / lengths)).to(vectors.dtype)
+def _donated(payload: Payload, donor: Payload) -> torch.Tensor:
+    assert donor.states is not None, "a payload of the same protocol and layers"
+    return common(donor.states, len(payload))
 
 
-def fitted(states: torch.Tensor, n: int) -> torch.Tensor:
-    """States (L, m, H) cut, or padded with zeros, to n tokens."""
-    return torch.nn.functional.pad(states[:, :n], (0, 0, 0, max(0, n - states.shape[1])))
-
-
-def resampled(rows: torch.Tensor, n: int, chance: torch.Generator) -> torch.Tensor:
-    """So many of the rows (m, E), drawn with replacement, in their order."""
-    return rows[torch.randint(len(rows), (n,), generator=chance).sort().values]
-
-
-def _donated_states(payload: Payload, donor: Payload | None) -> torch.Tensor:
-    states = _of_the_same_kind(payload, donor).states
-    assert states is not None, "a payload of the same protocol and layers"
-    return fitted(states, len(payload))
-
-
-def _donated_rows(
-    payload: Payload, donor: Payload | None, loaded: LoadedModel, chance: torch.Generator
-) -> torch.Tensor:
-    same = _of_the_same_kind(payload, donor)
-    rows, ends = same.rows_over(loaded.table), {*loaded.stop_ids, loaded.eos}
-    said = [at for at, id in enumerate(same.ids) if id not in ends]
-    if rows is None or not said:
-        raise UsageError(f"the donor {same.label.text!r} of {same.label.model!r} has no row that {loaded.name!r} reads")
-    return resampled(rows[said], len(payload), chance)
-
-
-def _of_the_same_kind(payload: Payload, donor: Payload | None) -> Payload:
-    """The donor, if it is one for this payload."""
-    if donor is None:
-        raise UsageError("probe 'shuffled' found no donor beside a message; hold a whole discussion with --probe-from")
-    for what in ("protocol", "weights", "layers"):
-        mine, other = getattr(payload.label, what), getattr(donor.label, what)
+def _of_the_same_kind(payload: Payload, donor: Payload, loaded: LoadedModel) -> Payload:
+    """Return the donor, if it is one for this payload."""
+    for name in ("protocol", "weights", "layers"):
+        mine, other = getattr(payload.label, name), getattr(donor.label, name)
         if mine != other:
             raise UsageError(
-                f"the donor's {what} is {other!r}, the message's {mine!r}; take the payloads of a like run"
+                f"the donor's {name} is {other!r}, the message's {mine!r}; take the payloads of a like run"
             )
+    if payload.states is None and donor.rows_over(loaded.table) is None:
+        said = donor.label
+        raise UsageError(f"the donor {said.text!r} of {said.model!r} has no row that {loaded.name!r} reads")
     return donor

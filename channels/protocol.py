@@ -6,6 +6,7 @@ protocol and speaks in words: it is `cipher.hear` and `nl.speak`.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
@@ -280,15 +281,15 @@ class Protocol:
             return (in_words(heard.body, loaded), ()) if heard.plain else self.across(heard, payload, loaded)
         if heard.plain:
             return payload_ids(heard, payload), ()
-        return self.read(heard, payload if heard.own else self._probed(heard, ref, payload, loaded, load), loaded)
+        return self.read(heard, payload if heard.own else self._probed(heard, payload, loaded, load), loaded)
 
-    def _probed(self, heard: Heard, ref: PayloadRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
+    def _probed(self, heard: Heard, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
         """What is heard of another agent, under the probe of the options."""
         probe = self.options.probe
         if probe == "none" or not len(payload) or payload.label.protocol != self.name:  # the latter carries words
             return payload
-        donor = load(heard.donor) if heard.donor else None
-        return probed(payload, loaded, probe, seed=ref.sha256, donor=donor)
+        seed = json.dumps([heard.chance, *heard.message.place, "probe"])
+        return probed(payload, loaded, probe, seed=seed, donors=list(map(load, heard.donors)))
 
 
 def in_words(text: str, loaded: LoadedModel) -> Ids:

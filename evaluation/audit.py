@@ -16,6 +16,8 @@ from sottovoce.nodes.tally import leading, viewpoints
 from sottovoce.prompts import kinds
 
 OURS = "ours"
+FAILED = "failed as wrong"
+"""The policy that counts failed discussions too, as verdicts do where scheme or protocol can cause them."""
 Policy = Callable[[Record, Decision], float | None]
 """In [0, 1]; None leaves a discussion out."""
 
@@ -29,7 +31,7 @@ class Audited:
     """Discussions."""
     accuracy: Share
     difference: Difference | None
-    """To ours, over the discussions that both count; None of ours itself."""
+    """To ours, over the discussions that both count; None of ours itself, and where failed ones are counted too."""
     better: tuple[str, ...]
     """Questions that score higher than under ours, one for each discussion."""
     worse: tuple[str, ...]
@@ -38,6 +40,9 @@ class Audited:
 def audit(run: Run) -> list[Audited]:
     """Under all policies that apply to any of its discussions; [] where no question has a target."""
     found = {name: _scores(run, policy) for name, policy in POLICIES.items()}
+    if any(each.failed for each in run.results()):
+        scores = {(each.question, each.seed): each.failed_wrong for each in run.results()}
+        found[FAILED] = {key: score for key, score in scores.items() if score is not None}
     return [_audited(name, scores, found[OURS]) for name, scores in found.items() if scores]
 
 
@@ -48,10 +53,11 @@ def _scores(run: Run, policy: Policy) -> dict[Key, float]:
 
 
 def _audited(name: str, scores: Mapping[Key, float], ours: Mapping[Key, float]) -> Audited:
-    changes = {key: score - ours[key] for key, score in scores.items()}
+    changes = {key: score - ours[key] for key, score in scores.items() if key in ours}
     clusters = [question for question, _ in scores]
     better, worse = (tuple(key[0] for key, by in changes.items() if sign * by > 0) for sign in (1, -1))
-    difference = None if name == OURS else paired_bootstrap([*changes.values()], clusters)
+    unlike = name == OURS or not changes or len(changes) < len(scores)  # of failed ones ours has no score
+    difference = None if unlike else paired_bootstrap([*changes.values()], clusters)
     return Audited(name, len(scores), share([*scores.values()], clusters), difference, better, worse)
 
 

@@ -1,7 +1,8 @@
 """Runs beside one another: how often each is right, what it costs, and which differences are real.
 
-A failed discussion says nothing of the answer it would have had: it is counted, named and left out of accuracy.
-An abstention is an answer that is wrong. Differences are told over what both runs discussed, question by question.
+A failed discussion is left out of accuracy, counted and named; beside it stands the accuracy in which failures are
+wrong, which verdicts use where scheme or protocol can cause them. An abstention is an answer that is wrong.
+Differences are those over what both runs discussed, question by question.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from statistics import fmean
 
 from sottovoce.errors import UsageError, choose
 from sottovoce.evaluation.measures import Measured, measured
-from sottovoce.evaluation.pairs import Matched, Pair, correct, match, paired, scores
+from sottovoce.evaluation.pairs import Matched, Pair, Scores, correct, match, paired
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.statistics import Share, share
 from sottovoce.evaluation.views.printable import counted, one_line
@@ -34,6 +35,8 @@ class Summary:
     """Those that ended, of questions with a target."""
     accuracy: Share | None
     """The mean score of these, its interval clustered by question; None where nothing was scored."""
+    failed_wrong: Share | None
+    """The same with failed discussions of questions with a target counted as wrong."""
     abstained: int
     failed: int
     tokens_in: float | None
@@ -68,9 +71,10 @@ def compare(runs: Mapping[str, Sequence[Result]], against: str | None = None, no
     _check(runs, against)
     couples = [(against, name) for name in runs if name != against] if against is not None else combinations(runs, 2)
     matched = {(run, other): match(runs[other], runs[run]) for other, run in couples}
+    common = {names: each for names, each in matched.items() if each.left}
     return Comparison(
         tuple(_summary(name, results) for name, results in runs.items()),
-        correct([paired(*names, each) for names, each in matched.items() if each.left]),
+        correct([paired(*names, each, len(common)) for names, each in common.items()]),
         (
             *notes,
             *(note for name, results in runs.items() for note in _left_out(name, results)),
@@ -99,13 +103,16 @@ def _check_once(name: str, results: Iterable[Result]) -> None:
 
 
 def _summary(name: str, results: Sequence[Result]) -> Summary:
-    found, ended = scores(results), [each for each in results if not each.failed]
+    ended = [each for each in results if not each.failed]
+    found = {(each.question, each.seed): each.score for each in ended if each.score is not None}
+    whole = {(each.question, each.seed): each.failed_wrong for each in results if each.failed_wrong is not None}
     return Summary(
         run=name,
         questions=len({each.question for each in results}),
         discussions=len(results),
         scored=len(found),
-        accuracy=share(list(found.values()), [question for question, _ in found]) if found else None,
+        accuracy=_share(found),
+        failed_wrong=_share(whole),
         abstained=sum(each.abstained for each in results),
         failed=len(results) - len(ended),
         tokens_in=_mean(each.tokens_in for each in ended),
@@ -117,6 +124,10 @@ def _summary(name: str, results: Sequence[Result]) -> Summary:
     )
 
 
+def _share(scores: Scores) -> Share | None:
+    return share(list(scores.values()), [question for question, _ in scores]) if scores else None
+
+
 def _mean(values: Iterable[float | None]) -> float | None:
     """None where there are none, or one is not known."""
     found = list(values)
@@ -125,8 +136,10 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def _left_out(name: str, results: Sequence[Result]) -> Iterable[str]:
-    if failed := _named(each.question for each in results if each.failed):
-        yield f"`{name}`: failed, and left out of accuracy: {failed}."
+    if outside := _named(each.question for each in results if each.failed and each.outside):
+        yield f"`{name}`: failed by causes outside of scheme and protocol, and left out of verdicts too: {outside}."
+    if failed := _named(each.question for each in results if each.failed and not each.outside):
+        yield f"`{name}`: failed, left out of accuracy, and wrong in verdicts: {failed}."
     if mined := sum(each.mined for each in results):
         yield f"`{name}`: {mined} of {counted(len(results), 'discussion')} count answers that were mined from prose."
     if unscored := _named(each.question for each in results if each.score is None and not each.failed):
@@ -137,6 +150,8 @@ def _unmatched(names: tuple[str, str], matched: Matched) -> Iterable[str]:
     both = f"`{names[0]}` and `{names[1]}`"
     if matched.other_targets:
         yield f"{both}: scored against different targets, and left out of the pair: {_named(matched.other_targets)}."
+    if matched.other_questions:
+        yield f"{both}: other questions under the same id, and not paired: {_named(matched.other_questions)}."
     if not matched.left:
         yield f"{both}: not compared, as they have no scored question in common."
     elif matched.means:

@@ -12,6 +12,7 @@ propagation   of agents right in their first answer, alone, that spoke again: la
 judge mistake of discussions that a judge, moderator or secretary decided, whose last answers differ with the right
               one among them: decided wrong
 inconsistent  of discussions with several agents: no agreement within so many rounds
+decided right of discussions, failed ones included: decided rightly
 
 CMD (arXiv 2402.18272), section 5, for the judge's mistakes and propagation; MADRA (arXiv 2312.04854) for inconsistency.
 """
@@ -71,11 +72,19 @@ Round = dict[str, Said]
 
 
 def observed(records: Iterable[Record]) -> list[Observation]:
-    """What is counted of the discussions of a run that ended, of questions with a target."""
+    """Return what is counted of the discussions of a run that ended, of questions with a target."""
+    records = [*records]
+    over = [each for each in records if each.decision is not None or each.status == "failed"]
+    whole = [each for each in over if kinds.target_of(each.question) is not None]
     ended = [each for each in records if each.decision is not None and kinds.target_of(each.question) is not None]
     read = [_rounds(each) for each in ended]
     longest = max(map(len, read), default=0)
-    return [each for record, rounds in zip(ended, read, strict=True) for each in _observed(record, rounds, longest)]
+    found = [each for record, rounds in zip(ended, read, strict=True) for each in _observed(record, rounds, longest)]
+    return [*found, *(Observation(DECIDED, question_id(each.question), _decided_right(each)) for each in whole)]
+
+
+def _decided_right(record: Record) -> bool:
+    return record.decision is not None and (record.decision["score"] or 0) == 1
 
 
 def _observed(record: Record, rounds: Sequence[Round], longest: int) -> Iterator[Observation]:
@@ -108,6 +117,7 @@ def rates(observations: Iterable[Observation], by: str | None = None) -> list[Ra
     return [_rate(*key, found) for key, found in sorted(groups.items(), key=lambda pair: _order(pair[0]))]
 
 
+DECIDED = "decided right"
 MEASURES = (
     "accuracy",
     "agreement",
@@ -117,6 +127,7 @@ MEASURES = (
     "propagation",
     "judge mistake",
     "inconsistent",
+    DECIDED,
 )
 
 

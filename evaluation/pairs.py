@@ -1,13 +1,19 @@
-"""One run against another, over what both discussed: the difference, its tests, and the verdict in words."""
+"""One run against another, over what both discussed: the difference, its tests, and the verdict in words.
+
+Questions are the same where what is asked is (`question.digest`), whatever their ids. A failed discussion is wrong,
+unless what ended it lies outside of scheme and protocol (a server, a disk).
+"""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 
+from sottovoce.evaluation.power import smallest_of_clusters, smallest_of_pairs
 from sottovoce.evaluation.runs.results import Result
-from sottovoce.evaluation.statistics import ALPHA, Difference, holm, mcnemar, paired_bootstrap, smallest_difference
+from sottovoce.evaluation.statistics import ALPHA, Difference, as_tested, holm, mcnemar, paired_bootstrap
 from sottovoce.evaluation.views.printable import counted
 
 Scores = dict[tuple[str, int], float]
@@ -22,6 +28,8 @@ class Matched:
     right: Scores
     other_targets: tuple[str, ...]
     """Questions that each run scored against a target of its own: left out."""
+    other_questions: tuple[str, ...]
+    """Ids under which each run asked something else: left out."""
     means: bool
     """Whether no seed was in both runs, and each question's mean over its seeds stands in their place."""
 
@@ -37,7 +45,7 @@ class Pair:
     discussions: int
     """Pairs of scores: as many as questions, or more where several seeds are in both runs."""
     difference: Difference
-    """The accuracy of `run` less that of `against`; its p is the bootstrap's."""
+    """The accuracy of `run` less that of `against`; its p is the bootstrap's, and its interval fits `p`."""
     mcnemar: float | None
     """None where a question has several scores, or scores lie between 0 and 1."""
     corrected: float = 1.0
@@ -45,7 +53,7 @@ class Pair:
     family: int = 1
     """So many pairs there are."""
     smallest: float | None = None
-    """The true difference that would have shown in four of five such comparisons, about; None if no score differs."""
+    """The true difference that would have shown in four of five such comparisons; None where none would."""
 
     @property
     def p(self) -> float:
@@ -54,67 +62,105 @@ class Pair:
 
     @property
     def verdict(self) -> str:
-        """What the tests tell, in a sentence."""
+        """Return what the tests say, in a sentence."""
         asked = counted(self.questions, "question")
         if self.corrected > ALPHA:
-            return f"`{self.run}` and `{self.against}`: no difference that {asked} could show{self._would_show()}."
+            none = f"`{self.run}` and `{self.against}`: no difference that {asked} could show{self._by_itself()}"
+            return f"{none}; {self._excluded()}, and {self._would_show()}."
         found, sign = self.difference, 1 if self.difference.value > 0 else -1
         better, worse = (self.run, self.against)[::sign]
         low, high = sorted((sign * found.low, sign * found.high))
         by = f"{points(abs(found.value))} points (95 %: {points(low)} to {points(high)})"
-        return f"`{better}` is better than `{worse}` by {by} on {asked}; {self._tested()}."
+        return f"`{better}` is better than `{worse}` by {by} on {asked}; {self._tested(self.corrected)}{self._after()}."
+
+    def _by_itself(self) -> str:
+        """Say why an interval without 0 stands beside "no difference"."""
+        if self.p > ALPHA:
+            return ""
+        return f" ({self._tested(self.p)} by itself, {self._tested(self.corrected)}{self._after()})"
+
+    def _excluded(self) -> str:
+        low, high = self.difference.low, self.difference.high
+        return f"differences below {points(low)} and above {points(high)} points are excluded (95 %)"
 
     def _would_show(self) -> str:
-        if self.smallest is None or self.smallest >= 1:
-            return ""
-        return f"; one of about {points(self.smallest)} points would have shown in four of five such comparisons"
+        """Say what would have shown by the test that is used, at the level of Holm's first step."""
+        if self.smallest is None:
+            return "not even the largest would have shown in four of five such comparisons"
+        return f"one of {points(self.smallest)} points would have shown in four of five such comparisons"
 
-    def _tested(self) -> str:
-        p = f"p = {self.corrected:.3f}" if self.corrected >= 0.001 else "p < 0.001"
-        return p if self.family == 1 else f"{p} after Holm's correction for {self.family} comparisons"
+    def _tested(self, p: float) -> str:
+        return f"p = {p:.3f}" if p >= 0.001 else "p < 0.001"
+
+    def _after(self) -> str:
+        return "" if self.family == 1 else f" after Holm's correction for {self.family} comparisons"
 
 
 def match(left: Sequence[Result], right: Sequence[Result]) -> Matched:
-    """What of two runs can be compared: questions scored in both against one target, under the same seeds."""
-    other = _other_targets(left, right)
-    one, two = (scores(each for each in results if each.question not in other) for results in (left, right))
+    """Return what of two runs can be compared: questions scored in both against one target, under the same seeds."""
+    names = _names(left, right)
+    targets = _other_targets(left, right, names)
+    dealt = _other_documents(left, right, names)
+    out = {names[id(each)] for each in (*left, *right) if each.question in {*targets, *dealt}}
+    one, two = (
+        {(names[id(each)], each.seed): each.judged for each in results if each.judged is not None}
+        for results in (left, right)
+    )
     means = not one.keys() & two.keys()
     if means:
         one, two = _by_question(one), _by_question(two)
-    keys = [key for key in one if key in two]
-    return Matched({key: one[key] for key in keys}, {key: two[key] for key in keys}, other, means)
+    keys = [key for key in one if key in two and key[0] not in out]
+    questions = dict.fromkeys((*_other_questions(left, right, names), *dealt))
+    return Matched({key: one[key] for key in keys}, {key: two[key] for key in keys}, targets, tuple(questions), means)
 
 
-def paired(run: str, against: str, matched: Matched) -> Pair:
-    """The difference over what both have, with its two-sided tests; `matched` holds some, those of `run` right."""
+def paired(run: str, against: str, matched: Matched, family: int = 1) -> Pair:
+    """Return the difference over what both have, with its two-sided tests; `matched` has some, those of `run` right.
+
+    The smallest difference is that at the level of the first step of Holm's correction for a `family` of pairs: the
+    others only ease it.
+    """
     left, right = list(matched.left.values()), list(matched.right.values())
     differences = [after - before for before, after in zip(left, right, strict=True)]
-    found = paired_bootstrap(differences, [question for question, _ in matched.left])
-    exact = found.clusters == len(left) and {*left, *right} <= {0, 1}
+    of, n, alpha = [question for question, _ in matched.left], len(left), ALPHA / family
+    found = paired_bootstrap(differences, of)
+    exact = found.clusters == n and {*left, *right} <= {0, 1}
     p = mcnemar([bool(score) for score in left], [bool(score) for score in right]) if exact else None
-    return Pair(run, against, found.clusters, len(left), found, p)
+    if exact:
+        smallest = smallest_of_pairs(n, sum(map(bool, differences)) / n, alpha)
+    else:
+        smallest = smallest_of_clusters(differences, of, alpha)
+    tested = as_tested(found, found.p if p is None else p)
+    return Pair(run, against, found.clusters, n, tested, p, family=family, smallest=smallest)
 
 
 def correct(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """The pairs of a comparison with Holm's p.
-
-    The smallest difference is told at the level of his first step: the others only ease it.
-    """
-    n = len(pairs)
-    return tuple(
-        replace(pair, corrected=p, family=n, smallest=_smallest(pair, ALPHA / n))
-        for pair, p in zip(pairs, holm([pair.p for pair in pairs]), strict=True)
-    )
-
-
-def scores(results: Iterable[Result]) -> Scores:
-    """Of the discussions that ended, of questions with a target."""
-    return {(each.question, each.seed): each.score for each in results if each.score is not None and not each.failed}
+    """Return the pairs of a comparison with Holm's p."""
+    corrected = holm([pair.p for pair in pairs])
+    return tuple(replace(pair, corrected=p) for pair, p in zip(pairs, corrected, strict=True))
 
 
 def points(part: float) -> str:
-    """A part of 1 in percentage points."""
-    return f"{100 * part:.1f}"
+    """Return a part of 1 in percentage points."""
+    return f"{100 * part + 0.0:.1f}".replace("-0.0", "0.0")
+
+
+def _names(left: Sequence[Result], right: Sequence[Result]) -> dict[int, str]:
+    """Return under which name each result is compared, by `id`: what is asked, with the id where that is not enough.
+
+    Several questions of one run may ask the same of other documents; a run without digests goes by ids.
+    """
+    whole = all(each.digest for each in (*left, *right))
+    ids = [{(each.digest, each.question) for each in results} for results in (left, right)]
+    several = {digest for pairs in ids for digest, n in Counter(digest for digest, _ in pairs).items() if n > 1}
+    return {
+        id(each): f"{each.question} {each.digest}"
+        if each.digest in several
+        else each.digest
+        if whole
+        else each.question
+        for each in (*left, *right)
+    }
 
 
 def _by_question(scores: Scores) -> Scores:
@@ -124,12 +170,25 @@ def _by_question(scores: Scores) -> Scores:
     return {(question, 0): fmean(each) for question, each in found.items()}
 
 
-def _other_targets(left: Iterable[Result], right: Iterable[Result]) -> tuple[str, ...]:
-    targets = {each.question: each.target for each in left if each.score is not None}
-    scored = [each for each in right if each.score is not None and each.question in targets]
-    return tuple(dict.fromkeys(each.question for each in scored if each.target != targets[each.question]))
+def _other_questions(left: Iterable[Result], right: Iterable[Result], names: dict[int, str]) -> tuple[str, ...]:
+    """Return ids under which both runs ask, each something that the other does not."""
+    asked, other = ({each.question: names[id(each)] for each in results} for results in (left, right))
+    both = (id for id in asked if id in other)
+    return tuple(id for id in both if asked[id] not in other.values() and other[id] not in asked.values())
 
 
-def _smallest(pair: Pair, alpha: float) -> float | None:
-    error = pair.difference.error
-    return smallest_difference(error, pair.questions, alpha=alpha) if error else None
+def _other_documents(left: Iterable[Result], right: Iterable[Result], names: dict[int, str]) -> tuple[str, ...]:
+    """Return the questions that both runs ask of other documents.
+
+    Where agents are dealt fewer of them in one run, or none, it is one question under two conditions.
+    """
+    dealt = {names[id(each)]: {*each.documents} for each in left}
+    pairs = [(each.question, {*each.documents}, dealt.get(names[id(each)])) for each in right]
+    found = [id for id, one, other in pairs if other is not None and not (one <= other or other <= one)]
+    return tuple(dict.fromkeys(found))
+
+
+def _other_targets(left: Iterable[Result], right: Iterable[Result], names: dict[int, str]) -> tuple[str, ...]:
+    targets = {names[id(each)]: each.target for each in left if each.judged is not None}
+    scored = [each for each in right if each.judged is not None and names[id(each)] in targets]
+    return tuple(dict.fromkeys(each.question for each in scored if each.target != targets[names[id(each)]]))

@@ -8,7 +8,7 @@ Needs the extra `eval`; its libraries are imported when a figure is asked for. T
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
@@ -60,6 +60,19 @@ class Difference:
     clusters: int
 
 
+def effective(scores: Sequence[float], clusters: Clusters = None) -> float:
+    """Return how many independent observations the clustered ones are worth.
+
+    Raises:
+        ValueError: no scores.
+        UsageError: the extra `eval` is not installed.
+    """
+    sums, sizes = by_cluster(scores, clusters)
+    whole = all(score in (0, 1) for score in scores)
+    squares = by_cluster(np.square(scores), clusters)[0]
+    return _effective_size(sums, sizes, sizes.sum() if whole else np.inf, squares)
+
+
 def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
     """The mean of `scores` with Wilson's interval for as many observations as the clustered ones are worth.
 
@@ -71,10 +84,7 @@ def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
         ValueError: no scores.
         UsageError: the extra `eval` is not installed.
     """
-    sums, sizes = _by_cluster(scores, clusters)
-    whole = all(score in (0, 1) for score in scores)
-    n = _effective_size(sums, sizes, sizes.sum() if whole else np.inf)
-    value = float(sums.sum() / sizes.sum())
+    n, value = effective(scores, clusters), float(np.mean(scores)) if len(scores) else 0.0
     return Share(value, *_wilson(value * n, n))
 
 
@@ -87,7 +97,7 @@ def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
         ValueError: no values.
         UsageError: the extra `eval` is not installed.
     """
-    sums, sizes = _by_cluster(values, clusters)
+    sums, sizes = by_cluster(values, clusters)
     if all(0 <= value <= 1 for value in values) and not all(isinstance(value, int) for value in values):
         found = share(values, clusters)
         return Mean(found.value, found.low, found.high)
@@ -95,7 +105,7 @@ def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
     error = float(np.sqrt(np.sum((sums - value * sizes) ** 2) * n / max(n - 1, 1)) / sizes.sum())
     if n == 1 or error < NOTHING * abs(value):
         return Mean(value, None, None)
-    reach = float(_library("scipy.stats").t.ppf(1 - ALPHA / 2, n - 1)) * error
+    reach = float(library("scipy.stats").t.ppf(1 - ALPHA / 2, n - 1)) * error
     return Mean(value, value - reach, value + reach)
 
 
@@ -103,8 +113,19 @@ def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:
     """The exact two-sided p of McNemar's test: are the pairs that differ split evenly?"""
     pairs = list(zip(left, right, strict=True))
     gained, lost = sum(b and not a for a, b in pairs), sum(a and not b for a, b in pairs)
-    test = _library("statsmodels.stats.contingency_tables").mcnemar([[0, gained], [lost, 0]], exact=True)
+    test = library("statsmodels.stats.contingency_tables").mcnemar([[0, gained], [lost, 0]], exact=True)
     return float(test.pvalue)
+
+
+def as_tested(found: Difference, p: float) -> Difference:
+    """Return the difference with an interval that leaves 0 out just where a test rejects it: 0 is tested by it alone.
+
+    An interval is the set of differences that a test does not reject. All but 0 are tested by the bootstrap.
+    """
+    if p > ALPHA:
+        return replace(found, low=min(found.low, 0.0), high=max(found.high, 0.0))
+    low, high = (max(found.low, NOTHING), found.high) if found.value > 0 else (found.low, min(found.high, -NOTHING))
+    return replace(found, low=low, high=high)
 
 
 def paired_bootstrap(
@@ -115,13 +136,18 @@ def paired_bootstrap(
     The symmetric bootstrap-t (Hall 1988; for clusters Cameron, Gelbach and Miller 2008): p is the share of
     resamples that stray at least as far in their own standard errors, and the interval's reach is their 95 %
     quantile. It is cut where no share of the questions that changed for better, or for worse, would bear it
-    (Wilson's upper limit): that holds where too few changed for resamples to have a spread.
+    (Wilson's upper limit): that holds where too few changed for resamples to have a spread. Where clusters have
+    different sizes see `_with_few`.
 
     Raises:
         ValueError: no differences.
         UsageError: the extra `eval` is not installed.
     """
-    sums, sizes = _by_cluster(differences, clusters)
+    return studentised(*by_cluster(differences, clusters), resamples, seed)
+
+
+def studentised(sums: Floats, sizes: Floats, resamples: int, seed: int) -> Difference:
+    """Return what `paired_bootstrap` does, from the sums and the sizes of clusters."""
     n, moments = len(sums), np.stack([sums, sizes, sums**2, sums * sizes, sizes**2], axis=1)
     value, error = (float(each) for each in _ratio(moments.sum(axis=0), n))
     if not error:
@@ -129,28 +155,38 @@ def paired_bootstrap(
     means, errors = _ratio(_resampled(moments, resamples, seed), n)
     strays = np.full(resamples, np.inf)  # a resample without a spread says nothing: counted against a difference
     np.divide(abs(means - value), errors, out=strays, where=errors > 0)
-    p = (1 + np.sum(strays >= abs(value) / error * (1 - 1e-9))) / (1 + resamples)
+    p = float(1 + np.sum(strays >= abs(value) / error * (1 - 1e-9))) / (1 + resamples)
     reach = float(np.quantile(strays, 1 - ALPHA, method="higher")) * error
+    if np.ptp(sizes):
+        p, reach = _with_few(sums - value * sizes, sizes, value, (p, reach))
     worse, better = (_at_most(sign * sums > 0, sizes) for sign in (-1, 1))
     return Difference(value, max(value - reach, -worse), min(value + reach, better), float(p), error, n)
+
+
+def _with_few(residuals: Floats, sizes: Floats, value: float, found: tuple[float, float]) -> tuple[float, float]:
+    """Return the p and the reach of an interval where clusters have different sizes, and few may decide.
+
+    A resample seldom lacks the largest clusters, so it cannot tell how much hangs on them. There p and reach are at
+    least those of Student's t with the variance of the jackknife (CR3; Bell and McCaffrey 2002) and as many degrees
+    of freedom as clusters have a say.
+    """
+    n, t = len(sizes), library("scipy.stats").t
+    error = float(np.sqrt(np.sum((residuals / (1 - sizes / sizes.sum())) ** 2) * (n - 1) / n) / sizes.sum())
+    freedom = max(1e-3, float(np.sum(sizes**2) ** 2 / np.sum(sizes**4)) - 1)
+    p, reach = found
+    return max(p, 2 * float(t.sf(abs(value) / error, freedom))), max(reach, float(t.isf(ALPHA / 2, freedom)) * error)
 
 
 def holm(ps: Sequence[float]) -> list[float]:
     """Holm's step-down correction (1979): each p as if it stood alone, the family's error rate being kept."""
     if not ps:
         return []
-    corrected: list[float] = _library("statsmodels.stats.multitest").multipletests(ps, method="holm")[1].tolist()
+    corrected: list[float] = library("statsmodels.stats.multitest").multipletests(ps, method="holm")[1].tolist()
     return corrected
 
 
-def smallest_difference(error: float, clusters: int, *, alpha: float = ALPHA, power: float = 0.8) -> float:
-    """The smallest true difference that a test would find with such a power, about (Bloom 1995)."""
-    t = _library("scipy.stats").t
-    return float((t.ppf(1 - alpha / 2, clusters - 1) + t.ppf(power, clusters - 1)) * error)
-
-
-def _by_cluster(values: Sequence[float], clusters: Clusters) -> tuple[Floats, Floats]:
-    """The sum of each cluster, and its size."""
+def by_cluster(values: Sequence[float] | Floats, clusters: Clusters) -> tuple[Floats, Floats]:
+    """Return the sum of each cluster, and its size."""
     if not len(values):
         raise ValueError("there are no observations")
     of = range(len(values)) if clusters is None else clusters
@@ -161,12 +197,16 @@ def _by_cluster(values: Sequence[float], clusters: Clusters) -> tuple[Floats, Fl
     return sums, np.bincount(index).astype(np.float64)
 
 
-def _effective_size(sums: Floats, sizes: Floats, most: float) -> float:
-    """How many independent observations have a mean as uncertain as this one.
+def _effective_size(sums: Floats, sizes: Floats, most: float, within: Floats) -> float:
+    """Return how many independent observations have a mean as uncertain as this one.
 
     At least as many as there are clusters: then each speaks with one voice. The variance is itself estimated,
     from clusters of which few may differ, so a t quantile stands for the normal one, with as many degrees of
     freedom as the kurtosis leaves (O'Neill 2014, "Some useful moment results in sampling problems").
+    Where clusters have different sizes the residuals of the largest, which draw the mean to themselves, tell too
+    little: there the variance is at least that of clusters whose observations are all equally alike, and the degrees
+    of freedom at most as many as clusters have a say in it (Satterthwaite 1946). `within` are the sums of
+    squares of each cluster's observations.
     """
     n, observations = len(sums), sizes.sum()
     least = _alike(sizes)
@@ -178,9 +218,27 @@ def _effective_size(sums: Floats, sizes: Floats, most: float) -> float:
     variance = n / (n - 1) * squares / observations**2
     kurtosis = n * np.sum(residuals**4) / squares**2
     freedom = min(n - 1, 2 * n / (kurtosis - (n - 3) / (n - 1)))
-    stats = _library("scipy.stats")
+    if np.ptp(sizes):
+        shares = sizes * (1 + (sizes - 1) * _likeness(sums, sizes, within))
+        variance = max(variance, value * (1 - value) * shares.sum() / observations**2)
+        freedom = min(freedom, shares.sum() ** 2 / np.sum(shares**2) - 1)
+    stats = library("scipy.stats")
     wider = stats.t.ppf(1 - ALPHA / 2, freedom) / stats.norm.ppf(1 - ALPHA / 2)
     return float(np.clip(value * (1 - value) / variance / wider**2, least, max(least, most)))
+
+
+def _likeness(sums: Floats, sizes: Floats, squares: Floats) -> float:
+    """Return the correlation of two observations of a cluster, each cluster counting alike; 1 if that is unknown.
+
+    It is 1 less the variance within clusters in parts of that of all: clusters that each say one thing are alike
+    even where none of them happens to differ from another.
+    """
+    several = sizes > 1
+    spread = float(np.mean(squares / sizes) - np.mean(sums / sizes) ** 2)
+    if several.sum() < 2 or spread < NOTHING:
+        return 1.0
+    inside = (squares[several] - sums[several] ** 2 / sizes[several]) / (sizes[several] - 1)
+    return float(np.clip(1 - inside.mean() / spread, 0, 1))
 
 
 def _alike(sizes: Floats) -> float:
@@ -195,7 +253,7 @@ def _at_most(changed: NDArray[np.bool_], sizes: Floats) -> float:
 
 
 def _wilson(right: float, n: float) -> tuple[float, float]:
-    low, high = _library("statsmodels.stats.proportion").proportion_confint(right, n, ALPHA, method="wilson")
+    low, high = library("statsmodels.stats.proportion").proportion_confint(right, n, ALPHA, method="wilson")
     return float(low), float(high)
 
 
@@ -235,10 +293,15 @@ def check_installed() -> None:
     """
     for name in ("scipy", "statsmodels"):
         if find_spec(name) is None:
-            _library(name)
+            library(name)
 
 
-def _library(name: str) -> Any:  # Any: neither library is typed
+def library(name: str) -> Any:  # Any: neither library is typed
+    """Return a module of the extra `eval`.
+
+    Raises:
+        UsageError: it is not installed.
+    """
     try:
         return import_module(name)
     except ImportError as error:

@@ -17,8 +17,8 @@ from typing_extensions import TypedDict
 from sottovoce.errors import RequestError, UsageError, choose, nearest
 from sottovoce.graphs.served import of_server
 from sottovoce.nodes.settings import Settings
-from sottovoce.trust import Allow, Allowed
 from sottovoce.registry import Registry
+from sottovoce.trust import Allow, Allowed
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, NotRequired, get_type_hints
@@ -83,6 +84,17 @@ class Question(TypedDict):
 def question_id(question: Question) -> str:
     """The question's name in seeds: its id, or a short digest of its text."""
     return question.get("id") or hashlib.sha256(question["question"].encode()).hexdigest()[:12]
+
+
+def question_digest(question: Question) -> str:
+    """Return the sha256 of what is asked: text, choices and game, without id, target and documents."""
+    asked = {name: question.get(name) for name in ("question", "choices", "game")}
+    return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
+
+
+def document_digests(question: Question) -> tuple[str, ...]:
+    """Return the sha256 of the text of each passage, whoever knows it."""
+    return tuple(hashlib.sha256(each["text"].encode()).hexdigest() for each in passages_of(question, None))
 
 
 def passages_of(question: Question, agent: str | None) -> list[Passage]:

@@ -16,7 +16,7 @@ from sottovoce.channels.message import Heard, Message, Place, Turn
 from sottovoce.channels.store import PayloadRef
 from sottovoce.form import Form
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.donors import with_donors
+from sottovoce.nodes.donors import donated, with_donors
 from sottovoce.nodes.escalate import escalated, hearing
 from sottovoce.nodes.people import HUMAN
 from sottovoce.nodes.question import Question
@@ -143,9 +143,11 @@ async def _attempt(
     message, (notes, numbers) = message_of(call, reply, run.order(ask.agent)), hearing(run, turns)
     if warm is not None and message.source != HUMAN:
         notes, numbers = (*notes, f"said again at temperature {warm:g}"), {**numbers, "temperature": warm}
-    told = {"notes": (*message.notes, *notes), "stats": {**message.stats, **numbers}} if numbers else {}
+    told: dict[str, Any] = {"notes": (*message.notes, *notes), "stats": {**message.stats, **numbers}} if numbers else {}
     guided = (kept_to.after or "whole") if kept_to and message.payload else ""
-    return replace(message, measured=measured(reply, run.store), guided=guided, **told)  # type: ignore[arg-type]
+    donors, whose = donated(turns)
+    told |= {"donors": donors, "notes": (*told.get("notes", message.notes), *whose)} if donors else {}
+    return replace(message, measured=measured(reply, run.store), guided=guided, **told)
 
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from base64 import b64encode
 from collections.abc import Mapping
 from functools import cache
@@ -17,18 +18,27 @@ from typing import Any
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+SEAL = '<meta name="sha256" content="{}">'
+SEALED = re.compile(SEAL.format("([0-9a-f]*)"))
+"""Where a page has the digest of all the rest of it."""
 TEMPLATES = Path(__file__).parent / "templates"
 SCRIPTS = ("unpacked.js", "list.js", "tokens.js", "viewer.js")
 """In the order in which they are read."""
 
 
 def page(**parts: Any) -> str:  # Any: what the template names
-    """The whole page."""
-    return (
+    """Return the whole page, sealed."""
+    text = (
         _environment()
         .get_template("page.html")
         .render(script=Markup(_script()), style=Markup(_read("page.css")), policy=_policy(), **parts)
     )
+    return text.replace(SEAL.format(""), SEAL.format(seal_of(text)), 1)
+
+
+def seal_of(text: str) -> str:
+    """Return the sha256 of a page without its seal, in hex."""
+    return hashlib.sha256(SEALED.sub(SEAL.format(""), text, count=1).encode()).hexdigest()
 
 
 def embedded(data: object) -> Markup:

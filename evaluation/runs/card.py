@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from statistics import fmean
 
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.runs.log import LOG
@@ -15,7 +16,7 @@ from sottovoce.nodes.state import JSON
 from sottovoce.regular import bytes_of
 
 FORMAT = "sottovoce.card"
-VERSION = 1
+VERSION = 2
 SEAL = "sha256"
 """The field that holds the digest of all others."""
 
@@ -33,12 +34,14 @@ def card(run: Run) -> JSON:
             "a card needs a run that is: `runs resume` it"
         )
     counts, head = run.counts, run.head.model_dump(mode="json", exclude={"format", "version"})
+    whole = [each.failed_wrong for each in run.results() if each.failed_wrong is not None]
     made: JSON = {
         "format": FORMAT,
         "version": VERSION,
         **head,
         "counts": counts.model_dump(),
         "accuracy": counts.score / counts.scored if counts.scored else None,
+        "accuracy_failed_wrong": fmean(whole) if whole else None,
         "cost": run.cost.model_dump(),
         "nbytes": run.nbytes,
         "log": _log_digest(run),

@@ -289,7 +289,8 @@ def _taken(run: Run, store: PayloadStore, observe: Observer, shard: Shard, held:
         return []
     if shard.losses + 1 < ATTEMPTS:
         return [Shard([key], shard.losses + 1) for key in shard.keys]
-    run.failed(shard.keys[0], f"{ATTEMPTS} workers were lost that ran it; is there memory enough?", 0.0)
+    why = f"{ATTEMPTS} workers were lost that ran it; is there memory enough?"
+    run.failed(shard.keys[0], why, 0.0, outside=True)
     return []
 
 

@@ -17,7 +17,7 @@ from langgraph.types import Command
 
 from sottovoce.agents.hosted import failure
 from sottovoce.channels.message import Message, Place
-from sottovoce.errors import SottovoceError
+from sottovoce.errors import PayloadError, RecordError, RetrievalError, SottovoceError
 from sottovoce.evaluation.runs.events import Asked, Listener, Reading, Speaking
 from sottovoce.evaluation.runs.run import Key, Observer, Run
 from sottovoce.evaluation.runs.saver import Writes
@@ -26,6 +26,8 @@ from sottovoce.nodes.state import JSON
 Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
 Saver = BaseCheckpointSaver[str]
 Reply = str | JSON
+OUTSIDE = (OSError, PayloadError, RecordError, RetrievalError)
+"""Errors that neither scheme nor protocol can cause, as those of hosted models; all others count as wrong answers."""
 Person = Callable[[JSON], Reply]
 """Answers what an `interrupt` holds: in an agent's place (nodes.people), or whether something is to be (approve)."""
 
@@ -152,7 +154,8 @@ class Going:
         """Note why it ended without a decision; returns that line."""
         own = str(error) if isinstance(error, SottovoceError) or not isinstance(error, Exception) else failure(error)
         line = own or f"{type(error).__name__}: {error}"
-        self._run.failed(self._key, line, self.seconds)
+        outside = isinstance(error, OUTSIDE) or failure(error) is not None
+        self._run.failed(self._key, line, self.seconds, outside=outside)
         return line
 
     def _asked(self, event: Asked) -> None:

@@ -18,7 +18,7 @@ from sottovoce.agents.hooked import HookedChatModel
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.runs.budget import Budget
 from sottovoce.evaluation.runs.log import FORMAT, VERSION
-from sottovoce.graphs import scheme, SCHEMES
+from sottovoce.graphs import SCHEMES, scheme
 from sottovoce.nodes.context import made_from, pack_of, wording
 from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import Question
@@ -48,6 +48,8 @@ class ModelOf(BaseModel):
     vocabulary: str
     """`LoadedModel.vocabulary_key`"""
     parameters: int
+    table: int = 0
+    """Numbers in the embedding table, vocabulary times width; 0 in records from before it was counted."""
     dtype: str
     format: str = ""
     """`LoadedModel.format`; empty in records from before there were any besides dtypes."""
@@ -194,6 +196,7 @@ def _described(model: HookedChatModel) -> ModelOf:
         weights=loaded.weights_key,
         vocabulary=loaded.vocabulary_key,
         parameters=loaded.parameters,
+        table=loaded.table.rows.numel(),
         dtype=str(loaded.dtype).removeprefix("torch."),
         format=loaded.format,
         device=str(loaded.model.device),

@@ -22,7 +22,7 @@ from sottovoce.evaluation.views.printable import counted
 from sottovoce.graphs import scheme
 from sottovoce.nodes.decide import voted
 from sottovoce.nodes.escalate import HEARD_LATENT, HEARD_PLAIN
-from sottovoce.nodes.question import Question, question_id
+from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
 from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, heard
 
@@ -30,6 +30,8 @@ LATENT = "latent"
 """A measure of a discussion that escalates: the share of hearings of the round before that were more than words."""
 BYTES = "bytes a message"
 """A measure of every discussion in which messages carry more than words."""
+MEANS = "cipher"
+"""The protocol whose steps average and search embedding tables."""
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
 
@@ -69,6 +71,8 @@ class Record(BaseModel):
     status: Status = "waiting"
     error: str | None = None
     """The line that says why it failed."""
+    outside: bool = False
+    """Whether that lies outside of scheme and protocol: a server, a file, a disk."""
     scheme: str
     settings: JSON
     question: Question
@@ -153,9 +157,9 @@ class Record(BaseModel):
         cuts = [reset.cut for reset in self.resets]
         return cast(Discussion, {**self.question, "board": self.messages, "epochs": cuts})
 
-    def fail(self, error: str, seconds: float) -> None:
+    def fail(self, error: str, seconds: float, *, outside: bool = False) -> None:
         """Note that it ended without a decision."""
-        self.status, self.error, self.seconds = "failed", error, seconds
+        self.status, self.error, self.seconds, self.outside = "failed", error, seconds, outside
 
     @property
     def flops(self) -> float | None:
@@ -164,8 +168,10 @@ class Record(BaseModel):
         None where a hosted model spoke. Tokens of a prompt that were reused count nothing: their keys and values
         were there. A tied table counts once, as the head that multiplies by it; the head counts for every token of
         a prompt, too, though only the last one has logits (SmolLM2-135M's is 21 % of it), and an untied table
-        counts twice. Attention over what was read before is left out (SmolLM2-135M: 13 % at position 500), and so
-        are means over the table and the look-up of nearest tokens under CIPHER.
+        counts twice. A token by CIPHER costs a mean over the table of each hearer and a search of the nearest token
+        in the speaker's: 2 vocabulary x width each, as a whole product has it (a CPU may look through less). Left out
+        are attention over what was read before (SmolLM2-135M: 13 % at position 500) and the encoders and rerankers
+        of a retriever.
         """
         found = [self.flops_of(message) for message in self.messages]
         known = [each for each in found if each is not None]
@@ -179,7 +185,13 @@ class Record(BaseModel):
         made = self.models.get(message.agent, next(iter(self.models.values()), None))
         if message.source == "hosted" or made is None:
             return None
-        return float(2 * made.parameters * computed(message))
+        means = self._tables(made) * message.stats.get("tokens_out", 0) if _is_mean(message) else 0
+        return float(2 * (made.parameters * computed(message) + means))
+
+    def _tables(self, speaker: ModelOf) -> int:
+        """Return the numbers that a step of CIPHER multiplies besides: tables to average over, and one to search."""
+        heard = {each.weights: each.table for each in self.models.values() if each.vocabulary == speaker.vocabulary}
+        return sum(heard.values()) + speaker.table
 
     @property
     def carried(self) -> dict[str, float]:
@@ -212,6 +224,9 @@ class Record(BaseModel):
             score=decision["score"] if decision else None,
             target=self.question.get("target"),
             failed=decision is None,
+            outside=decision is None and self.outside,
+            digest=question_digest(self.question),
+            documents=document_digests(self.question),
             measures={**self._of_decision(), **self.carried, **retrieval(self.question, self.messages)},
             calls=cost.calls,
             tokens_in=None if cost.uncounted else cost.tokens_in,
@@ -259,6 +274,10 @@ class Record(BaseModel):
         spoken = [each for each in self.messages if each.agent == agent and each.act in answers]
         replies = (message for message in reversed(spoken) if message.asked != "answer")
         return next((message for message in replies if not self.withdrew(message)), None)
+
+
+def _is_mean(message: Message) -> bool:
+    return message.payload is not None and message.payload.protocol == MEANS
 
 
 def computed(message: Message) -> float:

@@ -27,6 +27,12 @@ class Result:
     """What it was scored against; scores against different targets are not compared."""
     failed: bool = False
     """Whether it ended without a decision."""
+    outside: bool = False
+    """Whether what ended it lies outside of scheme and protocol: a server, a file, a disk."""
+    digest: str = ""
+    """The sha256 of what is asked (`question_digest`): by it questions of two runs are the same."""
+    documents: tuple[str, ...] = ()
+    """The sha256 of each text that agents were dealt."""
     measures: Mapping[str, int | float | None] = field(default_factory=dict)
     """What a world measures of it, and EM and F1 of a few words, by name; None where a measure does not apply."""
     calls: int = 0
@@ -39,12 +45,29 @@ class Result:
     """Floating-point operations of all calls, about; None where a hosted model spoke."""
     seconds: float = 0.0
 
+    @property
+    def failed_wrong(self) -> float | None:
+        """The score, where a failed discussion is wrong; None without a target."""
+        return 0.0 if self.failed and self.target is not None else self.score
+
+    @property
+    def judged(self) -> float | None:
+        """The score that verdicts use: failures that scheme and protocol can cause are wrong, others are left out."""
+        return None if self.failed and self.outside else self.failed_wrong
+
+
+FAILED_WRONG = "score_failed_wrong"
+"""The column of the score in which a failure is wrong."""
+OF_RESULT = [name for each in fields(Result) for name in (each.name, *([FAILED_WRONG] if each.name == "score" else []))]
+
 
 def table(results: Sequence[Result]) -> str:
     """As CSV, a row each; what a world measures stands in columns of its own after the others."""
-    rows: list[dict[str, object]] = [{**asdict(each), **each.measures} for each in results]
-    names = [each.name for each in fields(Result)] + [name for each in results for name in each.measures]
-    columns = [name for name in dict.fromkeys(names) if name != "measures"]
+    rows: list[dict[str, object]] = [
+        {**asdict(each), FAILED_WRONG: each.failed_wrong, **each.measures} for each in results
+    ]
+    names = [*OF_RESULT, *(name for each in results for name in each.measures)]
+    columns = [name for name in dict.fromkeys(names) if name not in ("measures", "documents")]
     written = io.StringIO()
     file = csv.DictWriter(written, columns, extrasaction="ignore", lineterminator="\n")
     file.writeheader()

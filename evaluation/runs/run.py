@@ -203,10 +203,11 @@ class Run:
         made = {"task": task, "seconds": seconds, "events": [to_json(event) for event in events]}
         self.write({"line": "step", "of": key, **made})
 
-    def failed(self, key: Key, error: str, seconds: float) -> None:
-        """A discussion ended without a decision."""
-        self.records[key].fail(error, seconds)
-        self.write({"line": "failed", "of": key, "error": error, "seconds": seconds})
+    def failed(self, key: Key, error: str, seconds: float, *, outside: bool = False) -> None:
+        """A discussion ended without a decision, by a cause `outside` of scheme and protocol or not."""
+        self.records[key].fail(error, seconds, outside=outside)
+        cause = {"outside": True} if outside else {}
+        self.write({"line": "failed", "of": key, "error": error, "seconds": seconds, **cause})
 
     def anew(self, key: Key) -> Record:
         """A discussion begins again, whatever was logged of it."""
@@ -314,4 +315,4 @@ class Run:
             case "again":
                 self.records[line["of"][0], line["of"][1]] = record.anew()
             case "failed":
-                record.fail(line["error"], line["seconds"])
+                record.fail(line["error"], line["seconds"], outside=line.get("outside", False))

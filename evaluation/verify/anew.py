@@ -161,8 +161,9 @@ class _Pair:
 
 
 def _said(message: Message) -> JSON:
-    told = {name: message.stats.get(name) for name in COUNTED[1:]}
-    return {"text": message.text, "payload": message.payload is not None, **told}
+    told = {name: message.stats.get(name) for name in (*COUNTED[1:], "temperature")}
+    donors = [ref.sha256 for ref in message.donors]
+    return {"text": message.text, "payload": message.payload is not None, "donors": donors, **told}
 
 
 def _loaded(message: Message, store: PayloadStore) -> Payload:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -17,7 +18,9 @@ from sottovoce.evaluation.verify.rehearsal import HOSTED, Temperatures, rehearse
 from sottovoce.nodes.state import JSON
 
 HUMAN = "human"
-OF_MODELS = {"stats", "payload", "measured", "notes"}
+REDRAWN = "said again at temperature"
+"""The note of what an intervention has said again (nodes/say.py)."""
+OF_MODELS = {"stats", "payload", "measured", "notes", "donors"}
 """Of a message: what its model made, which is said again as it is."""
 OF_SCHEME = ("levels", "interventions", "resets", "counts")
 
@@ -41,6 +44,7 @@ def check_discussions(run: Run, verified: Verified, *, prompts: bool, trust: Tru
     except SottovoceError as error:
         verified.findings.append(Finding("reading it again by its scheme", str(error), "decisions"))
         return
+    verified.findings += _odd_temperatures(run)
     for key in keys:
         record, again = run.records[key], led.records[key]
         verified.findings += _settings(run, key)
@@ -103,6 +107,24 @@ def _temperatures(record: Record, asked: Temperatures, key: Key) -> Iterator[Fin
         wanted, found = asked.get((key, message.place)), message.stats.get("temperature")
         if record.settings["temperature"] and None not in (wanted, found) and wanted != found:
             yield Finding("the temperature it was said at", found, wanted, at(key, message))
+
+
+def _odd_temperatures(run: Run) -> Iterator[Finding]:
+    """Of what an agent says in one act by one protocol all has one temperature, but where it was drawn again."""
+    said: dict[tuple[str, str, str, str], list[tuple[Key, Message]]] = {}
+    for key, record in run.records.items():
+        for message in record.messages:
+            if message.source == "model" and message.payload and REDRAWN not in " ".join(message.notes):
+                kind = (message.agent, message.act, message.asked, message.payload.protocol)
+                said.setdefault(kind, []).append((key, message))
+    for messages in said.values():
+        found = Counter(message.stats.get("temperature") for _, message in messages)
+        ((usual, _),) = found.most_common(1)
+        for key, message in messages:
+            if (own := message.stats.get("temperature")) != usual:
+                yield Finding(
+                    "the temperature it was said at", own, f"{usual}, as its other messages", at(key, message)
+                )
 
 
 def _given_in_code(run: Run) -> set[str]:

@@ -11,6 +11,7 @@ from sottovoce.evaluation.runs.head import digest
 from sottovoce.evaluation.runs.log import JSON, LOG, read
 from sottovoce.evaluation.runs.run import PAYLOADS, Key, Run
 from sottovoce.evaluation.verify.findings import Finding, Where, at, differences, of
+from sottovoce.evaluation.verify.payloads import refs_of
 from sottovoce.regular import bytes_of
 
 CLOSING = ("done", "stopped")
@@ -95,8 +96,8 @@ def _orphans(run: Run, lines: list[JSON]) -> Iterator[Finding]:
     """Payloads that no message names are what is left of discussions that were taken out."""
     if any(line["line"] in BROKEN for line in lines) or lines[-1]["line"] not in CLOSING:
         return
-    refs = [ref for each in run.records.values() for said in each.messages for ref in (said.payload, said.measured)]
-    named = {ref.sha256 for ref in refs if ref is not None}
+    refs = [ref for each in run.records.values() for said in each.messages for ref in refs_of(said)]
+    named = {ref.sha256 for ref in refs}
     for sha256 in run.store().yield_keys():
         if sha256 not in named:
             yield Finding(f"payload {sha256[:12]}", "named by no message", "one that names it", (PAYLOADS,))

@@ -7,16 +7,22 @@ import io
 import json
 import re
 from collections.abc import Iterator
+from html import escape, unescape
 from pathlib import Path
 from typing import Any
 
 from sottovoce.errors import RecordError
+from sottovoce.evaluation.report.page import SEALED, seal_of
 from sottovoce.evaluation.runs.card import FORMAT, SEAL, card, seal
 from sottovoce.evaluation.runs.results import table
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.verify.findings import Finding, differences
+from sottovoce.evaluation.views.comparison import rows_of
 from sottovoce.regular import text_of
 
+SINCE_2 = re.compile(r"^accuracy_failed_wrong$|^models\..*\.table$")
+"""Fields that cards of version 1 lack."""
+NUMBERS = re.compile(r'<section id="numbers">.*?</section>', re.DOTALL)
 CARDS = re.compile(r'<script type="application/json" id="data-cards">(.*?)</script>', re.DOTALL)
 """Where a report has the cards of its runs: no "<" stands in the JSON of a page."""
 
@@ -50,12 +56,36 @@ def check_card(run: Run, path: Path) -> Iterator[Finding]:
     Raises:
         RecordError: it cannot be read, is no card, or the run is not over.
     """
+    yield from _page(path, run)
     given = _card(path, run)
     if given.get(SEAL) != (sealed := seal(given)):
         yield Finding("the card's own digest", given.get(SEAL), sealed, (path.name,))
     fresh = card(run)
     for name, found, expected in differences(_unsealed(given), _unsealed(fresh)):
+        if given.get("version") == 1 and (name == "version" or (found is None and SINCE_2.search(name))):
+            continue
         yield Finding(f"the card's {name}", found, expected, (path.name,))
+
+
+def _page(path: Path, run: Run) -> Iterator[Finding]:
+    """Check what a reader of a report sees: the page's own digest, and the run's row of figures, made again."""
+    text = _text(path)
+    if run.folder is None or not CARDS.search(text):
+        return
+    sealed = SEALED.search(text)
+    if sealed is None or sealed[1] != seal_of(text):
+        yield Finding("the page's own digest", sealed[1] if sealed else None, seal_of(text), (path.name,))
+    name = run.folder.resolve().name
+    numbers = NUMBERS.search(text)
+    rows_shown = numbers[0].split('<tr><th scope="row">') if numbers else []
+    found = next(
+        (row.partition("</tr>")[0].split("<td>") for row in rows_shown if row.startswith(f"{escape(name)}</th>")), []
+    )
+    shown = [unescape(re.sub(r"</t[dh]>", "", cell)) for cell in found]
+    rows = [rows_of({name: run}, failed=failed)[0] for failed in (False, True)]
+    expected = next((row for row in rows if len(row) == len(shown)), rows[0])
+    if shown != expected:
+        yield Finding("the figures of the page", shown, expected, (path.name,))
 
 
 def _card(path: Path, run: Run) -> dict[str, Any]:  # Any: plain JSON

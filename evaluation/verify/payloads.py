@@ -27,6 +27,11 @@ def check_payloads(run: Run, key: Key) -> Iterator[Finding]:
             yield Finding(what, found, expected, at(key, message))
 
 
+def refs_of(message: Message) -> list[PayloadRef]:
+    """Return what a message names: what it carries, what was measured of it, and what a probe let its speaker hear."""
+    return [ref for ref in (message.payload, message.measured, *message.donors) if ref is not None]
+
+
 Difference = tuple[str, Any, Any]
 """What, found and expected."""
 
@@ -35,7 +40,7 @@ def _message(message: Message, record: Record, store: PayloadStore) -> Iterator[
     model = record.models.get(message.agent) or next(iter(record.models.values()), None)
     if message.source == "model" and message.payload is None:
         yield "the payload", None, "one, as a local model spoke"
-    for ref in filter(None, (message.payload, message.measured)):
+    for ref in refs_of(message):
         payload = _read(ref, store)
         if isinstance(payload, PayloadError):
             yield "the payload", str(payload), "the file that the message names"
@@ -104,6 +109,9 @@ def _stats(message: Message, payload: Payload) -> Iterator[Difference]:
     """The summaries that its tensors come to."""
     fresh = summary(payload, message.stats.get("temperature", 0.0))
     yield from differences({name: message.stats.get(name) for name in fresh}, fresh, "the summary")
+    read, reused = (message.stats.get(name) for name in ("tokens_in", "tokens_reused"))
+    if read is not None and not 0 <= (reused or 0) < read:  # the last token is computed always
+        yield "tokens_reused", reused, f"from 0 to {read - 1:g}, fewer than were read"
     out = message.stats.get("tokens_out")
     if out not in (len(payload), len(payload) + 1):  # the token that ends a reply is none of its text's
         yield "tokens_out", out, f"{len(payload)}, or one more that ended it"

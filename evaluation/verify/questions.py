@@ -14,6 +14,10 @@ from sottovoce.evaluation.runs.starting import settings_of
 from sottovoce.evaluation.verify.findings import Finding, Verified, differences
 from sottovoce.nodes.question import Question, question_id
 
+TAKEN = re.compile(r"^(?:all|(?P<n>[\d,]+) of) (?P<total>[\d,]+) rows? of (?P<file>[^;]*)$")
+"""What a file of questions says of itself (`QuestionFile.taken`)."""
+CHOSEN = re.compile(r" with \S+ |[=<>]| shuffled by seed | behind the first ")
+"""Signs that not just the first rows of a file were taken."""
 MADE = re.compile(r"^(?:([\d,]+) )?(?:held-out )?samples? (\S+)/(\d+) ")
 """What `samples.origin` says."""
 
@@ -21,15 +25,25 @@ MADE = re.compile(r"^(?:([\d,]+) )?(?:held-out )?samples? (\S+)/(\d+) ")
 def check_questions(run: Run, file: Path | None, verified: Verified) -> None:
     """Beside the samples that the origin names, or the rows of the file that they were taken from."""
     asked = run.questions()
+    taken = TAKEN.match(run.head.origin or "")
+    n = _number(taken["n"] or taken["total"]) if taken else len(asked)
+    if n != len(asked):
+        verified.findings.append(Finding("the number of questions", len(asked), f"{n}, as their origin says"))
     if file is not None:
         rows = {question_id(each): each for each in read_file(file, {}).questions}
         expected = [rows[name] for each in asked if (name := question_id(each)) in rows]
+        if taken and not CHOSEN.search(taken["file"]):
+            expected = list(rows.values())[: n if taken["n"] else None]
         verified.findings += _beside(asked, expected)
     elif found := MADE.match(run.head.origin or ""):
-        n, name, seed = int((found[1] or "1").replace(",", "")), found[2], int(found[3])
+        n, name, seed = _number(found[1] or "1"), found[2], int(found[3])
         _check_samples(run, asked, (name, n, seed), verified)
     else:
         verified.note("the questions themselves are taken as the run has them; --questions FILE compares them")
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))
 
 
 def _check_samples(run: Run, asked: list[Question], made: tuple[str, int, int], verified: Verified) -> None:

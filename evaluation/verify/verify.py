@@ -5,14 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+import sottovoce
 from sottovoce.errors import SottovoceError, UsageError
-from sottovoce.evaluation.runs.head import prompts_digest
+from sottovoce.evaluation.runs.head import prompts_digest, versions
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.starting import settings_begun
 from sottovoce.evaluation.runs.trust import NO_TRUST, Trust
 from sottovoce.evaluation.verify.anew import hold_anew
 from sottovoce.evaluation.verify.discussions import check_discussions
-from sottovoce.evaluation.verify.findings import Verified
+from sottovoce.evaluation.verify.findings import Finding, Verified
 from sottovoce.evaluation.verify.folder import check_folder
 from sottovoce.evaluation.verify.papers import check_card, check_table
 from sottovoce.evaluation.verify.payloads import check_payloads
@@ -59,9 +60,12 @@ def verify(run: Run, wanted: Wanted) -> Verified:
         verified.note(f"questions, prompts, messages, votes and decisions are not checked: {lacking}")
     else:
         check_questions(run, wanted.questions, verified)
-        check_discussions(run, verified, prompts=_same_prompts(run, verified), trust=wanted.trust)
+    prompts = not lacking and _same_prompts(run, verified)
+    _note_versions(run, verified)
     for key in run.records:
         verified.findings += check_payloads(run, key)
+    if not lacking:
+        check_discussions(run, verified, prompts=prompts, trust=wanted.trust)
     if wanted.table is not None:
         verified.findings += check_table(run, wanted.table)
     if wanted.card is not None:
@@ -69,6 +73,16 @@ def verify(run: Run, wanted: Wanted) -> Verified:
     if wanted.anew:
         hold_anew(run, wanted.anew, wanted.seed, verified, wanted.trust)
     return verified
+
+
+def _note_versions(run: Run, verified: Verified) -> None:
+    """Say with which other versions the run was held: nothing here can tell whether it was."""
+    here = versions()
+    others = [
+        f"{name} {then} (here {here.get(name)})" for name, then in run.head.versions.items() if then != here.get(name)
+    ]
+    if others or run.head.versions.keys() != here.keys():
+        verified.note(f"the run says that it was held with other versions: {', '.join(others) or 'some are not named'}")
 
 
 def _same_prompts(run: Run, verified: Verified) -> bool:
@@ -80,6 +94,9 @@ def _same_prompts(run: Run, verified: Verified) -> bool:
         now = str(error)
     if now == run.head.prompts:
         return True
+    if run.head.versions.get("sottovoce") == sottovoce.__version__:
+        verified.findings.append(Finding("the digest of the prompts", run.head.prompts, now))
+        return False
     verified.note(
         f"the run was held with sottovoce {run.head.versions.get('sottovoce')} in other prompts than are here "
         f"(digest {run.head.prompts[:12]}, here {now[:12]}): what was asked is not compared"

@@ -18,6 +18,10 @@ RUNS = (
     "run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written | FLOPs | "
     "seconds, beside others"
 )
+WITH_FAILURES = RUNS.replace("95 % |", "95 % | failed as wrong | 95 % |")
+"""Where discussions failed; elsewhere both shares are the same."""
+ENCODED = "dense:"
+"""How the names of retrievers begin that encode what they search for."""
 PAIRS = "run | against | questions | discussions | points | 95 % | p, McNemar | p, bootstrap | p, Holm"
 
 
@@ -34,7 +38,15 @@ def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Compar
     Raises:
         UsageError: see `compare`.
     """
-    return compare(ended(runs), against, told(runs))
+    return compare(ended(runs), against, [*told(runs), *_uncounted(runs)])
+
+
+def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
+    """Name the encoders whose work is in no figure of FLOPs."""
+    for name, run in runs.items():
+        values = [str(value) for value in run.head.settings.values()]
+        if found := [value for value in values if value.startswith(ENCODED)]:
+            yield f"`{name}`: its FLOPs leave out what the encoder of {', '.join(found)} computed."
 
 
 def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
@@ -53,13 +65,20 @@ def tables(comparison: Comparison) -> list[Table]:
 
     Seconds are from a discussion's start to its end, while others (32 by default) take turns with it.
     """
-    found = [_table(RUNS.split(" | "), map(_run, comparison.runs))]
+    failed = any(run.failed for run in comparison.runs)
+    rows = (_run(run, failed=failed) for run in comparison.runs)
+    found = [_table((WITH_FAILURES if failed else RUNS).split(" | "), rows)]
     if names := list(dict.fromkeys(name for run in comparison.runs for name in run.measures)):
         rows = ([_name(run.run), *_measures(run, names)] for run in comparison.runs)
         found.append(_table(["run", *map(one_line, names)], rows))
     if comparison.pairs:
         found.append(_table(PAIRS.split(" | "), map(_pair, comparison.pairs)))
     return found
+
+
+def rows_of(runs: Mapping[str, Run], *, failed: bool) -> list[list[str]]:
+    """Return the rows of the table of runs as a report shows them, `failed`: with failures as wrong."""
+    return [[cell.replace("`", "") for cell in _run(each, failed=failed)] for each in comparison_of(runs).runs]
 
 
 def sentences(comparison: Comparison) -> list[str]:
@@ -83,8 +102,9 @@ def _cells(row: Iterable[str]) -> list[str]:
     return list(map(_cell, row))
 
 
-def _run(run: Summary) -> list[str]:
-    counts = [str(run.questions), str(run.discussions), *share_cells(run.accuracy), str(run.abstained), str(run.failed)]
+def _run(run: Summary, *, failed: bool) -> list[str]:
+    shares = [*share_cells(run.accuracy), *(share_cells(run.failed_wrong) if failed else [])]
+    counts = [str(run.questions), str(run.discussions), *shares, str(run.abstained), str(run.failed)]
     tokens = [_number(each, ",.0f") for each in (run.tokens_in, run.tokens_reused, run.tokens_out)]
     return [_name(run.run), *counts, *tokens, _number(run.flops, ".2e"), _number(run.seconds, ".2f")]
 

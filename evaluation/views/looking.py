@@ -95,6 +95,9 @@ def outcome(counts: Counts) -> str:
         "not over": counts.discussions - counts.done - counts.failed,
     }
     share = f"{counts.score / counts.scored:.1%} right of {counts.scored:,}" if counts.scored else ""
+    if share and counts.failed and counts.scored == counts.done:  # all have targets
+        of = counts.scored + counts.failed
+        share += f" ({counts.score / of:.1%} of {of:,} with failures as wrong)"
     return ", ".join([share or f"{counts.done:,} discussed", *(f"{n:,} {way}" for way, n in ways.items() if n)])
 
 

@@ -11,10 +11,10 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    GetJsonSchemaHandler,
     ValidationInfo,
     field_validator,
     model_validator,
-    GetJsonSchemaHandler,
 )
 from pydantic_core import CoreSchema
 
@@ -39,7 +39,7 @@ COMPONENTS = ("question_description", "answer_description", "demonstrations", "c
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
 Answers = Literal["short", "sentence"]
-Control = Literal["none", "own", "empty", "decoy"]
+Control = Literal["none", "own", "empty", "filler", "decoy"]
 Escalate = Literal["never", "disagreement", "uncertainty"]
 Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
 Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: a `Document`, which stands beside
@@ -313,7 +313,8 @@ class Controlled(Settings):
     control: Control = Field(
         default="none",
         description="what agents hear in the place of one another's messages, to see what these do: "
-        "their own of that round, an empty one, or a decoy of the question (a solution of another one)",
+        "their own of that round, an empty one, filler of as many tokens, "
+        "or a decoy of the question (a solution of another one)",
     )
 
     escalate: Escalate = Field(

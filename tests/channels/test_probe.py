@@ -1,4 +1,4 @@
-"""Channel probes: what is carried is replaced, words and numbers stay, and chance comes from the message."""
+"""Channel probes: what is carried is replaced, words stay, and chance comes from seed, question and place."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ import torch
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Heard, Message, Turn
 from sottovoce.channels.nl import NL
-from sottovoce.channels.options import Probe
+from sottovoce.channels.options import FROM_A_RUN, Probe
 from sottovoce.channels.payload import Payload
-from sottovoce.channels.probe import fitted, noise, probed, resampled
+from sottovoce.channels.probe import noise, noise_like, probed
 from sottovoce.channels.protocol import Protocol
 from sottovoce.channels.sde import SDE, Hidden
-from sottovoce.channels.store import PayloadStore
+from sottovoce.channels.store import PayloadRef, PayloadStore
 from sottovoce.errors import UsageError
 from sottovoce.models import Ids, Request, Rows, Sampling
 from tests.support import hear, say, tiny_loaded
@@ -28,15 +28,20 @@ KINDS = (Cipher, SDE, Hidden)
 
 def under(kind: type[Protocol], probe: Probe) -> Protocol:
     options: dict[str, Any] = {"layers": (0, 1)} if kind in (SDE, Hidden) else {}
-    return kind(probe=probe, probe_from="a run" if probe == "shuffled" else "", **options)
+    return kind(probe=probe, probe_from="a run" if probe in FROM_A_RUN else "", **options)
 
 
 def heard(kind: type[Protocol], store: PayloadStore, probe: Probe, message: Message) -> Request:
     return hear(under(kind, probe), LOADED, store, Heard(message))
 
 
-def said(kind: type[Protocol], store: PayloadStore, prompt: str = "What is 14 + 3?") -> Message:
-    return say(under(kind, "none"), LOADED, store, prompt=prompt, sampling=WARM)
+def said(kind: type[Protocol], store: PayloadStore, prompt: str = "What is 14 + 3?", n: int = 8) -> Message:
+    return say(under(kind, "none"), LOADED, store, prompt=prompt, sampling=WARM, max_new=n)
+
+
+def donors_of(message: Message) -> tuple[PayloadRef, ...]:
+    assert message.payload is not None
+    return (message.payload,)
 
 
 def payload_of(message: Message, store: PayloadStore) -> Payload:
@@ -96,41 +101,66 @@ def test_noise_differs_between_tokens_layers_and_messages() -> None:
     assert len({tuple(vector.tolist()) for vector in drawn.reshape(-1, 4)}) == 6
 
 
+def test_the_rows_of_a_donor_are_heard_whole_and_in_their_own_number(store: PayloadStore) -> None:
+    message, other = said(Cipher, store), said(Cipher, store, "Why is it so, and not otherwise?", n=5)
+
+    (found,) = carried(hear(under(Cipher, "shuffled"), LOADED, store, Heard(message, donors=donors_of(other))))
+
+    assert torch.equal(found, payload_of(other, store).rows(LOADED.table.key)) and len(found) == 5
+
+
+@pytest.mark.parametrize("n", [5, 11])
+def test_the_states_of_a_donor_are_added_to_as_many_tokens_as_both_have(store: PayloadStore, n: int) -> None:
+    message, other = said(SDE, store), said(SDE, store, "Why is it so, and not otherwise?", n=n)
+
+    request = hear(under(SDE, "shuffled"), LOADED, store, Heard(message, donors=donors_of(other)))
+
+    states, both = payload_of(other, store).states, min(n, 8)
+    assert states is not None and ids_of(request) == ids_of(heard(SDE, store, "none", message))
+    for layer, added in enumerate(carried(request)):
+        assert len(added) == 8 and torch.equal(added[:both], states[layer, :both])
+        assert added[both:].count_nonzero() == 0
+
+
 @pytest.mark.parametrize("kind", KINDS)
-def test_what_is_shuffled_is_the_donors_at_the_length_of_the_message(store: PayloadStore, kind: type[Protocol]) -> None:
+def test_noise_with_a_covariance_is_that_of_the_donors_at_the_norms_of_the_message(
+    store: PayloadStore, kind: type[Protocol]
+) -> None:
     message, other = said(kind, store), said(kind, store, "Why is it so, and not otherwise?")
 
-    found = carried(hear(under(kind, "shuffled"), LOADED, store, Heard(message, donor=other.payload)))
+    found = carried(hear(under(kind, "noise_cov"), LOADED, store, Heard(message, donors=donors_of(other))))
 
-    own = carried(heard(kind, store, "none", message))
-    assert [each.shape for each in found] == [each.shape for each in own]
-    assert not any(torch.equal(one, other) for one, other in zip(found, own, strict=True))
-    vectors = payload_of(other, store).carried
-    assert vectors is not None
-    known = {tuple(vector.tolist()) for vector in vectors.reshape(-1, vectors.shape[-1])}
-    assert all(tuple(vector.tolist()) in known for each in found for vector in each)
+    plain = carried(heard(kind, store, "none", message))
+    assert [each.norm(dim=-1).tolist() for each in found] == [
+        pytest.approx(each.norm(dim=-1).tolist(), rel=1e-4) for each in plain
+    ]
+    assert not any(torch.equal(one, two) for one, two in zip(found, plain, strict=True))
 
 
-def test_states_are_cut_or_padded_and_rows_drawn_in_their_order() -> None:
-    states = torch.arange(1.0, 13).reshape(2, 3, 2)
-    rows = torch.arange(4.0)[:, None]
+def test_many_drawn_vectors_have_mean_and_directions_of_their_samples() -> None:
+    chance = torch.Generator().manual_seed(1)
+    samples = torch.randn(500, 3, generator=chance) * torch.tensor([9.0, 1.0, 0.1]) + torch.tensor([0.0, 5.0, 0.0])
 
-    assert torch.equal(fitted(states, 2), states[:, :2])
-    assert fitted(states, 5)[:, 3:].count_nonzero() == 0 and torch.equal(fitted(states, 5)[:, :3], states)
-    drawn = resampled(rows, 9, torch.Generator().manual_seed(0)).flatten().tolist()
-    assert len(drawn) == 9 and drawn == sorted(drawn) and {*drawn} <= {0.0, 1.0, 2.0, 3.0}
+    drawn = noise_like(torch.ones(20_000, 3), samples, chance)
+
+    assert torch.allclose(drawn.norm(dim=-1), torch.tensor(3**0.5))
+    assert drawn.mean(0)[1] > 0.5 and drawn.std(0)[0] > 5 * drawn.std(0)[2]
 
 
-def test_the_row_of_an_end_is_never_drawn(store: PayloadStore) -> None:
-    message, donor = payload_of(said(Cipher, store), store), payload_of(said(Cipher, store, "Why?"), store)
-    ends = torch.tensor([5, *[LOADED.stop_ids[0]] * 7])
-    ended = Payload(donor.label, {**donor.tensors, "ids": ends})
+def test_chance_hangs_on_seed_question_and_place_and_never_on_what_is_carried(store: PayloadStore) -> None:
+    one = said(SDE, store)
+    payload = payload_of(one, store)
+    assert payload.states is not None
+    rounded = replace(
+        one, payload=store.put(Payload(payload.label, {**payload.tensors, "states": payload.states * 1.000001}))
+    )
 
-    found = probed(message, LOADED, "shuffled", seed="ab" * 32, donor=ended).rows(LOADED.table.key)
+    def drawn(message: Message, chance: str = "") -> torch.Tensor:
+        return carried(hear(under(SDE, "noise"), LOADED, store, Heard(message, chance=chance)))[0]
 
-    mine = donor.rows(LOADED.table.key)
-    assert found is not None and mine is not None
-    assert torch.equal(found, mine[:1].expand(8, -1))
+    assert torch.allclose(drawn(one), drawn(rounded), atol=1e-4)
+    for other in (drawn(replace(one, round=7)), drawn(one, "[1, 'q']")):
+        assert torch.cosine_similarity(drawn(one), other, dim=-1).abs().max() < 0.9
 
 
 @pytest.mark.parametrize("probe", ["shuffled", "zeroed", "noise", "text"])
@@ -141,12 +171,15 @@ def test_words_numbers_and_own_messages_stay_and_a_probe_repeats(
     message, donor = said(kind, store), payload_of(said(kind, store, "Why?"), store)
     payload = payload_of(message, store)
 
-    found = probed(payload, LOADED, probe, seed="1" * 64, donor=donor)
+    found = probed(payload, LOADED, probe, seed="1", donors=[donor])
 
+    if kind is Cipher and probe == "shuffled":
+        assert found.to_bytes() == donor.to_bytes()  # whole: rows are all that is heard
+        return
     kept = {name for name in payload.tensors if name.partition(".")[0] not in ("rows", "sparse", "states")}
     assert kept <= found.tensors.keys() and found.label == payload.label
     assert all(torch.equal(found.tensors[name], payload.tensors[name]) for name in kept)
-    again = probed(payload, LOADED, probe, seed="1" * 64, donor=donor)
+    again = probed(payload, LOADED, probe, seed="1", donors=[donor])
     assert again.to_bytes() == found.to_bytes() != payload.to_bytes()
     own = [hear(under(kind, each), LOADED, store, Heard(message, own=True)) for each in (probe, "none")]
     assert ids_of(own[0]) == ids_of(own[1])
@@ -173,17 +206,17 @@ def test_part_of_a_message_is_probed_as_in_the_whole(store: PayloadStore) -> Non
 def test_what_cannot_be_probed_is_refused_in_one_line(store: PayloadStore) -> None:
     with pytest.raises(UsageError, match="probe is 'noise', and protocol 'nl' carries words alone; leave it out"):
         NL(probe="noise")
-    with pytest.raises(UsageError, match="probe is 'shuffled' and probe_from ''; give shuffled and a finished run"):
+    with pytest.raises(UsageError, match="probe is 'shuffled' and probe_from ''; give shuffled or noise_cov and a"):
         Cipher(probe="shuffled")
     with pytest.raises(UsageError, match="found no donor beside a message"):
         hear(under(SDE, "shuffled"), LOADED, store, Heard(said(SDE, store)))
-    other = said(Hidden, store).payload
+    (other,) = donors_of(said(Hidden, store))
     with pytest.raises(UsageError, match="the donor's protocol is 'hidden', the message's 'sde'"):
-        hear(under(SDE, "shuffled"), LOADED, store, Heard(said(SDE, store), donor=other))
+        hear(under(SDE, "shuffled"), LOADED, store, Heard(said(SDE, store), donors=(other,)))
 
 
 def test_a_donor_survives_json(store: PayloadStore) -> None:
-    heard = Heard(said(SDE, store), donor=said(SDE, store, "Why?").payload)
+    heard = Heard(said(SDE, store), donors=donors_of(said(SDE, store, "Why?")), chance="[1]")
 
     assert Heard.from_dict(heard.to_dict()) == heard
     assert Turn("user", (heard,)).text == heard.message.text

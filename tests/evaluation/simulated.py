@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from sottovoce.evaluation.statistics import ALPHA, mcnemar, paired_bootstrap, sh
 
 RESAMPLES = 1000  # enough to tell whether p is below 5 %
 ALIKE = 0.3  # correlation of two answers to one question of a pair of runs
+Sizes = Literal["one", "few"]
 Rights = NDArray[np.float64]
 """How often each question is answered rightly."""
 
@@ -20,17 +22,27 @@ def difficulties(rng: np.random.Generator, right: float, questions: int, alike: 
     return rng.beta(right * (1 / alike - 1), (1 - right) * (1 / alike - 1), questions)
 
 
-def answers(rng: np.random.Generator, rights: Rights, seeds: int) -> Rights:
+def sizes_of(questions: int, seeds: int | Sizes) -> list[int]:
+    """How many answers each question has."""
+    if seeds == "one":
+        return [5 * questions, *[1] * (questions - 1)]
+    if seeds == "few":
+        return [20] * (questions // 10) + [1] * (questions - questions // 10)
+    return [seeds] * questions
+
+
+def answers(rng: np.random.Generator, rights: Rights, seeds: int | Sizes) -> Rights:
     """Right (1) or wrong (0), the seeds of a question one after another."""
-    return (rng.random((len(rights), seeds)) < rights[:, None]).ravel().astype(np.float64)
+    each = np.repeat(rights, sizes_of(len(rights), seeds))
+    return (rng.random(len(each)) < each).astype(np.float64)
 
 
-def clusters(questions: int, seeds: int) -> list[int]:
+def clusters(questions: int, seeds: int | Sizes) -> list[int]:
     """The question of each answer."""
-    return [question for question in range(questions) for _ in range(seeds)]
+    return [question for question, n in enumerate(sizes_of(questions, seeds)) for _ in range(n)]
 
 
-def covered(times: int, right: float, questions: int, seeds: int, alike: float) -> float:
+def covered(times: int, right: float, questions: int, seeds: int | Sizes, alike: float) -> float:
     """How often the interval of a share holds the true one."""
     rng, of = np.random.default_rng(11), clusters(questions, seeds)
     hits = 0

@@ -173,6 +173,31 @@ def entropy(forger: Forger) -> None:
     forger.write()
 
 
+def reused(forger: Forger) -> None:
+    """Tokens that are read again cost nothing: as many as it pleases."""
+    forger.said(forger.ids[0])["stats"]["tokens_reused"] = 99999
+    forger.write()
+
+
+def said_hotter(forger: Forger) -> None:
+    """What one message says of its temperature; the settings stay."""
+    said = forger.said(forger.ids[0])
+    said["stats"]["temperature"] = 1.5
+    forger.write()
+
+
+def prompts(forger: Forger) -> None:
+    """With another digest the prompts as asked would not be compared."""
+    forger.head["prompts"] = "0" * 64
+    forger.write()
+
+
+def versions(forger: Forger) -> None:
+    """Other libraries than it was held with."""
+    forger.head["versions"]["torch"] = "9.9"
+    forger.write()
+
+
 def doubled_step(forger: Forger) -> None:
     step = next(line for line in forger.of(forger.ids[0]) if line["line"] == "step")
     forger.lines.insert(forger.lines.index(step), step)

@@ -172,21 +172,83 @@ def test_the_verdict_names_the_correction_and_small_p_values() -> None:
 
 def test_the_verdict_says_what_would_have_shown() -> None:
     found = pair(compare({"nl": run([1, 0, 0, 1] * 50), "cipher": run([1, 0, 1, 0] * 50)}))
-    # half of 200 pairs differ by one: the standard error is 0.05, and (1.97 + 0.84) * 0.05 is 14.1 points
+    # half of 200 pairs differ; see test_power for the exact power of McNemar's test
     assert found.verdict == (
-        "`cipher` and `nl`: no difference that 200 questions could show; "
-        "one of about 14.1 points would have shown in four of five such comparisons."
+        "`cipher` and `nl`: no difference that 200 questions could show; differences below -10.0 and above 10.0 points "
+        "are excluded (95 %), and one of 14.5 points would have shown in four of five such comparisons."
     )
 
 
-def test_runs_that_answered_alike_have_a_plain_verdict() -> None:
-    found = pair(compare({"nl": run([1.0]), "cipher": run([1.0])}))
-    assert found.verdict == "`cipher` and `nl`: no difference that 1 question could show."
+def test_runs_that_answered_alike_say_what_is_excluded_and_what_would_have_shown() -> None:
+    found = pair(compare({"nl": run([1, 0] * 50), "cipher": run([1, 0] * 50)}))
+    assert found.verdict == (
+        "`cipher` and `nl`: no difference that 100 questions could show; differences below -3.7 and above 3.7 points "
+        "are excluded (95 %), and one of 7.8 points would have shown in four of five such comparisons."
+    )
 
 
-def test_what_more_than_the_whole_scale_would_show_is_not_told() -> None:
-    found = pair(compare({"nl": run([1, 0, 1]), "cipher": run([0, 1, 1])}))
-    assert found.verdict == "`cipher` and `nl`: no difference that 3 questions could show."
+@pytest.mark.parametrize(("left", "right"), [([1.0], [1.0]), ([1, 0, 1, 1, 0], [0, 0, 1, 1, 0])])
+def test_a_difference_that_so_few_questions_cannot_show_is_never_named(left: list[float], right: list[float]) -> None:
+    found = pair(compare({"nl": run(left), "cipher": run(right)}))
+    assert found.verdict.endswith("and not even the largest would have shown in four of five such comparisons.")
+
+
+def test_a_verdict_that_holms_correction_turns_says_so_beside_its_interval() -> None:
+    base, better = [0.0] * 30, [1.0] * 6 + [0.0] * 24
+    found = compare({"a": run(base), "b": run(better), "c": run(base)}, against="a").pairs[0]
+    assert found.difference.low > 0
+    assert "could show (p = 0.031 by itself, p = 0.062 after Holm's correction for 2 comparisons); " in found.verdict
+
+
+def test_an_interval_leaves_0_out_just_where_the_test_that_is_used_finds_a_difference() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(60):
+        left, right = (rng.random((2, 30)) < rng.random((2, 1))).astype(float).tolist()
+        found = pair(compare({"nl": run(left), "cipher": run(right)}))
+        assert (found.p <= 0.05) == (found.difference.low > 0 or found.difference.high < 0)
+
+
+# Failures
+
+
+def test_failures_are_wrong_in_a_figure_of_their_own_and_in_verdicts() -> None:
+    failed = [Result(f"q{i}", failed=True, target="22") for i in range(10)]
+    short = [*failed, *run([1.0] * 30)[10:]]
+    comparison = compare({"nl": run([1.0] * 30), "long": short})
+    found = comparison.runs[1]
+    assert found.accuracy == share([1.0] * 20) and found.failed_wrong == share([0.0] * 10 + [1.0] * 20)
+    assert pair(comparison).verdict.startswith("`nl` is better than `long` by 33.3 points")
+    assert "| 100.0% | 83.9% to 100.0% | 66.7% | 48.8% to 80.8% | 0 | 10 |" in markdown(comparison)
+
+
+def test_failures_by_causes_outside_of_scheme_and_protocol_are_left_out_of_verdicts() -> None:
+    failed = [Result(f"q{i}", failed=True, outside=True, target="22") for i in range(10)]
+    comparison = compare({"nl": run([1.0] * 30), "hosted": [*failed, *run([1.0] * 30)[10:]]})
+    assert (pair(comparison).questions, pair(comparison).difference.value) == (20, 0)
+    assert comparison.notes[0].startswith("`hosted`: failed by causes outside of scheme and protocol, and left out")
+
+
+# The same question
+
+
+def test_questions_are_paired_by_what_is_asked_and_not_by_their_ids() -> None:
+    left = [replace(each, digest=f"d{i}") for i, each in enumerate(run([1, 0, 1, 1]))]
+    right = [replace(each, question=f"q{i + 1}") for i, each in enumerate(left)]
+    found = pair(compare({"nl": left, "cipher": right}))
+    assert (found.questions, found.difference.value) == (4, 0)
+
+
+def test_questions_that_share_an_id_and_a_target_and_nothing_else_are_not_paired() -> None:
+    left = [replace(each, digest=f"a{i}") for i, each in enumerate(run([1, 0]))]
+    comparison = compare({"nl": left, "cipher": [replace(left[0], digest="b"), left[1]]})
+    assert pair(comparison).questions == 1
+    assert comparison.notes == ("`cipher` and `nl`: other questions under the same id, and not paired: q0.",)
+
+
+def test_the_same_words_about_other_documents_are_another_question_and_fewer_documents_are_not() -> None:
+    (left,) = (replace(each, digest="a", documents=("x", "y")) for each in run([1]))
+    assert compare({"nl": [left], "cipher": [replace(left, documents=("v", "w"))]}).pairs == ()
+    assert compare({"nl": [left], "deaf": [replace(left, documents=("x",))]}).pairs != ()
 
 
 # What is left out, and what is refused
@@ -196,7 +258,7 @@ def test_failed_discussions_and_questions_without_a_target_are_named() -> None:
     failed = [Result(f"f{i}", failed=True) for i in range(7)]
     notes = compare({"nl": [*run([1]), *failed, Result("open", answer="a")]}).notes
     assert notes == (
-        "`nl`: failed, and left out of accuracy: f0, f1, f2, f3, f4 and 2 more.",
+        "`nl`: failed, left out of accuracy, and wrong in verdicts: f0, f1, f2, f3, f4 and 2 more.",
         "`nl`: without a target, and left out of accuracy: open.",
     )
 
@@ -235,18 +297,20 @@ def test_what_cannot_be_compared_is_refused(runs: dict[str, list[Result]], again
 def test_tables_and_verdicts_are_markdown() -> None:
     left, right = run([1, 0, 0, 1] * 50, tokens_in=1234, flops=1.5e12), run([1, 0, 1, 0] * 50, seconds=0.25)
     lines = markdown(compare({"nl": left, "a|b": [*right, Result("late", failed=True, flops=1.0)]})).splitlines()
-    head = "| run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written |"
+    head = "| run | questions | discussions | accuracy | 95 % | failed as wrong | 95 % | abstained | failed | "
+    half = "50.0% | 43.1% to 56.9%"
+    head += "read | reused | written |"
     assert lines[:4] == [
         f"{head} FLOPs | seconds, beside others |",
-        "|" + "|".join(["---"] * 12) + "|",
-        "| `nl` | 200 | 200 | 50.0% | 43.1% to 56.9% | 0 | 0 | 1,234 | 0 | 0 | 1.50e+12 | 0.00 |",
-        "| `a\\|b` | 201 | 201 | 50.0% | 43.1% to 56.9% | 0 | 1 | 0 | 0 | 0 |  | 0.25 |",
+        "|" + "|".join(["---"] * 14) + "|",
+        f"| `nl` | 200 | 200 | {half} | {half} | 0 | 0 | 1,234 | 0 | 0 | 1.50e+12 | 0.00 |",
+        f"| `a\\|b` | 201 | 201 | {half} | {half} | 0 | 1 | 0 | 0 | 0 |  | 0.25 |",
     ]
     assert lines[7].startswith("| `a\\|b` | `nl` | 200 | 200 | +0.0 | -10.0 to 10.0 | 1.000 | 1.000 | 1.000 |")
     assert lines[9:] == [
-        "- `a|b` and `nl`: no difference that 200 questions could show; "
-        "one of about 14.1 points would have shown in four of five such comparisons.",
-        "- `a|b`: failed, and left out of accuracy: late.",
+        "- `a|b` and `nl`: no difference that 200 questions could show; differences below -10.0 and above 10.0 points "
+        "are excluded (95 %), and one of 14.5 points would have shown in four of five such comparisons.",
+        "- `a|b`: failed, left out of accuracy, and wrong in verdicts: late.",
     ]
 
 

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from sottovoce.channels.message import Message
+from sottovoce.channels.options import FROM_A_RUN
 from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.compare import compare
 from sottovoce.evaluation.experiments.baselines import baselines
 from sottovoce.evaluation.experiments.files import read_experiment
 from sottovoce.evaluation.experiments.running import hold
 from sottovoce.evaluation.runs.head import head_of
+from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.running import hold_all
+from sottovoce.evaluation.runs.samples import origin, samples
 from sottovoce.evaluation.runs.starting import begun
+from sottovoce.evaluation.verify.verify import Wanted, verify
 from sottovoce.evaluation.views.comparison import markdown
-from sottovoce.nodes.donors import Donors, read_donors
+from sottovoce.nodes.donors import deranged, read_donors
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate
+from tests.evaluation.tampering import Forger
 
 COMMON = {"rounds": 2, "max_tokens": 6, "temperature": 1, "answer-turn": False, "exact": True}
 ROWS = {
@@ -69,39 +75,115 @@ def test_a_probed_run_names_its_donor_by_the_row_and_goes_on_wherever_it_is(kept
     assert not why and runs["shuffled"].head.settings["probe_from"] == "sde"
 
 
-def test_donors_are_the_same_agents_of_another_question(kept: Path) -> None:
+def test_donors_are_a_permutation_of_the_other_questions_at_the_same_place(kept: Path) -> None:
     donors, run = read_donors(kept / "sde", "sde"), load_run(kept / "sde")
 
-    for (question, _), record in run.records.items():
+    for record in run.records.values():
         for message in record.messages:
-            assert message.payload is not None
-            (other,) = [
-                each for asked, each in donors.said[message.agent, message.act, message.round] if asked != question
-            ]
-            assert donors.of(message, question) == other.payload != message.payload
+            place = donors.said[0][message.agent, message.act, message.round]
+            given = {question: donors.of(message, question, 0) for question in place}
+            assert {each.sha256 for each in given.values()} == {each.sha256 for each in place.values()}
+            assert all(given[question] != ref for question, ref in place.items())
 
 
-def test_a_donor_is_never_of_a_question_where_the_same_was_said(kept: Path) -> None:
-    donors = read_donors(kept / "sde", "sde")
-    where, there = next(iter(donors.said.items()))
-    (_, one), (_, two) = there
-    same = Message(**{**vars(two), "text": one.text})
-    few = Donors(kept, "sde", {where: [("a", one), ("b", same)]})
+@pytest.mark.parametrize("n", [2, 3, 4, 7, 20])
+def test_a_derangement_has_no_fixed_question_uses_each_once_and_pairs_like_lengths(n: int) -> None:
+    lengths = {f"q{i}": (i * 37) % n for i in range(n)}
 
-    with pytest.raises(
-        UsageError, match="in round 0, act 'answer', for another question; give --probe-from a like run"
-    ):
-        few.of(one, "c")
+    found = deranged(lengths, "a")
+
+    assert sorted(found.values()) == sorted(lengths) and all(one != other for one, other in found.items())
+    assert max(abs(lengths[one] - lengths[other]) for one, other in found.items()) <= (2 if n % 2 else 1)
+    assert found == deranged(dict(reversed(lengths.items())), "a")
+    assert n < 4 or any(
+        deranged(dict.fromkeys(lengths, 5), seed) != deranged(dict.fromkeys(lengths, 5), "a") for seed in "bcd"
+    )
+
+
+def test_a_donor_may_say_the_same_words_and_questions_that_the_run_lacks_get_the_nearest_length(kept: Path) -> None:
+    donors, run = read_donors(kept / "sde", "sde"), load_run(kept / "sde")
+    message = next(iter(run.records.values())).messages[0]
+    place = donors.said[0][message.agent, message.act, message.round]
+    ref = message.payload
+    assert ref is not None
+    same = {"a": ref, "b": ref, "c": replace(ref, sha256="0" * 64, tokens=99)}
+    terse = replace(donors, said={0: {(message.agent, message.act, message.round): same}})
+
+    assert terse.of(message, "a", 0) in (ref, same["c"]) and terse.of(message, "unknown", 0) == ref
+    assert donors.of(replace(message, round=9), next(iter(place)), 0) not in place.values()  # another agent's
+
+
+def test_the_donors_are_named_by_the_message_that_heard_them_and_noted_with_both_lengths(kept: Path) -> None:
+    record = next(iter(load_run(kept / "shuffled").records.values()))
+
+    first, last = record.messages[0], record.messages[-1]
+    assert not first.donors and last.donors
+    assert any(
+        re.fullmatch(r"hears agent_1 of round 1 \(6 tokens\) by another question's 6 tokens", note)
+        for note in last.notes
+    )
+
+
+def test_a_run_of_one_question_is_no_donor(tmp_path: Path, model: str) -> None:
+    held(tmp_path, model, limit=1, rows={"sde": ROWS["sde"]})
+
+    with pytest.raises(UsageError, match="has payloads about one question; --probe-from needs two or more"):
+        read_donors(tmp_path / "kept" / "sde", "sde")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "probe"),
+    [("cipher", "shuffled"), ("sde", "noise"), ("sde", "shuffled"), ("cipher", "noise_cov"), ("sde", "noise_cov")],
+)
+def test_a_probed_run_has_the_same_texts_alone_and_beside_others_and_verifies(
+    tmp_path: Path, model: str, protocol: str, probe: str
+) -> None:
+    common: dict[str, Any] = {
+        "rounds": 2,
+        "protocol": protocol,
+        "max_tokens": 6,
+        "answer_turn": False,
+        "model": [model],
+    }
+    common |= {"layers": (0,)} if protocol == "sde" else {}
+    asked = samples("arithmetic", 3, Debate(**common), 0)
+
+    def run_in(name: str, at_once: int, **more: Any) -> Run:
+        settings = Debate(**common, exact=True, temperature=[1.0], **more)
+        run = begun(head_of("debate", settings, asked, origin=origin("arithmetic", 3, 0)), asked, tmp_path / name)
+        hold_all(run, settings, run.store(), limits=Limits(at_once=at_once))
+        return run
+
+    if probe in FROM_A_RUN:
+        run_in("plain", 8)
+    more = {"probe": probe} | ({"probe_from": "plain"} if probe in FROM_A_RUN else {})
+    one, eight = (run_in(f"at-{n}", n, **more) for n in (1, 8))
+
+    assert said(one, 1) == said(eight, 1)
+    for name in ("at-1", "at-8"):
+        verified = verify(load_run(tmp_path / name), Wanted(anew=1))
+        assert list(map(str, verified.findings)) == []
+
+
+def test_a_probing_message_that_names_no_donor_is_found(kept: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(kept, tmp_path / "kept") / "shuffled"
+    forger = Forger(copy)
+    for event in forger.events("said"):
+        event.pop("donors", None)
+    forger.write()
+
+    assert any("named by no message" in str(each) for each in verify(load_run(copy), Wanted(anew=0)).findings)
 
 
 def test_a_run_in_which_a_question_failed_is_over_and_gives_donors_and_has_baselines(tmp_path: Path) -> None:
     settings = Debate(rounds=1, protocol="sde", layers=(0,), max_tokens=4, answer_turn=False)
     asked: list[Question] = [{"question": "What is 1 + 3?", "id": "sum"}, {"question": "word " * 5000, "id": "long"}]
+    asked.append({"question": "What is 2 + 3?", "id": "other"})
     run = begun(head_of("debate", settings, asked), asked, tmp_path / "a")
     hold_all(run, settings, run.store())
 
     assert (run.status, run.counts.failed) == ("stopped", 1)
-    assert len(read_donors(tmp_path / "a", "sde").said) == 2
+    assert len(read_donors(tmp_path / "a", "sde").said[0]) == 2
     assert [row.name for row in baselines("a", run, "tokens")] == ["a-single", "a-self-consistency"]
 
 

@@ -7,13 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import RecordError
+from sottovoce.channels.message import Message
+from sottovoce.channels.store import PayloadRef, PayloadStore
+from sottovoce.errors import ContextOverflow, EngineError, PayloadError, RecordError
+from sottovoce.evaluation.audit import audit
+from sottovoce.evaluation.discussing import observed, rates
 from sottovoce.evaluation.runs.events import Level
+from sottovoce.evaluation.runs.going import OUTSIDE
+from sottovoce.evaluation.runs.head import ModelOf, head_of
 from sottovoce.evaluation.runs.log import LOG
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.readings import Readings
-from sottovoce.evaluation.runs.running import hold
+from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.runs.results import table
+from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.runs.running import hold, hold_all
+from sottovoce.evaluation.views.looking import outcome
+from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate, ReConcile, Settings
 from sottovoce.outputs import write
 from tests.evaluation import schemes
@@ -31,6 +41,52 @@ def test_the_record_has_the_votes_of_every_round(tmp_path: Path) -> None:
         (1, ["22", "21", "21"]),
     ]
     assert [cast.get("weight") for cast in run.counts[1].votes] == [0.8, 0.5, 0.3]
+
+
+def test_a_token_by_cipher_costs_a_mean_over_each_hearers_table_and_a_search_besides() -> None:
+    about = {"model": "a", "vocabulary": "v", "parameters": 1000, "dtype": "float32", "device": "cpu", "threads": 1}
+    models = {
+        "agent_1": ModelOf(**about, weights="x", table=40),
+        "agent_2": ModelOf(**about, weights="y", table=60),
+        "agent_3": ModelOf(**{**about, "vocabulary": "other"}, weights="z", table=500),
+    }
+    record = Record(scheme="debate", settings={}, question={"question": "?"}, models=models)
+    stats = {"tokens_in": 10, "tokens_reused": 4, "tokens_out": 5}
+
+    def flops(protocol: str) -> float | None:
+        ref = PayloadRef(protocol, "0" * 64, "0" * 64, 5, 100)
+        return record.flops_of(Message("agent_1", 0, "answer", "", payload=ref, stats=stats))
+
+    assert flops("nl") == 2 * 1000 * 11
+    assert flops("cipher") == 2 * 1000 * 11 + 2 * 5 * (40 + 60 + 40)
+
+
+def test_what_ended_a_discussion_is_outside_of_the_scheme_where_scheme_and_protocol_cannot_cause_it() -> None:
+    assert not issubclass(ContextOverflow, OUTSIDE) and not issubclass(EngineError, OUTSIDE)
+    assert issubclass(PayloadError, OUTSIDE) and issubclass(ConnectionError, OUTSIDE)
+
+
+def test_a_run_in_which_a_discussion_overflowed_counts_it_as_wrong_beside_accuracy(tmp_path: Path) -> None:
+    settings = Debate(rounds=1, max_tokens=8, answer_turn=False)
+    asked: list[Question] = [
+        {"question": "What is 1 + 3?", "id": "sum", "target": "4"},
+        {"question": "word " * 5000, "id": "long", "target": "4", "kind": "number"},
+    ]
+    run = Run.begin(head_of("debate", settings, asked), asked, tmp_path / "run")
+    hold_all(run, settings, run.store())
+
+    results = {each.question: each for each in load_run(tmp_path / "run").results()}
+    assert results["long"].failed and not results["long"].outside
+    assert (results["long"].score, results["long"].failed_wrong, results["long"].judged) == (None, 0.0, 0.0)
+    score = results["sum"].score or 0
+    both = f"{score:.1%} right of 1 ({score / 2:.1%} of 2 with failures as wrong)"
+    assert outcome(run.counts).startswith(both) and outcome(run.counts).endswith(", 1 failed")
+    assert table(list(results.values())).splitlines()[0].split(",")[5:8] == ["score", "score_failed_wrong", "target"]
+    (ours, *_, whole) = audit(load_run(tmp_path / "run"))
+    assert (whole.policy, whole.accuracy.value) == ("failed as wrong", score / 2)
+    assert (ours.counted, whole.counted) == (1, 2)
+    (decided,) = [each for each in rates(observed(run.records.values())) if each.measure == "decided right"]
+    assert decided.n == 2
 
 
 def test_the_record_has_the_groups_of_every_level(tmp_path: Path) -> None:

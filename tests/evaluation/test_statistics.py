@@ -16,11 +16,12 @@ from sottovoce.evaluation.statistics import (
     mean,
     paired_bootstrap,
     share,
-    smallest_difference,
 )
-from tests.evaluation.simulated import covered, judged
+from tests.evaluation.simulated import Sizes, answers, clusters, covered, difficulties, judged
 
 SETTINGS = [(right, questions) for right in (0.3, 0.7, 0.95) for questions in (50, 200)]
+UNEQUAL: list[Sizes] = ["one", "few"]
+"""One question with five times as many discussions as there are questions, or each tenth with twenty."""
 SEEDS = [(1, 0.5), (5, 0.2), (5, 0.5), (5, 0.8)]
 """Seeds a question, and how much two answers to it are alike."""
 
@@ -236,17 +237,30 @@ def test_holm_multiplies_the_least_p_most_and_keeps_their_order() -> None:
     assert holm([]) == []
 
 
-def test_the_smallest_difference_is_that_of_the_tables() -> None:
-    assert smallest_difference(0.05, 21) == pytest.approx((2.0860 + 0.8600) * 0.05, abs=1e-5)
-    assert smallest_difference(0.05, 10**6) == pytest.approx((1.9600 + 0.8416) * 0.05, abs=1e-5)
-    assert smallest_difference(0.05, 21, alpha=0.005) > smallest_difference(0.05, 21)
+@pytest.mark.parametrize("sizes", UNEQUAL)
+def test_the_interval_of_a_share_covers_where_questions_have_different_numbers_of_discussions(sizes: Sizes) -> None:
+    assert covered(200, 0.7, 50, sizes, 0.5) >= 0.91
+    assert covered(200, 0.3, 20, sizes, 0.8) >= 0.91
 
 
-def test_the_smallest_difference_is_found_in_four_of_five_comparisons() -> None:
-    rng = np.random.default_rng(9)
-    true = smallest_difference(0.3 / 60**0.5, 60)
-    found = [paired_bootstrap(rng.normal(true, 0.3, 60).tolist(), resamples=300).p <= 0.05 for _ in range(300)]
-    assert np.mean(found) == pytest.approx(0.8, abs=0.07)  # 300 times: 3 standard errors
+@pytest.mark.parametrize("sizes", UNEQUAL)
+def test_a_difference_is_seldom_found_where_there_is_none_and_sizes_differ(sizes: Sizes) -> None:
+    rng, found = np.random.default_rng(13), 0
+    for _ in range(100):
+        rights = difficulties(rng, 0.7, 40, 0.3)
+        before, after = (answers(rng, np.clip(rights + 0.2 * rng.choice([-1, 1], 40), 0, 1), sizes) for _ in range(2))
+        found += paired_bootstrap((after - before).tolist(), clusters(40, sizes), resamples=400).p <= 0.05
+    assert found <= 12  # before: 46 of 100 with one large question
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("right", "questions"), [(0.3, 10), (0.7, 20), (0.7, 50), (0.95, 200)])
+@pytest.mark.parametrize("alike", [0.2, 0.5, 0.8])
+@pytest.mark.parametrize("sizes", UNEQUAL)
+def test_the_interval_of_a_share_covers_in_92_percent_at_least_whatever_the_sizes(
+    right: float, questions: int, alike: float, sizes: Sizes
+) -> None:
+    assert covered(1000, right, questions, sizes, alike) >= 0.92
 
 
 @pytest.mark.parametrize(("right", "questions"), SETTINGS)

@@ -19,11 +19,13 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.cli import main
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.report.gathered import gathered
+from sottovoce.evaluation.report.page import SEAL, SEALED, seal_of
 from sottovoce.evaluation.report.report import report
 from sottovoce.evaluation.runs.card import card
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import LOG
+from sottovoce.evaluation.runs.questions import read_file
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.running import hold_all
@@ -32,6 +34,7 @@ from sottovoce.evaluation.runs.starting import resumed
 from sottovoce.evaluation.verify.margins import parted
 from sottovoce.evaluation.verify.payloads import _tokens
 from sottovoce.evaluation.verify.verify import Wanted, verify
+from sottovoce.evaluation.views.comparison import rows_of
 from sottovoce.models import Sampling
 from sottovoce.monitors.settings import Measure
 from sottovoce.nodes.question import Question
@@ -94,6 +97,9 @@ def test_an_untouched_run_has_no_findings(true_run: Path) -> None:
         (tampering.tokens_out, "tokens_out: found"),
         (tampering.entropy, "the summary.mean_entropy: found 0.5"),
         (tampering.doubled_step, "a step of the graph: found .a second time"),
+        (tampering.reused, "tokens_reused: found 99999, expected .from 0 to"),
+        (tampering.said_hotter, "the temperature it was said at: found 1.5, expected 2.0"),
+        (tampering.prompts, "the digest of the prompts: found 0000"),
         (tampering.seconds, "the digest of all lines before: found"),
     ],
 )
@@ -129,6 +135,59 @@ def test_what_fits_the_folder_and_was_not_said_by_the_models_is_found_by_holding
     assert findings(copy) == [], "the forger left a trace"
     lines = findings(copy, 1, seed=FIRST)
     assert any(re.search(found, line) for line in lines), lines
+
+
+def test_other_versions_are_noted_and_a_card_of_the_run_finds_them(copy: Path, tmp_path: Path) -> None:
+    (tmp_path / "card.json").write_text(json.dumps(card(load_run(copy))))
+    tampering.versions(Forger(copy))
+
+    verified = verify(load_run(copy), Wanted(0, card=tmp_path / "card.json"))
+
+    assert any("held with other versions: torch 9.9" in note for note in verified.notes)
+    assert "the card's versions.torch" in [each.what for each in verified.findings]
+
+
+def test_the_visible_figures_of_a_report_are_compared_with_the_run(true_run: Path, tmp_path: Path) -> None:
+    html = tmp_path / "report.html"
+    html.write_text(report(gathered([str(true_run)])))
+    assert findings(true_run, card=html) == []
+    shown = rows_of({"run": load_run(true_run)}, failed=False)[0]
+
+    html.write_text(html.read_text().replace(f"<td>{shown[3]}</td>", "<td>99.0%</td>"))
+    assert [line.split(": found")[0] for line in findings(true_run, card=html)] == [
+        "report.html: the page's own digest", "report.html: the figures of the page",
+    ]  # fmt: skip
+    text = html.read_text()
+    html.write_text(SEALED.sub(SEAL.format(seal_of(text)), text))  # sealed again
+    assert [line.split(": found")[0] for line in findings(true_run, card=html)] == [
+        "report.html: the figures of the page"
+    ]
+
+
+@pytest.mark.parametrize("given", [None, "file"])
+def test_a_dropped_last_question_of_a_file_is_found(tmp_path: Path, given: str | None) -> None:
+    file = tmp_path / "asked.jsonl"
+    file.write_text(
+        "".join(
+            json.dumps({"question": f"What is {i} + 1?", "target": str(i + 1), "id": f"q{i}"}) + "\n" for i in range(3)
+        )
+    )
+    taken = read_file(file).take()
+    settings = Debate(rounds=1, max_tokens=6, answer_turn=False)
+    run = Run.begin(head_of("debate", settings, taken.questions, origin=taken.taken), taken.questions, tmp_path / "run")
+    hold_all(run, settings, run.store())
+    path = file if given else None
+    assert findings(tmp_path / "run", questions=path) == []
+
+    forger = Forger(tmp_path / "run")
+    forger.lines = [
+        line for line in forger.lines if "q2" not in (line.get("of") or [line.get("question", {}).get("id")])
+    ]
+    forger.write()
+
+    lines = findings(tmp_path / "run", questions=path)
+    assert "the run: the number of questions: found 2, expected '3, as their origin says'" in lines
+    assert any(line.startswith("question q2: a question: found none") for line in lines) == bool(given)
 
 
 def test_the_command_tells_where_what_was_found_and_how_many(
@@ -267,7 +326,8 @@ def test_a_card_is_read_out_of_a_report_by_the_name_of_its_run(true_run: Path, t
     html.write_text(html.read_text().replace('"rounds":2', '"rounds":3'))
     lines = findings(true_run, card=html)
     assert [line.split(": found")[0] for line in lines] == [
-        "report.html: the card's own digest", "report.html: the card's settings.rounds",
+        "report.html: the page's own digest", "report.html: the card's own digest",
+        "report.html: the card's settings.rounds",
     ]  # fmt: skip
     html.write_text(html.read_text().replace('{"run":', '{"other":'))
     with pytest.raises(RecordError, match="has no card of 'run'; it has those of 'other'"):

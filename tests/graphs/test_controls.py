@@ -10,6 +10,7 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Heard
 from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import UsageError
+from sottovoce.nodes.control import filler
 from sottovoce.nodes.settings import Debate
 from tests.graphs.support import board, built, calls, debating, held, lonely, marked
 
@@ -37,6 +38,18 @@ def heard_by(agent: str, **settings: Any) -> list[list[str]]:
 )
 def test_a_control_stands_in_the_place_of_every_message_of_every_round(control: str, expected: list[list[str]]) -> None:
     assert heard_by("agent_2", control=control) == expected
+
+
+def test_filler_has_as_many_words_and_for_a_local_model_as_many_tokens(store: PayloadStore) -> None:
+    assert heard_by("agent_2", control="filler") == [[". . .", ". . ."], [". . .", ". . ."]]
+    model = lonely("nl", store)
+    graph = debating(model, rounds=2, control="filler", answer_turn=False)
+    found = [message for message in board(held(graph)) if message.agent == "agent_2"]
+
+    dots = filler(found[0].text, model)
+
+    said, other = (len(model.loaded.chat.ids(text, plain=True)) for text in (found[0].text, dots))
+    assert abs(said - other) <= 2 and {*dots} <= {".", " "}
 
 
 def test_each_speaker_has_a_decoy_of_its_own() -> None:
