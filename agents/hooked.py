@@ -28,7 +28,7 @@ from sottovoce.channels.options import LONGEST_REPLY
 from sottovoce.channels.registry import create
 from sottovoce.errors import UsageError
 from sottovoce.form import Form
-from sottovoce.prompts.packs import OF_MODELS
+from sottovoce.prompts.packs import TRAINED
 from sottovoce.sizes import Size
 
 if TYPE_CHECKING:
@@ -117,7 +117,8 @@ class HookedChatModel(BaseChatModel):
     @property
     def pack(self) -> str | None:
         """Name of the prompt pack that the model was trained on; None for any model but the bundled one."""
-        return OF_MODELS.get(self.model)
+        trained = TRAINED.get(self.model)
+        return trained.pack if trained else None
 
     @property
     def wording(self) -> Literal["short", "sentence"]:

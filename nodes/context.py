@@ -55,7 +55,7 @@ class RunContext(Generic[AnySettings]):
     store: Any = None  # Any: a PayloadStore; naming its type would import torch
     """Where payloads go; None is the default folder."""
     packs: Mapping[str, Prompts] = field(default_factory=dict)
-    """Prompts of the agents whose model has a pack of its own: see `packs.OF_MODELS`."""
+    """Prompts of the agents whose model has a pack of its own: see `packs.TRAINED`."""
     memo: dict[str, Any] = field(default_factory=dict)  # Any: whatever an act keeps
     """What acts read once for the run, e.g. a file that the settings name."""
 

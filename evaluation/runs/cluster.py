@@ -1,19 +1,22 @@
-"""Hold a run on a Ray cluster: workers hold some of its discussions each, and this process keeps the run.
+"""Workers on a Ray cluster: each runs some discussions of a run, and this process saves what they return.
 
-Only this process writes to the run's folder. A worker that is lost loses what it had not handed in, and others take
-that over. Needs the extra `ray`, also on the machines of the cluster, with the models where the settings name them.
+Only this process writes to the run's folder. Ray places workers and moves what they return. Its own restarts and
+retries are not used: each of them fails again while a worker starts (seconds, as it imports torch), so that one loss
+counts as several (measured with Ray 2.60). Needs the extra `ray`, also on the machines of the cluster.
 """
 
 from __future__ import annotations
 
 import logging
 import os
+import socket
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from sottovoce.channels.store import PayloadStore
@@ -22,177 +25,272 @@ from sottovoce.evaluation.runs.events import Decided
 from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.run import Key, Observer, Run
-from sottovoce.evaluation.runs.shard import Held, hold_apart, take
+from sottovoce.evaluation.runs.shard import Held, check_here, hold_apart, take
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.settings import Settings
 
-LOSSES = 3
+LOGGER = logging.getLogger(__name__)
+ATTEMPTS = 3
 """How many workers a discussion may cost before it counts as failed: it may be what ends them."""
 SHARDS = 4
-"""Shards a worker, at least: who is quick takes more of them, and a lost one costs little."""
+"""Shards a worker, at least: a quick worker takes more of them, and a lost one costs little."""
 LOOK = 1.0
 """Seconds between two looks at limits."""
+PATIENCE = 30
+"""Looks without any worker before the log says what is waited for."""
 
 
-@dataclass
+@dataclass(frozen=True)
 class Shard:
-    """Discussions that a worker holds together."""
+    """Discussions that a worker runs together."""
 
     keys: list[Key]
     losses: int = 0
+    """How many workers were lost that ran it."""
 
-    def split(self) -> list[Shard]:
-        """Each discussion alone, after the worker was lost that held them together."""
-        return [Shard([key], self.losses + 1) for key in self.keys]
+
+@dataclass(frozen=True)
+class Unfit:
+    """A machine on which the run cannot be run."""
+
+    node: str
+    """Host and Ray's id of the node."""
+    why: str
+
+
+class Worker:
+    """The actor that runs discussions; its models stay loaded from one shard to the next."""
+
+    def __init__(self, run_all: Callable[..., None], folder: str) -> None:
+        """`run_all` is `running.hold_all`; `folder` is what relative paths of the settings are relative to."""
+        self._run_all = run_all
+        if Path(folder).is_dir():
+            os.chdir(folder)
+
+    def check(self, head: Head, questions: list[Any], paths: list[str]) -> Unfit | None:
+        """Load the models; return why this machine cannot run it, or None."""
+        missing = [path for path in paths if not Path(path).expanduser().exists()]
+        try:
+            if missing:
+                raise UsageError(f"there is no {missing[0]!r}")
+            check_here(head, questions)
+        except SottovoceError as error:
+            return Unfit(_node(), str(error))
+        return None
+
+    def run(self, head: Head, questions: list[Any], keys: list[Key], at_once: int) -> Held:
+        """Run some discussions; see `hold_apart`."""
+        chosen = {key[0] for key in keys}
+        asked = [each for each in questions if question_id(each) in chosen]
+        return hold_apart(self._run_all, head, asked, keys, at_once)
 
 
 @dataclass
-class Crew:
-    """The workers of a cluster, and what they are at."""
+class WorkerPool:
+    """The workers of a run. New ones are asked for as Ray places the earlier ones, so that a cluster may grow."""
 
-    make: Any  # Any: what starts a worker; Ray's handles have no types
-    run: Run
+    ray: Any  # Any: the module; here and below Ray's handles have no types
+    make: Callable[[], Any]
+    shared: tuple[Any, Any, list[str]]
+    """Head and questions in Ray's object store, and the paths that a machine must have."""
     at_once: int
+    most: int
+    """Workers at most."""
+    first: int
+    """Workers that the cluster has room for as the run begins."""
     idle: list[Any] = field(default_factory=list)
     busy: dict[Any, tuple[Any, Shard]] = field(default_factory=dict)
-    """By the reference to what will come of it."""
-    coming: dict[Any, Any] = field(default_factory=dict)
-    """Those that have no place yet, by the reference to their word: a machine that was lost may never come back."""
-    unborn: int = 0
-    """How many could not start, one after another."""
+    """Worker and shard by the reference to the result."""
+    pending: dict[Any, Any] = field(default_factory=dict)
+    """Workers that are not placed or checked yet, by the reference to the check."""
+    unfit: dict[str, str] = field(default_factory=dict)
+    """Why a machine cannot run it, by node."""
+    blocked: list[Any] = field(default_factory=list)
+    """Workers on such machines: they do nothing, and keep Ray from placing others there."""
+    looks: int = 0
+    failures: int = 0
+    """How many workers could not start, one after another."""
 
-    def hire(self) -> None:
-        """Start a worker, which gets something to do once it is there."""
-        worker = self.make()
-        self.coming[worker.ready.remote()] = worker
+    def ask_for(self, shards: int) -> None:
+        """Ask Ray for workers for so many waiting shards; those that nobody needs any more are let go."""
+        placed = len(self.idle) + len(self.busy)
+        wanted = min(self.most, shards + len(self.busy)) - placed
+        for _ in range(len(self.pending), min(wanted, max(self.first - placed - len(self.blocked), placed, 1))):
+            worker = self.make()
+            self.pending[worker.check.remote(*self.shared)] = worker
+        if not shards:
+            for worker in [*self.idle, *self.pending.values()]:
+                self.ray.kill(worker)
+            self.idle, self.pending = [], {}
 
     def start(self, shard: Shard) -> None:
-        """Let an idle worker hold a shard."""
-        worker, chosen = self.idle.pop(), {key[0] for key in shard.keys}
-        questions = [each for each in self.run.questions() if question_id(each) in chosen]
-        ref = worker.hold.remote(self.run.head.model_dump(mode="json"), questions, shard.keys, self.at_once)
-        self.busy[ref] = (worker, shard)
+        """Let an idle worker run a shard."""
+        worker, (head, questions, _) = self.idle.pop(), self.shared
+        self.busy[worker.run.remote(head, questions, shard.keys, self.at_once)] = (worker, shard)
 
-    def ended(self) -> Iterator[tuple[Shard, Held | None]]:
-        """The shards that were handed in within a second; None stands for a worker that was lost.
+    def finished(self, seconds: float = LOOK) -> Iterator[tuple[Shard, Held | None]]:
+        """Yield the shards that are done within that time; None stands for a worker that was lost.
 
         Raises:
-            SottovoceError: a worker cannot hold the run at all.
+            UsageError: no machine of the cluster can run it.
+            SottovoceError: a worker cannot run it, though its machine can.
         """
-        import ray
-
-        for ref in ray.wait([*self.busy, *self.coming], num_returns=1, timeout=LOOK)[0]:
-            if ref in self.coming:
+        refs = [*self.busy, *(self.pending if seconds else ())]
+        done = self.ray.wait(refs, num_returns=1 if seconds else len(refs), timeout=seconds)[0] if refs else []
+        self._wait_aloud()
+        for ref in done:
+            if ref in self.pending:
                 self._arrived(ref)
             else:
-                yield self._handed_in(ref)
+                yield self._result(ref)
 
-    def handed_in(self) -> Iterator[tuple[Shard, Held | None]]:
-        """What lies ready when no more is waited for. Errors: see `ended`."""
-        import ray
+    def close(self) -> None:
+        """End all workers, whatever they are at."""
+        workers = [*self.idle, *self.pending.values(), *self.blocked, *(worker for worker, _ in self.busy.values())]
+        for worker in workers:
+            self.ray.kill(worker)
 
-        refs = [*self.busy]
-        for ref in ray.wait(refs, num_returns=len(refs), timeout=0)[0] if refs else ():
-            yield self._handed_in(ref)
-
-    def _handed_in(self, ref: Any) -> tuple[Shard, Held | None]:  # Any: as above
-        import ray
-
+    def _result(self, ref: Any) -> tuple[Shard, Held | None]:
         worker, shard = self.busy.pop(ref)
         try:
-            held: Held = ray.get(ref)
-        except _lost(ray):
-            ray.kill(worker)  # what it made may be lost, and not itself
-            self.hire()
+            held: Held = self.ray.get(ref)
+        except _lost(self.ray):
+            self.ray.kill(worker)  # only what it returned may be lost
             return shard, None
-        except ray.exceptions.RayTaskError as error:
+        except self.ray.exceptions.RayTaskError as error:
             raise error.cause if isinstance(error.cause, SottovoceError) else error from None
         self.idle.append(worker)
         return shard, held
 
-    def _arrived(self, ref: Any) -> None:  # Any: as above
-        import ray
-
-        worker = self.coming.pop(ref)
+    def _arrived(self, ref: Any) -> None:
+        worker = self.pending.pop(ref)
         try:
-            ray.get(ref)
-        except _lost(ray) as error:
-            self.unborn += 1
-            if self.unborn >= LOSSES:
-                raise UsageError(f"{self.unborn} workers could not start on the Ray cluster: {error}") from error
-            self.hire()
+            unfit: Unfit | None = self.ray.get(ref)
+        except _lost(self.ray) as error:
+            self.failures += 1
+            if self.failures >= ATTEMPTS:
+                raise UsageError(f"{ATTEMPTS} workers could not start on the Ray cluster: {error}") from error
             return
-        self.unborn = 0
-        self.idle.append(worker)
+        self.failures = 0
+        if unfit is None:
+            self.idle.append(worker)
+            return
+        self.unfit[unfit.node] = unfit.why
+        self.blocked.append(worker)
+        LOGGER.warning("no work goes to %s: %s", unfit.node, unfit.why)
+        if not (self.idle or self.busy or self.pending) and len(self.unfit) >= _machines(self.ray):
+            reasons = "; ".join(f"{node}: {why}" for node, why in self.unfit.items())
+            raise UsageError(f"no machine of the Ray cluster can run this: {reasons}")
 
-    def dismiss(self) -> None:
-        """Let all workers go, whatever they are at."""
-        import ray
-
-        for worker in [*self.idle, *self.coming.values(), *(worker for worker, _ in self.busy.values())]:
-            ray.kill(worker)
+    def _wait_aloud(self) -> None:
+        self.looks = 0 if self.idle or self.busy else self.looks + 1
+        if self.looks == PATIENCE:
+            LOGGER.warning("Ray has placed no worker yet; `ray status` says what it waits for")
 
 
 def hold_on_cluster(
-    hold: Callable[..., None], run: Run, settings: Settings, store: PayloadStore, limits: Limits, observe: Observer
+    run_all: Callable[..., None], run: Run, settings: Settings, store: PayloadStore, limits: Limits, observe: Observer
 ) -> str:
-    """Hold what is not over of a run, workers by `hold` (`running.hold_all`); returns which limit was reached, if any.
+    """Run what is not over of a run on workers (by `running.hold_all`); return the limit that was reached, or ''.
 
     Raises:
-        UsageError: Ray is not installed, or has not so many workers.
-        SottovoceError: the run cannot be held on the workers, or not be kept.
+        UsageError: Ray is not installed, or no machine can run it.
+        SottovoceError: the run cannot be run on the workers, or not be saved.
     """
     began = time.monotonic()
     with _connected() as ray:
-        number = _workers(ray, settings, limits)
-        _begin_anew(run)
-        waiting = deque(_shards(run.unfinished, number, limits.at_once))
-        made = partial(_maker(ray, settings), hold)
-        crew = Crew(made, run, limits.at_once)
+        _restart(run)
+        pool = _pool(ray, run_all, run, settings, limits)
+        waiting = deque(_shards(run.unfinished, min(pool.most, pool.first), limits.at_once))
         try:
-            for _ in range(min(number, len(waiting))):
-                crew.hire()
-            while (waiting or crew.busy) and not (over := _over(run, limits, began)):
-                while waiting and crew.idle:
-                    crew.start(waiting.popleft())
-                for shard, held in crew.ended():
+            while (waiting or pool.busy) and not (over := _over(run, limits, began)):
+                pool.ask_for(len(waiting))
+                while waiting and pool.idle:
+                    pool.start(waiting.popleft())
+                for shard, held in pool.finished():
                     waiting.extendleft(_taken(run, store, observe, shard, held))
-        finally:  # at a limit or Ctrl-C too, what lies ready is kept
+        finally:  # at a limit or Ctrl-C too, what is done is saved
             try:
-                for shard, held in crew.handed_in():
+                for shard, held in pool.finished(0):
                     if held is not None:
                         _taken(run, store, observe, shard, held)
             finally:
-                crew.dismiss()
+                pool.close()
+    run.notes += [f"no work went to {node}: {why}" for node, why in pool.unfit.items()]
     return over if run.unfinished else ""
 
 
-def _lost(ray: Any) -> tuple[type[Exception], ...]:  # Any: the module
-    """What is raised of a worker that is no more, or of what it made; one that memory ended is told apart."""
-    found = ray.exceptions
-    return found.RayActorError, found.OutOfMemoryError, found.ObjectLostError
+def _pool(ray: Any, run_all: Callable[..., None], run: Run, settings: Settings, limits: Limits) -> WorkerPool:
+    gpus = _gpus(ray, settings, limits)
+    resources = ray.cluster_resources()
+    first = int(resources.get("GPU", 0) / gpus) if gpus else int(resources.get("CPU", 0))
+    most = int((limits.workers or "").partition(":")[2] or len(run.unfinished))
+    actor = ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(Worker)
+    shared = ray.put(run.head), ray.put(run.questions()), paths_of(settings)
+    return WorkerPool(ray, partial(actor.remote, run_all, str(Path.cwd())), shared, limits.at_once, most, max(1, first))
 
 
-def _begin_anew(run: Run) -> None:
-    """What was said before of discussions that are not over: workers have no checkpoints of it."""
+def paths_of(settings: Settings) -> list[str]:
+    """Return the values of settings that are folders or files here: a machine that works on the run has them, too."""
+    values = settings.model_dump(mode="json").values()
+    texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
+    parts = [part for text in texts if isinstance(text, str) for part in text.removeprefix("dpr:").split(",")]
+    parts += [text.partition(":")[2] for text in texts if isinstance(text, str)]
+    return sorted({part for part in parts if os.sep in part and Path(part).expanduser().exists()})
+
+
+def _gpus(ray: Any, settings: Settings, limits: Limits) -> float:
+    """Return the GPUs of a worker: as asked for, else one where the cluster has any and the models may use them.
+
+    Raises:
+        UsageError: a worker is to have several, and its models would use one.
+    """
+    asked, cpu = limits.gpus_per_worker, all(device == "cpu" for device in settings.device)
+    if asked is None:
+        return 0 if cpu or "GPU" not in ray.cluster_resources() else 1
+    if asked > 1 and len(set(settings.device)) == 1 and settings.device[0] != "map":
+        raise UsageError(
+            f"--gpus-per-worker is {asked:g}, and --device {settings.device[0]} uses one GPU; add --device map, or "
+            "one device for each agent"
+        )
+    return asked
+
+
+def _lost(ray: Any) -> tuple[type[Exception], ...]:
+    """Return the errors that say that a worker, or what it returned, is lost."""
+    errors = ray.exceptions
+    return errors.RayActorError, errors.OutOfMemoryError, errors.ObjectLostError
+
+
+def _machines(ray: Any) -> int:
+    return sum(1 for node in ray.nodes() if node["Alive"] and node["Resources"].get("CPU"))
+
+
+def _node() -> str:
+    import ray
+
+    return f"{socket.gethostname()} (node {ray.get_runtime_context().get_node_id()[:8]})"
+
+
+def _restart(run: Run) -> None:
+    """Drop what was said in discussions that are not over: workers have no checkpoints of it."""
     for key in run.unfinished:
         if run.records[key].tasks:
             run.anew(key)
 
 
 def _taken(run: Run, store: PayloadStore, observe: Observer, shard: Shard, held: Held | None) -> list[Shard]:
-    """Let the run have what was held; returns what others must hold again."""
+    """Save what a worker returned; return the shards that others must run, each discussion alone."""
     if held is not None:
         take(run, store, held)
         for key in shard.keys:
             if (decision := run.records[key].decision) is not None:
                 observe(run.records[key], Decided(decision=decision))
         return []
-    again = shard.split()
-    for each in again:
-        if each.losses >= LOSSES:
-            run.failed(each.keys[0], f"{LOSSES} workers were lost that held it; is there memory enough?", 0.0)
-    return [each for each in again if each.losses < LOSSES]
+    if shard.losses + 1 < ATTEMPTS:
+        return [Shard([key], shard.losses + 1) for key in shard.keys]
+    run.failed(shard.keys[0], f"{ATTEMPTS} workers were lost that ran it; is there memory enough?", 0.0)
+    return []
 
 
 def _shards(keys: Sequence[Key], workers: int, at_once: int) -> list[Shard]:
@@ -206,42 +304,9 @@ def _over(run: Run, limits: Limits, began: float) -> str:
     return limits.reached(run.cost.calls, run.cost.tokens_in + run.cost.tokens_out) if limits.counts else ""
 
 
-def _workers(ray: Any, settings: Settings, limits: Limits) -> int:  # Any: the module
-    """How many workers: as many as are asked for, else one for each processor (or GPU, where models run on these)."""
-    kind = "GPU" if _wants_gpu(ray, settings) else "CPU"
-    most = int(ray.cluster_resources().get(kind, 0))
-    asked = int((limits.workers or "").partition(":")[2] or most)
-    if not 1 <= asked <= most:
-        raise UsageError(f"--workers is {limits.workers!r}, but Ray has {most} {kind}s; ask for at most these")
-    return asked
-
-
-def _wants_gpu(ray: Any, settings: Settings) -> bool:  # Any: the module
-    return "GPU" in ray.cluster_resources() and any(device != "cpu" for device in settings.device)
-
-
-def _maker(ray: Any, settings: Settings) -> Any:  # Any: Ray's handles have no types
-    gpus = 1 if _wants_gpu(ray, settings) else 0
-    return ray.remote(num_cpus=1, num_gpus=gpus, max_restarts=0)(Holder).remote
-
-
-class Holder:
-    """A worker; its models stay loaded from one shard to the next."""
-
-    def __init__(self, hold: Callable[..., None]) -> None:
-        self._hold = hold
-
-    def ready(self) -> None:
-        """It is there, and its imports are."""
-
-    def hold(self, head: dict[str, Any], questions: list[Any], keys: list[Key], at_once: int) -> Held:
-        """See `hold_apart`; all is plain JSON."""
-        return hold_apart(self._hold, Head.model_validate(head), questions, {(key[0], key[1]) for key in keys}, at_once)
-
-
 @contextmanager
 def _connected() -> Iterator[Any]:
-    """Ray, connected to the cluster of RAY_ADDRESS, to one on this machine, or to one that is started for this run."""
+    """Yield Ray, connected to the cluster of RAY_ADDRESS, to one on this machine, or to one started for this run."""
     try:
         import ray
     except ImportError as error:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Literal
 
-from pydantic import ConfigDict, Field, field_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
 from sottovoce.bounds import Count
 from sottovoce.checked import Checked
@@ -30,8 +30,14 @@ class Limits(Checked):
 
     workers: str | None = Field(
         default=None,
-        description="hold discussions on a Ray cluster: ray (all its processors), or ray:4 (so many workers); "
-        "RAY_ADDRESS names the cluster, else one is started here",
+        description="Run discussions on a Ray cluster: ray (as many workers as it has or gets), or ray:4 (at most "
+        "four). RAY_ADDRESS names the cluster; otherwise one is started on this machine.",
+    )
+    gpus_per_worker: float | None = Field(
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="GPUs of each worker: a fraction (0.5) or whole (2), 0 for none (default: 1 if there are any).",
     )
 
     saver: str | None = Field(
@@ -59,6 +65,19 @@ class Limits(Checked):
         if workers is not None and not re.fullmatch(r"ray(:[1-9]\d*)?", workers):
             raise UsageError(f"workers is {workers!r}; expected 'ray', or with their number 'ray:4'")
         return workers
+
+    @field_validator("gpus_per_worker")
+    @classmethod
+    def _whole_above_one(cls, gpus: float | None) -> float | None:
+        if gpus is not None and gpus > 1 and gpus != int(gpus):
+            raise UsageError(f"gpus_per_worker is {gpus:g}; expected a fraction of a GPU, or a whole number of them")
+        return gpus
+
+    @model_validator(mode="after")
+    def _of_workers(self) -> Limits:
+        if self.gpus_per_worker is not None and not self.workers:
+            raise UsageError("--gpus-per-worker belongs to --workers; add --workers ray, or leave it out")
+        return self
 
     @property
     def counts(self) -> bool:

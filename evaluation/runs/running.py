@@ -164,8 +164,6 @@ def _check_for_workers(settings: Settings, limits: Limits, models: Models, watch
         raise UsageError("workers cannot ask a person; drop --workers, or let models alone take part")
     if limits.saver is not None:
         raise UsageError("workers keep checkpoints of their own; leave out --saver, or --workers")
-    if settings.probe_from:
-        raise UsageError("workers have not the run that --probe-from names; hold this one without --workers")
 
 
 def _clear(run: Run) -> None:

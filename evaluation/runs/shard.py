@@ -51,14 +51,24 @@ def hold_apart(
     Raises:
         SottovoceError: none of them can be held: a model is not there, or not the one of the head.
     """
+    check_here(head, questions)
     run = Apart(head, questions, keys)
     settings = settings_of(run)
-    here = head_of(head.scheme, settings, questions, head.seeds, head.origin)
-    head.check_same(here.model_copy(update={"questions": head.questions}), "on a worker")
     with TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True) as temporary:
         store = PayloadStore(Path(temporary))
         hold(run, settings, store, limits=Limits(at_once=at_once))
         return Held(run.written, _files(run, store))
+
+
+def check_here(head: Head, questions: Sequence[Question]) -> None:
+    """Load the models of a run; they stay loaded.
+
+    Raises:
+        SottovoceError: a model, prompt or monitor is not here, or not the one of the head.
+    """
+    settings = settings_of(Run(head))
+    here = head_of(head.scheme, settings, questions, head.seeds, head.origin)
+    head.check_same(here.model_copy(update={"questions": head.questions}), "on a worker")
 
 
 def take(run: Run, store: PayloadStore, held: Held) -> None:

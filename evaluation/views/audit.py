@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-import typer
-
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.runs import read_runs
-from sottovoce.evaluation.views.tables import share_cells, table
+from sottovoce.evaluation.views.tables import share_cells, show, table
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.audit import Audited
@@ -32,7 +30,7 @@ def show_audit(names: Sequence[str]) -> None:
     for name, run in read_runs(names).items():
         if not (found := audit(run)):
             raise UsageError(f"run {name!r} has no scored discussion; expected questions with a target that ended")
-        typer.echo(
+        show(
             f"`{one_line(name)}`: {counted(len(run.questions()), 'question')}\n\n{table(HEADINGS, map(_line, found))}\n"
         )
 

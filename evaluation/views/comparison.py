@@ -15,7 +15,8 @@ from sottovoce.evaluation.views.printable import counted, figure, one_line
 from sottovoce.evaluation.views.tables import p_value, share_cells, table
 
 RUNS = (
-    "run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written | FLOPs | seconds"
+    "run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written | FLOPs | "
+    "seconds, beside others"
 )
 PAIRS = "run | against | questions | discussions | points | 95 % | p, McNemar | p, bootstrap | p, Holm"
 
@@ -48,7 +49,10 @@ def waiting(runs: Mapping[str, Run]) -> list[str]:
 
 
 def tables(comparison: Comparison) -> list[Table]:
-    """Runs, what worlds measure of them, pairs; tokens, FLOPs and seconds are means of a discussion."""
+    """Runs, what worlds measure of them, pairs; tokens, FLOPs and seconds are means of a discussion.
+
+    Seconds are from a discussion's start to its end, while others (32 by default) take turns with it.
+    """
     found = [_table(RUNS.split(" | "), map(_run, comparison.runs))]
     if names := list(dict.fromkeys(name for run in comparison.runs for name in run.measures)):
         rows = ([_name(run.run), *_measures(run, names)] for run in comparison.runs)

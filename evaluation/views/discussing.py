@@ -8,12 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal
 
-import typer
-
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.runs import read_runs
-from sottovoce.evaluation.views.tables import share_cells, table
+from sottovoce.evaluation.views.tables import share_cells, show, table
 
 By = Literal["round", "agent", "model", "limit"]
 ALL: tuple[By | None, ...] = (None, "round", "agent", "model", "limit")
@@ -39,4 +37,4 @@ def show_measures(names: Sequence[str], by: By | None) -> None:
             [each.measure, one_line(each.of) or "all", str(each.happened), str(each.n), *share_cells(each.share)]
             for each in told
         )
-        typer.echo(f"`{one_line(name)}`: {counted(asked, 'question')}\n\n{table(HEADINGS, cells)}\n")
+        show(f"`{one_line(name)}`: {counted(asked, 'question')}\n\n{table(HEADINGS, cells)}\n")

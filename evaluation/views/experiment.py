@@ -18,6 +18,7 @@ from sottovoce.errors import SottovoceError, StoppedError, UsageError
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.shelf import shelf
 from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.tables import show
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.experiments.schema import Experiment
@@ -66,7 +67,7 @@ def show_experiment(options: ExperimentOptions, limits: Limits) -> None:
         runs, why = hold(experiment, given, folder, names=options.rows, limits=limits, shown=shown_row)
     except KeyboardInterrupt as stop:
         raise StoppedError(f"stopped; what was said is kept in {str(folder)!r}, and the same command goes on") from stop
-    print(report(experiment, runs))
+    show(report(experiment, runs))
     print(f"{f'stopped: {why}; ' if why else ''}kept in {one_line(str(folder))}")
     _complain(runs)
 

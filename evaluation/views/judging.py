@@ -18,7 +18,7 @@ from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.judged import JUDGED
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.views.printable import one_line
-from sottovoce.evaluation.views.tables import share_cells, table
+from sottovoce.evaluation.views.tables import share_cells, show, table
 
 if TYPE_CHECKING:
     from sottovoce.evaluation.judging import Verdicts
@@ -62,12 +62,12 @@ def show_judging(options: JudgeOptions, limits: Limits) -> None:
         raise StoppedError("stopped; what was judged is kept, and the same command goes on") from stop
     said = raters(load_run(folder), judged, labels)
     rights = ([name, str(len(each)), *share_cells(share([*map(float, each.values())]))] for name, each in said.items())
-    typer.echo(table("rater | answers | right | 95 %", rights) + "\n")
+    show(table("rater | answers | right | 95 %", rights) + "\n")
     cells = (
         [f"{each.left} and {each.right}", str(each.n), *share_cells(each.same), _kappa(each.kappa)]
         for each in agreements(said)
     )
-    typer.echo(table(HEADINGS, cells))
+    show(table(HEADINGS, cells))
     typer.echo(f"\nkept in {one_line(str(folder / JUDGED))}; `compare` and `runs show` tell it as `judged`")
     if judged.unfinished:
         raise SottovoceError(f"{len(judged.unfinished)} answers are not judged; the same command goes on")

@@ -29,7 +29,7 @@ class LiveTranscript:
     """Observes a run on a terminal; a context manager, since the cursor must come back whatever happens."""
 
     def __init__(self, console: Console, waiting: str, *, prompts: bool = False) -> None:
-        """`waiting` is shown until the agents begin; `prompts` adds what they are asked."""
+        """`waiting` is shown until the agents begin; `prompts` adds the prompts of what is over."""
         self._console, self._waiting = console, Text(waiting, style="dim")
         self._run: Record | None = None
         self._prompts = prompts
@@ -99,27 +99,27 @@ class LiveTranscript:
             self._live.refresh()
             self._drawn = time.monotonic()
 
-    def _parts(self) -> list[Part]:
+    def _parts(self, *, prompts: bool = False) -> list[Part]:
         """All there is, with what is being said."""
         if self._run is None:
             return []
         messages = ordered([*self._run.messages, *self._speaking.values()])
-        return list(of_run(self._run.model_copy(update={"messages": messages}), prompts=self._prompts))
+        return list(of_run(self._run.model_copy(update={"messages": messages}), prompts=prompts))
 
     def _print(self, *, all_of_it: bool) -> None:
-        parts, begin = self._parts(), self._printed
+        parts, begin = self._parts(prompts=self._prompts), self._printed
         opens = [number for number, part in enumerate(parts) if part.opens]
         self._printed = max(begin, len(parts) if all_of_it else max(opens, default=0))
         for part in parts[begin : self._printed]:
             self._console.print(self._shown(part))
 
     def _now(self) -> RenderableType:
-        """What is in motion."""
+        """What is in motion, without prompts: they are printed with the finished messages, and are long."""
         moving = self._parts()[self._printed :]
         return Group(*map(self._shown, moving)) if moving or self._printed else self._waiting
 
     def _shown(self, part: Part) -> RenderableType:
-        width = transcript.width_of(self._console, len(part.messages))
+        width = transcript.width_of(self._console, 1 if part.asked else len(part.messages))
         return transcript.part(self._console, part, [self._panel(each, width) for each in part.messages])
 
     def _panel(self, message: Message, width: int) -> Panel:

@@ -60,7 +60,7 @@ def json_of(run: Run) -> str:
 def print_one(console: Console, record: Record, output: Output, *, live: bool) -> None:
     """A discussion: its transcript, what is left of it where it was shown live, or its decision alone."""
     if output.quiet:
-        console.print(*transcript.lines(parts.ending(record))[:-1], sep="\n")  # without what it cost
+        console.print(*transcript.lines(parts.ending(record).lines)[:-1], sep="\n")  # without what it cost
     elif live:
         console.print(transcript.ending(console, record))
     else:

@@ -14,6 +14,7 @@ from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.budget import Currency
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.tables import show
 
 
 def compare_matched(names: Sequence[str], by: Currency) -> None:
@@ -45,5 +46,5 @@ def compare_matched(names: Sequence[str], by: Currency) -> None:
     except KeyboardInterrupt as stop:
         raise StoppedError("stopped; what was said is kept, and the same command goes on") from stop
     told = {name: each for name, each in runs.items() if "/" not in name}  # pilots are within their rows
-    typer.echo(compared(told, folder.name), nl=False)
+    show(compared(told, folder.name).rstrip("\n"))
     typer.echo(f"kept beside {one_line(str(folder))}")

@@ -15,6 +15,7 @@ from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.runs.shelf import folder_of
 from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.evaluation.views.tables import p_value, show, table
 from sottovoce.monitors.settings import Measure, Training
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ def show_training(options: TrainOptions) -> None:
     check_installed()
     found = train(read_rows(options.rows), options.role, options)
     found.monitor.save(options.to)
-    typer.echo(_training(found))
+    show(_training(found))
     typer.echo(f"written to {one_line(str(options.to))}")
 
 
@@ -132,7 +133,7 @@ def show_evaluation(options: EvaluateOptions) -> None:
     monitor, file = Monitor.read(options.monitor), read_rows(options.rows)
     if monitor.fitted is not None and monitor.fitted.sha256 == file.digest:
         typer.echo("these are the rows that it was trained on: what follows is too good", err=True)
-    typer.echo(_evaluation(foretell(monitor, file.games(monitor.role))))
+    show(_evaluation(foretell(monitor, file.games(monitor.role))))
 
 
 def show_monitor(options: ShowOptions) -> None:
@@ -149,8 +150,6 @@ def show_monitor(options: ShowOptions) -> None:
 
 
 def _training(found: Trained) -> str:
-    from sottovoce.evaluation.views.tables import table
-
     parts = found.split
     of = ", ".join(
         f"{counted(len(part), 'game')} {what} ({int(part.failed.sum())} failed)"
@@ -169,8 +168,6 @@ def _tried(each: Tried) -> list[str]:
 
 
 def _evaluation(found: Foretold) -> str:
-    from sottovoce.evaluation.views.tables import p_value, table
-
     rows = table("trigger | threshold | games reset | of failed | of successful | gain", map(_resets, found.triggers))
     difference = found.difference
     between = f"{_points(difference.low)} to {_points(difference.high)}"

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from itertools import groupby
 from typing import Literal, NamedTuple
 
-from sottovoce.channels.message import Message
+from sottovoce.channels.message import Message, Place
 from sottovoce.evaluation.measures import told
 from sottovoce.evaluation.runs.events import Level, Reset
 from sottovoce.evaluation.runs.readings import Readings
 from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.trained import knowledge
 from sottovoce.evaluation.views import votes
 from sottovoce.evaluation.views.describe import last_attempts
 from sottovoce.evaluation.views.printable import counted, one_line, shortened
@@ -42,6 +43,8 @@ class Part:
     lines: tuple[Line, ...] = ()
     opens: bool = True
     """Whether all that stands before it is over when it begins."""
+    asked: Mapping[Place, tuple[Line, ...]] = field(default_factory=dict)
+    """The prompts of its messages, by their places, where they are shown; each stands right above its message."""
 
 
 def opening(run: Record) -> Part:
@@ -51,7 +54,10 @@ def opening(run: Record) -> Part:
     title = f"{record.command} · {settings['protocol']} · {models} · seed {settings['seed']}"
     held = [record.manner(run.chosen())] if record.manner else []
     wanted = f"(asked for: {named(kind_of(run.question))}; --kind asks for something else)"
-    known = [f"({run.origin})" if run.origin else wanted, *facts(run)]
+    known = [
+        *([f"({run.origin})"] if run.origin else [wanted, *knowledge(each.model for each in run.models.values())]),
+        *facts(run),
+    ]
     asked = Line(run.question["question"], "question")
     notes = [Line(f"note: {one_line(note)}", "note") for note in run.notes]
     return Part("", lines=(Line(one_line(title), "title"), *_asides(held), asked, *_asides(known), *notes))
@@ -94,7 +100,7 @@ def _read(found: Readings) -> str:
 
 
 def of_run(run: Record, *, prompts: bool = False) -> Iterator[Part]:
-    """The whole run between its opening and its decision; `prompts` puts what agents were asked before each round."""
+    """The whole run between its opening and its decision; `prompts` adds what was asked for each message."""
     by_round = groupby(run.messages, key=lambda message: (message.epoch, message.round))
     rounds: dict[When, list[Message]] = {when: list(said) for when, said in by_round}
     levels: dict[When, Level] = {(level.epoch, level.round): level for level in run.levels if level.level}
@@ -105,9 +111,8 @@ def of_run(run: Record, *, prompts: bool = False) -> Iterator[Part]:
     for when in sorted(rounds.keys() | levels.keys() | resets.keys()):
         if when in levels:
             yield _level(levels[when], run.levels)
-        if prompts and when in rounds:
-            yield from _prompts(run, rounds[when])
-        yield from _round(run, rounds.get(when, []), counts.get(when, []))
+        for each in _round(run, rounds.get(when, []), counts.get(when, [])):
+            yield replace(each, asked=_prompts(run, each.messages)) if prompts else each
         if reset := resets.get(when):
             why = (Line(one_line(reset.why)),) if reset.why else ()
             yield Part(f"Taken back to round {reset.cut[0] + 1}", lines=why)
@@ -125,15 +130,15 @@ def _round(run: Record, messages: Sequence[Message], counted: Sequence[str]) -> 
         yield Part(heading, tuple(row), tuple(map(Line, lines)), opens=not number or row[0].order >= discussing)
 
 
-def _prompts(run: Record, messages: Sequence[Message]) -> Iterator[Part]:
-    """What was asked before each of these messages, turn by turn."""
-    asked = {prompt.place: prompt.turns for prompt in run.prompts}
-    for message in messages:
-        turns = [(f"{role}:", text) for role, text in asked.get(message.place, [])]
-        lines = [line for head, text in turns for line in (Line(head, "aside"), Line(text))]
-        if lines:
-            again = f", attempt {message.attempt + 1}" if message.attempt else ""
-            yield Part(f"{one_line(message.agent)} is asked ({one_line(message.act)}{again})", lines=tuple(lines))
+def _prompts(run: Record, messages: Sequence[Message]) -> dict[Place, tuple[Line, ...]]:
+    """Return the prompts of these messages, turn by turn; those of earlier attempts and of an answer turn with them."""
+    asked: dict[tuple[object, ...], list[Line]] = {}
+    for prompt in run.prompts:
+        again = f", attempt {prompt.attempt + 1}" if prompt.attempt else ""
+        head = Line(f"{one_line(prompt.agent)} is asked ({one_line(prompt.act)}{again})", "note")
+        turns = [line for role, text in prompt.turns for line in (Line(f"{role}:", "aside"), Line(text))]
+        asked.setdefault(prompt.place[:-1], []).extend([head, *turns])
+    return {each.place: tuple(asked[each.place[:-1]]) for each in messages if each.place[:-1] in asked}
 
 
 def _level(level: Level, levels: Sequence[Level]) -> Part:

@@ -63,7 +63,7 @@ class PipedTranscript:
         """Those of a part's messages that are not printed yet, one by one, and with `lines` what stands below them."""
         for message in messages[self._messages :]:
             heading = "" if self._messages else part.heading
-            self._show(Part(heading, (message,)))
+            self._show(Part(heading, (message,), asked=part.asked))
             self._messages += 1
         if lines:
             self._show(replace(part, heading="" if self._messages else part.heading, messages=()))

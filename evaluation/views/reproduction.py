@@ -21,6 +21,7 @@ from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.shelf import shelf
 from sottovoce.evaluation.views.paper_tables import about, compared, listed, planned
 from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.tables import show
 
 STAND_INS = "stand-ins"
 NOTHING = "This was held in small, on the bundled model: it shows that every row runs, and nothing else."
@@ -61,12 +62,12 @@ def show_reproduction(options: ReproduceOptions, limits: Limits) -> None:
         SottovoceError: discussions failed; said after all else.
     """
     if options.name is None:
-        print(listed(options.data))
+        show(listed(options.data))
         return
     table = read_published(options.name)
     chosen("row", options.row, table.every_row)
     if options.plan:
-        print("\n".join([*about(table), *planned(table, _wanted(table, options), options.data)]))
+        show("\n".join([*about(table), *planned(table, _wanted(table, options), options.data)]))
     else:
         _hold_all(options.name, table, options, limits)
 
@@ -140,7 +141,7 @@ def _hold_one(
         print(f"- {', '.join(which)}: {', '.join(runs)}")
     else:
         told = f"{compared(beside(table, *which, runs))}\n\n{assumed(table.error)}"
-        print(f"{', '.join(which)}:\n\n{told}\n")
+        show(f"{', '.join(which)}:\n\n{told}\n")
     if why:
         raise StoppedError(f"stopped: {why}; the same command goes on")
     failed = [record.error for run in runs.values() for record in run.records.values() if record.status == "failed"]

@@ -23,6 +23,7 @@ from sottovoce.evaluation.runs.results import table
 from sottovoce.evaluation.views.output import Output
 from sottovoce.evaluation.views.printable import counted, one_line
 from sottovoce.evaluation.views.showing import go_on, show_run
+from sottovoce.evaluation.views.tables import show
 from sottovoce.evaluation.views.verbose import tell_all
 
 if TYPE_CHECKING:
@@ -153,7 +154,7 @@ def compare_runs(names: Sequence[str], against: str | None) -> None:
     from sottovoce.evaluation.views.comparison import compared, waiting
 
     runs = read_runs(names)
-    typer.echo("\n".join([compared(runs, against), *waiting(runs)]).rstrip("\n"))
+    show("\n".join([compared(runs, against), *waiting(runs)]).rstrip("\n"))
 
 
 def read_runs(names: Sequence[str]) -> dict[str, Run]:

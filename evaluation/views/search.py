@@ -16,8 +16,9 @@ from sottovoce.checked import Checked
 from sottovoce.errors import StoppedError, UsageError
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
+from sottovoce.evaluation.trained import check_trained
 from sottovoce.evaluation.views.printable import counted, figure, one_line
-from sottovoce.evaluation.views.tables import share_cells, table
+from sottovoce.evaluation.views.tables import share_cells, show, table
 from sottovoce.nodes.settings import Settings
 
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ def show_layers(options: LayersOptions, settings: Settings, asked: QuestionOptio
     # Late: torch takes seconds, and what is wrong with the request is told before.
     from sottovoce.evaluation.search.layers import rank
 
-    print(_layers_told(_held(folder, limits, lambda study: rank(study, row, halve=options.halving))))
+    show(_layers_told(_held(folder, limits, lambda study: rank(study, row, halve=options.halving))))
     print(f"kept in {one_line(str(folder))}")
 
 
@@ -130,7 +131,7 @@ def show_tune(scheme: str, settings: Settings, asked: QuestionOptions, options: 
     search = partial(
         tune, row=row, space=space, objective=options.objective, part=options.validation, wants_map=options.map
     )
-    print(_tuned_told(_held(folder, limits, search), options.objective))
+    show(_tuned_told(_held(folder, limits, search), options.objective))
     print(f"kept in {one_line(str(folder))}")
 
 
@@ -169,6 +170,7 @@ def _folder(save: Path | None, example: str) -> Path:
 def _prepared(scheme: str, settings: Settings, asked: QuestionOptions) -> Prepared:
     from sottovoce.evaluation.experiments.rows import Prepared
 
+    check_trained(scheme, settings)
     questions, origin = questions_of(asked, settings)
     if asked.seeds:
         raise UsageError("--seeds were given; a search asks each question once, under --seed")

@@ -13,6 +13,7 @@ from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.files import write
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
+from sottovoce.evaluation.trained import check_trained
 from sottovoce.evaluation.views.output import Output, check_places, console_of, loading
 from sottovoce.evaluation.views.verbose import tell_all
 from sottovoce.nodes.settings import Settings
@@ -30,6 +31,7 @@ def show(scheme: str, settings: Settings, options: QuestionOptions, limits: Limi
     """
     if output.verbose:
         tell_all()
+    check_trained(scheme, settings)
     questions, origin = questions_of(options, settings)
     check_places(output)
     console = console_of()

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.errors import SottovoceError, UsageError, nearest
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
+from sottovoce.evaluation.trained import check_trained
 from sottovoce.evaluation.views.output import console_of
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.nodes.settings import Settings
@@ -43,6 +44,7 @@ def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> N
     Raises:
         UsageError: the request cannot be met, or is for several discussions.
     """
+    check_trained(scheme, settings)
     questions, origin = questions_of(options, settings)
     if len(questions) * max(len(options.seeds), 1) > 1:
         raise UsageError("one discussion is stepped through, and several were asked for; give one question, one seed")

@@ -1,16 +1,80 @@
-"""Tables in Markdown, and how their cells show shares, intervals and p values."""
+"""Tables in Markdown, how a terminal shows them, and how their cells show shares, intervals and p values."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
 from sottovoce.evaluation.statistics import Share
+from sottovoce.evaluation.views.output import console_of
+
+MARKDOWN = re.compile(r"^\|.*\|\n\|[-|]+\|(?:\n\|.*\|)*$", re.MULTILINE)
+"""A table as `table` writes it."""
+BAR = re.compile(r"(?<!\\)\|")
+BETWEEN = 3  # columns of a terminal between two of a table
 
 
 def table(headings: str, lines: Iterable[Sequence[str]]) -> str:
     """Markdown; `headings` are joined by bars."""
     rule = "|".join(["---"] * len(headings.split(" | ")))
     return "\n".join([f"| {headings} |", f"|{rule}|", *(f"| {' | '.join(cells)} |" for cells in lines)])
+
+
+def show(text: str, console: Console | None = None) -> None:
+    """Print Markdown: as it is into a pipe or a file, its tables drawn on a terminal."""
+    console = console or console_of()
+    if not console.is_terminal:
+        console.file.write(f"{text}\n")
+        return
+    at = 0
+    for found in MARKDOWN.finditer(text):
+        console.print(text[at : found.start()], end="", soft_wrap=True)
+        for each in drawn(found[0], console.width):
+            console.print(each)
+        at = found.end() + 1  # a table ends its line by itself
+    console.print(text[at:], soft_wrap=True, highlight=False)
+
+
+def drawn(markdown: str, width: int) -> list[Table]:
+    """Return a Markdown table for a terminal that has so many columns; no word is broken where any layout fits.
+
+    Rows become columns where the table is too wide, and else a table of two columns each.
+    """
+    headings, _, *rows = [_plain(line) for line in markdown.splitlines()]
+    turned = [list(cells) for cells in zip(headings, *rows, strict=True)]
+    if _narrowest([headings, *rows]) <= width:
+        return [_rich(headings, rows)]
+    if _narrowest(turned) <= width:
+        return [_rich(turned[0], turned[1:])]
+    return [_rich([headings[0], row[0]], zip(headings[1:], row[1:], strict=True)) for row in rows]
+
+
+def _plain(line: str) -> list[str]:
+    return [cell.strip().replace("\\|", "|").strip("`") for cell in BAR.split(line)[1:-1]]
+
+
+def _narrowest(lines: Sequence[Sequence[str]]) -> int:
+    """Return the columns of a terminal that lines of cells need with every word whole."""
+    return sum(map(_longest_word, zip(*lines, strict=True))) + BETWEEN * (len(lines[0]) - 1)
+
+
+def _longest_word(cells: Iterable[str]) -> int:
+    return max((Text(word).cell_len for cell in cells for word in cell.split()), default=1)
+
+
+def _rich(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> Table:
+    lines = [list(headings), *map(list, rows)]
+    shown = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for cells in zip(*lines, strict=True):
+        shown.add_column(Text(cells[0]), overflow="fold", min_width=_longest_word(cells))
+    for row in lines[1:]:
+        shown.add_row(*map(Text, row))
+    return shown
 
 
 def share_cells(found: Share | None) -> list[str]:

@@ -20,7 +20,7 @@ from rich.text import Text
 from sottovoce.channels.message import Message
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.views import describe, parts
-from sottovoce.evaluation.views.parts import Part
+from sottovoce.evaluation.views.parts import Line, Part
 from sottovoce.evaluation.views.printable import steady
 
 NARROWEST = 36  # columns of a panel
@@ -54,14 +54,22 @@ def print_run(console: Console, run: Record, *, prompts: bool = False) -> None:
 def part(console: Console, shown: Part, panels: Sequence[Panel] | None = None) -> RenderableType:
     """Messages side by side under their heading, and the lines after them; `panels` where not all are finished."""
     head = [Rule(shown.heading, align="left", style="dim")] if shown.heading else []
-    row = [_side_by_side(console, panels or list(map(panel, shown.messages)))] if shown.messages else []
-    return Group(*head, *row, *lines(shown))
+    row = _messages(console, shown, panels or list(map(panel, shown.messages))) if shown.messages else []
+    return Group(*head, *row, *lines(shown.lines))
 
 
-def lines(shown: Part) -> list[Text]:
-    """The lines of a part."""
-    answers = [Text(f"{line.answer}  " if line.answer else "", "bold") for line in shown.lines]
-    texts = [Text(steady(line.text), STYLES.get(line.style, "")) for line in shown.lines]
+def _messages(console: Console, shown: Part, panels: Sequence[Panel]) -> list[RenderableType]:
+    """Messages side by side; one below the other where prompts are shown, each under its own."""
+    if not shown.asked:
+        return [_side_by_side(console, panels)]
+    pairs = zip(shown.messages, panels, strict=True)
+    return [Group(*lines(shown.asked.get(message.place, ())), panel) for message, panel in pairs]
+
+
+def lines(shown: Sequence[Line]) -> list[Text]:
+    """Lines as they are printed."""
+    answers = [Text(f"{line.answer}  " if line.answer else "", "bold") for line in shown]
+    texts = [Text(steady(line.text), STYLES.get(line.style, "")) for line in shown]
     return [answer + text for answer, text in zip(answers, texts, strict=True)]
 
 

@@ -17,6 +17,7 @@ ENCYCLOPEDIA, DOCUMENTS = "encyclopedia", "documents"
 class ReAct(Settings):
     """Agents search, look up and finish in turn, one step each, until one answers (ReAct relay, SDE)."""
 
+    sample: ClassVar[str] = "world"
     acts: ClassVar[tuple[str, ...]] = ("step", "action")
     default_temperature: ClassVar[float | None] = 0.0
     spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.2.2)
@@ -80,6 +81,7 @@ class Pooled(Settings):
 class MADRA(Pooled):
     """Debaters choose from a pool of evidence before each talk, until a judge finds them agreed (MADRA, 2312.04854)."""
 
+    sample: ClassVar[str] = "world"
     acts: ClassVar[tuple[str, ...]] = ("select", "answer", "revise", "agree", "summarise")
     default_temperature: ClassVar[float | None] = 0.5
 
@@ -106,6 +108,7 @@ class MADRA(Pooled):
 class IA(Controlled):
     """Agents who each know some of the passages ask one another until one of them answers (SDE)."""
 
+    sample: ClassVar[str] = "world"
     acts: ClassVar[tuple[str, ...]] = ("talk",)
     default_temperature: ClassVar[float | None] = 0.0
     spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.1)

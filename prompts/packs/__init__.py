@@ -2,14 +2,35 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce.errors import UsageError
+from sottovoce.errors import UsageError, nearest
 
 SHIPPED = Path(__file__).parent
 PAPER = "paper"
-OF_MODELS = {"bundled": "bundled"}
-"""The pack of agents with this model, unless the user names another one."""
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training of a model that knows little else: see its card."""
+
+    pack: str
+    """The prompt pack of its agents, unless the user names another one."""
+    schemes: tuple[str, ...]
+    """The schemes whose roles and forms it was taught."""
+    knows: str
+    """Its knowledge, as transcripts of questions of the user's own print it."""
+
+
+TRAINED = {
+    "bundled": Training(
+        pack="bundled",
+        schemes=("debate", "mad", "reconcile", "cmd", "single", "self_consistency"),
+        knows="sums, differences and small products (about 7 in 10 right), and values that it is given",
+    )
+}
+"""By model; any other model takes part in every scheme."""
 
 
 def names() -> list[str]:
@@ -25,7 +46,7 @@ def folder_of(pack: str, scheme: str, protocol: str) -> Path:
     `paper/SCHEME`.
 
     Raises:
-        UsageError: `paper` has no set-up for the scheme.
+        UsageError: `paper` has no set-up for the scheme, the pack is another scheme's, or its name is misspelt.
     """
     known = names()
     if pack == PAPER:
@@ -35,4 +56,16 @@ def folder_of(pack: str, scheme: str, protocol: str) -> Path:
             there = ", ".join(name for name in known if name.startswith(f"{PAPER}/"))
             raise UsageError(f"prompts is {PAPER!r}, and there is no set-up for {scheme}; name one: {there}")
         return SHIPPED / found
-    return SHIPPED / pack if pack in known else Path(pack)
+    if pack in known:
+        return _worded(pack, scheme)
+    if not Path(pack).exists() and (pack.startswith(f"{PAPER}/") or "/" not in pack):
+        raise UsageError(f"{nearest('prompt pack', pack, [PAPER, *known])}; or give the folder of one of yours")
+    return Path(pack)
+
+
+def _worded(pack: str, scheme: str) -> Path:
+    """Return the folder of a pack that ships, which must word the scheme's own prompts where it words a scheme's."""
+    folder = SHIPPED / pack
+    if pack.startswith(f"{PAPER}/") and (SHIPPED.parent / scheme).is_dir() and not (folder / scheme).is_dir():
+        raise UsageError(f"prompts is {pack!r}, which has no prompt of {scheme}; expected 'paper', or a folder")
+    return folder

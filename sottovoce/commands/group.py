@@ -45,6 +45,8 @@ class Commands(TyperGroup):
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:  # Any: typer's own types are private
         """As typer does, but for the error."""
+        if args and (dashed := args[0].replace("_", "-")) in self.commands:
+            args = [dashed, *args[1:]]
         if args and args[0] not in self.commands and not args[0].startswith("-"):
             kind = NOUNS.get(ctx.info_name or "", "command")
             raise UsageError(choose(kind, args[0], list(self.commands)))

@@ -13,6 +13,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Observer
 from sottovoce.evaluation.runs.running import Task, hold
+from sottovoce.graphs import schemes
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CMD, IA, MAD, MADRA, GovSim, ReAct, ReConcile, Settings, WhoDunit
 from sottovoce.nodes.watch import Intervention, Watch
@@ -46,7 +47,8 @@ def held(
 ) -> Record:
     """The record of a scripted run, as it is when time stands still; saved in `store`/run."""
     models = ScriptedChatModel(replies)
-    task = Task(type(settings).__name__.lower(), settings, question, models=models, watch=watch)
+    name = next(each.name for each in schemes() if each.settings is type(settings))
+    task = Task(name, settings, question, models=models, watch=watch)
     run = hold(task, PayloadStore(store), folder=store / "run", observe=observe)
     run.seconds = 1.5
     return run

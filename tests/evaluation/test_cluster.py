@@ -1,33 +1,30 @@
-"""Discussions that are held apart from their run, and the Ray cluster whose workers do so."""
+"""Discussions that are run apart from their run's folder, and the Ray cluster whose workers do so."""
 
 from __future__ import annotations
 
 import logging
 import os
 import signal
-import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import psutil
 import pytest
-from ray import exceptions
 
 from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.runs import cluster
-from sottovoce.evaluation.runs.cluster import LOSSES, Shard
+from sottovoce.evaluation.runs.cluster import ATTEMPTS, Shard, paths_of
 from sottovoce.evaluation.runs.head import head_of
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.running import hold_all
-from sottovoce.evaluation.runs.shard import Held, hold_apart, take
+from sottovoce.evaluation.runs.shard import hold_apart, take
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Debate
 
@@ -99,9 +96,9 @@ def test_a_discussion_that_costs_three_workers_has_failed(settings: Debate, tmp_
         waiting += cluster._taken(run, run.store(), lambda record, event: None, waiting.pop(0), None)
         lost += 1
 
-    assert lost == 1 + 2 * (LOSSES - 1)  # together once, then each alone
+    assert lost == 1 + 2 * (ATTEMPTS - 1)  # together once, then each alone
     assert {record.error for record in run.records.values()} == {
-        "3 workers were lost that held it; is there memory enough?"
+        "3 workers were lost that ran it; is there memory enough?"
     }
     run.close()
 
@@ -121,82 +118,85 @@ def test_workers_that_are_none_are_refused(workers: str) -> None:
         Limits(workers=workers)
 
 
-class Script:
-    """What Ray answers of one reference after the other: a value, or what is raised of it; the rest never comes."""
-
-    exceptions = exceptions
-
-    def __init__(self, answers: dict[str, Any]) -> None:
-        self.answers, self.killed = answers, list[Any]()
-
-    def wait(self, refs: list[str], num_returns: int, timeout: float) -> tuple[list[str], list[str]]:
-        ready = [ref for ref in refs if ref in self.answers][:num_returns]
-        return ready, [ref for ref in refs if ref not in ready]
-
-    def get(self, ref: str) -> Any:
-        if isinstance(answer := self.answers[ref], Exception):
-            raise answer
-        return answer
-
-    def kill(self, worker: Any) -> None:
-        self.killed.append(worker)
+def test_paths_of_the_settings_are_those_that_exist_here(settings: Debate, tmp_path: Path) -> None:
+    (tmp_path / "pack").mkdir()
+    given = settings.model_copy(
+        update={"prompts": str(tmp_path / "pack"), "watch": [str(tmp_path / "none.json")], "system": ["and/or"]}
+    )
+    found = paths_of(given)
+    assert str(tmp_path / "pack") in found and str(tmp_path / "none.json") not in found and "and/or" not in found
 
 
-def hired(monkeypatch: pytest.MonkeyPatch, **answers: Any) -> tuple[cluster.Crew, Script]:
-    """A crew on such a cluster; each worker that starts is called next."""
-    script, number = Script(answers), count()
-    monkeypatch.setitem(sys.modules, "ray", script)
-
-    def make() -> Any:
-        ref = f"ready_{next(number)}"
-        return SimpleNamespace(ready=SimpleNamespace(remote=lambda: ref))
-
-    return cluster.Crew(make, None, 1), script  # type: ignore[arg-type]  # nothing is asked of the run
+GPUS = SimpleNamespace(cluster_resources=lambda: {"CPU": 8, "GPU": 4})
+NONE = SimpleNamespace(cluster_resources=lambda: {"CPU": 8})
 
 
-FULL: Exception = exceptions.OutOfMemoryError("full")  # type: ignore[no-untyped-call]  # Ray has no types
+@pytest.mark.parametrize(
+    ("ray", "device", "asked", "gpus"),
+    [
+        (GPUS, ["auto"], None, 1),
+        (GPUS, ["cpu"], None, 0),
+        (NONE, ["auto"], None, 0),
+        (GPUS, ["auto"], 0.5, 0.5),
+        (GPUS, ["map"], 2, 2),
+        (GPUS, ["cuda:0", "cuda:1"], 2, 2),
+        (GPUS, ["auto"], 0, 0),
+    ],
+)
+def test_a_worker_gets_the_gpus_asked_for(ray: Any, device: list[str], asked: float | None, gpus: float) -> None:
+    limits = Limits(workers="ray", gpus_per_worker=asked)
+    assert cluster._gpus(ray, Debate(device=device), limits) == gpus
 
 
-@pytest.mark.parametrize("error", [FULL, exceptions.ActorDiedError()])
-def test_a_worker_that_memory_ended_is_lost_and_the_next_works_once_it_is_there(
-    monkeypatch: pytest.MonkeyPatch, error: Exception
-) -> None:
-    crew, script = hired(monkeypatch, one=error, two=Held([], {}))
-    shard = Shard([("a", 0)])
-    crew.busy |= {"one": ("first", shard), "two": ("second", shard)}
-
-    assert [*crew.ended()] == [(shard, None)] and script.killed == ["first"]
-    assert not crew.idle and [*crew.coming] == ["ready_0"]  # it has no place: a shard would wait for it
-    assert [*crew.handed_in()] == [(shard, Held([], {}))] and crew.idle == ["second"]
-    script.answers["ready_0"] = None
-    assert [*crew.ended()] == [] and len(crew.idle) == 2
+def test_several_gpus_for_models_that_use_one_are_refused() -> None:
+    with pytest.raises(UsageError, match="--gpus-per-worker is 2, and --device auto uses one GPU; add --device map"):
+        cluster._gpus(GPUS, Debate(), Limits(workers="ray", gpus_per_worker=2))
 
 
-def test_workers_that_cannot_start_end_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    died = exceptions.ActorDiedError()
-    crew, _ = hired(monkeypatch, ready_0=died, ready_1=died, ready_2=died)
-    crew.hire()
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"workers": "ray", "gpus_per_worker": 1.5}, "expected a fraction of a GPU, or a whole number"),
+        ({"gpus_per_worker": 0.5}, "belongs to --workers"),
+    ],
+)
+def test_gpus_that_ray_cannot_give_are_refused(given: dict[str, Any], message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        Limits(**given)
 
-    with pytest.raises(UsageError, match="3 workers could not start on the Ray cluster"):
-        for _ in range(LOSSES):
-            assert [*crew.ended()] == []
 
-
-# On a cluster of this machine
+# On a cluster of several raylets on this machine
 
 
 @pytest.fixture(scope="module")
-def ray() -> Iterator[Any]:
-    import ray
+def homes(model: str, tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, Path]]:
+    """Two home folders: in the first lies the model as ~/tiny, in the second nothing."""
+    rich, poor = tmp_path_factory.mktemp("rich"), tmp_path_factory.mktemp("poor")
+    (rich / "tiny").symlink_to(model)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", str(rich))
+        yield rich, poor
 
-    ray.init(num_cpus=2, include_dashboard=False, log_to_driver=False, logging_level=logging.ERROR)
-    yield ray
+
+@pytest.fixture
+def machines(homes: tuple[Path, Path]) -> Iterator[Any]:
+    """A cluster whose first machine has no processor for workers; tests add others."""
+    import ray
+    from ray.cluster_utils import Cluster
+
+    cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 0, "include_dashboard": False})
+    ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
+    yield cluster
     ray.shutdown()
+    cluster.shutdown()
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # Ray's own, of many kinds
-def test_the_questions_of_killed_workers_are_taken_over(settings: Debate, alone: Run, tmp_path: Path, ray: Any) -> None:
+def test_the_questions_of_killed_workers_are_taken_over(
+    settings: Debate, alone: Run, tmp_path: Path, machines: Any
+) -> None:
+    machines.add_node(num_cpus=2)
     run, killed = begin(tmp_path / "run", settings), list[int]()
     killer = threading.Thread(target=_kill_two, args=(killed,))
     killer.start()
@@ -210,19 +210,58 @@ def test_the_questions_of_killed_workers_are_taken_over(settings: Debate, alone:
 
 
 def _kill_two(killed: list[int]) -> None:
-    """Kill the first two workers that are at something, as a full memory would."""
+    """Kill the first two workers that run something, as a full memory would."""
     while len(killed) < 2:
-        for process in psutil.Process().children(recursive=True):
+        for process in psutil.process_iter():
             with suppress(psutil.NoSuchProcess):
-                if len(killed) < 2 and process.pid not in killed and process.cmdline()[:1] == ["ray::Holder.hold"]:
+                if len(killed) < 2 and process.pid not in killed and process.cmdline()[:1] == ["ray::Worker.run"]:
                     os.kill(process.pid, signal.SIGKILL)
                     killed.append(process.pid)
         time.sleep(0.05)
 
 
 @pytest.mark.slow
-def test_more_workers_than_the_cluster_has_are_refused(settings: Debate, ray: Any) -> None:
+@pytest.mark.filterwarnings("ignore")
+def test_a_machine_without_the_model_takes_no_work_and_is_named(
+    settings: Debate, alone: Run, homes: tuple[Path, Path], tmp_path: Path, machines: Any
+) -> None:
+    poor = machines.add_node(num_cpus=2, num_gpus=1, env_vars={"HOME": str(homes[1])})
+    machines.add_node(num_cpus=2, num_gpus=1)
+    settings = settings.model_copy(update={"model": ["~/tiny"]})
+    run = begin(tmp_path / "run", settings)
+
+    hold_all(run, settings, run.store(), limits=Limits(workers="ray", gpus_per_worker=0.5))
+
+    assert told(load_run(tmp_path / "run")) == told(alone)
+    (note,) = [note for note in run.notes if "no work went to" in note]
+    assert f"(node {poor.node_id[:8]})" in note and "there is no '~/tiny'" in note
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_waits_for_machines_that_come_later(
+    settings: Debate, alone: Run, tmp_path: Path, machines: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run, waiting = begin(tmp_path / "run", settings), threading.Event()
+    monkeypatch.setattr(cluster, "PATIENCE", 2)
+    monkeypatch.setattr(cluster.LOGGER, "warning", lambda *line: waiting.set())
+    limits = Limits(workers="ray:4", gpus_per_worker=0.5)
+    running = threading.Thread(target=lambda: hold_all(run, settings, run.store(), limits=limits))
+    running.start()
+
+    waiting.wait()
+    machines.add_node(num_cpus=2, num_gpus=2)  # as an autoscaler does; Ray wants the main thread for it
+
+    running.join()
+    assert told(load_run(tmp_path / "run")) == told(alone)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore")
+def test_a_run_that_no_machine_can_run_is_refused(settings: Debate, homes: tuple[Path, Path], machines: Any) -> None:
+    machines.add_node(num_cpus=1, env_vars={"HOME": str(homes[1])})
+    settings = settings.model_copy(update={"model": ["~/tiny"]})
     run = begin(None, settings, QUESTIONS[:1])
 
-    with pytest.raises(UsageError, match="--workers is 'ray:64', but Ray has 2 CPUs; ask for at most"):
-        hold_all(run, settings, run.store(), limits=Limits(workers="ray:64"))
+    with pytest.raises(UsageError, match=r"no machine of the Ray cluster can run this: .*there is no '~/tiny'"):
+        hold_all(run, settings, run.store(), limits=Limits(workers="ray"))

@@ -237,7 +237,7 @@ def test_tables_and_verdicts_are_markdown() -> None:
     lines = markdown(compare({"nl": left, "a|b": [*right, Result("late", failed=True, flops=1.0)]})).splitlines()
     head = "| run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written |"
     assert lines[:4] == [
-        f"{head} FLOPs | seconds |",
+        f"{head} FLOPs | seconds, beside others |",
         "|" + "|".join(["---"] * 12) + "|",
         "| `nl` | 200 | 200 | 50.0% | 43.1% to 56.9% | 0 | 0 | 1,234 | 0 | 0 | 1.50e+12 | 0.00 |",
         "| `a\\|b` | 201 | 201 | 50.0% | 43.1% to 56.9% | 0 | 1 | 0 | 0 | 0 |  | 0.25 |",

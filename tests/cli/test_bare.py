@@ -1,0 +1,71 @@
+"""A scheme that is typed without options: a right answer on the bundled model, or one line that names another model."""
+
+from __future__ import annotations
+
+import pytest
+
+from sottovoce.evaluation.trained import check_trained
+from sottovoce.graphs import schemes
+from sottovoce.nodes.settings import Debate, WhoDunit
+from sottovoce.prompts.packs import TRAINED
+from tests.cli.conftest import Call
+
+TAUGHT = TRAINED["bundled"].schemes
+COMMANDS = [each.command for each in schemes()]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_bare_scheme_answers_rightly_or_names_a_model_that_can_play_it(call: Call, command: str) -> None:
+    answer = call(command)
+
+    if command.replace("-", "_") in TAUGHT:
+        assert (answer.code, answer.err) == (0, "")
+        assert "right: the answer is 1533" in answer.out
+    else:
+        assert (answer.code, answer.out) == (2, "")
+        assert answer.err.count("\n") == 1
+        assert f"was not trained for {command}" in answer.err
+        assert "add --model smollm2" in answer.err and "models pull smollm2" in answer.err  # no model is pulled here
+
+
+def test_a_scheme_may_be_typed_with_an_underscore(call: Call) -> None:
+    assert call("self_consistency", "--help") == call("self-consistency", "--help")
+
+
+@pytest.mark.parametrize("command", [("step", "react"), ("layers", "--save", "x"), ("debate", "--prompts", "paper")])
+def test_other_commands_and_foreign_prompts_name_a_model_too(call: Call, command: tuple[str, ...]) -> None:
+    answer = call(*command)
+
+    assert answer.code == 2
+    assert "add --model smollm2" in answer.err
+
+
+def test_who_names_the_bundled_model_gets_it() -> None:
+    check_trained("whodunit", WhoDunit(model=["bundled"]))
+    check_trained("debate", Debate(prompts="paper", model=["bundled"]))
+
+
+def test_people_alone_need_no_model() -> None:
+    check_trained("whodunit", WhoDunit(human=["Beth", "Alex"]))
+
+
+def test_a_question_of_ones_own_is_told_how_little_the_bundled_model_knows(call: Call) -> None:
+    assert "bundled is a small test model: it knows sums" in " ".join(call("single", "What is 2 + 3?").out.split())
+    assert "bundled is a small test model" not in call("single").out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (("debate", "--prompts", "papr"), "unknown prompt pack 'papr'; the nearest known one is 'paper'"),
+        (("debate", "--prompts", "paper/reconcil"), "the nearest known one is 'paper/reconcile'"),
+        (("react", "--prompts", "paper/ia", "--model", "smollm2"), "which has no prompt of react"),
+    ],
+)  # fmt: skip
+def test_a_pack_that_is_misspelt_or_of_another_scheme_is_refused(
+    call: Call, arguments: tuple[str, ...], line: str
+) -> None:
+    answer = call(*arguments)
+
+    assert answer.code == 2
+    assert line in answer.err
