@@ -138,7 +138,13 @@ def wishes(state: Fishery) -> list[Message]:
 
 
 def game_of(state: Discussion) -> Game:
-    """The game that is played."""
+    """Return the game that is played.
+
+    Raises:
+        UsageError: there is none, as somebody edited the state.
+    """
+    if state.get("game") is None or "world" not in state:
+        raise UsageError("the state has no 'game' and 'world', which the opening wrote; go on from an earlier step")
     return Game.model_validate(state["game"])
 
 

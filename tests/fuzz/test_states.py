@@ -7,13 +7,12 @@ import random
 import pytest
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.errors import InvalidUpdateError
 
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.errors import UsageError
 from sottovoce.nodes.state import Discussion
-from tests.fuzz.cases import drawn, edited, held, value
+from tests.fuzz.cases import drawn, edited, held, kept, value
 from tests.graphs.support import QUESTION, debating
 
 
@@ -22,15 +21,6 @@ class Steady(ScriptedChatModel):
 
     def _next(self, agent: str) -> str:
         return "Answer: 4"
-
-
-def kept(given: object) -> bool:
-    """Whether LangGraph's savers can keep it at all: they break on whole numbers of more than 64 bits."""
-    try:
-        JsonPlusSerializer().dumps_typed(given)
-    except TypeError:
-        return False
-    return True
 
 
 @drawn("states")
