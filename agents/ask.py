@@ -14,7 +14,7 @@ from langchain_core.runnables.config import merge_configs
 
 from sottovoce.agents.convert import block, in_words, to_messages
 from sottovoce.agents.hooked import HookedChatModel
-from sottovoce.agents.hosted import in_words_alone, named, spoken, structured
+from sottovoce.agents.hosted import awithin, in_words_alone, named, spoken, structured, within
 from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.message import Part, Place, Turn, words
 from sottovoce.errors import ContextOverflow, EngineError, LateReply
@@ -64,21 +64,24 @@ class Call:
     def invoke(self, config: RunnableConfig) -> AIMessage:
         """Ask and wait; callbacks and streams of the graph's run see the call."""
         messages, options = self._request()
-        with self._named(), named(self.model):
+        model, whole = self.model, self._config(config)
+        with self._named(), named(model):
             try:
-                return spoken(self.model.invoke(messages, self._config(config), **options))
+                return spoken(within(model, lambda: model.invoke(messages, whole, **options)))
             except Exception as error:
-                return spoken(self.model.invoke(messages, self._config(config), **in_words_alone(options, error)))
+                alone = in_words_alone(options, error)
+                return spoken(within(model, lambda: model.invoke(messages, whole, **alone)))
 
     async def ainvoke(self, config: RunnableConfig) -> AIMessage:
         """`invoke` without blocking the event loop."""
         messages, options = self._request()
-        with self._named(), named(self.model):
+        model, whole = self.model, self._config(config)
+        with self._named(), named(model):
             try:
-                return spoken(await self.model.ainvoke(messages, self._config(config), **options))
+                return spoken(await awithin(model, model.ainvoke(messages, whole, **options)))
             except Exception as error:
                 alone = in_words_alone(options, error)
-                return spoken(await self.model.ainvoke(messages, self._config(config), **alone))
+                return spoken(await awithin(model, model.ainvoke(messages, whole, **alone)))
 
     @contextmanager
     def _named(self) -> Iterator[None]:

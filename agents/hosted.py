@@ -7,13 +7,17 @@ it says whose model failed, and `failure` makes a line of both.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, wait
 from contextlib import contextmanager
+from contextvars import copy_context
 from textwrap import shorten
-from typing import Any
+from threading import Thread
+from typing import Any, TypeVar
 
 from langchain_core.callbacks import BaseCallbackHandler
 from langchain_core.language_models.chat_models import BaseChatModel
@@ -23,6 +27,7 @@ from pydantic import SecretStr, ValidationError
 from sottovoce.errors import SottovoceError, UsageError
 from sottovoce.form import Form
 
+T = TypeVar("T")
 PREFIX = "hosted:"
 FORM = "hosted:PROVIDER:MODEL, e.g. hosted:openai:gpt-4o-mini"
 LONGEST = 300  # characters of what a provider said
@@ -36,6 +41,7 @@ BROKEN = (TypeError, AttributeError, LookupError, json.JSONDecodeError, Validati
 """What clients break with on a reply that is none (openai 3.52, langchain-openai 1.2)."""
 NO_REPLY = ("No generations found in stream", "Unexpected response type")
 SECRET = re.compile(r"(?:^|_)(?:KEY|TOKEN|SECRET|PASSWORD)(?:_|$)")
+GRACE = 0.5  # seconds: a client's own error, which says more, comes first
 SHORTEST_SECRET = 8  # characters; TOKENIZERS_PARALLELISM=1 is none
 
 
@@ -54,7 +60,8 @@ def hosted(
     """The chat model behind a name; what its class has no parameter for is left out.
 
     `top_logprobs`: of how many most probable tokens of each position the log-probabilities are asked for.
-    `timeout`: seconds of a call; its client then asks once, where it would have multiplied them by its own retries.
+    `timeout`: seconds of a call (see `within`); its client then asks once, where it would have multiplied them by its
+    own retries.
 
     Raises:
         UsageError: a package or a key is missing, or there is no such provider; says what to install or set.
@@ -67,7 +74,7 @@ def hosted(
     options = {each: value for each, value in asked.items() if value is not None and _takes(model, each)}
     if options:
         model = _built(name, **options)
-    model.callbacks = [_Named(f"{agent}: {name}")]
+    model.callbacks = [_Named(f"{agent}: {name}", timeout)]
     return model
 
 
@@ -103,11 +110,44 @@ def named(model: BaseChatModel) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        listeners = model.callbacks if isinstance(model.callbacks, list) else []
-        whose = next((each.whose for each in listeners if isinstance(each, _Named)), None)
-        if whose is not None and failure(error) is None:
-            error.add_note(f"{NOTE}{whose}")
+        if (ours := _ours(model)) is not None and failure(error) is None:
+            error.add_note(f"{NOTE}{ours.whose}")
         raise
+
+
+def within(model: BaseChatModel, call: Callable[[], T]) -> T:
+    """Call a model, for its timeout in all: its client's own begins again with every byte that comes.
+
+    Raises:
+        TimeoutError: its time is over; the call is left to itself, and ends when its server does, or with us.
+    """
+    if (ours := _ours(model)) is None or ours.timeout is None:
+        return call()
+    coming: Future[T] = Future()
+
+    def made() -> None:
+        try:
+            coming.set_result(call())
+        except BaseException as error:  # it is raised where it is waited for
+            coming.set_exception(error)
+
+    Thread(target=copy_context().run, args=(made,), daemon=True).start()
+    if not wait([coming], ours.timeout + GRACE).done:
+        raise TimeoutError(ours.late)
+    return coming.result()
+
+
+async def awithin(model: BaseChatModel, call: Awaitable[T]) -> T:
+    """`within` without blocking the event loop; the call is cancelled."""
+    ours = _ours(model)
+    limit = None if ours is None or ours.timeout is None else ours.timeout + GRACE
+    try:
+        async with asyncio.timeout(limit) as scope:
+            return await call
+    except TimeoutError as error:
+        if ours is None or not scope.expired():
+            raise
+        raise TimeoutError(ours.late) from error
 
 
 def passes(error: BaseException) -> bool:
@@ -154,13 +194,23 @@ def _unreadable(error: BaseException) -> str:
 
 
 class _Named(BaseCallbackHandler):
-    """Notes on a provider's exception whose model it was."""
+    """Notes on a provider's exception whose model it was, and knows how long a call of it may take."""
 
-    def __init__(self, whose: str) -> None:
-        self.whose = whose
+    def __init__(self, whose: str, timeout: float | None = None) -> None:
+        self.whose, self.timeout = whose, timeout
+
+    @property
+    def late(self) -> str:
+        """What is said of a call that took longer."""
+        return f"no whole reply within {self.timeout:g} s; raise `timeout` or lower `max_tokens`"
 
     def on_llm_error(self, error: BaseException, **about: Any) -> None:  # Any: what LangChain tells besides
         error.add_note(f"{NOTE}{self.whose}")
+
+
+def _ours(model: BaseChatModel) -> _Named | None:
+    listeners = model.callbacks if isinstance(model.callbacks, list) else []
+    return next((each for each in listeners if isinstance(each, _Named)), None)
 
 
 def _built(name: str, **options: Any) -> BaseChatModel:  # Any: the provider's own

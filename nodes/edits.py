@@ -10,6 +10,7 @@ from typing import Any, Literal, get_type_hints
 from pydantic import ConfigDict, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
+from sottovoce.bounds import MOST_STEPS
 from sottovoce.channels.written import written
 from sottovoce.checked import first_wrong
 from sottovoce.errors import UsageError, choose
@@ -82,8 +83,8 @@ def check_state(state: Mapping[str, Any], schema: type[Any], speakers: Collectio
     if "question" in state:
         check_question(state, None)  # type: ignore[arg-type]  # it reads what there is
     for name, least in (("round", -1), ("turn", 0)):
-        if (found := state.get(name, least)) < least:
-            raise UsageError(f"in the state, {name} is {found}; expected {least} or more")
+        if not least <= (found := state.get(name, least)) <= MOST_STEPS:
+            raise UsageError(f"in the state, {name} is {found}; expected {least} to {MOST_STEPS:,}")
     _check_held(state.get("pending", {}))
     for message in state.get("board", []):
         if message.agent not in speakers and message.source != "rule":

@@ -14,6 +14,8 @@ MOST_SAMPLES = 1_000
 """Each is a node too."""
 MOST_TOKENS = 1_000_000
 """No model here reads more; a reply that does not fit a model's own context is refused later."""
+MOST_STEPS = 100_000
+"""Of what is made or kept for each: passages, steps, months, trials, questions made from a seed."""
 MOST = 2**53 - 1
 """Of what is only counted: JSON, and so Studio's form, keeps whole numbers to here."""
 
@@ -21,7 +23,6 @@ Agents = Annotated[int, Field(le=MOST_AGENTS)]
 Rounds = Annotated[int, Field(le=MOST_ROUNDS)]
 Samples = Annotated[int, Field(le=MOST_SAMPLES)]
 Tokens = Annotated[int, Field(le=MOST_TOKENS)]
-Few = Annotated[int, Field(le=100_000)]
-"""Of what is made or kept for each: passages, steps, months, trials."""
+Few = Annotated[int, Field(le=MOST_STEPS)]
 Count = Annotated[int, Field(le=MOST)]
 Seed = Annotated[int, Field(ge=-MOST, le=MOST)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import get_args
 
+from sottovoce.bounds import MOST_STEPS
 from sottovoce.environments.encyclopedia.questions import Type
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.arithmetic import CHAINS, MADE, made_arithmetic, questions, split_knowledge
@@ -32,7 +33,7 @@ SAMPLES = {
 """By the name that --sample takes: what is made, all of it from a seed."""
 MOST = {"split": 3_000, "facts": 288, "world": 800, "world/bridge": 800}
 MOST |= {"world/comparison": 200, "world/strategy": 200, "world/claim": 500, "world/fact": 400}
-"""How many different ones a seed makes at most; of arithmetic there is no end."""
+"""How many different ones a seed makes at most; of arithmetic there is no end, and `MOST_STEPS` are made."""
 OF_WORLD: dict[str, Type] = {f"world/{type}": type for type in get_args(Type)}
 DECOYS = 3  # solutions of other samples, for dummy debaters
 
@@ -46,7 +47,7 @@ def samples(name: str, n: int, settings: Settings, seed: int) -> list[Question]:
         UsageError: a seed does not make so many, or the scheme is for others.
     """
     world = world_of(settings)
-    if n > (most := (world.most if world else MOST).get(name, n)):
+    if n > (most := (world.most if world else MOST).get(name, MOST_STEPS)):
         raise UsageError(f"--limit is {n:,}; --sample {name} makes at most {most:,} different ones of a seed")
     made = _made(name, n + DECOYS, seed, settings)
     return [{**each, "decoys": _decoys(made, i)} for i, each in enumerate(made[:n])]

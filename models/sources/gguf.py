@@ -40,6 +40,8 @@ from sottovoce.regular import opened
 
 MAGIC = b"GGUF"
 HALF = {"F16": torch.float16, "BF16": torch.bfloat16}
+MOST_READS = 20_000_000
+"""Values of a header, each with a place in memory; a vocabulary of a quarter of a million words has three million."""
 READER = f"transformers {transformers.__version__}"
 
 
@@ -56,6 +58,19 @@ class Header:
     """How many numbers there are in all tensors."""
     dtype: torch.dtype
     """The narrowest that holds the file's matrices as they are."""
+
+
+class Whole(GGUFReader):  # type: ignore[misc]  # it is typed in part
+    """The reader of a file that has what it says: gguf's own reads past the end without end (0.19)."""
+
+    reads = 0
+
+    def _get(self, offset: int, dtype: Any, count: int = 1, override_order: Any = None) -> Any:  # Any: numpy's
+        self.reads += 1
+        until = int(offset) + dtype().itemsize * int(count)
+        if not 0 <= until <= len(self.data) or self.reads > MOST_READS:
+            raise ValueError(f"it says that it goes on to byte {until:,}, and is {len(self.data):,} long")
+        return super()._get(offset, dtype, count, override_order)
 
 
 def converted(file: Path) -> Path:
@@ -88,7 +103,7 @@ def read_header(file: Path) -> Header:
     if begins != MAGIC:
         raise ModelError(f"{str(file)!r} is no GGUF file: it begins with {begins!r}, expected {MAGIC!r}")
     try:
-        reader = GGUFReader(file)
+        reader = Whole(file)
     except Exception as error:  # numpy, enum and the reader itself break on a cut file, each in words of its own
         size = file.stat().st_size
         raise ModelError(f"GGUF file {str(file)!r} is cut or damaged, at {size:,} bytes; fetch it again") from error
@@ -124,7 +139,7 @@ def convert(file: Path, header: Header, folder: Path) -> Conversion:
     tokenizer, model = _read(file, header)
     split = split_as_trained(tokenizer, header.split)
     _plain(model).save_pretrained(folder)
-    keep(GGUFReader(file).tensors, matrices(model), folder)
+    keep(Whole(file).tensors, matrices(model), folder)
     tokenizer.save_pretrained(folder)
     dtype = str(header.dtype).removeprefix("torch.")
     return Conversion(tensors=header.tensors, dtype=dtype, split=split, reader=READER)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from threading import Event, Thread
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +19,9 @@ from langchain_core.language_models.model_profile import ModelProfile
 from langchain_openai import ChatOpenAI
 from pydantic import ConfigDict, Field, SecretStr
 
+from sottovoce.agents.ask import Ask, Call
 from sottovoce.agents.hosted import LONGEST, failure, hosted, is_hosted, passes, structured
+from sottovoce.channels.message import Place, Turn
 from sottovoce.errors import EngineError, UsageError
 from sottovoce.form import Form
 from sottovoce.nodes.context import made_from
@@ -250,3 +256,53 @@ def over(cause: Exception) -> Exception:
 )
 def test_what_may_not_fail_the_next_time_is_told_apart(error: Exception, expected: bool) -> None:
     assert passes(error) is expected
+
+
+class Trickling(BaseHTTPRequestHandler):
+    """Sends a byte now and then, for as long as the test goes on."""
+
+    over = Event()
+
+    def do_POST(self) -> None:
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.end_headers()
+        while not self.over.wait(0.02):
+            with suppress(OSError):
+                self.wfile.write(b" ")
+
+    def log_message(self, *about: Any) -> None:
+        pass
+
+
+@pytest.fixture
+def trickling(monkeypatch: pytest.MonkeyPatch) -> Iterator[BaseChatModel]:
+    Trickling.over.clear()
+    with ThreadingHTTPServer(("127.0.0.1", 0), Trickling) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"http://127.0.0.1:{server.server_port}/v1")
+        yield hosted(MINI, "zoe", timeout=0.2)
+        Trickling.over.set()
+        server.shutdown()
+
+
+def trickled(model: BaseChatModel) -> Call:
+    return Call(Ask("zoe", "think", (Turn("user", ("2 + 2?",)),)), model, Place(0, 0, 0, "zoe", "think", 0), 7, None)
+
+
+LATE = "zoe: hosted:openai:gpt-4o-mini failed: TimeoutError: no whole reply within 0.2 s; raise `timeout` or lower"
+
+
+def test_a_reply_that_trickles_in_is_given_up_in_time(trickling: BaseChatModel) -> None:
+    # Seen: the client's timeout begins again with every byte, so that a call lasted for ever.
+    with pytest.raises(TimeoutError) as caught:
+        trickled(trickling).invoke({})
+
+    assert str(failure(caught.value)).startswith(LATE) and not passes(caught.value)
+
+
+async def test_a_reply_that_trickles_in_is_given_up_in_an_event_loop(trickling: BaseChatModel) -> None:
+    with pytest.raises(TimeoutError) as caught:
+        await trickled(trickling).ainvoke({})
+
+    assert str(failure(caught.value)).startswith(LATE)

@@ -1,0 +1,39 @@
+"""Templates of packs and of model folders that anybody may have written: refused, or rendered within bounds."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from pathlib import Path
+
+from sottovoce.models.huggingface.chat import ChatTemplate
+from sottovoce.prompts.render import Prompts
+from tests.chats import tokenizer_with
+from tests.fuzz.cases import OTHERS, drawn, held, template, text
+
+LONGEST = 20_000_000
+"""Characters of what is rendered."""
+
+
+@drawn("packs")
+def test_a_pack_is_rendered_or_refused_in_one_line(many: int, tmp_path: Path) -> None:
+    def case(rng: random.Random) -> None:
+        shutil.rmtree(tmp_path / "shared", ignore_errors=True)
+        (tmp_path / "shared").mkdir()
+        (tmp_path / "shared" / "question.md").write_text(template(rng), encoding="utf-8", errors="replace")
+        prompts = Prompts(tmp_path)
+        (made,) = prompts.render("shared/question", question="q" * rng.choice([1, 5000]), choices=[], form="Say N.")
+        assert isinstance(made, str) and len(made) < LONGEST
+
+    held("packs", many, case, ValueError)  # of nothing, or of several parts
+
+
+@drawn("templates")
+def test_a_chat_template_is_rendered_or_refused_in_one_line(many: int) -> None:
+    def case(rng: random.Random) -> None:
+        written = template(rng, *OTHERS).replace("question", "messages[0].content")
+        turns = [{"role": "user", "content": rng.choice([text(rng), "q" * 5000])}]
+        tokenizer = tokenizer_with(written)
+        assert len(ChatTemplate(tokenizer)._render(turns, True)) <= LONGEST
+
+    held("templates", many, case)
