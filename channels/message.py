@@ -69,10 +69,10 @@ class Message:
     """What the reader of a transcript must know, e.g. an edge that was carried in words."""
     measured: PayloadRef | None = None
     """Of a hosted model that returned log-probabilities: where they lie; nobody hears anything of them."""
-    donors: tuple[PayloadRef, ...] = ()
-    """Payloads of other questions that a probe let its speaker hear in the place of messages' own."""
     stats: Mapping[str, float] = field(default_factory=dict)
     """Small summaries: tokens in (of them reused) and out, mean entropy (nats), temperature, signs of degeneration."""
+    donors: tuple[PayloadRef, ...] = ()
+    """Payloads of other questions that a probe let its speaker hear in the place of messages' own."""
 
     @property
     def place(self) -> Place:
