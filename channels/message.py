@@ -71,10 +71,10 @@ class Message:
     """Of a hosted model that returned log-probabilities: where they lie; nobody hears anything of them."""
     evidence: tuple[Mapping[str, Any], ...] = ()  # Any: plain JSON
     """Of a search: the passages that it found, best first, each with its title and the ways it was found (`Origin`)."""
-    donors: tuple[PayloadRef, ...] = ()
-    """Payloads of other questions that a probe let its speaker hear in the place of messages' own."""
     stats: Mapping[str, float] = field(default_factory=dict)
     """Small summaries: tokens in (of them reused) and out, mean entropy (nats), temperature, signs of degeneration."""
+    donors: tuple[PayloadRef, ...] = ()
+    """Payloads of other questions that a probe let its speaker hear in the place of messages' own."""
 
     @property
     def place(self) -> Place:
