@@ -10,7 +10,8 @@ from dataclasses import fields, is_dataclass
 from functools import cache
 from typing import Any, Self, get_type_hints
 
-from langgraph.channels import EphemeralValue, LastValue
+from langchain_core.messages import BaseMessage, convert_to_messages
+from langgraph.channels import EphemeralValue, LastValue, UntrackedValue
 from langgraph.config import get_config
 from langgraph.types import Command
 from pydantic import BaseModel
@@ -31,6 +32,25 @@ class Given(LastValue[Any]):  # Any: as the state's type has it
             self.value = LastValue(self.typ).value  # LangGraph's own mark of a channel that holds nothing
             return was_there
         return written
+
+
+class Chat(UntrackedValue[Any]):  # Any: messages, or their JSON
+    """The discussion as LangChain's messages: no checkpoint has them, as the board and the decision are there."""
+
+    def get(self) -> list[BaseMessage]:
+        """The messages.
+
+        Raises:
+            RequestError: what was written are none.
+        """
+        return _read(super().get())
+
+    def update(self, values: Sequence[Any]) -> bool:  # Any: see the class
+        """Take a write; None takes the messages away."""
+        changed = super().update(values)
+        if self.value is None:
+            self.value = UntrackedValue(self.typ).value  # LangGraph's own mark of a channel that holds nothing
+        return changed
 
 
 class Entry(EphemeralValue[Any]):  # Any: the input of every scheme
@@ -57,7 +77,7 @@ class Entry(EphemeralValue[Any]):  # Any: the input of every scheme
         Raises:
             RequestError: it is no dict, has a key that is not in the type, or is no question.
         """
-        taken = [filled(value, self.typ) for value in values]
+        taken = [filled(_asked(value), self.typ) for value in values]
         for each in taken:
             # LangGraph (1.2) draws a graph with an empty input; of a thread the opening refuses it.
             if given := {name: value for name, value in each.items() if value is not None}:
@@ -79,6 +99,26 @@ def filled(value: Any, schema: type[Any]) -> dict[str, Any]:  # Any: an input as
     if unknown and not is_nested():
         raise RequestError(nearest("key in the input:", unknown[0], known))
     return {key: found.get(key) for key in known}
+
+
+def _asked(value: Any) -> Any:  # Any: an input as it was given
+    """An input, with the last human message as its question where it has none: so chat front ends ask."""
+    if not isinstance(value, Mapping) or "messages" not in value or value.get("question") is not None:
+        return value
+    asked = [message for message in _read(value["messages"]) if message.type == "human"]
+    if not asked and not is_nested():
+        raise RequestError(f"messages are {value['messages']!r}, none of them a person's; expected the question there")
+    if not asked:
+        return value
+    rest = {key: each for key, each in value.items() if key != "messages"}
+    return {**rest, "question": str(asked[-1].text)}
+
+
+def _read(messages: Any) -> list[BaseMessage]:  # Any: as it was given
+    try:
+        return convert_to_messages(messages if isinstance(messages, list | tuple) else [messages])
+    except (ValueError, TypeError, NotImplementedError, KeyError) as error:
+        raise RequestError(f"messages are {messages!r}; expected LangChain's, or their JSON") from error
 
 
 def is_nested() -> bool:

@@ -15,6 +15,7 @@ from langgraph.types import Command, StateSnapshot, StateUpdate
 
 from sottovoce.channels.entry import is_nested
 from sottovoce.errors import RequestError, choose, nearest
+from sottovoce.nodes.chat import chat_of
 
 
 class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here and below LangGraph's own
@@ -38,6 +39,23 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
         async with aclosing(stream) as chunks:
             async for chunk in chunks:
                 yield chunk
+
+    def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """As LangGraph does; of a discussion that is over with its `messages`, which no checkpoint holds."""
+        return _as_chat(super().get_state(config, subgraphs=subgraphs))
+
+    async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
+        """As `get_state`."""
+        return _as_chat(await super().aget_state(config, subgraphs=subgraphs))
+
+    def get_state_history(self, config: RunnableConfig, **told: Any) -> Iterator[StateSnapshot]:
+        """As LangGraph does, each as `get_state` has it."""
+        return map(_as_chat, super().get_state_history(config, **told))
+
+    async def aget_state_history(self, config: RunnableConfig, **told: Any) -> AsyncGenerator[StateSnapshot]:
+        """As `get_state_history`."""
+        async for snapshot in super().aget_state_history(config, **told):
+            yield _as_chat(snapshot)
 
     def bulk_update_state(self, config: RunnableConfig, supersteps: Sequence[Sequence[StateUpdate]]) -> RunnableConfig:
         """As LangGraph does, which passes over keys that the state has not.
@@ -74,12 +92,20 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
     def _check_speakers(self, values: Any) -> None:
         """Refuse a message of an unknown agent here: after the last node no other would read it."""
         board = values.get("board") if isinstance(values, Mapping) else None
-        speakers = getattr(self.builder, "speakers", None)
+        speakers = getattr(self.builder, "speakers", set)()
         for message in board if speakers and isinstance(board, list) else ():
             told = message if isinstance(message, Mapping) else getattr(message, "__dict__", {})
             agent = told.get("agent")
-            if isinstance(agent, str) and told.get("source") != "rule" and agent not in speakers():
-                raise RequestError(choose("agent on the board:", agent, sorted(speakers())))
+            if isinstance(agent, str) and told.get("source") != "rule" and agent not in speakers:
+                raise RequestError(choose("agent on the board:", agent, sorted(speakers)))
+
+
+def _as_chat(stands: StateSnapshot) -> StateSnapshot:
+    values = stands.values
+    if not isinstance(values, dict) or not values.get("decision") or "question" not in values:
+        return stands
+    messages = chat_of(values, values["decision"])  # type: ignore[arg-type]  # it reads what there is
+    return stands._replace(values={**values, "messages": messages})
 
 
 def _check_over(stands: StateSnapshot) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 from langchain_core.runnables import RunnableLambda
 
 from sottovoce.channels.message import Message
+from sottovoce.nodes.chat import chat_of, is_inside
 from sottovoce.nodes.context import Contexts, RunContext
 from sottovoce.nodes.progress import is_decided
 from sottovoce.nodes.question import Question
@@ -25,7 +26,7 @@ def decide(contexts: Contexts[Any], rule: Rule) -> RunnableLambda[Discussion, Up
     def decide(state: Discussion) -> Update:
         decision = rule(contexts.of(state), state)
         is_decided(decision)
-        return {"decision": decision}
+        return {"decision": decision, "messages": chat_of(state, decision, asked=not is_inside())}
 
     return RunnableLambda(decide, name="decide")
 

@@ -10,9 +10,11 @@ import operator
 from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal, NotRequired, get_type_hints
 
+from langchain_core.messages import AnyMessage
 from typing_extensions import TypedDict
 
 from sottovoce.channels.board import Board
+from sottovoce.channels.entry import Chat
 from sottovoce.channels.message import Message, latest
 from sottovoce.errors import UsageError
 from sottovoce.nodes.question import Question
@@ -132,6 +134,8 @@ class Discussion(Question):
     notes: list[str]
     """What a reader must know of the run as a whole, e.g. edges carried in words."""
     decision: Decision
+    messages: Annotated[list[AnyMessage], Chat]
+    """Once it is over, the discussion as LangChain's messages: question, each agent's words under its name, answer."""
 
 
 class Outcome(TypedDict):
@@ -145,6 +149,7 @@ class Outcome(TypedDict):
     votes: list[Vote]
     notes: list[str]
     decision: Decision
+    messages: list[AnyMessage]
 
 
 def outcome_of(state: type[Any], question: type[Any] = Question) -> type[Any]:

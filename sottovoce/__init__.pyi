@@ -18,6 +18,9 @@ from sottovoce.errors import RecordError as RecordError
 from sottovoce.errors import RetrievalError as RetrievalError
 from sottovoce.errors import SottovoceError as SottovoceError
 from sottovoce.errors import UsageError as UsageError
+from sottovoce.evaluation.api import RunResults as RunResults
+from sottovoce.evaluation.api import open_run as open_run
+from sottovoce.evaluation.api import run_questions as run_questions
 from sottovoce.graphs.cmd import create_cmd as create_cmd
 from sottovoce.graphs.codegen import create_codegen as create_codegen
 from sottovoce.graphs.debate import create_debate as create_debate

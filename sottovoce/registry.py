@@ -87,7 +87,7 @@ class Registry(Generic[Thing]):
         entry = self._entries().get(name)
         if entry is None or entry.dist is None:
             return ""
-        package, summary = entry.dist.name, (entry.dist.metadata.get("Summary") or "").strip()
+        package, summary = entry.dist.name, str(entry.dist.metadata["Summary"] or "").strip()
         return f"{summary.rstrip('.')} (package {package})." if summary else f"Of the package {package}."
 
     def _entries(self) -> dict[str, EntryPoint]:

@@ -85,4 +85,5 @@ def own_fields(found: type[BaseModel]) -> set[str]:
 def parameters(found: Any) -> list[str]:  # Any: of any kind
     """Without annotations, which Python's versions write differently."""
     given = inspect.signature(found).parameters.values() if callable(found) else ()
-    return [str(each.replace(annotation=inspect.Parameter.empty)) for each in given]
+    written = (str(each.replace(annotation=inspect.Parameter.empty)) for each in given)
+    return [re.sub(" at 0x[0-9a-f]+", "", each) for each in written]

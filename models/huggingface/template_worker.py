@@ -11,7 +11,6 @@ import signal
 import sys
 from datetime import datetime
 from functools import lru_cache
-from typing import ClassVar
 
 from jinja2 import Template, TemplateError, ext, nodes
 from jinja2.parser import Parser
@@ -26,7 +25,7 @@ LONGEST = 20_000_000  # characters of a chat
 class Generation(ext.Extension):
     """The block around what an assistant says, which transformers marks in training; its text is left as it is."""
 
-    tags: ClassVar[set[str]] = {"generation"}
+    tags = {"generation"}  # noqa: RUF012  # as jinja2 declares it
 
     def parse(self, parser: Parser) -> nodes.Node:
         """Return the block's inside, with a scope of its own."""
@@ -49,7 +48,7 @@ class Dict:
 
     def fromkeys(self, *given: object) -> dict[object, object]:
         """Return a dict of these keys."""
-        return dict.fromkeys(*given)  # type: ignore[call-overload,no-any-return]
+        return dict.fromkeys(*given)  # type: ignore[call-overload, return-value]
 
 
 class Names(Namespace):
@@ -58,7 +57,7 @@ class Names(Namespace):
     def __init__(*args: object, **named: object) -> None:  # a template may name one `self`
         """Keep what is given."""
         self, *given = args
-        for name in (kept := dict(*given, **named)):  # type: ignore[call-overload]
+        for name in (kept := dict(*given, **named)):
             check_name(name)
         Namespace.__init__(self, kept)
 

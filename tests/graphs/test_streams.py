@@ -75,7 +75,7 @@ def test_values_grow_message_by_message_and_so_does_what_invoke_returns() -> Non
     values: list[Any] = list(debate().stream(QUESTION, stream_mode="values"))
     result = debate().invoke(QUESTION)
     assert [len(board) for board, _ in groupby(each.get("board", []) for each in values)] == [0, 2, 4]
-    assert set(result) == {"board", "interventions", "votes", "notes", "decision"}
+    assert set(result) == {"board", "interventions", "votes", "notes", "decision", "messages"}
     assert [each.text for each in result["board"]] == [text for _, text in SPOKEN]
     assert result["decision"] == values[-1]["decision"]
 

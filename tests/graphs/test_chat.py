@@ -1,0 +1,85 @@
+"""A discussion as a chat: front ends ask with `messages` and read `messages`; no checkpoint has a copy of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from langchain_core.messages import AIMessage, AnyMessage, HumanMessage
+from langgraph.checkpoint.memory import InMemorySaver
+from langgraph.graph import START, MessagesState, StateGraph
+
+from sottovoce.errors import RequestError
+from tests.graphs.support import debating, script
+
+THREAD: Any = {"configurable": {"thread_id": "1"}}
+ASKED = "What is 14 + 3 * 5 - 7?"
+
+
+def debate(saver: Any = None) -> Any:  # Any: a compiled graph
+    model = script({"agent_1": ["20", "22"], "agent_2": ["22", "22"]})
+    return debating(model, agents=2, rounds=2, saver=saver)
+
+
+def told(messages: list[AnyMessage]) -> list[tuple[str, str | None, str]]:
+    return [(message.type, message.name, str(message.content)) for message in messages]
+
+
+CHAT = [
+    ("human", None, ASKED),
+    ("ai", "agent_1", "The answer is 20."),
+    ("ai", "agent_2", "The answer is 22."),
+    ("ai", "agent_1", "The answer is 22."),
+    ("ai", "agent_2", "The answer is 22."),
+    ("ai", "decision", "22"),
+]
+
+
+def test_the_output_has_the_question_each_agent_s_words_and_the_answer_as_messages() -> None:
+    messages = debate().invoke({"question": ASKED})["messages"]
+
+    assert told(messages) == CHAT and len({message.id for message in messages}) == len(CHAT)
+    assert isinstance(messages[-1], AIMessage)
+
+
+@pytest.mark.parametrize(
+    "message", [HumanMessage(ASKED), {"role": "user", "content": ASKED}, {"type": "human", "content": ASKED}]
+)
+def test_the_last_human_message_is_the_question(message: Any) -> None:
+    given = {"messages": [HumanMessage("Hello."), AIMessage("Hello."), message]}
+
+    assert told(debate().invoke(given)["messages"]) == CHAT
+
+
+@pytest.mark.parametrize(
+    ("messages", "line"),
+    [
+        ([], "messages are [], none of them a person's; expected the question there"),
+        ([AIMessage("Hello.", id="1")], "none of them a person's; expected the question there"),
+        ([7], "messages are [7]; expected LangChain's, or their JSON"),
+    ],
+)
+def test_messages_without_a_question_are_refused_in_one_line(messages: Any, line: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        debate().invoke({"messages": messages})
+    assert line in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_the_state_shows_them_and_no_checkpoint_has_them() -> None:
+    saver = InMemorySaver()
+    graph = debate(saver)
+    graph.invoke({"question": ASKED}, THREAD)
+
+    values = graph.get_state(THREAD).values
+    assert [(each["type"], each.get("name"), each["content"]) for each in values["messages"]] == CHAT
+    assert not any("messages" in each.checkpoint["channel_values"] for each in saver.list(THREAD))
+    assert ["messages" in each.values for each in graph.get_state_history(THREAD)][:2] == [True, False]
+
+
+def test_a_graph_of_messages_around_it_gets_them_without_the_question_again() -> None:
+    around = StateGraph(MessagesState)
+    around.add_node("discuss", debate())
+    around.add_edge(START, "discuss")
+
+    messages = around.compile().invoke({"messages": [HumanMessage(ASKED)]})["messages"]
+    assert told(messages) == CHAT
