@@ -18,7 +18,9 @@ commands = area()
 runs = group(commands, "runs", "List, show, resume, replay, export and remove the runs that are kept.")
 FILE = typer.Argument(metavar="FILE", help="is written")
 FORMAT = typer.Option(
-    None, "--format", help="jsonl (records), csv (results), markdown (transcripts), card, trec or qrels; else by the file's name"
+    None,
+    "--format",
+    help="jsonl (records), csv (results), markdown (transcripts), card, trec or qrels; else by the file's name",
 )
 
 
