@@ -20,14 +20,25 @@ EXAMPLE = re.compile(r"^>>> .+?(?=\n\n|\Z)", re.MULTILINE | re.DOTALL)
 
 
 def on_files(files: Files, config: Any) -> Files:  # Any: mkdocs' configuration
-    """Add a page for each folder, with all its modules, and those that stand elsewhere."""
+    """Add a page for each folder, one for each package in it, and those that stand elsewhere."""
     for folder in FOLDERS:
         package = "sottovoce" if folder == "sottovoce" else f"sottovoce.{folder}"
-        page = "\n\n".join([f"# {package}", *(f"::: {name}" for name in modules(package, ROOT / folder))])
-        files.append(File.generated(config, f"reference/{folder}.md", content=page))
+        inside = (
+            [] if folder == "sottovoce" else sorted(path.parent.name for path in (ROOT / folder).glob("*/__init__.py"))
+        )
+        names = modules(package, ROOT / folder)
+        own = [name for name in names if not any(f"{name}.".startswith(f"{package}.{each}.") for each in inside)]
+        files.append(File.generated(config, f"reference/{folder}.md", content=_page(package, own)))
+        for each in inside:
+            content = _page(f"{package}.{each}", modules(f"{package}.{each}", ROOT / folder / each))
+            files.append(File.generated(config, f"reference/{folder}/{each}.md", content=content))
     for path, page in OUTSIDE.items():
         files.append(File.generated(config, page, content=(ROOT / path).read_text(encoding="utf-8")))
     return files
+
+
+def _page(package: str, names: list[str]) -> str:
+    return "\n\n".join([f"# {package}", *(f"::: {name}" for name in names)])
 
 
 def on_page_markdown(markdown: str, page: Any, **kwargs: Any) -> str:  # Any: mkdocs' own

@@ -43,9 +43,11 @@ def test_every_scheme_is_offered_with_its_settings() -> None:
 
 
 def test_the_reference_has_every_name_once() -> None:
-    page = (ROOT / "docs" / "reference" / "api.md").read_text(encoding="utf-8")
+    reference = ROOT / "docs" / "reference"
+    pages = [reference / "api.md", *sorted((reference / "api").glob("*.md"))]
+    text = "\n".join(page.read_text(encoding="utf-8") for page in pages)
 
-    assert sorted(re.findall(r"^::: sottovoce\.(\w+)$", page, re.MULTILINE)) == sorted(OFFERED)
+    assert sorted(re.findall(r"^::: sottovoce\.(\w+)$", text, re.MULTILINE)) == sorted(OFFERED)
 
 
 def test_the_import_loads_neither_torch_nor_langgraph() -> None:

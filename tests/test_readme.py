@@ -8,6 +8,7 @@ import runpy
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
@@ -25,6 +26,10 @@ DRAWINGS = sorted((ROOT / "docs" / "drawings").glob("*.svg"))
 SVG = "{http://www.w3.org/2000/svg}"
 PLAIN = {"svg", "style", "g", "path", "rect", "text", "tspan", "marker", "circle"}
 MOST_BYTES = 100_000
+LOADED = re.compile(
+    r"""<(?:script|img|iframe|link rel="?(?:stylesheet|preconnect))[^>]*(?:src|href)=["']?(?:https?:)?//"""
+)
+"""What a page would load from the net."""
 
 
 def named(path: Path) -> str:
@@ -142,3 +147,21 @@ def test_the_pages_are_built_without_a_warning(tmp_path: Path) -> None:
 
     assert (done.returncode, done.stdout + done.stderr) == (0, "")
     assert (tmp_path / "reference" / "graphs.html").exists()
+    assert [page.name for page in tmp_path.rglob("*.html") if LOADED.search(page.read_text(encoding="utf-8"))] == []
+    assert "savers.html" in searched(tmp_path, "checkpoints")
+
+
+def searched(site: Path, words: str) -> str:
+    """Return what the site's own search lists for these words in pages that are opened from a folder."""
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    from tests.browser import chromium
+
+    with chromium() as browser:
+        browser.get(f"{(site / 'index.html').as_uri()}?q={words}")
+        return str(WebDriverWait(browser, 120).until(_results))
+
+
+def _results(browser: Any) -> str:  # Any: selenium has no types
+    found = browser.find_elements("css selector", ".md-search-result__link")
+    return " ".join(str(each.get_attribute("href")) for each in found)
