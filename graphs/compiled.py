@@ -92,7 +92,7 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
     def _check_speakers(self, values: Any) -> None:
         """Refuse a message of an unknown agent here: after the last node no other would read it."""
         board = values.get("board") if isinstance(values, Mapping) else None
-        speakers = getattr(self.builder, "speakers", set)()
+        speakers: set[str] = getattr(self.builder, "speakers", set)()
         for message in board if speakers and isinstance(board, list) else ():
             told = message if isinstance(message, Mapping) else getattr(message, "__dict__", {})
             agent = told.get("agent")
