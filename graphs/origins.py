@@ -42,8 +42,9 @@ class KnownOrigins:
             origin, host = headers.get("origin"), headers.get("host", "")
             if not self._is_host(host) or (origin is not None and not self._is_origin(origin, host)):
                 told = f"requests from {origin or host} are refused; http.cors in langgraph.json names who may ask"
-                return await JSONResponse({"detail": told}, 403)(scope, receive, send)
-        return await self._app(scope, receive, send)
+                await JSONResponse({"detail": told}, 403)(scope, receive, send)
+                return
+        await self._app(scope, receive, send)
 
     def _is_origin(self, origin: str, host: str) -> bool:
         found = _split(origin)
