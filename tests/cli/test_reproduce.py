@@ -86,6 +86,6 @@ def test_every_row_of_each_table_runs_in_small(call: Call, tmp_path: Path, name:
     if "sandbox" in read_published(name).settings and (why := why_not("namespaces")):
         pytest.skip(f"programs of models cannot be contained here: {why}")
 
-    answer = call("reproduce", name, "--small", "--save", tmp_path)
+    answer = call("reproduce", name, "--small", "--sandbox", "isolated", "--save", tmp_path)
 
     assert answer.code == 0, answer.err
