@@ -84,7 +84,8 @@ class Donors:
         said = self.said.get(seed) or self.said[min(self.said)]
         own = (message.agent, message.act, message.round)
         for place in (own, own[1:], own[1:2], ()):  # this place, that act and round, that act, any
-            pool = _joined(refs for where, refs in said.items() if _is_of(where, place))
+            places = sorted((where for where in said if _is_of(where, place)), key=lambda at: (at[0] == own[0], at))
+            pool = _joined(said[where] for where in places)  # the agent's own stand last, and count
             if pool.keys() - {question}:
                 return place == own, pool
         raise UsageError(

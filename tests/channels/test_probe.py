@@ -106,7 +106,8 @@ def test_the_rows_of_a_donor_are_heard_whole_and_in_their_own_number(store: Payl
 
     (found,) = carried(hear(under(Cipher, "shuffled"), LOADED, store, Heard(message, donors=donors_of(other))))
 
-    assert torch.equal(found, payload_of(other, store).rows(LOADED.table.key)) and len(found) == 5
+    rows = payload_of(other, store).rows(LOADED.table.key)
+    assert rows is not None and torch.equal(found, rows) and len(found) == 5
 
 
 @pytest.mark.parametrize("n", [5, 11])

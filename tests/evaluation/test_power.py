@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
-from statsmodels.stats.proportion import confint_proportions_2indep
+from statsmodels.stats.proportion import confint_proportions_2indep  # type: ignore[import-untyped]
 
 from sottovoce.evaluation.power import (
     mcnemar_power,

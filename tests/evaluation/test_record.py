@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,14 @@ def test_the_record_has_the_votes_of_every_round(tmp_path: Path) -> None:
 
 
 def test_a_token_by_cipher_costs_a_mean_over_each_hearers_table_and_a_search_besides() -> None:
-    about = {"model": "a", "vocabulary": "v", "parameters": 1000, "dtype": "float32", "device": "cpu", "threads": 1}
+    about: dict[str, Any] = {
+        "model": "a",
+        "vocabulary": "v",
+        "parameters": 1000,
+        "dtype": "float32",
+        "device": "cpu",
+        "threads": 1,
+    }
     models = {
         "agent_1": ModelOf(**about, weights="x", table=40),
         "agent_2": ModelOf(**about, weights="y", table=60),
