@@ -181,7 +181,8 @@ def _asked(questions: str | Question | Sequence[str | Question], settings: Setti
             raise UsageError(f"a question is {each!r}; expected a text, or a dict with a text as its 'question'")
         question: Any = {"question": each} if isinstance(each, str) else dict(each)  # Any: checked below
         check(question, settings)
-        asked.append({**question, "kind": settings.answers_in or kind_of(question)})
+        question["kind"] = settings.answers_in or kind_of(question)
+        asked.append(question)
     return asked
 
 
