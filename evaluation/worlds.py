@@ -53,11 +53,11 @@ def check_sample(name: str, settings: Settings) -> None:
     own = world_of(settings)
     if name in (own.samples if own else {}):
         return
-    if who := next((command for command, world in worlds().items() if name in world.samples), None):
-        game = name.partition("/")[0]
-        raise UsageError(f"--sample {name} cannot be asked here; `{who}` plays --sample {game}, and it alone does")
-    if own:
-        raise UsageError(f"--sample {name} cannot be asked here; expected {', '.join(own.samples)}")
+    players = {sample: f"`{command}`" for command, world in worlds().items() for sample in world.samples}
+    game = name if name in players else settings.sample if own else ""
+    if game:
+        who, game = players.get(game, "this scheme"), game.partition("/")[0]
+        raise UsageError(f"--sample {name} cannot be asked here; {who} plays --sample {game}, and it alone does")
 
 
 def split_of(name: str) -> Split | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import aclosing
 from itertools import chain
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from langchain_core.runnables import RunnableConfig
 from langchain_core.runnables.config import merge_configs
@@ -16,6 +16,13 @@ from langgraph.types import Command, StateSnapshot, StateUpdate
 from sottovoce.channels.entry import is_nested
 from sottovoce.errors import RequestError, choose, nearest
 from sottovoce.nodes.chat import chat_of
+
+
+@runtime_checkable
+class Speaking(Protocol):
+    """A graph that names all who may have messages on its board."""
+
+    speakers: Callable[[], Collection[str]]
 
 
 class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here and below LangGraph's own
@@ -92,8 +99,10 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
     def _check_speakers(self, values: Any) -> None:
         """Refuse a message of an unknown agent here: after the last node no other would read it."""
         board = values.get("board") if isinstance(values, Mapping) else None
-        speakers: set[str] = getattr(self.builder, "speakers", set)()
-        for message in board if speakers and isinstance(board, list) else ():
+        if not isinstance(self.builder, Speaking) or not isinstance(board, list):
+            return
+        speakers = self.builder.speakers()
+        for message in board:
             told = message if isinstance(message, Mapping) else getattr(message, "__dict__", {})
             agent = told.get("agent")
             if isinstance(agent, str) and told.get("source") != "rule" and agent not in speakers:

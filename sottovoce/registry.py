@@ -87,7 +87,8 @@ class Registry(Generic[Thing]):
         entry = self._entries().get(name)
         if entry is None or entry.dist is None:
             return ""
-        package, summary = entry.dist.name, str(entry.dist.metadata["Summary"] or "").strip()
+        package, told = entry.dist.name, entry.dist.metadata
+        summary = told["Summary"].strip() if "Summary" in told else ""
         return f"{summary.rstrip('.')} (package {package})." if summary else f"Of the package {package}."
 
     def _entries(self) -> dict[str, EntryPoint]:

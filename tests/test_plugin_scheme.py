@@ -43,18 +43,18 @@ class Done(list[tuple[int, str, str]]):
     loaded: list[str]
 
 
-def process(*command: str, path: Path = PLUGIN) -> str:
+def process(*command: str, path: Path = PLUGIN, config: str = os.devnull) -> str:
     """What a process prints that has the package installed."""
     ours = os.pathsep.join({str(path): None, str(PLUGIN): None, str(ROOT): None})
-    installed = {**os.environ, "PYTHONPATH": ours, "COLUMNS": "200"}
+    installed = {**os.environ, "PYTHONPATH": ours, "COLUMNS": "200", "SOTTOVOCE_CONFIG": config}
     done = subprocess.run([sys.executable, *command], capture_output=True, text=True, cwd=path, env=installed)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
-def run(*commands: str, path: Path = PLUGIN) -> Done:
+def run(*commands: str, path: Path = PLUGIN, config: str = os.devnull) -> Done:
     """Commands, one after another in one process."""
-    found = json.loads(process("-c", SCRIPT, json.dumps([each.split() for each in commands]), path=path))
+    found = json.loads(process("-c", SCRIPT, json.dumps([each.split() for each in commands]), path=path, config=config))
     done = Done((code, out, err) for code, out, err in found[0])
     done.loaded = found[1]
     return done
@@ -133,13 +133,15 @@ def test_its_own_help_has_its_own_options() -> None:
     assert "--experts N  how many experts; the chair comes on top (default: 2)" in out
 
 
+@pytest.mark.slow
 def test_a_plan_of_several_runs_names_it_and_so_does_a_file_of_defaults(tmp_path: Path) -> None:
     (tmp_path / "plan.yaml").write_text(
         "questions: {sample: arithmetic, limit: 2}\nsettings: {max_tokens: 48}\n"
         "rows:\n  panel: {scheme: panel, experts: 2, rounds: 1}\n  alone: {scheme: single}\n"
     )
     (tmp_path / "sottovoce.toml").write_text("[defaults.panel]\nexperts = 4\n")
-    done = run(f"experiment plan.yaml --save {tmp_path / 'plan'}", "draw panel", path=tmp_path)
+    config = str(tmp_path / "sottovoce.toml")
+    done = run(f"experiment plan.yaml --save {tmp_path / 'plan'}", "draw panel", path=tmp_path, config=config)
 
     assert [code for code, _, _ in done] == [0, 0], done
     assert "panel" in done[0][1] and "expert_4" in done[1][1]
@@ -151,10 +153,10 @@ def test_studio_s_configuration_names_it_and_serves_its_settings() -> None:
     module, name = config["graphs"]["panel"]["path"].split(":")
     code = (
         f"import json; from {module} import {name} as make; graph = make({{'configurable': {{'experts': 3}}}});"
-        "print(json.dumps([[*graph.get_graph().nodes], [*graph.get_context_jsonschema()['properties']][:2]]))"
+        "print(json.dumps([[*graph.get_graph().nodes], [*graph.get_context_jsonschema()['properties']][:8]]))"
     )
     nodes, fields = json.loads(process("-c", code))
-    assert {"expert_3", "chair", "decide"} <= {*nodes} and "experts" in fields
+    assert {"expert_3", "chair", "decide"} <= {*nodes} and fields[0] == "rounds" and "experts" in fields
 
 
 def test_its_prompts_can_be_replaced_by_a_pack_and_are_part_of_a_run_s_digest(tmp_path: Path) -> None:
