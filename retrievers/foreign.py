@@ -14,8 +14,7 @@ from langchain_core.retrievers import BaseRetriever
 from typing_extensions import TypeIs
 
 from sottovoce.errors import RetrievalError, UsageError, first_line
-from sottovoce.retrievers.fusion import key_of
-from sottovoce.retrievers.passage import OF_HITS, Filter, Hit, Passage, Searcher, plain
+from sottovoce.retrievers.passage import OF_HITS, Filter, Hit, Passage, Searcher, key_of, plain
 
 if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStoreRetriever

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import re
-import unicodedata
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 
 from sottovoce.errors import UsageError
-from sottovoce.retrievers.passage import Hit, Passage, Searcher
+from sottovoce.retrievers.passage import Hit, Passage, Searcher, key_of
 
 CONSTANT = 60
 """Cormack's k: the larger, the less a first place counts against a tenth."""
@@ -20,12 +19,6 @@ DEEPER = 3
 def share(rank: int) -> float:
     """What a place in one ranking adds; `rank` is 1-based."""
     return 1 / (CONSTANT + rank)
-
-
-def key_of(text: str) -> str:
-    """16 hexadecimal digits that texts share if they differ in letters' case, width and spacing alone."""
-    plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
-    return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
 class Hybrid:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
+import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Protocol, runtime_checkable
@@ -75,6 +77,12 @@ class Searcher(Protocol):
         Raises:
             RetrievalError: the search failed.
         """
+
+
+def key_of(text: str) -> str:
+    """Return 16 hexadecimal digits that texts share if they differ in letters' case, width and spacing alone."""
+    plain = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
+    return hashlib.sha256(plain.encode()).hexdigest()[:16]
 
 
 def plain(given: Mapping[str, object]) -> dict[str, Value]:

@@ -19,8 +19,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from langchain_core.documents import Document
 from typing_extensions import TypedDict
 
-from sottovoce.retrievers.fusion import key_of
-from sottovoce.retrievers.passage import OF_HITS, Value, plain
+from sottovoce.retrievers.passage import OF_HITS, Value, key_of, plain
 
 
 class Origin(TypedDict):

@@ -76,7 +76,7 @@ def described() -> list[About]:
     return [*ABOUT.values(), *(About(name, "") for name in RETRIEVERS if name not in ABOUT)]
 
 
-def open_retriever(source: Any, k: int = MOST) -> PassageRetriever:  # Any: a text, or see `open_searcher`
+def open_retriever(spec: Any, k: int = MOST) -> PassageRetriever:  # Any: a text, or see `open_searcher`
     """Return the retriever that `NAME` or `NAME:WHERE` says: `bm25:indexes/wiki`, `google`; or one over an object.
 
     Raises:
@@ -84,7 +84,7 @@ def open_retriever(source: Any, k: int = MOST) -> PassageRetriever:  # Any: a te
     """
     from sottovoce.retrievers.retriever import PassageRetriever  # late: it imports LangChain
 
-    return PassageRetriever(searcher=open_searcher(source), k=k)
+    return PassageRetriever(searcher=open_searcher(spec), k=k)
 
 
 def open_searcher(source: Any) -> Searcher:  # Any: a text, or what LangChain has

@@ -15,8 +15,9 @@ from langgraph.graph import END, START, StateGraph
 from typing_extensions import TypedDict
 
 from sottovoce.retrievers import Hit, Passage, PassageRetriever
-from sottovoce.retrievers.fusion import key_of, share
+from sottovoce.retrievers.fusion import share
 from sottovoce.retrievers.listing import contained, folded, fused, numbered
+from sottovoce.retrievers.passage import key_of
 from sottovoce.retrievers.pool import Pool, canonical, merged, pool_of
 from tests.retrievers.support import Canned
 
