@@ -26,7 +26,7 @@ from sottovoce.agents.convert import parts_of, to_turns
 from sottovoce.agents.streaming import Stream
 from sottovoce.channels.options import LONGEST_REPLY
 from sottovoce.channels.registry import create
-from sottovoce.errors import UsageError
+from sottovoce.errors import UsageError, nearest
 from sottovoce.form import Form
 from sottovoce.prompts.packs import OF_MODELS
 from sottovoce.sizes import Size
@@ -92,6 +92,16 @@ class HookedChatModel(BaseChatModel):
         default=(), repr=False, exclude=True
     )  # Any: HookedChatModels, for recursion's sake
     """The models of the agents that will hear this one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:  # Any: as it was given
+        """Refuse an argument that there is not: LangChain's models pass over those in silence."""
+        known = {*cls.model_fields, *(info.alias for info in cls.model_fields.values() if info.alias)}
+        for name in given if isinstance(given, dict) else ():
+            if name not in known:
+                raise UsageError(f"{nearest(f'argument of {cls.__name__}:', name, known)}; did you mean that?")
+        return given
 
     @model_validator(mode="after")
     def _one_engine(self) -> Self:

@@ -53,7 +53,7 @@ def read_manifest(folder: Path, retriever: str) -> Manifest:
         found = json.loads((folder / FILE).read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         raise CorpusError(f"there is no index in {str(folder)!r}: it has no {FILE}; {AGAIN}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CorpusError(f"{FILE} of index {str(folder)!r} cannot be read: {error}; {AGAIN}") from error
     try:
         manifest = Manifest.model_validate(found)

@@ -10,10 +10,10 @@ from pydantic import ValidationError
 
 from sottovoce.checked import first_wrong, shown
 from sottovoce.errors import RecordError, SottovoceError
-from sottovoce.evaluation.runs.head import FORMAT, VERSION, Head
+from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.judged import JUDGED, NAME, key_of
 from sottovoce.evaluation.runs.lines import wrong_settings
-from sottovoce.evaluation.runs.log import JSON, LOG, REPAIR, in_use, parsed, read
+from sottovoce.evaluation.runs.log import FORMAT, JSON, LOG, REPAIR, VERSION, in_use, parsed, read
 from sottovoce.evaluation.runs.run import Key, Run
 
 

@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field, PrivateAttr, field_serializer
 from sottovoce.channels.board import Board
 from sottovoce.channels.message import Message
 from sottovoce.evaluation.runs.events import Asked, Count, Decided, Intervention, Kept, Level, Opened, Reset
-from sottovoce.evaluation.runs.head import FORMAT, VERSION, ModelOf, versions
+from sottovoce.evaluation.runs.head import ModelOf, versions
+from sottovoce.evaluation.runs.log import FORMAT, VERSION
 from sottovoce.evaluation.runs.readings import Readings, readings
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.squad import measures

@@ -18,7 +18,7 @@ def show_report(names: Sequence[str], html: Path, attention: int | None, *, forc
         RecordError: there is no such run, or it is damaged.
         UsageError: no discussion has ended yet, the file cannot be written, or the extra `eval` is not installed.
     """
-    file = OutputFile(html, "--html", force=force)
+    file = OutputFile(html, "--html", force=force, endings=(".html", ".htm"))
     from sottovoce.evaluation.report.gathered import gathered  # late: matplotlib takes seconds
     from sottovoce.evaluation.report.report import report
     from sottovoce.sizes import amount

@@ -28,8 +28,14 @@ from sottovoce.outputs import EXPERIMENT, OutputFile
 if TYPE_CHECKING:
     from sottovoce.evaluation.runs.run import Run
 
-FORMS = {".csv": "csv", ".md": "markdown"}
-"""By the ending of the file; all others are JSON Lines, but for one that is named card.json."""
+FORMS = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".ndjson": "jsonl", "": "jsonl"}
+"""By the ending of the file, but for one that is named card.json."""
+ENDINGS = {
+    "csv": (".csv",),
+    "markdown": (".md", ".markdown", ".txt"),
+    "jsonl": (".jsonl", ".ndjson"),
+    "card": (".json",),
+}
 CARD = "card.json"
 
 
@@ -124,10 +130,12 @@ def export_run(name: str, form: str | None, out: Path, *, force: bool = False) -
     from sottovoce.evaluation.runs.reading import load_run
     from sottovoce.evaluation.views.markdown import markdown
 
-    form = form or ("card" if out.name.endswith(CARD) else FORMS.get(out.suffix.lower(), "jsonl"))
-    if form not in (forms := ["jsonl", "csv", "markdown", "card"]):
-        raise UsageError(choose("format", form, forms))
-    file = OutputFile(out, "the file", force=force)
+    form = form or ("card" if out.name.endswith(CARD) else FORMS.get(out.suffix.lower()))
+    if form is None:
+        raise UsageError(f"the file {str(out)!r} ends in {out.suffix!r}; expected .jsonl, .csv, .md, or card.json")
+    if form not in ENDINGS:
+        raise UsageError(choose("format", form, list(ENDINGS)))
+    file = OutputFile(out, "the file", force=force, endings=ENDINGS[form])
     run = load_run(shelf.folder_of(name))
     store = run.store()
     if form == "jsonl":

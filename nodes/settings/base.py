@@ -9,7 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from sottovoce.bounds import Count, Seed, Tokens
+from sottovoce.bounds import LONGEST_WAIT, Count, Seed, Tokens
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError, choose
@@ -49,7 +49,7 @@ def _pairs(given: Any) -> Any:  # Any: as it was given
 def _plain(value: str) -> Any:  # Any: JSON
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
 
 
@@ -83,7 +83,11 @@ class Settings(People, Watched, CipherOptions, StateOptions):
     system: list[str] = Field(default=[], description="system prompt; one for all agents, or one each")
     max_tokens: Tokens = Field(default=LONGEST_REPLY, ge=1, description="longest reply, in tokens")
     timeout: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="seconds that a reply may take; else as long as it takes"
+        default=None,
+        gt=0,
+        le=LONGEST_WAIT,
+        allow_inf_nan=False,
+        description="seconds that a reply may take; else as long as it takes",
     )
     seed: Seed = Field(default=0, description="of the run; every call derives its own from it")
     prompts: str | None = Field(

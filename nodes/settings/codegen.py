@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from sottovoce.bounds import Rounds, Tokens
+from sottovoce.bounds import LONGEST_PROGRAM, Rounds, Tokens
 from sottovoce.environments.problem import Problem
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Documents, Settings
@@ -37,7 +37,11 @@ class CodeGen(Settings):
     )
     unsafe: bool = Field(default=False, description="run them even where nothing but limits contains them")
     seconds: float = Field(
-        default=5.0, gt=0, allow_inf_nan=False, description="longest run of a program for one test, in seconds"
+        default=5.0,
+        gt=0,
+        le=LONGEST_PROGRAM,
+        allow_inf_nan=False,
+        description="longest run of a program for one test, in seconds",
     )
     agents: int = Field(
         default=4, ge=2, le=len(CODERS), description="how many coders; Tester, Reflector and Ranker come on top"
