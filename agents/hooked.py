@@ -43,6 +43,10 @@ SMALL = 1_000_000_000
 """Parameters below which a model is small: it copies a request for a marked line, and is asked for a sentence."""
 
 
+STREAMING = "streaming"
+"""An argument that LangChain's models take of old; it says nothing here, since every call can stream."""
+
+
 class HookedChatModel(BaseChatModel):
     """A local causal language model, heard and spoken to by a protocol.
 
@@ -97,7 +101,7 @@ class HookedChatModel(BaseChatModel):
     @classmethod
     def _known(cls, given: Any) -> Any:  # Any: as it was given
         """Refuse an argument that there is not: LangChain's models pass over those in silence."""
-        known = {*cls.model_fields, *(info.alias for info in cls.model_fields.values() if info.alias)}
+        known = {*cls.model_fields, STREAMING, *(info.alias for info in cls.model_fields.values() if info.alias)}
         for name in given if isinstance(given, dict) else ():
             if name not in known:
                 raise UsageError(f"{nearest(f'argument of {cls.__name__}:', name, known)}; did you mean that?")
