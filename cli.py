@@ -2,7 +2,7 @@
 
 import sys
 
-from sottovoce.cli import main
+from sottovoce.__main__ import main
 
 if __name__ == "__main__":
     sys.exit(main())

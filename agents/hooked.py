@@ -26,7 +26,7 @@ from sottovoce.agents.convert import parts_of, to_turns
 from sottovoce.agents.streaming import Stream
 from sottovoce.channels.options import LONGEST_REPLY
 from sottovoce.channels.registry import create
-from sottovoce.errors import UsageError
+from sottovoce.errors import UsageError, nearest
 from sottovoce.form import Form
 from sottovoce.prompts.packs import TRAINED
 from sottovoce.sizes import Size
@@ -41,6 +41,10 @@ if TYPE_CHECKING:
 WORDS = "nl"
 SMALL = 1_000_000_000
 """Parameters below which a model is small: it copies a request for a marked line, and is asked for a sentence."""
+
+
+STREAMING = "streaming"
+"""An argument that LangChain's models take of old; it says nothing here, since every call can stream."""
 
 
 class HookedChatModel(BaseChatModel):
@@ -92,6 +96,16 @@ class HookedChatModel(BaseChatModel):
         default=(), repr=False, exclude=True
     )  # Any: HookedChatModels, for recursion's sake
     """The models of the agents that will hear this one."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known(cls, given: Any) -> Any:  # Any: as it was given
+        """Refuse an argument that there is not: LangChain's models pass over those in silence."""
+        known = {*cls.model_fields, STREAMING, *(info.alias for info in cls.model_fields.values() if info.alias)}
+        for name in given if isinstance(given, dict) else ():
+            if name not in known:
+                raise UsageError(f"{nearest(f'argument of {cls.__name__}:', name, known)}; did you mean that?")
+        return given
 
     @model_validator(mode="after")
     def _one_engine(self) -> Self:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, field_validator
 
-from sottovoce.bounds import Few, Seed
+from sottovoce.bounds import Few
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError, choose
 from sottovoce.monitors.positions import POSITIONS
@@ -73,7 +73,7 @@ class Training(Checked):
     false_alarms: float | None = Field(
         default=None, gt=0, lt=1, description="set the threshold so that this part of successful games exceed it"
     )
-    seed: Seed = Field(default=777, ge=0, description="of the split of the games")
+    seed: int = Field(default=777, ge=0, lt=2**32, description="of the split of the games")
 
     @property
     def candidates(self) -> list[tuple[tuple[str, ...], int]]:

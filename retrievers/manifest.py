@@ -57,7 +57,7 @@ def read_manifest(folder: Path, retriever: str) -> Manifest:
         found = json.loads(bytes_of(folder / FILE))
     except (FileNotFoundError, NotADirectoryError):
         raise CorpusError(f"there is no index in {str(folder)!r}: it has no {FILE}; {AGAIN}") from None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CorpusError(f"{FILE} of index {str(folder)!r} cannot be read: {error}; {AGAIN}") from error
     try:
         manifest = Manifest.model_validate(found)

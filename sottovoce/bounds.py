@@ -25,4 +25,8 @@ Samples = Annotated[int, Field(le=MOST_SAMPLES)]
 Tokens = Annotated[int, Field(le=MOST_TOKENS)]
 Few = Annotated[int, Field(le=MOST_STEPS)]
 Count = Annotated[int, Field(le=MOST)]
+LONGEST_WAIT = 1e9
+"""Seconds, thirty years: the system's own clocks and locks take little more."""
+LONGEST_PROGRAM = 86_400
+"""Seconds that a program of a model may run: a day."""
 Seed = Annotated[int, Field(ge=-MOST, le=MOST)]

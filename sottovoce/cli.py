@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import logging
+import os
 import sys
 from collections.abc import Sequence
 from functools import cache
@@ -38,6 +39,8 @@ from sottovoce.evaluation.views.verbose import tell_all
 FAILED = 1
 MISUSED = 2
 STOPPED = 130  # the shells' code for Ctrl-C
+DEEPEST = 100
+"""Errors behind an error that are looked through."""
 UNREACHABLE = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
 """What a path is guilty of wherever it is met, though it be only asked for."""
 CHATTY = ("torchao", "torch.utils._pytree")
@@ -99,6 +102,9 @@ def _program() -> Any:  # Any: typer's own types are private
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code: 0, 1 the run failed, 2 wrong usage, 130 stopped."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # it was closed by whoever started the process
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, TextIOWrapper):  # a terminal that lacks a character gets its escape, not a traceback
             stream.reconfigure(errors=ERRORS)
@@ -117,12 +123,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         result = STOPPED
     except Exception as error:
+        if _was_stopped(error):
+            return _complain("stopped", STOPPED)
         if line := _foreseen(error):
             return _complain(line, FAILED)
         raise
     if result == STOPPED:  # typer returns it for a Ctrl-C
         return _complain("stopped", STOPPED)
     return result if isinstance(result, int) else 0
+
+
+def _was_stopped(error: BaseException | None) -> bool:
+    """Return whether a Ctrl-C is behind an error: a library that is being imported may make another one of it."""
+    seen = 0
+    while error is not None and not isinstance(error, KeyboardInterrupt) and seen < DEEPEST:
+        error, seen = error.__cause__ or error.__context__, seen + 1
+    return isinstance(error, KeyboardInterrupt)
 
 
 def _is_text(word: str) -> bool:

@@ -62,6 +62,8 @@ def _read(path: Path) -> Given:
         return tomllib.loads(text_of(path))
     except OSError as error:
         raise UsageError(f"config file {str(path)!r} cannot be read: {error.strerror}") from error
+    except RecursionError as error:
+        raise UsageError(f"config file {str(path)!r} is nested too deeply; expected tables of plain values") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"config file {str(path)!r} is no TOML: {error}") from error
 

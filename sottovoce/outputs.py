@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sottovoce.errors import RecordError, UsageError
@@ -22,14 +22,16 @@ FORCE = "write over a file that exists; never into the folder of a run, an exper
 class OutputFile:
     """A file that an option names: refused before any work where it must not be written, then written whole."""
 
-    def __init__(self, path: Path, option: str, *, force: bool = False) -> None:
-        """Check the path.
+    def __init__(self, path: Path, option: str, *, force: bool = False, endings: Sequence[str] = ()) -> None:
+        """Check the path; its name may end as `endings` say, or in nothing.
 
         Raises:
             UsageError: it is a folder, lies in a folder that a command made, exists without `force`, or no permission.
         """
         self.path, self._option, self._force = path, option, force
         self._check()
+        if endings and path.suffix.lower() not in ("", *endings):
+            raise UsageError(f"{option} {str(path)!r} ends in {path.suffix!r}; expected {' or '.join(endings)}")
 
     def write(self, text: str) -> None:
         """Write the file, whole or not at all. Errors: see `write`, and above for what came into being meanwhile."""

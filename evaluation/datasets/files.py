@@ -105,7 +105,7 @@ def _within(text: str, data: DataSet) -> list[Any] | None:  # Any: JSON
     """The list that one object holds; None where the text is no such object."""
     try:
         found = json.loads(text) if data.within else None
-    except ValueError:  # several objects, or lines that are read, and told, one by one
+    except (ValueError, RecursionError):  # several objects, or lines that are read, and told, one by one
         return None
     rows = found.get(data.within) if isinstance(found, dict) else None
     return rows if isinstance(rows, list) else None

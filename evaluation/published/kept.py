@@ -72,7 +72,7 @@ def _read(folder: Path) -> tuple[Figures, dict[str, str], list[str]]:
         kept: dict[str, Any] = json.loads(text_of(path))  # Any: JSON
         figures = {row: by_metric(by, "") for row, by in kept["rows"].items()}
         return figures, dict(kept["metrics"]), list(kept["percent"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, UsageError) as error:
+    except (OSError, ValueError, RecursionError, KeyError, TypeError, AttributeError, UsageError) as error:
         raise RecordError(f"{str(path)!r} is damaged; hold the experiment again to write it anew") from error
 
 

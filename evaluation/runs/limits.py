@@ -10,7 +10,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from sottovoce.bounds import Count
+from sottovoce.bounds import LONGEST_WAIT, Count
 from sottovoce.checked import Checked
 from sottovoce.errors import UsageError
 from sottovoce.graphs.saver import POSTGRES, shown
@@ -23,7 +23,11 @@ class Limits(Checked):
 
     at_once: int = Field(default=32, ge=1, le=1_000, description="how many discussions are under way together")
     time_limit: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="stop after so many seconds (each time it is resumed)"
+        default=None,
+        gt=0,
+        le=LONGEST_WAIT,
+        allow_inf_nan=False,
+        description="stop after so many seconds (each time it is resumed)",
     )
     token_limit: Count | None = Field(default=None, gt=0, description="stop after so many tokens, read and written")
     call_limit: Count | None = Field(default=None, gt=0, description="stop after so many calls of models")

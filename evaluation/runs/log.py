@@ -21,7 +21,7 @@ import errno
 import hashlib
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -118,8 +118,10 @@ def in_use(folder: Path) -> bool:
         return False
 
 
-def read(folder: Path) -> tuple[list[JSON], int, int]:
-    """The lines of a log, how many bytes they take, and how many stand behind them: a line that was cut off.
+def read(folder: Path, wrong_in: Callable[[bytes], str] | None = None) -> tuple[list[JSON], int, int]:
+    """Return the lines of a log, how many bytes they take, and how many stand behind them: a line that was cut off.
+
+    `wrong_in` (of `lines`) says what is wrong with a line, "" for nothing; None takes every object that names its kind.
 
     Raises:
         RecordError: there is no log, or a line of it is damaged: names the field, what was found, what was expected.
@@ -136,8 +138,8 @@ def read(folder: Path) -> tuple[list[JSON], int, int]:
             if sound + len(line) < len(data):
                 raise RecordError(f"run {str(path)!r} is damaged: line {number} is no line of a log; {REPAIR}")
             break
-        if of_this_version(lines[0] if lines else found):
-            _check(line, number, found, path)
+        if wrong_in is not None and of_this_version(lines[0] if lines else found):
+            _check(wrong_in(line), number, found, path)
         lines.append(found)
         sound += len(line)
     return lines, sound, len(data) - sound
@@ -148,11 +150,8 @@ def of_this_version(head: JSON) -> bool:
     return (head.get("format"), head.get("version")) == (FORMAT, VERSION)
 
 
-def _check(line: bytes, number: int, found: JSON, path: Path) -> None:
-    """Refuse a line that is not as its kind must be."""
-    from sottovoce.evaluation.runs.lines import wrong_in  # late: it imports langgraph, and `runs list` needs none
-
-    wrong = wrong_in(line)
+def _check(wrong: str, number: int, found: JSON, path: Path) -> None:
+    """Refuse a line with something wrong in it, and one that is not where its kind must be."""
     if not wrong and (found["line"] == "run") != (number == 1):
         wrong = f"its kind is {found['line']!r}: expected 'run' first, and there alone"
     if wrong:

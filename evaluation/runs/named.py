@@ -8,6 +8,7 @@ from typing import Any
 
 from sottovoce.channels.store import DIGEST
 from sottovoce.errors import RecordError, UsageError
+from sottovoce.evaluation.runs.lines import wrong_in
 from sottovoce.evaluation.runs.log import LOG, read
 from sottovoce.evaluation.runs.saver import FILE
 from sottovoce.graphs.saver import is_of_saver, kind_of, open_saver, shown, told_of
@@ -36,7 +37,7 @@ def named_by_run(folder: Path) -> Named:
     Raises:
         RecordError: log or checkpoints cannot be read.
     """
-    lines, _, _ = read(folder)
+    lines, _, _ = read(folder, wrong_in)
     found = collected((each for line in lines for each in _walk(line)), str(folder.name))
     if (folder / FILE).exists():
         add(found, named_by_checkpoints(str(folder / FILE)))

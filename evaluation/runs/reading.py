@@ -12,7 +12,7 @@ from sottovoce.checked import first_wrong, shown
 from sottovoce.errors import RecordError, SottovoceError
 from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.judged import JUDGED, NAME, key_of
-from sottovoce.evaluation.runs.lines import wrong_settings
+from sottovoce.evaluation.runs.lines import wrong_in, wrong_settings
 from sottovoce.evaluation.runs.log import FORMAT, JSON, LOG, REPAIR, VERSION, in_use, parsed, read
 from sottovoce.evaluation.runs.run import Key, Run
 from sottovoce.regular import opened
@@ -36,7 +36,7 @@ def load_run(folder: Path | str) -> Run:
         RecordError: there is no run, it is damaged, or it was written by another version.
     """
     folder = Path(folder)
-    lines, _, cut = read(folder)
+    lines, _, cut = read(folder, wrong_in)
     run = Run(_head(lines, folder), folder=folder)
     run.lines = len(lines)
     if why := wrong_settings(run.head.scheme, run.head.settings):

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
+FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
+"""How a text begins that a spreadsheet would compute, behind as many quotes as one likes."""
 
 
 @dataclass(frozen=True)
@@ -63,8 +68,12 @@ OF_RESULT = [name for each in fields(Result) for name in (each.name, *([FAILED_W
 
 def table(results: Sequence[Result]) -> str:
     """As CSV, a row each; what a world measures stands in columns of its own after the others."""
-    rows: list[dict[str, object]] = [
-        {**asdict(each), FAILED_WRONG: each.failed_wrong, **each.measures} for each in results
+    rows = [
+        {
+            name: as_cell(value)
+            for name, value in {**asdict(each), FAILED_WRONG: each.failed_wrong, **each.measures}.items()
+        }
+        for each in results
     ]
     names = [*OF_RESULT, *(name for each in results for name in each.measures)]
     columns = [name for name in dict.fromkeys(names) if name not in ("measures", "documents")]
@@ -73,3 +82,19 @@ def table(results: Sequence[Result]) -> str:
     file.writeheader()
     file.writerows(rows)
     return written.getvalue()
+
+
+def as_cell(value: object) -> object:
+    """Return a value as a cell that no spreadsheet computes: a quote before what begins like a formula (OWASP)."""
+    if isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value
+
+
+def of_cell(text: str) -> str:
+    """Return the text that `as_cell` made a cell of.
+
+    >>> of_cell(str(as_cell("=1+1"))), as_cell("-5")
+    ('=1+1', '-5')
+    """
+    return text[1:] if text.startswith("'") and FORMULA.match(text) else text

@@ -26,6 +26,16 @@ Row = tuple[int, Callable[[], Values]]
 """The line on which a row begins, from 1, and what reads it: a UsageError where it is broken."""
 MARK = "\ufeff"
 """With which some editors begin a file in UTF-8."""
+BINARY = {
+    b"PK\x03\x04": "a ZIP archive, as Excel's workbooks are",
+    b"\xd0\xcf\x11\xe0": "an old Excel workbook",
+    b"\x1f\x8b": "a gzip archive",
+    b"PAR1": "a Parquet table",
+    b"SQLite format 3": "an SQLite database",
+    b"%PDF-": "a PDF page",
+}
+ENDINGS = (".xlsx", ".xls", ".parquet", ".zip", ".gz", ".sqlite", ".pdf", ".arrow", ".ods")
+"""Of files that are no texts."""
 STDIN = Path("-")
 """In the place of a file: what is piped in, as JSON Lines."""
 LONGEST = 400  # characters of what is wrong with a row, which may quote a document
@@ -85,6 +95,8 @@ def read_rows(path: Path, what: str) -> DataFile:
     if (form := ".jsonl" if path == STDIN else path.suffix.lower()) not in (".jsonl", ".ndjson", ".csv"):
         raise UsageError(f"{name} is neither JSON Lines nor CSV by its name; expected .jsonl or .csv")
     text, digest = read_text(path, name)
+    if form == ".csv" and text.lstrip()[:2] in ('{"', "[{"):
+        raise UsageError(f"{name} holds JSON, and not the CSV that its name says; rename it to .jsonl")
     header, rows = split_csv(text, name) if form == ".csv" else (None, split_lines(text))
     if not rows:
         raise UsageError(f"{name} {'is empty' if header is None else 'holds names and no row'}; expected rows")
@@ -99,12 +111,22 @@ def read_text(path: Path, name: str) -> tuple[str, str]:
     """
     try:
         data = _piped(name) if path == STDIN else bytes_of(path)
+        _check_text(data, path, name)
         return data.decode("utf-8").removeprefix(MARK), hashlib.sha256(data).hexdigest()
     except OSError as error:
         raise UsageError(f"{name} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise UsageError(f"{name} is not UTF-8: {error.reason} at byte {error.start}, line {line}") from error
+
+
+def _check_text(data: bytes, path: Path, name: str) -> None:
+    """Refuse what its first bytes or its name call something else than a text."""
+    for begins, what in BINARY.items():
+        if data.startswith(begins):
+            raise UsageError(f"{name} holds {what}; expected a text in UTF-8: export or unpack it first")
+    if path.suffix.lower() in ENDINGS:
+        raise UsageError(f"{name} ends in {path.suffix!r}, and holds something else; rename it by what it holds")
 
 
 def _piped(name: str) -> bytes:

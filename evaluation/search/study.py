@@ -147,7 +147,7 @@ def read_study(folder: Path) -> JSON | None:
         found = json.loads(text_of(folder / FILE))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{str(folder / FILE)!r} is damaged ({error}); give another folder (--save)") from error
     if not isinstance(found, dict) or (found.get("format"), found.get("version")) != (FORMAT, VERSION):
         raise RecordError(f"{str(folder / FILE)!r} is no search of this version; give another folder (--save)")

@@ -14,7 +14,7 @@ from typing import Any
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.report.page import SEALED, seal_of
 from sottovoce.evaluation.runs.card import FORMAT, SEAL, card, seal
-from sottovoce.evaluation.runs.results import table
+from sottovoce.evaluation.runs.results import of_cell, table
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.verify.findings import Finding, differences
 from sottovoce.evaluation.views.comparison import rows_of
@@ -41,7 +41,13 @@ def check_table(run: Run, path: Path) -> Iterator[Finding]:
 
 
 def _rows(text: str, path: Path) -> dict[tuple[str, str], dict[str, str]]:
-    rows = list(csv.DictReader(io.StringIO(text)))
+    reader = csv.DictReader(io.StringIO(text), restkey="beyond the names")
+    try:  # a row may have more cells than there are names, or fewer
+        rows = [
+            {name: of_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()} for row in reader
+        ]
+    except csv.Error as error:
+        raise RecordError(f"{str(path)!r} is no table of results: {error}, line {reader.line_num}") from error
     if not rows or not {"question", "seed"} <= rows[0].keys():
         raise RecordError(f"{str(path)!r} is no table of results: expected the columns question, seed, answer, ...")
     found = {(row["question"], row["seed"]): row for row in rows}
@@ -93,7 +99,7 @@ def _card(path: Path, run: Run) -> dict[str, Any]:  # Any: plain JSON
     in_page = CARDS.search(text)
     try:
         given = json.loads(in_page[1] if in_page else text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise RecordError(f"{str(path)!r} is no card of a run: it is no JSON ({error})") from error
     given = _of_report(given, run, path) if in_page else given
     if not isinstance(given, dict) or given.get("format") != FORMAT:

@@ -109,7 +109,7 @@ def _labels(path: Path) -> Verdicts:
 def _label(line: str, where: str) -> tuple[tuple[str, int], bool]:
     try:
         told: Any = json.loads(line)  # Any: JSON as it comes
-    except ValueError:
+    except (ValueError, RecursionError):
         told = None
     if isinstance(told, dict) and isinstance(told.get("right"), bool) and isinstance(told.get("question"), str):
         if isinstance(seed := told.get("seed", 0), int):

@@ -89,7 +89,7 @@ def show_collection(options: CollectOptions, measure: Measure) -> None:
     from sottovoce.evaluation.collecting import collected, measure_of  # late: langgraph and torch take seconds
     from sottovoce.evaluation.runs.reading import load_run
 
-    file = OutputFile(options.to, "--to", force=options.force)
+    file = OutputFile(options.to, "--to", force=options.force, endings=(".jsonl", ".ndjson"))
     folders = dict.fromkeys(folder_of(name).resolve() for name in options.runs)
     runs = [load_run(folder) for folder in folders]
     measure = measure_of(runs, measure)
@@ -114,7 +114,7 @@ def show_training(options: TrainOptions) -> None:
     from sottovoce.monitors.training import check_installed, train
 
     check_installed()
-    file = OutputFile(options.to, "--to", force=options.force)
+    file = OutputFile(options.to, "--to", force=options.force, endings=(".json",))
     found = train(read_rows(options.rows), options.role, options)
     file.write(found.monitor.to_json())
     show(_training(found))

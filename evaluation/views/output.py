@@ -49,7 +49,9 @@ def check_places(output: Output) -> OutputFile | None:
                 f"{str(output.save)!r} holds a run already; choose another folder for --save, or --continue that run"
             )
         check_folder(output.save, "--save", RUN)
-    return None if output.markdown is None else OutputFile(output.markdown, "--markdown", force=output.force)
+    if output.markdown is None:
+        return None
+    return OutputFile(output.markdown, "--markdown", force=output.force, endings=(".md", ".markdown", ".txt"))
 
 
 def console_of() -> Console:

@@ -22,7 +22,7 @@ def show_report(
         UsageError: no discussion has ended yet, the file cannot be written, the extra `eval` is not installed, or the
             attention is that of models which the command line does not allow.
     """
-    file = OutputFile(html, "--html", force=force)
+    file = OutputFile(html, "--html", force=force, endings=(".html", ".htm"))
     from sottovoce.evaluation.report.gathered import gathered  # late: matplotlib takes seconds
     from sottovoce.evaluation.report.report import report
     from sottovoce.evaluation.runs.starting import settings_of

@@ -31,8 +31,17 @@ from sottovoce.retrievers.trec import read_qrels
 if TYPE_CHECKING:
     from sottovoce.evaluation.runs.run import Run
 
-FORMS = {".csv": "csv", ".md": "markdown", ".trec": "trec", ".qrels": "qrels"}
-"""By the ending of the file; all others are JSON Lines, but for one that is named card.json."""
+FORMS = {".csv": "csv", ".md": "markdown", ".markdown": "markdown", ".jsonl": "jsonl", ".ndjson": "jsonl", "": "jsonl"}
+FORMS |= {".trec": "trec", ".qrels": "qrels"}
+"""By the ending of the file, but for one that is named card.json."""
+ENDINGS = {
+    "csv": (".csv",),
+    "markdown": (".md", ".markdown", ".txt"),
+    "jsonl": (".jsonl", ".ndjson"),
+    "card": (".json",),
+    "trec": (".trec", ".run", ".txt"),
+    "qrels": (".qrels", ".txt"),
+}
 CARD = "card.json"
 
 
@@ -143,10 +152,12 @@ def export_run(name: str, form: str | None, out: Path, *, force: bool = False) -
     from sottovoce.evaluation.runs.reading import load_run
     from sottovoce.evaluation.views.markdown import markdown
 
-    form = form or ("card" if out.name.endswith(CARD) else FORMS.get(out.suffix.lower(), "jsonl"))
-    if form not in (forms := ["jsonl", "csv", "markdown", "card", "trec", "qrels"]):
-        raise UsageError(choose("format", form, forms))
-    file = OutputFile(out, "the file", force=force)
+    form = form or ("card" if out.name.endswith(CARD) else FORMS.get(out.suffix.lower()))
+    if form is None:
+        raise UsageError(f"the file {str(out)!r} ends in {out.suffix!r}; expected .jsonl, .csv, .md, or card.json")
+    if form not in ENDINGS:
+        raise UsageError(choose("format", form, list(ENDINGS)))
+    file = OutputFile(out, "the file", force=force, endings=ENDINGS[form])
     run = load_run(shelf.folder_of(name))
     store = run.store()
     if form == "jsonl":

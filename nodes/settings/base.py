@@ -18,7 +18,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema
 
-from sottovoce.bounds import Count, Seed, Tokens
+from sottovoce.bounds import LONGEST_WAIT, Count, Seed, Tokens
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError, choose
@@ -60,7 +60,7 @@ def pairs(given: Any, info: ValidationInfo) -> Any:  # Any: as it was given
 def _plain(value: str) -> Any:  # Any: JSON
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value
 
 
@@ -96,7 +96,11 @@ class Settings(People, Watched, CipherOptions, StateOptions):
     )
     max_tokens: Tokens = Field(default=LONGEST_REPLY, ge=1, description="longest reply, in tokens")
     timeout: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="seconds that a reply may take; else as long as it takes"
+        default=None,
+        gt=0,
+        le=LONGEST_WAIT,
+        allow_inf_nan=False,
+        description="seconds that a reply may take; else as long as it takes",
     )
     seed: Seed = Field(default=0, description="of the run; every call derives its own from it")
     prompts: Annotated[str | None, Names("prompt pack", packs.offered)] = Field(

@@ -8,7 +8,7 @@ from typing import Annotated, Any, ClassVar
 
 from pydantic import Field, model_validator
 
-from sottovoce.bounds import Rounds, Tokens
+from sottovoce.bounds import LONGEST_PROGRAM, Rounds, Tokens
 from sottovoce.environments.problem import Problem
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Documents, Settings
@@ -41,7 +41,11 @@ class CodeGen(Settings):
         default=False, description="run them even where nothing but limits contains them"
     )
     seconds: Annotated[float, Names("time limit", opens=False)] = Field(
-        default=5.0, gt=0, allow_inf_nan=False, description="longest run of a program for one test, in seconds"
+        default=5.0,
+        gt=0,
+        le=LONGEST_PROGRAM,
+        allow_inf_nan=False,
+        description="longest run of a program for one test, in seconds",
     )
     agents: int = Field(
         default=4, ge=2, le=len(CODERS), description="how many coders; Tester, Reflector and Ranker come on top"

@@ -37,7 +37,9 @@ def read_yaml(path: Path, what: str, example: str) -> dict[Any, Any]:  # Any: YA
         read = yaml.load(text_of(path), _loader())  # a safe one
     except OSError as error:
         raise UsageError(f"{what} {str(path)!r} cannot be read: {error.strerror}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except RecursionError as error:
+        raise UsageError(f"{what} {str(path)!r} is nested too deeply; expected lines like {example!r}") from error
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
         raise UsageError(f"{what} {str(path)!r} is no YAML: {' '.join(str(error).split())}") from error
     if not isinstance(read, dict):
         raise UsageError(f"{what} {str(path)!r} holds {type(read).__name__}; expected lines like {example!r}")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -19,6 +20,8 @@ from sottovoce.options import command
 REPEAT = "Options with ... may be given several times, once for each value."
 NOUNS = {"draw": "scheme", "symmetry": "scheme", "games": "world", "tune": "scheme", "step": "scheme"}
 """What the commands below these are; below others they are commands."""
+PATHS = ("PATH", "FILE")
+"""How options show that they take one."""
 RUN = typer.Argument(
     metavar="RUN",
     help="a name that `runs list` shows, or its beginning; `latest`; or a folder",
@@ -33,7 +36,25 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 
 
 class Command(TyperCommand):
-    """A command whose help keeps words whole."""
+    """A command whose help keeps words whole, and that passes over nothing that was typed."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:  # Any: typer's own types are private
+        """As typer does, but that an option which takes one value is refused where it is given twice.
+
+        Raises:
+            UsageError: it is, or a path is empty.
+        """
+        given, _, order = self.make_parser(ctx).parse_args(args=[*args])
+        for each in order:
+            if order.count(each) > 1 and not each.multiple and not getattr(each, "is_flag", False):
+                raise UsageError(
+                    f"{each.opts[-1]} was given {order.count(each)} times; expected once: one value counts"
+                )
+            kind: Any = getattr(each, "type_descriptor", None)  # Any: typer's own
+            is_path = getattr(kind, "annotation", None) is Path or each.metavar in PATHS
+            if is_path and given.get(each.name) == "":
+                raise UsageError(f"{each.opts[-1]} is empty; expected a path")
+        return super().parse_args(ctx, args)
 
     def format_help(self, ctx: Any, formatter: Any) -> None:  # Any: typer's own types are private
         """In panels, at any width."""

@@ -109,7 +109,7 @@ def _print(console: Console, paragraphs: Iterable[str]) -> None:
 
 
 def _wrapped(text: str, width: int) -> list[str]:
-    return wrap(text, width, break_long_words=False, break_on_hyphens=False)
+    return wrap(text, max(width, 1), break_long_words=False, break_on_hyphens=False)
 
 
 def _paragraphs(text: str | None) -> list[str]:

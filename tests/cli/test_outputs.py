@@ -147,15 +147,23 @@ def test_no_option_writes_over_a_file_that_exists(call: Call, kept: Path, tmp_pa
     assert out.read_text() == "mine"
 
 
-@pytest.mark.parametrize("words", [FILES["runs export file"], FILES["report --html"], FILES["games whodunit --to"]])
+@pytest.mark.parametrize(
+    ("words", "ending"),
+    [
+        ("runs export file", "jsonl"),
+        ("runs export file", "csv"),
+        ("report --html", "html"),
+        ("games govsim --to", "jsonl"),
+    ],
+)
 def test_a_file_that_exists_is_written_over_where_that_is_forced(
-    call: Call, kept: Path, tmp_path: Path, words: list[str]
+    call: Call, kept: Path, tmp_path: Path, words: str, ending: str
 ) -> None:
-    out, link = tmp_path / "mine.jsonl", tmp_path / "link.jsonl"
+    out, link = tmp_path / f"mine.{ending}", tmp_path / f"link.{ending}"
     out.write_text("mine")
     link.symlink_to(out)
 
-    answer = call(*typed(words, link, kept), "--force")
+    answer = call(*typed(FILES[words], link, kept), "--force")
 
     assert answer.code == 0, answer
     assert out.read_text() != "mine" and link.is_symlink(), "a link stays, and what it points to is written"
