@@ -7,7 +7,7 @@ words, and the model reads what it read then, rows of CIPHER and changes of SDE 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -21,6 +21,7 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.report.packed import Numbers
 from sottovoce.evaluation.report.plots import Plot, drawing, svg
+from sottovoce.evaluation.report.words import text_of
 from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Key, Run
@@ -32,6 +33,8 @@ from sottovoce.nodes.settings import Settings
 
 BEFORE = 100
 """Positions that are shown."""
+WIDTH, HEIGHT = 13.0, 3.2  # inches of a panel: so that each of its tokens can be read
+LONGEST = 10  # characters of a token
 SAID_BY_MODELS = ("model", "hosted")
 
 
@@ -42,6 +45,8 @@ class Looked:
     title: str
     weights: Numbers
     """(heads, up to 100), of the positions before the last token."""
+    tokens: tuple[str, ...]
+    """What stands at these positions; of a row of CIPHER the nearest token."""
 
 
 def attention_plot(runs: Mapping[str, Run], layer: int) -> Plot:
@@ -55,13 +60,14 @@ def attention_plot(runs: Mapping[str, Run], layer: int) -> Plot:
     panels = [looked(name, run, key, layer) for name, run in runs.items()]
     most = max(float(panel.weights.max()) for panel in panels)
     drawn: dict[str, Any] = {"aspect": "auto", "interpolation": "nearest", "vmin": 0, "vmax": most}  # Any: for imshow
-    figure, places = drawing((3.4 * len(panels) + 1, 3.4), len(panels))
+    figure, places = drawing((WIDTH, HEIGHT * len(panels)), len(panels))
     for axes, panel in zip(places, panels, strict=True):
         heads, n = panel.weights.shape
         box = (-n - 0.5, -0.5, heads - 0.5, -0.5)
         shown = axes.imshow(panel.weights, extent=box, **drawn)
         axes.set_title(panel.title)
         axes.yaxis.get_major_locator().set_params(integer=True)
+        axes.set_xticks(range(-n, 0), map(_label, panel.tokens), rotation=90, fontsize=6)
         axes.set_xlabel("tokens before the last one")
         axes.set_ylabel("head")
     figure.colorbar(shown, ax=list(places), label="attention")
@@ -86,10 +92,26 @@ def looked(name: str, run: Run, key: Key, layer: int) -> Looked:
         prompt_of(record, settings, said, run.head), model.loaded, lambda ref: ref.load(run.store())
     )
     prompt = prompt.begun(said.begun, model.loaded)
-    weights = attention_of_last(model.loaded, (*prompt.pieces, _spoken(said, model)), prompt.edits, layer)
-    return Looked(
-        f"{name} ({settings.protocol}), layer {layer % model.loaded.layers}", weights[:, -1 - BEFORE : -1].numpy()
-    )
+    pieces = (*prompt.pieces, _spoken(said, model))
+    weights = attention_of_last(model.loaded, pieces, prompt.edits, layer)
+    title = f"{name} ({settings.protocol}), layer {layer % model.loaded.layers}"
+    return Looked(title, weights[:, -1 - BEFORE : -1].numpy(), _tokens(pieces, model)[-1 - BEFORE : -1])
+
+
+def _tokens(pieces: Sequence[Piece], model: HookedChatModel) -> tuple[str, ...]:
+    loaded = model.loaded
+    ids = [
+        token
+        for piece in pieces
+        for token in (piece.ids if isinstance(piece, Ids) else loaded.table.nearest(piece.rows).tolist())
+    ]
+    return tuple(text_of(token, loaded.tokenizer) for token in ids)
+
+
+def _label(token: str) -> str:
+    """Return a token as a tick: one short line without the start of a formula, spaces and line ends visible."""
+    shown = token.strip(" ").replace("\n", "\u21b5") or "\u2423"
+    return "".join(sign if sign.isprintable() else "?" for sign in shown)[:LONGEST].replace("$", r"\$")
 
 
 def prompt_of(record: Record, settings: Settings, said: Message, head: Head) -> list[Turn]:

@@ -22,6 +22,23 @@ from sottovoce.evaluation.runs.run import Run
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "sottovoce", "font.family": "sans-serif", "font.size": 9}
 """Text as text; ids from a salt, not from chance. Any: matplotlib has a type of a name for each key."""
 SIZE = (6.2, 3.4)  # inches
+LINES = ("-", "--", "-.", ":")
+MARKERS = "osD^vP"
+APART = 0.05  # rounds between the intervals of two runs
+ASIDE = 0.015  # share of a logarithmic axis between the points of two runs that are equal
+LEAST = 1.2  # a logarithmic axis spans this factor at least
+TICKS = 5  # of a logarithmic axis, at most
+
+
+def looks(runs: Iterable[str]) -> dict[str, dict[str, Any]]:  # Any: for `errorbar`
+    """Return a colour, a line and a marker for each run, the same in all plots of a page."""
+    return {
+        run: {"color": f"C{at % 10}", "linestyle": LINES[at % len(LINES)], "marker": MARKERS[at % len(MARKERS)]}
+        for at, run in enumerate(runs)
+    }
+
+
+Looks = Mapping[str, Mapping[str, Any]]  # Any: for `errorbar`
 
 
 @dataclass(frozen=True)
@@ -39,21 +56,21 @@ def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
         UsageError: the extra `eval` is not installed.
     """
     scored = [each for each in summaries if each.accuracy]
-    found = [_rounds(runs), _cost(scored), _bytes(scored)]
+    of = looks(runs)
+    found = [_rounds(runs, of), _cost(scored, of), _bytes(scored, of)]
     return [plot for plot in found if plot is not None]
 
 
-def _rounds(runs: Mapping[str, Run]) -> Plot | None:
+def _rounds(runs: Mapping[str, Run], of: Looks) -> Plot | None:
     lines = {name: shares for name, run in runs.items() if (shares := by_round([*run.records.values()]))}
     if not lines:
         return None
     figure, [axes] = drawing()
-    for name, shares in lines.items():
-        rounds = [each + 1 for each in shares]
-        low, high = _reach(shares.values())
-        axes.errorbar(
-            rounds, [each.value for each in shares.values()], (low, high), marker="o", capsize=3, label=_plain(name)
-        )
+    for at, (name, shares) in enumerate(lines.items()):
+        beside = (at - (len(lines) - 1) / 2) * APART  # equal lines would hide one another
+        rounds = [each + 1 + beside for each in shares]
+        values = [each.value for each in shares.values()]
+        axes.errorbar(rounds, values, _reach(shares.values()), capsize=3, label=_plain(name), **of[name])
     axes.set_xticks(range(1, 1 + max(len(shares) for shares in lines.values())))
     axes.set_xlabel("round")
     _accuracy(axes)
@@ -62,7 +79,7 @@ def _rounds(runs: Mapping[str, Run]) -> Plot | None:
     return Plot(svg(figure, caption), caption)
 
 
-def _cost(scored: Sequence[Summary]) -> Plot | None:
+def _cost(scored: Sequence[Summary], of: Looks) -> Plot | None:
     """FLOPs where they are known of all runs, else tokens read and written."""
     flops = [each.flops for each in scored]
     tokens = [(each.tokens_in or 0) + (each.tokens_out or 0) for each in scored]
@@ -72,32 +89,54 @@ def _cost(scored: Sequence[Summary]) -> Plot | None:
     if not scored or min(costs) <= 0:
         return None
     caption = f"Cost against accuracy: {what} of a discussion, on a logarithmic axis, with 95 % intervals."
-    return _scattered(scored, costs, what, caption)
+    return _scattered(scored, costs, what, caption, of)
 
 
-def _bytes(scored: Sequence[Summary]) -> Plot | None:
+def _bytes(scored: Sequence[Summary], of: Looks) -> Plot | None:
     carrying = [each for each in scored if BYTES in each.measures]
     if len(carrying) < 2:  # one point is no curve
         return None
     caption = "Compression: bytes a message carries besides words, on a logarithmic axis, against accuracy."
-    return _scattered(carrying, [each.measures[BYTES].mean.value for each in carrying], BYTES, caption)
+    return _scattered(carrying, [each.measures[BYTES].mean.value for each in carrying], BYTES, caption, of)
 
 
-def _scattered(scored: Sequence[Summary], at: Sequence[float], what: str, caption: str) -> Plot:
+def _scattered(scored: Sequence[Summary], at: Sequence[float], what: str, caption: str, of: Looks) -> Plot:
     figure, [axes] = drawing()
-    for each, x in zip(scored, at, strict=True):
+    for place, (each, x) in enumerate(zip(scored, at, strict=True)):
         assert each.accuracy is not None, "only scored runs are drawn"
-        low, high = _reach([each.accuracy])
-        axes.errorbar([x], [each.accuracy.value], (low, high), marker="o", capsize=3, label=_plain(each.run))
-    axes.set_xscale("log")
+        x *= _span(at) ** (ASIDE * (place - (len(at) - 1) / 2))  # equal points would hide one another
+        axes.errorbar(
+            [x], [each.accuracy.value], _reach([each.accuracy]), capsize=3, label=_plain(each.run), **of[each.run]
+        )
+    _logarithmic(axes, at)
     axes.set_xlabel(what)
     _accuracy(axes)
     axes.legend()
     return Plot(svg(figure, caption), caption)
 
 
+def _span(at: Sequence[float]) -> float:
+    """Return the factor that a logarithmic axis over these values spans."""
+    return max(max(at) / min(at), LEAST)
+
+
+def _logarithmic(axes: Any, at: Sequence[float]) -> None:  # Any: Axes
+    """Set a logarithmic axis with ticks at values that are drawn, as many as do not overlap."""
+    from matplotlib.ticker import NullLocator
+
+    low, span = min(at), _span(at)
+    axes.set_xscale("log")
+    axes.set_xlim(low / span**0.15, low * span**1.15)
+    ticks: list[float] = []
+    for value in sorted(at):
+        if not ticks or value >= ticks[-1] * span ** (1 / TICKS):
+            ticks.append(value)
+    axes.xaxis.set_minor_locator(NullLocator())
+    axes.set_xticks(ticks, [f"{value:,.0f}" if value < 1e6 else f"{value:.2e}" for value in ticks])
+
+
 def drawing(size: tuple[float, float] = SIZE, panels: int = 1) -> tuple[Any, list[Any]]:  # Any: a Figure, its Axes
-    """An empty figure with so many panels side by side.
+    """Return an empty figure with so many panels, one below the other.
 
     Raises:
         UsageError: the extra `eval` is not installed.
@@ -107,7 +146,7 @@ def drawing(size: tuple[float, float] = SIZE, panels: int = 1) -> tuple[Any, lis
     except ImportError as error:
         raise UsageError("plots need the extra 'eval', which is not installed: pip install matplotlib") from error
     figure = Figure(figsize=size, layout="constrained")
-    return figure, list(figure.subplots(1, panels, squeeze=False)[0])
+    return figure, list(figure.subplots(panels, 1, squeeze=False)[:, 0])
 
 
 def svg(figure: Any, title: str) -> Markup:  # Any: a Figure

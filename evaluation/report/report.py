@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
+from sottovoce.evaluation.compare import Comparison
 from sottovoce.evaluation.report.attention import attention_plot
 from sottovoce.evaluation.report.beside import beside
 from sottovoce.evaluation.report.cards import card, what_was_run
@@ -17,8 +18,9 @@ from sottovoce.evaluation.report.plots import Plot, plots
 from sottovoce.evaluation.report.tensors import Tensors
 from sottovoce.evaluation.report.words import Words
 from sottovoce.evaluation.triggers import told
-from sottovoce.evaluation.views.comparison import comparison_of, sentences, tables
-from sottovoce.evaluation.views.printable import counted
+from sottovoce.evaluation.views.comparison import comparison_of, tables
+from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.evaluation.views.tables import share_cells
 
 
 def report(found: Gathered, attention: int | None = None) -> str:
@@ -35,9 +37,10 @@ def report(found: Gathered, attention: int | None = None) -> str:
         title=f"Report of {', '.join(found.runs)}",
         unfinished=found.unfinished,
         about=found.about,
+        headline=headline(made),
         what=what_was_run(found.runs),
         tables=[*tables(made), *beside(found.published, made)],
-        sentences=sentences(made),
+        sentences=list(map(one_line, made.notes)),
         plots=[*plots(found.runs, made.runs), *looked, *map(_pictured, found.pictures)],
         runs=list(found.runs),
         seeds=sorted({row["seed"] for row in index}),
@@ -48,6 +51,15 @@ def report(found: Gathered, attention: int | None = None) -> str:
         cards={name: card(run) for name, run in found.runs.items()},
         notes=_notes(found, tensors, words),
     )
+
+
+def headline(made: Comparison) -> list[str]:
+    """Return the accuracy of each run, and the verdicts on their pairs, in words."""
+    shares = [(run, share_cells(run.accuracy)) for run in made.runs if run.accuracy]
+    found = [
+        f"{run.run}: {value} right of {counted(run.questions, 'question')} ({low})" for run, (value, low) in shares
+    ]
+    return [*found, *(one_line(pair.verdict).replace("`", "") for pair in made.pairs)]
 
 
 def _embedded(found: Iterable[tuple[JSON, list[JSON]]]) -> tuple[list[JSON], list[Markup]]:

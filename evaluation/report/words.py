@@ -35,7 +35,7 @@ class Words:
         key = (label.vocabulary, token)
         if key not in self._numbers:
             self._numbers[key] = len(self.texts)
-            self.texts.append(_told(token, self._tokenizer(label)))
+            self.texts.append(text_of(token, self._tokenizer(label)))
         return self._numbers[key]
 
     def _tokenizer(self, label: Label) -> PreTrainedTokenizerBase | None:
@@ -56,8 +56,8 @@ class Words:
         return None
 
 
-def _told(token: int, tokenizer: PreTrainedTokenizerBase | None) -> str:
-    """A token's text; where its bytes are no whole character, as the vocabulary writes it."""
+def text_of(token: int, tokenizer: PreTrainedTokenizerBase | None) -> str:
+    """Return a token's text; where its bytes are no whole character, as the vocabulary writes it."""
     if tokenizer is None:
         return f"#{token}"
     text = _text(tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import StringIO
+from math import ceil, floor
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,9 @@ from sottovoce.outputs import write
 SALT = "sottovoce"
 """From it matplotlib derives ids, otherwise random."""
 CHOSEN, OTHER = "tab:blue", "tab:gray"
+NARROWEST = 0.1
+"""Shares between the ends of a colour bar, at least: equal ones have one colour, and nothing is drawn above 1."""
+ROUNDING = 1e-9
 
 
 @contextmanager
@@ -58,10 +62,17 @@ def bars(path: Path, worth: Mapping[int, Mean], best: int, label: str) -> None:
         axes.set_ylabel(label)
 
 
+def span_of(shares: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of a colour bar over shares: whole twentieths within 0 to 1, a tenth apart at least."""
+    low, high = floor(min(shares) * 20 + ROUNDING) / 20, ceil(max(shares) * 20 - ROUNDING) / 20
+    low = max(0.0, min(low, high - NARROWEST))
+    return low, max(high, low + NARROWEST)
+
+
 def heat(path: Path, panels: Mapping[str, Mapping[tuple[float, ...], float]], grid: Sequence[float] | None) -> None:
     """Shares over two temperatures, a panel each: squares where they are of a `grid`, else dots."""
-    values = [value for points in panels.values() for value in points.values()]
-    span = {"vmin": min(values), "vmax": max(values), "cmap": "viridis"}
+    low, high = span_of([value for points in panels.values() for value in points.values()])
+    span = {"vmin": low, "vmax": high, "cmap": "viridis"}
     with figure(path, 4.2 * len(panels), 3.8) as drawn:
         places = drawn.subplots(1, len(panels), squeeze=False)[0]
         for axes, (title, points) in zip(places, panels.items(), strict=True):

@@ -149,6 +149,11 @@ def _tuned_told(found: Tuned, objective: Literal["decision", "first"]) -> str:
         told.append(f"on {counted(found.held_out_questions, 'question')} that no trial saw: {value}, 95 % {interval}")
     if found.map:
         told.append("the temperature map is in map.svg and map.csv")
+    if len(equal := [trial for trial in found.trials if trial.value(objective) == found.best.value(objective)]) > 1:
+        told.append(
+            f"{len(equal)} of {counted(len(ranked), 'trial')} are equally good, and the questions cannot tell them "
+            f"apart; {found.best.name} is the first of them"
+        )
     options = " ".join(f"--temperature {value:g}" for value in found.best.temperatures)
     return "\n".join([told[0], "", *told[1:], f"take it with `{options}`"])
 

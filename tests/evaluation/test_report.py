@@ -20,11 +20,11 @@ from sottovoce.channels.store import PayloadStore
 from sottovoce.errors import RecordError
 from sottovoce.evaluation.compare import compare
 from sottovoce.evaluation.report import packed
-from sottovoce.evaluation.report.attention import looked
+from sottovoce.evaluation.report.attention import attention_plot, looked
 from sottovoce.evaluation.report.beside import beside
 from sottovoce.evaluation.report.discussions import items
 from sottovoce.evaluation.report.gathered import Gathered, gathered
-from sottovoce.evaluation.report.plots import plots
+from sottovoce.evaluation.report.plots import looks, plots
 from sottovoce.evaluation.report.report import report
 from sottovoce.evaluation.report.rounds import by_round
 from sottovoce.evaluation.report.tensors import Tensors
@@ -267,3 +267,37 @@ def test_what_a_paper_prints_of_an_experiments_rows_is_in_its_report(tmp_path: P
 
     assert found.published == {"cipher": {"accuracy": 0.887}, "single": {"accuracy": 0.82}}
     assert "<td>88.7%</td>" in report(found)
+
+
+def test_a_run_looks_the_same_in_all_plots_and_no_two_runs_alike() -> None:
+    found = looks(f"run{i}" for i in range(12))
+
+    assert len({tuple(each.values()) for each in found.values()}) == 12
+    assert [each["color"] for each in found.values()][:10] == [f"C{i}" for i in range(10)]
+
+
+def test_equal_runs_hide_neither_lines_nor_points_nor_ticks(spoken: Run) -> None:
+    runs = {"one": spoken, "two": spoken, "three": spoken}
+    rounds, cost, *_ = plots(runs, comparison_of(runs).runs)
+
+    for plot in (rounds, cost):
+        lines = re.findall(r'<g id="LineCollection_\d+">.*?d="M ([\d.]+)', plot.svg, re.DOTALL)
+        assert len({*lines[:3]}) == 3  # those of the legend follow
+    ticks = re.findall(r"<!-- ([^>]+) -->|>([^<]+)</text>", cost.svg)
+    assert len([text for pair in ticks for text in pair if "e+" in text]) == 1  # all three cost the same
+
+
+def test_a_report_begins_with_its_result(tmp_path: Path) -> None:
+    cipher(tmp_path / "run", questions=1)
+    page = report(gathered([str(tmp_path / "run")]))
+
+    assert page.index("<h2>Result</h2>") < page.index("100.0% right of 1 question") < page.index("What was run</h2>")
+
+
+def test_attention_names_the_tokens_that_are_looked_at(spoken: Run) -> None:
+    [key] = spoken.records
+    found = looked("run", spoken, key, 1)
+
+    assert len(found.tokens) == found.weights.shape[1]
+    assert any("assistant" in token for token in found.tokens)
+    assert "assistant" in attention_plot({"run": spoken}, 1).svg

@@ -131,3 +131,21 @@ def test_words_and_runs_find_discussions(browser: webdriver.Chrome) -> None:
     assert found == [MANY, MANY]
     assert shown(browser, "#found")[0].text == f"0 of {MANY + 2} discussions"
     assert shown(browser, "#items .said") == []
+
+
+def test_the_same_question_is_read_under_two_runs_side_by_side(tmp_path: Path, session: webdriver.Chrome) -> None:
+    runs = {name: scripted(tmp_path / name, 2, 2) for name in ("one", "two")}
+    (tmp_path / "report.html").write_text(report(Gathered(runs)), encoding="utf-8")
+    session.get((tmp_path / "report.html").as_uri())
+
+    shown(session, "#discussions .row")[0].click()
+    [button] = shown(session, "button.beside")
+    assert button.text == "beside two"
+    button.click()
+
+    pairs = shown(session, "#items .pair")
+    heads = [each.text.split("\n") for each in pairs if "Round 1" in each.text]
+    assert heads[0] == ["Round 1", "Round 1"]
+    assert shown(session, "button.beside")[0].text == "without two"
+    shown(session, "button.beside")[0].click()
+    assert not shown(session, "#items .pair") and session.get_log("browser") == []

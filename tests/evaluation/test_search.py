@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -18,11 +19,12 @@ from sottovoce.errors import RecordError, SottovoceError, UsageError
 from sottovoce.evaluation.arithmetic import questions
 from sottovoce.evaluation.experiments.rows import Prepared
 from sottovoce.evaluation.runs.limits import Limits
-from sottovoce.evaluation.search.plots import bars
+from sottovoce.evaluation.search.plots import bars, heat, span_of
 from sottovoce.evaluation.search.space import Space
 from sottovoce.evaluation.search.study import Study
-from sottovoce.evaluation.search.tune import Tuned, split, tune
-from sottovoce.evaluation.statistics import Mean
+from sottovoce.evaluation.search.tune import Trial, Tuned, split, tune
+from sottovoce.evaluation.statistics import Mean, share
+from sottovoce.evaluation.views.search import _tuned_told
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 
@@ -180,3 +182,29 @@ def test_the_same_ranking_is_drawn_in_the_same_bytes(tmp_path: Path, global_stat
 
     assert (tmp_path / "one.svg").read_bytes() == (tmp_path / "two.svg").read_bytes()
     assert "layer (0-based)" in (tmp_path / "one.svg").read_text()
+
+
+@pytest.mark.parametrize(
+    ("shares", "ends"),
+    [([1.0, 1.0], (0.9, 1.0)), ([0.0], (0.0, 0.1)), ([0.5] * 9, (0.4, 0.5)), ([0.31, 0.72], (0.3, 0.75))],
+)
+def test_a_colour_bar_stays_within_shares_and_has_a_length(shares: list[float], ends: tuple[float, float]) -> None:
+    assert span_of(shares) == pytest.approx(ends)
+
+
+def test_equal_shares_have_one_colour(tmp_path: Path) -> None:
+    grid = [0.1, 0.5]
+    heat(tmp_path / "map.svg", {"decision": {(a, b): 0.6 for a in grid for b in grid}}, grid)
+
+    drawn = (tmp_path / "map.svg").read_text()
+    [mesh] = re.findall(r'<g id="QuadMesh_1">.*?</g>', drawn, re.DOTALL)[:1]
+    assert len({*re.findall(r"#[0-9a-f]{6}", mesh)}) == 1
+
+
+def test_a_recommendation_says_how_many_trials_are_as_good() -> None:
+    right = share([1.0, 0.0], ["a", "b"])
+    trials = tuple(Trial(f"grid-{n}", (0.1 * n, 0.2), right, right) for n in range(9))
+
+    told = _tuned_told(Tuned(trials, trials[0], 2, None, 0, ()), "decision")
+
+    assert "9 of 9 trials are equally good, and the questions cannot tell them apart; grid-0 is the first" in told

@@ -10,7 +10,7 @@ const PARSED = new Map(), OPENED = new Set();
 const HEADER = -1; // in the place of an item: the row that names a discussion
 const field = (name) => document.getElementById(name);
 
-let rows = [], entries = [], chosen = null, kept = null;
+let rows = [], entries = [], chosen = null, beside = null, kept = null;
 
 function items(discussion) {
   if (!PARSED.has(discussion)) PARSED.set(discussion, JSON.parse(STORED[discussion].textContent));
@@ -46,14 +46,52 @@ function filter() {
 function fill() {
   const words = sought();
   entries = [];
-  for (const d of chosen === null ? rows : [chosen]) {
+  if (chosen === null || !others(chosen).includes(beside)) beside = null;
+  if (beside !== null) entries = pairs(chosen, beside);
+  else for (const d of chosen === null ? rows : [chosen]) {
     entries.push([d, HEADER]);
     for (let i = 0; i < INDEX[d].items; i++) {
       if (chosen !== null || !words || holds(items(d)[i], words)) entries.push([d, i]);
     }
   }
   messages.show(entries.length);
-  if (chosen !== null && words) messages.go(Math.max(0, entries.findIndex(([d, i]) => i >= 0 && holds(items(d)[i], words))));
+  if (chosen !== null && beside === null && words) messages.go(Math.max(0, entries.findIndex(([d, i]) => i >= 0 && holds(items(d)[i], words))));
+}
+
+// The same question under the other runs, with the same seed.
+function others(d) {
+  const same = (row) => row.id === INDEX[d].id && row.seed === INDEX[d].seed && row.run !== INDEX[d].run;
+  return INDEX.map((_, other) => other).filter((other) => same(INDEX[other]));
+}
+
+// Two discussions row by row; each heading of one stands beside that of the other.
+function pairs(one, other) {
+  const [left, right] = [sections(one), sections(other)], found = [];
+  for (let s = 0; s < Math.max(left.length, right.length); s++) {
+    const [a, b] = [left[s] || [], right[s] || []];
+    for (let i = 0; i < Math.max(a.length, b.length); i++) found.push([one, a[i] ?? null, other, b[i] ?? null]);
+  }
+  return found;
+}
+
+function sections(d) {
+  const found = [[HEADER]];
+  items(d).forEach((item, i) => { if (item.k === "head") found.push([]); found.at(-1).push(i); });
+  return found;
+}
+
+function header(d) {
+  const made = element("div", "item head", named(INDEX[d]));
+  if (d !== chosen) return made;
+  for (const other of others(d)) {
+    const on = other === beside, button = element("button", "", `${on ? "without" : "beside"} ${RUNS[INDEX[other].run]}`);
+    button.type = "button";
+    button.className = "beside";
+    button.setAttribute("aria-pressed", String(on));
+    button.addEventListener("click", () => { beside = on ? null : other; fill(); });
+    made.append(" ", button);
+  }
+  return made;
 }
 
 function named(row) {
@@ -72,8 +110,16 @@ function listRow(entry) {
 }
 
 function itemRow(entry) {
-  const [d, i] = entries[entry];
-  if (i === HEADER) return element("div", "item head", named(INDEX[d]));
+  const [d, i, other, j] = entries[entry];
+  if (other === undefined) return itemOrHeader(d, i);
+  const made = element("div", "pair");
+  made.append(itemOrHeader(d, i), itemOrHeader(other, j));
+  return made;
+}
+
+function itemOrHeader(d, i) {
+  if (i === null) return element("div", "item");
+  if (i === HEADER) return header(d);
   const item = items(d)[i];
   if (item.k === "head") return element("div", "item head", item.text);
   return item.k === "line" ? line(item) : said(item, `${d}/${i}`);
