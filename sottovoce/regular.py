@@ -17,7 +17,7 @@ def opened(path: str | Path) -> BufferedReader:
     """
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     mode = os.fstat(number).st_mode
-    if stat.S_ISREG(mode):
+    if stat.S_ISREG(mode) or os.path.samestat(os.fstat(number), os.stat(os.devnull)):  # which is empty, and often meant
         return os.fdopen(number, "rb")
     os.close(number)
     if stat.S_ISDIR(mode):

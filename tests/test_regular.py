@@ -43,6 +43,10 @@ def test_a_regular_file_is_read_as_ever(tmp_path: Path) -> None:
     assert text_of(tmp_path / "file") == (tmp_path / "file").read_text(encoding="utf-8")
 
 
+def test_the_null_device_is_an_empty_file() -> None:
+    assert bytes_of(os.devnull) == b""
+
+
 @pytest.mark.parametrize("kind", ["fifo", "device", "folder"])
 def test_nothing_else_is_opened(kind: str, tmp_path: Path) -> None:
     made = {"fifo": fifo(tmp_path, "fifo"), "device": Path("/dev/zero"), "folder": tmp_path}[kind]

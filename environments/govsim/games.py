@@ -12,6 +12,7 @@ from typing import Literal
 
 from pydantic import Field, model_validator
 
+from sottovoce.bounds import Few
 from sottovoce.checked import Checked
 from sottovoce.environments.game_file import Split, read_file
 from sottovoce.errors import UsageError
@@ -32,11 +33,11 @@ class Game(Checked):
 
     format: Literal["sottovoce.govsim"] = "sottovoce.govsim"
     version: Literal[1] = 1
-    start: int = Field(ge=1)
+    start: Few = Field(ge=1)
     """Tons of fish in the first month, and the most that the lake can hold."""
     seed: str = "0"
     agents: list[str] = Field(default=[*AGENTS], min_length=2)
-    months: int = Field(default=12, ge=1)
+    months: Few = Field(default=12, ge=1)
     collapse: int = Field(default=5, ge=1)
     """With fewer tons after a harvest the fish are gone; exactly so many survive (as the authors' code has it)."""
     allocation: Allocation = "stochastic"

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from typing_extensions import TypedDict
 
+from sottovoce.bounds import Few
 from sottovoce.environments.govsim.games import Game
 from sottovoce.environments.govsim.harvest import allocate
 
@@ -35,7 +36,7 @@ class World(TypedDict):
 
     month: int
     """The one that is played, from 1."""
-    pool: int
+    pool: Few
     """Tons in the lake now."""
     harvests: list[Month]
 

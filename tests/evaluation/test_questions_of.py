@@ -65,6 +65,10 @@ def test_rows_that_are_asked_must_suit_the_agents_and_others_need_not(tmp_path: 
         ({"seeds": [0, 1, 0]}, "--seeds are 0, 1, 0; give each once"),
         ({"sample": "facts", "limit": 289}, "--limit is 289; --sample facts makes at most 288"),
         (
+            {"sample": "arithmetic", "limit": 99999999999},
+            "--limit is 99,999,999,999; --sample arithmetic makes at most",
+        ),
+        (
             {"sample": "riddles/1"},
             "sample is 'riddles/1'; expected arithmetic, arithmetic_cipher, arithmetic_files, ",
         ),
