@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from langchain_core.documents import BaseDocumentCompressor, Document
+from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.memory import InMemorySaver
 
 from sottovoce import IA, ReAct, ScriptedChatModel, Single, create_ia, create_react, create_single
@@ -43,10 +44,11 @@ async def asked(create: Any, settings: Any, *replies: str) -> dict[str, Any]:
 
 
 async def test_ranks_and_metadata_stand_in_state_and_on_the_board_and_are_measured() -> None:
-    model, where = ScriptedChatModel(["Answer: Tom Reed"]), {"configurable": {"thread_id": "1"}}
+    model = ScriptedChatModel(["Answer: Tom Reed"])
+    where: RunnableConfig = {"configurable": {"thread_id": "1"}}
     graph = create_single(Single(source="wiki", wiki="mills"), models=model).compile(InMemorySaver())
-    await graph.ainvoke(QUESTION, where)  # type: ignore[arg-type]  # a plain dict is a configuration
-    state = graph.get_state(where).values  # type: ignore[arg-type]  # likewise
+    await graph.ainvoke(QUESTION, where)
+    state = graph.get_state(where).values
 
     assert [each.get("metadata") for each in state["documents"]] == [{"year": 1902}, {"year": 1821}]
     assert "[0] New mill (mills:new, rank 1, year 1902)" in state["board"][0].text
@@ -55,7 +57,7 @@ async def test_ranks_and_metadata_stand_in_state_and_on_the_board_and_are_measur
 
 
 async def test_a_filter_and_a_reranker_hold_for_every_scheme_that_searches() -> None:
-    rerank, filter = f"{__name__}:Backwards", {"year": "1821"}
+    rerank, filter = f"{__name__}:Backwards", dict[str, str | int | float | bool](year="1821")
 
     single = await asked(create_single, Single(source="wiki", wiki="mills", filter=filter), "Answer: Tom")
     turned = await asked(create_single, Single(source="wiki", wiki="mills", rerank=rerank), "Answer: Tom")

@@ -31,7 +31,12 @@ def tiny_encoder(
     (folder / "vocab.txt").write_text("\n".join(vocabulary))
     BertTokenizer(str(folder / "vocab.txt"), model_max_length=32).save_pretrained(folder)
     torch.manual_seed(0)
-    shape = {"hidden_size": WIDTH, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 8}
+    shape: dict[str, Any] = {
+        "hidden_size": WIDTH,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 8,
+    }
     BertModel(BertConfig(vocab_size=len(vocabulary), max_position_embeddings=32, **shape)).save_pretrained(folder)
     listed = []
     for at, kind in enumerate(modules):
