@@ -8,7 +8,6 @@ from sottovoce.errors import UsageError
 from sottovoce.nodes.settings import Settings
 from sottovoce.places import models_folder
 from sottovoce.prompts.packs import TRAINED
-from sottovoce.prompts.render import Prompts
 
 SMALL = "smollm2"
 """A small model of the catalogue that writes English."""
@@ -38,6 +37,8 @@ def _why(name: str, command: str, settings: Settings) -> str:
         known = ", ".join(scheme.replace("_", "-") for scheme in trained.schemes)
         return f"the {name} test model was not trained for {command}, only for {known}"
     if settings.prompts not in (None, trained.pack):
+        from sottovoce.prompts.render import Prompts  # late: it loads LangChain, and the help needs none
+
         Prompts(settings.pack_folder(settings.prompts))  # what is wrong with the pack comes first
         return f"the {name} test model was trained on prompts of its own, and not on {settings.prompts!r}"
     return ""
