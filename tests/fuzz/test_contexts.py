@@ -1,4 +1,4 @@
-"""Contexts and edited settings with odd values, in every scheme: nothing of a client is opened or run."""
+"""Contexts and edited settings with odd values, in every scheme: nothing that a client names is opened or run."""
 
 from __future__ import annotations
 

@@ -17,8 +17,7 @@ from sottovoce.errors import RequestError, UsageError
 from sottovoce.graphs import scheme, schemes
 from sottovoce.graphs.codegen import create_codegen
 from sottovoce.graphs.debate import create_debate
-from sottovoce.graphs.discussion import MesSync
-from sottovoce.nodes.settings import Debate
+from sottovoce.nodes.settings import Debate, MesSync
 from sottovoce.prompts.packs import SHIPPED
 from sottovoce.trust import Allowed, Names, Words
 
