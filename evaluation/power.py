@@ -3,7 +3,7 @@
 Paired: the questions differ between two runs as much as was observed; where the difference asked about is larger than
 that, all that differ do so to one side. Of right or wrong answers the power is that of McNemar's exact test, computed
 exactly; of clusters and scores in between it is simulated with the bootstrap that tests them. Independent samples (a
-published figure beside ours) are compared by Newcombe's interval (1998, method 10), whose power is simulated.
+published figure beside ours) are compared by Newcombe's interval (1998, method 10), whose power is exact.
 Everything has a fixed seed. Needs the extra `eval`.
 """
 
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
@@ -26,8 +27,8 @@ from sottovoce.evaluation.statistics import (
 POWER = 0.8
 STEPS = 8  # of a bisection: 1/256 of where it looks
 NEARLY = 6  # standard errors below which the smallest difference mostly lies; looked at first, to be quick
-DRAWN, RUNS = 2_000, 100
-"""Simulated pairs of independent samples, and simulated comparisons of clusters: a standard error of 1 and 4 points."""
+RUNS = 100
+"""Simulated comparisons of clusters: a standard error of 4 points."""
 
 
 @dataclass(frozen=True)
@@ -86,25 +87,30 @@ def smallest_of_clusters(differences: Sequence[float], clusters: Clusters, alpha
     return (_smallest(power, about) if about else None) or _smallest(power)
 
 
-def two_samples(value: float, n: float, other: float, other_n: float, alpha: float = ALPHA) -> TwoSamples:
+def two_samples(value: float, n: float, other: float, other_n: float) -> TwoSamples:
     """Return how far the share `value` of `n` observations is from the independent share `other` of `other_n`.
 
     For a published figure `other_n` is the number of the paper's questions; for clustered observations `n` is their
     effective number (`statistics.effective`). The smallest difference is one of a true share from `other`, towards
     one half, where shares vary most.
     """
-    low, high = (float(each) for each in _newcombe(value, n, other, other_n, alpha))
-    whole, other_whole = max(1, round(n)), max(1, round(other_n))
+    low, high = (float(each) for each in _newcombe(value, n, other, other_n))
+    return TwoSamples(value - other, low, high, _smallest_share(max(1, round(n)), other, max(1, round(other_n))))
+
+
+@cache
+def _smallest_share(n: int, other: float, other_n: int) -> float | None:
+    """Return the smallest difference of a share of `n` from `other` of `other_n` that shows, computed exactly."""
+    binom = library("scipy.stats").binom
+    ours, theirs = np.arange(n + 1), np.arange(other_n + 1)
+    low, high = _newcombe(ours[:, None] / n, n, theirs[None, :] / other_n, other_n)
     sign = 1 if other <= 0.5 else -1
+    shows = (low > 0 if sign > 0 else high < 0) @ binom.pmf(theirs, other_n, other)
 
     def power(difference: float) -> float:
-        rng = np.random.default_rng(0)
-        ours = rng.binomial(whole, np.clip(other + sign * difference, 0, 1), DRAWN) / whole
-        theirs = rng.binomial(other_whole, other, DRAWN) / other_whole
-        lows, highs = _newcombe(ours, whole, theirs, other_whole, alpha)
-        return float(np.mean(lows > 0 if sign > 0 else highs < 0))
+        return float(binom.pmf(ours, n, other + sign * difference) @ shows)
 
-    return TwoSamples(value - other, low, high, _smallest(power, most=max(other, 1 - other)))
+    return _smallest(power, most=max(other, 1 - other))
 
 
 def _smallest(power: Callable[[float], float], most: float = 1.0) -> float | None:
@@ -129,13 +135,11 @@ def _moved(sums: Floats, sizes: Floats, difference: float, rng: np.random.Genera
     return np.where(rng.random(len(sizes)) < (difference - mean) / (1 - mean), sizes, abs(sums))
 
 
-def _newcombe(
-    value: float | Floats, n: float, other: float | Floats, other_n: float, alpha: float
-) -> tuple[Floats, Floats]:
+def _newcombe(value: float | Floats, n: float, other: float | Floats, other_n: float) -> tuple[Floats, Floats]:
     """Return the limits of `value - other` from the limits of each."""
     limits = library("statsmodels.stats.proportion").proportion_confint
-    low, high = limits(np.asarray(value) * n, n, alpha, method="wilson")
-    other_low, other_high = limits(np.asarray(other) * other_n, other_n, alpha, method="wilson")
+    low, high = limits(np.asarray(value) * n, n, ALPHA, method="wilson")
+    other_low, other_high = limits(np.asarray(other) * other_n, other_n, ALPHA, method="wilson")
     by = np.asarray(value) - np.asarray(other)
     return (
         by - np.hypot(value - low, other_high - other),

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from sottovoce.evaluation.power import TwoSamples
 from sottovoce.evaluation.published.difference import difference
 from sottovoce.evaluation.published.figures import Figure
 from sottovoce.evaluation.published.kept import PERCENT
 from sottovoce.evaluation.published.observed import GAIN, observed
 from sottovoce.evaluation.published.schema import Published
-from sottovoce.evaluation.published.two_samples import TwoSamples
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.statistics import Mean, mean
 from sottovoce.evaluation.views.printable import figure

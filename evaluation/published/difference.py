@@ -10,9 +10,9 @@ from __future__ import annotations
 from math import hypot, sqrt
 from statistics import NormalDist
 
+from sottovoce.evaluation.power import POWER, TwoSamples, two_samples
 from sottovoce.evaluation.published.figures import Figure
 from sottovoce.evaluation.published.schema import INTERVAL, STANDARD_ERROR
-from sottovoce.evaluation.published.two_samples import POWER, TwoSamples, two_samples
 from sottovoce.evaluation.statistics import ALPHA, Mean
 
 REACH = NormalDist().inv_cdf(1 - ALPHA / 2)

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sottovoce.evaluation.power import TwoSamples, two_samples
 from sottovoce.evaluation.published.beside import Beside
 from sottovoce.evaluation.published.difference import assumed, difference
 from sottovoce.evaluation.published.figures import Figure
-from sottovoce.evaluation.published.two_samples import TwoSamples, two_samples
 from sottovoce.evaluation.statistics import Mean
 
 
