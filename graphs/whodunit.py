@@ -56,7 +56,8 @@ def create_whodunit(settings: WhoDunit | None = None, **given: Unpack[Given]) ->
 
 def manner(settings: WhoDunit) -> str:
     """How the game is played."""
-    who = "Accuser and Intel" if settings.variant == "asym" else f"{len(settings.speakers())} peers"
+    named = [f"{settings.role_of(each).title()} {each}" for each in settings.speakers()]
+    who = " and ".join(named) if settings.variant == "asym" else f"{len(named)} peers"
     most, by_rule = settings.most_turns, ", by rule," if settings.golden else ""
     return f"{who}{by_rule} in turn, at most {most} turn{'s' * (most != 1)}"
 

@@ -29,7 +29,10 @@ async def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Updat
     if role != "debater":
         return {"board": [_given(run, state, agent, role)]}
     if not round:
-        return {"board": await say_answer(run, state, Ask(agent, "answer", view_of(run, state, agent).independent()))}
+        view = view_of(run, state, agent)
+        shares = view.knows_a_part and run.settings.rounds > 1  # facts, and the answer in a later round
+        first = Ask(agent, "answer", view.independent())
+        return {"board": await (say(run, state, first) if shares else say_answer(run, state, first))}
     summary: list[Message] = []
     if run.settings.summarise == "each":
         before = rounds_of(state, run.answers)[round - 1]

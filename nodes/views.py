@@ -43,7 +43,7 @@ class View:
 
         A model that answers from a part of the facts invents the rest, and hearers cannot tell what was invented.
         """
-        alone = self.asked(form, demonstrations) if form is not None or not self._knows_a_part else self._shares()
+        alone = self.asked(form, demonstrations) if form is not None or not self.knows_a_part else self._shares()
         return (*self.system_turn(), Turn("user", alone))
 
     def asked(
@@ -123,7 +123,7 @@ class View:
         turns = [*self.independent()]
         for r, (said, heard) in enumerate(zip(own, others, strict=True)):
             last = r == len(own) - 1
-            if not r and heard and not order and self._knows_a_part:
+            if not r and heard and not order and self.knows_a_part:
                 slots = self._blocks(heard, said, None, latest=last)
                 shared = self.prompts.render("debate/revise_shared", others=slots["others"], own=slots["own"])
                 turns = [*self.system_turn(), Turn("user", self.asked(heard=shared))]
@@ -192,8 +192,8 @@ class View:
         return [Turn("system", tuple(parts))] if parts else []
 
     @property
-    def _knows_a_part(self) -> bool:
-        """Whether it has documents, and others have more."""
+    def knows_a_part(self) -> bool:
+        """True where the agent has documents, and others have more."""
         mine = passages_of(self.question, self.owner)
         return bool(mine) and mine != passages_of(self.question, None)
 

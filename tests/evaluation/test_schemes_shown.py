@@ -139,7 +139,7 @@ def test_a_game_is_told_turn_by_turn_with_what_was_published_and_who_remains(tmp
 
     for shown in (printed(each, 100) for each in (run, load_run(tmp_path / "run").only)):
         assert follows(
-            shown, "Accuser and Intel in turn, at most 31 turns", "Which character is the winner?",
+            shown, "Accuser Beth and Intel Alex in turn, at most 31 turns", "Which character is the winner?",
             "Turn 1", "─ Beth", "published: Beth asks: does character 1 wear a brown hat?", "3 of 3 remain",
             "Turn 2", "─ Alex", "first attempt: asked again: There was no JSON object",
             "Turn 3", "published: Beth awards character 2.", "2  by award: Beth chose character 2 in turn 3",
