@@ -65,15 +65,15 @@ ABOUT: Mapping[str, About] = {
         About("google", "Google through SerpAPI: snippets; google:FOLDER keeps what was found", "SERPAPI_API_KEY"),
         About("trec:RUN,TOPICS,INDEX", "what a TREC run file lists for each query; texts are an index's of ours"),
         About("hybrid:A,B", "several of them, joined by reciprocal ranks"),
-        About("PACKAGE.MODULE:NAME", "a LangChain retriever or vector store in Python, whose module runs"),
     )
 }
 """Ours by name; `python cli.py index` makes the folders."""
+IN_PYTHON = About("PACKAGE.MODULE:NAME", "a LangChain retriever or vector store in Python, whose module runs")
 
 
 def described() -> list[About]:
     """All retrievers, those of other packages by their names alone."""
-    return [*ABOUT.values(), *(About(name, "") for name in RETRIEVERS if name not in ABOUT)]
+    return [*ABOUT.values(), IN_PYTHON, *(About(name, "") for name in RETRIEVERS if name not in ABOUT)]
 
 
 def open_retriever(spec: Any, k: int = MOST) -> PassageRetriever:  # Any: a text, or see `open_searcher`
