@@ -13,7 +13,8 @@ from sottovoce.evaluation.runs.budget import Currency
 from sottovoce.evaluation.runs.questions import check
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.graphs import scheme
-from sottovoce.nodes.settings.base import EACH, OF_PROTOCOL, Settings
+from sottovoce.nodes.settings.base import EACH, Settings
+from sottovoce.nodes.settings.groups import OF_PROTOCOL
 from sottovoce.nodes.settings.people import People
 from sottovoce.nodes.settings.watched import Watched
 

@@ -3,17 +3,10 @@
 Nothing here imports torch or langgraph: the command line reads it to print its help.
 """
 
-from sottovoce.nodes.settings.base import (
-    COMPONENTS,
-    OF_LOADING,
-    OF_PROTOCOL,
-    OF_SAMPLING,
-    Answers,
-    AnySettings,
-    Settings,
-)
+from sottovoce.nodes.settings.base import Answers, AnySettings, Settings
 from sottovoce.nodes.settings.codegen import CodeGen
 from sottovoce.nodes.settings.govsim import GovSim
+from sottovoce.nodes.settings.groups import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING
 from sottovoce.nodes.settings.looking import IA, MADRA, Pooled, ReAct
 from sottovoce.nodes.settings.schemes import (
     CMD,

@@ -22,6 +22,7 @@ from sottovoce.bounds import LONGEST_WAIT, Count, Seed, Tokens
 from sottovoce.channels.options import LONGEST_REPLY, CipherOptions, StateOptions
 from sottovoce.channels.registry import PROTOCOLS
 from sottovoce.errors import UsageError, choose
+from sottovoce.nodes.settings.groups import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING, place
 from sottovoce.nodes.settings.people import People
 from sottovoce.nodes.settings.watched import Watched
 from sottovoce.prompts import packs
@@ -29,12 +30,8 @@ from sottovoce.prompts.kinds import KindName
 from sottovoce.sizes import Size
 from sottovoce.trust import Names, Words
 
-OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
-OF_LOADING = ("dtype", "weights", "device", "memory", "thinking", "exact")
-OF_PROTOCOL = tuple(CipherOptions.model_fields | StateOptions.model_fields)
 EACH = ("model", "temperature", "system", "dtype", "weights", "device", "memory")
 """One value for all agents, or one each."""
-COMPONENTS = ("question_description", "answer_description", "demonstrations", "chain_of_thought")
 
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
@@ -165,8 +162,6 @@ class Settings(People, Watched, CipherOptions, StateOptions):
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         """The form that Studio shows of it, in the order of the command line."""
-        from sottovoce.nodes.settings.groups import place  # late: it imports this module
-
         schema = handler(core)
         form = handler.resolve_ref_schema(schema)
         form["properties"] = {name: form["properties"][name] for name in sorted(form["properties"], key=place)}

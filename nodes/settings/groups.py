@@ -5,7 +5,7 @@ Nothing here imports torch or langgraph.
 
 from __future__ import annotations
 
-from sottovoce.nodes.settings.base import COMPONENTS, OF_LOADING, OF_PROTOCOL, OF_SAMPLING, Controlled, Settings
+from sottovoce.channels.options import CipherOptions, StateOptions
 from sottovoce.nodes.settings.people import People
 from sottovoce.nodes.settings.watched import Watched
 
@@ -14,7 +14,11 @@ FIRST = (
     *("protocol", "model", "temperature", "max_tokens", "seed", "settings", "save", "json"),
 )
 """The options that most people need, in this order; those of a run's output among them."""
-OF_CONTROL = tuple(name for name in Controlled.model_fields if name not in Settings.model_fields)
+OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
+OF_LOADING = ("dtype", "weights", "device", "memory", "thinking", "exact")
+OF_PROTOCOL = tuple(CipherOptions.model_fields | StateOptions.model_fields)
+OF_CONTROL = ("control", "escalate", "escalate_above")
+COMPONENTS = ("question_description", "answer_description", "demonstrations", "chain_of_thought")
 GROUPS: dict[str, tuple[str, ...]] = {
     "Sampling": (*OF_SAMPLING, "timeout"),
     "Prompts and answers": ("system", "prompts", "answers", *COMPONENTS, "answer_turn", "guide", "thinking"),

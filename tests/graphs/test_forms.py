@@ -6,7 +6,8 @@ import pytest
 
 from sottovoce.graphs import NAMES, scheme
 from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.settings.groups import FIRST, place
+from sottovoce.nodes.settings.base import Controlled
+from sottovoce.nodes.settings.groups import FIRST, OF_CONTROL, place
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -17,3 +18,7 @@ def test_a_form_begins_with_what_most_people_need_and_then_with_the_scheme_s_own
 
     assert form[: len(first)] == first and form[len(first) : len(first) + len(own)] == own
     assert sorted(form) == sorted(scheme(name).settings.model_fields)
+
+
+def test_no_setting_of_controls_is_missed() -> None:
+    assert (*(name for name in Controlled.model_fields if name not in Settings.model_fields),) == OF_CONTROL
