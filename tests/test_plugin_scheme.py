@@ -66,13 +66,13 @@ def log(folder: Path) -> list[dict[str, Any]]:  # Any: JSON
 
 @pytest.fixture(scope="module")
 def two(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Two runs: one that is over, and one that stopped after two discussions."""
+    """Two runs: one that is over, and one that stopped half-way."""
     folder = tmp_path_factory.mktemp("panels")
     over, stopped = folder / "over", folder / "stopped"
+    asked = "panel --model bundled --sample arithmetic --limit 2 --max-tokens 48"
     done = run(
-        f"panel --sample arithmetic --limit 3 --max-tokens 64 --save {over}",
-        f"panel --sample arithmetic --limit 3 --max-tokens 64 --rounds 1 --protocol cipher --at-once 1 --call-limit 4 "
-        f"--save {stopped}",
+        f"{asked} --save {over}",
+        f"{asked} --rounds 1 --protocol cipher --at-once 1 --call-limit 3 --save {stopped}",
     )
     assert done[0][0] == 0 and done[1][0] != 0 and "runs resume" in done[1][2], done
     return [over, stopped]
@@ -86,7 +86,7 @@ def test_it_has_a_command_with_its_own_options_prompts_and_judge_who_votes(two: 
 
     assert (head["scheme"], head["settings"]["experts"], head["settings"]["rounds"]) == ("panel", 2, 2)
     assert ("chair", "conclude") in said
-    assert [[vote["agent"] for vote in each["votes"]] for each in decided] == [["expert_1", "expert_2", "chair"]] * 3
+    assert [[vote["agent"] for vote in each["votes"]] for each in decided] == [["expert_1", "expert_2", "chair"]] * 2
     assert all(vote["counts"] for each in decided for vote in each["votes"])
 
 
@@ -100,11 +100,10 @@ def test_its_runs_are_resumed_shown_compared_measured_reported_and_verified(two:
         f"audit {over}",
         f"report {over} --html {tmp_path / 'page.html'}",
         f"verify {over}",
-        f"verify {stopped}",
     )
 
     assert [code for code, _, _ in done] == [0] * len(done), done
-    assert "0 findings" in done[6][1] and "0 findings" in done[7][1]
+    assert "0 findings" in done[6][1]
     assert "panel" in (tmp_path / "page.html").read_text(encoding="utf-8")
 
 
