@@ -5,11 +5,11 @@ from __future__ import annotations
 import errno
 import os
 import stat
+from io import BufferedReader
 from pathlib import Path
-from typing import BinaryIO
 
 
-def opened(path: str | Path) -> BinaryIO:
+def opened(path: str | Path) -> BufferedReader:
     """Open a regular file to read its bytes; of anything else nothing is read, and nothing is waited for.
 
     Raises:

@@ -9,9 +9,9 @@ here is what transformers gives them (`chat_template_utils`, transformers 5); te
 import json
 import signal
 import sys
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
-from typing import ClassVar
 
 from jinja2 import Template, TemplateError, ext, nodes
 from jinja2.parser import Parser
@@ -26,7 +26,7 @@ LONGEST = 20_000_000  # characters of a chat
 class Generation(ext.Extension):
     """The block around what an assistant says, which transformers marks in training; its text is left as it is."""
 
-    tags: ClassVar[set[str]] = {"generation"}
+    tags = {"generation"}  # noqa: RUF012  # as jinja2 declares it
 
     def parse(self, parser: Parser) -> nodes.Node:
         """Return the block's inside, with a scope of its own."""
@@ -43,13 +43,13 @@ class Generation(ext.Extension):
 class Dict:
     """`dict` as a template finds it: made, and nothing else."""
 
-    def __call__(self, *given: object, **named: object) -> dict[object, object]:
+    def __call__(self, *given: object, **named: object) -> dict[str, object]:
         """Return a dict."""
-        return dict(*given, **named)  # type: ignore[call-overload,no-any-return]
+        return dict(*given, **named)
 
-    def fromkeys(self, *given: object) -> dict[object, object]:
+    def fromkeys(self, keys: Iterable[object], value: object = None) -> dict[object, object]:
         """Return a dict of these keys."""
-        return dict.fromkeys(*given)  # type: ignore[call-overload,no-any-return]
+        return dict.fromkeys(keys, value)
 
 
 class Names(Namespace):
@@ -58,7 +58,7 @@ class Names(Namespace):
     def __init__(*args: object, **named: object) -> None:  # a template may name one `self`
         """Keep what is given."""
         self, *given = args
-        for name in (kept := dict(*given, **named)):  # type: ignore[call-overload]
+        for name in (kept := dict(*given, **named)):
             check_name(name)
         Namespace.__init__(self, kept)
 

@@ -60,7 +60,7 @@ class Header:
     """The narrowest that holds the file's matrices as they are."""
 
 
-class Whole(GGUFReader):  # type: ignore[misc]  # it is typed in part
+class Whole(GGUFReader):
     """The reader of a file that has what it says: gguf's own reads past the end without end (0.19)."""
 
     reads = 0
