@@ -21,7 +21,7 @@ HAND_OVERS = (
     ("compile", "langgraph/graph/state.py", "the graph is made"),
     ("astream", "langgraph/pregel/main.py", "the graph begins"),
     ("get_runtime", "langgraph/runtime.py", "the opening takes the run's settings"),
-    ("render", "jinja2/environment.py", "an agent's prompt is written"),
+    ("ask", "sottovoce/worker.py", "an agent's prompt is written"),
     ("seed", "nodes/", "an act asks"),
     ("ainvoke", "language_models/chat_models.py", "its model is called"),
     ("encode", "chat.py", "the chat becomes tokens"),

@@ -9,6 +9,7 @@ here is what transformers gives them (`chat_template_utils`, transformers 5); te
 import json
 import signal
 import sys
+from collections.abc import Iterable
 from datetime import datetime
 from functools import lru_cache
 
@@ -42,13 +43,13 @@ class Generation(ext.Extension):
 class Dict:
     """`dict` as a template finds it: made, and nothing else."""
 
-    def __call__(self, *given: object, **named: object) -> dict[object, object]:
+    def __call__(self, *given: object, **named: object) -> dict[str, object]:
         """Return a dict."""
-        return dict(*given, **named)  # type: ignore[return-value]  # as the template gave it
+        return dict(*given, **named)
 
-    def fromkeys(self, *given: object) -> dict[object, object]:
+    def fromkeys(self, keys: Iterable[object], value: object = None) -> dict[object, object]:
         """Return a dict of these keys."""
-        return dict.fromkeys(*given)  # type: ignore[call-overload, no-any-return]
+        return dict.fromkeys(keys, value)
 
 
 class Names(Namespace):

@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field, model_validator
 from sottovoce.bounds import Agents, Few, Rounds, Tokens
 from sottovoce.errors import UsageError
 from sottovoce.nodes.settings.base import Controlled, Documents, Settings, pairs
-from sottovoce.trust import Names
+from sottovoce.trust import Names, Words
 
 ENCYCLOPEDIA, DOCUMENTS = "encyclopedia", "documents"
 SEARCHED = Names("retriever", (ENCYCLOPEDIA, DOCUMENTS), numbered=(ENCYCLOPEDIA,))
@@ -19,12 +19,12 @@ SEARCHED = Names("retriever", (ENCYCLOPEDIA, DOCUMENTS), numbered=(ENCYCLOPEDIA,
 class Searching(Settings):
     """What is said of searches for passages, whatever they search."""
 
-    rerank: str | None = Field(
+    rerank: Annotated[str | None, Names("reranker")] = Field(
         default=None,
         description="a cross-encoder's folder, or a LangChain document compressor as PACKAGE.MODULE:NAME, which scores "
         "the first 50 passages of a search again",
     )
-    filter: Annotated[dict[str, str | int | float | bool], BeforeValidator(pairs)] = Field(
+    filter: Annotated[dict[str, str | int | float | bool], BeforeValidator(pairs), Words()] = Field(
         default={}, description="NAME=VALUE that passages must have in their metadata, or as docid, title, url"
     )
 

@@ -18,7 +18,6 @@ from sottovoce.channels.nl import NL
 from sottovoce.channels.payload import Payload
 from sottovoce.channels.protocol import Load, Prompt, Protocol, Speech
 from sottovoce.channels.sde import SDE
-from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import PayloadError, ProtocolError
 from sottovoce.models import Edit, Ids, LoadedModel, Piece, Reply, Request, Rows
 
@@ -270,13 +269,13 @@ class Hiding(SDE):
 
 
 class Unprobed(SDE):
-    def _probed(self, heard: Heard, ref: PayloadRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
+    def _probed(self, heard: Heard, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
         return payload
 
 
 class Restless(SDE):
-    def _probed(self, heard: Heard, ref: PayloadRef, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
-        return super()._probed(heard, replace(ref, sha256=uuid.uuid4().hex), payload, loaded, load)
+    def _probed(self, heard: Heard, payload: Payload, loaded: LoadedModel, load: Load) -> Payload:
+        return super()._probed(replace(heard, chance=uuid.uuid4().hex), payload, loaded, load)
 
 
 class Credulous(SDE):

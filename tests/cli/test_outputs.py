@@ -28,7 +28,7 @@ SAMPLES = (
     | WORLDS
 )
 READ = {
-    *("--settings", "--questions", "--game", "--labels", "--card", "--table", "--data", "--runs", "--store"),
+    *("--settings", "--questions", "--game", "--labels", "--card", "--table", "--data", "--runs", "--store", "--qrels"),
     "experiment file",
 }
 """Options and arguments that name what is read alone."""

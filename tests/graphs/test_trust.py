@@ -63,7 +63,7 @@ HOSTILE: list[tuple[str, dict[str, Any]]] = [
     ("codegen", {"sandbox": "limits", "unsafe": True, "human": ["PythonAssistant"]}),
     ("codegen", {"sandbox": "isolated"}),
     ("codegen", {"sandbox": "docker:evil"}),
-    ("codegen", {"sandbox": "isolated", "seconds": 1e9}),
+    ("codegen", {"sandbox": "isolated", "seconds": 3600.0}),
 ]
 
 
