@@ -51,10 +51,11 @@ def test_a_run_in_a_folder_is_opened_again_and_nothing_is_asked_twice(tmp_path: 
 
 
 def test_what_is_not_over_in_a_folder_goes_on(tmp_path: Path) -> None:
-    short = run_questions("debate", [SUM], SETTINGS, models=scripted("The answer is 22."), folder=tmp_path)
+    settings, first_round = {"agents": 2, "rounds": 2}, ["The answer is 22."] * 2
+    short = run_questions("debate", [SUM], settings, models=scripted(*first_round), folder=tmp_path)
     assert list(short.to_pandas()["failed"]) == [True] and "the script" in short.to_pandas()["error"].iloc[0]
 
-    whole = run_questions("debate", [SUM], SETTINGS, models=scripted(), folder=tmp_path)
+    whole = run_questions("debate", [SUM], settings, models=scripted(), folder=tmp_path)
     assert list(whole.to_pandas()["answer"]) == ["22"]
 
 
