@@ -29,20 +29,19 @@ def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> RunnableLa
     """The sync and async node in which `agent` does an act."""
     contexts.acting.add(agent)
 
-    def begin(state: Discussion) -> Steps:
-        return act(contexts.of(state), state, agent)  # type: ignore[return-value]  # an async function's coroutine
+    def begin(state: Discussion) -> tuple[Steps, Call | None, Update]:  # with its first step: none is left unbegun
+        steps: Steps = act(contexts.of(state), state, agent)  # type: ignore[assignment]  # an async function's coroutine
+        return steps, *_step(steps, None)
 
     def run(state: Discussion, config: RunnableConfig) -> Update:
-        steps = begin(state)
-        call, update = _step(steps, None)
+        steps, call, update = begin(state)
         while call is not None:
             act_begins(call)
             call, update = _step(steps, by_person(state, call, name) or call.invoke(config))
         return update
 
     async def arun(state: Discussion, config: RunnableConfig) -> Update:
-        steps = await asyncio.to_thread(begin, state)
-        call, update = await asyncio.to_thread(_step, steps, None)
+        steps, call, update = await asyncio.to_thread(begin, state)
         while call is not None:
             act_begins(call)
             reply = by_person(state, call, name) or await call.ainvoke(config)

@@ -341,7 +341,7 @@ HOSTILE = [
 def test_a_hostile_template_is_refused_in_one_line_or_writes_little(template: str) -> None:
     # Seen: loops without end, a billion characters, errors that are none of ours.
     try:
-        assert sum(map(len, chat(template).encode([user("?")]))) < 1_000_000
+        assert sum(len(str(piece)) for piece in chat(template).encode([user("?")])) < 1_000_000
     except ModelError as error:
         assert len(str(error).splitlines()) == 1 and len(str(error)) < 1000
 

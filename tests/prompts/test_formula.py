@@ -70,7 +70,8 @@ def test_an_event_loop_that_refuses_blocking_calls_may_ask(worker: Worker) -> No
     worker.end()
 
     async def ask() -> float | None:
-        return worker.ask(r"\sqrt{25}")
+        found: float | None = worker.ask(r"\sqrt{25}")
+        return found
 
     with blockbuster_ctx() as refused:
         refused.functions["threading.Lock.acquire"].deactivate()  # as the server has it
