@@ -24,6 +24,7 @@ from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.running import hold_all
 from sottovoce.evaluation.runs.samples import origin, samples
 from sottovoce.evaluation.runs.starting import begun
+from sottovoce.evaluation.runs.trust import Trust
 from sottovoce.evaluation.verify.verify import Wanted, verify
 from sottovoce.evaluation.views.comparison import markdown
 from sottovoce.nodes.donors import deranged, read_donors
@@ -161,7 +162,7 @@ def test_a_probed_run_has_the_same_texts_alone_and_beside_others_and_verifies(
 
     assert said(one, 1) == said(eight, 1)
     for name in ("at-1", "at-8"):
-        verified = verify(load_run(tmp_path / name), Wanted(anew=1))
+        verified = verify(load_run(tmp_path / name), Wanted(anew=1, trust=Trust(trust_paths=True)))
         assert list(map(str, verified.findings)) == []
 
 
@@ -172,7 +173,7 @@ def test_a_probing_message_that_names_no_donor_is_found_by_holding_it_anew(kept:
         event.pop("donors", None)
     forger.write()
 
-    found = verify(load_run(copy), Wanted(anew=2)).findings
+    found = verify(load_run(copy), Wanted(anew=2, trust=Trust(trust_paths=True))).findings
     assert any("the message's donors, held anew: found []" in str(each) for each in found)
 
 

@@ -31,6 +31,7 @@ from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.running import hold_all
 from sottovoce.evaluation.runs.samples import origin, samples
 from sottovoce.evaluation.runs.starting import resumed
+from sottovoce.evaluation.runs.trust import Trust
 from sottovoce.evaluation.verify.margins import parted
 from sottovoce.evaluation.verify.payloads import _tokens
 from sottovoce.evaluation.verify.verify import Wanted, verify
@@ -248,11 +249,11 @@ def test_runs_in_fewer_bytes_and_under_a_probe_have_no_findings(tmp_path: Path) 
     held(tmp_path / "shuffled", Debate(**given, probe="shuffled", probe_from="small"), n=2)
 
     for name in ("small", "shuffled"):
-        verified = verify(load_run(tmp_path / name), Wanted(anew=1))
+        verified = verify(load_run(tmp_path / name), Wanted(anew=1, trust=Trust(trust_paths=True)))
 
         assert (verified.findings, verified.anew) == ([], 1)
     shutil.rmtree(tmp_path / "small")
-    (found,) = verify(load_run(tmp_path / "shuffled"), Wanted(anew=1)).findings
+    (found,) = verify(load_run(tmp_path / "shuffled"), Wanted(anew=1, trust=Trust(trust_paths=True))).findings
     assert "the run of --probe-from cannot be read" in str(found)
 
 

@@ -355,5 +355,5 @@ def test_who_shares_facts_is_asked_for_an_answer_in_the_next_round_alone() -> No
     held(debating(alone, rounds=1), documents=documents)
 
     assert len(shared.asked) == len(alone.asked) == 4
-    assert [each.place["round"] for each in shared.asked] == [0, 0, 1, 1]
-    assert [each.place["attempt"] for each in alone.asked] == [0, 0, 1, 1]
+    assert sorted(each.place["round"] for each in shared.asked) == [0, 0, 1, 1]  # agents speak at once
+    assert sorted(each.place["attempt"] for each in alone.asked) == [0, 0, 1, 1]
