@@ -64,8 +64,8 @@ def vectors(tensors: Tensors, name: str) -> torch.Tensor | None:
         return _plain(tensors, name)
     if name + FACTORS[0] not in tensors:
         return None
-    left, right = (_plain(tensors, name + factor).float() for factor in FACTORS)
-    return left @ right
+    left, right = (_plain(tensors, name + factor).double() for factor in FACTORS)  # double: see `_factors`
+    return (left @ right).float()
 
 
 def placed(found: torch.Tensor, tensors: Tensors, around: torch.Tensor | None = None) -> torch.Tensor:
@@ -95,9 +95,10 @@ def _factors(whole: torch.Tensor, rank: int) -> tuple[torch.Tensor, torch.Tensor
     """(..., n, r) and (..., r, H): the product nearest to the whole; both share the singular values evenly."""
     import torch
 
-    u, sizes, v = torch.linalg.svd(whole.float(), full_matrices=False)
+    # In double: LAPACK's last bits differ from call to call, and `exact` promises the same bits in every run.
+    u, sizes, v = torch.linalg.svd(whole.double(), full_matrices=False)
     root = sizes[..., :rank].sqrt()
-    return u[..., :rank] * root[..., None, :], root[..., None] * v[..., :rank, :]
+    return (u[..., :rank] * root[..., None, :]).float(), (root[..., None] * v[..., :rank, :]).float()
 
 
 def _stored(name: str, whole: torch.Tensor, carry: Carry) -> dict[str, torch.Tensor]:

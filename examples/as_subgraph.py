@@ -51,7 +51,8 @@ def show(mode: str, part: Any, spoken: dict[str, str]) -> None:  # Any: each mod
     """Print a step when it is over, and an agent's reply when all of its tokens are there."""
     if mode == "messages":
         token, about = part
-        spoken[about["agent"]] = spoken.get(about["agent"], "") + token.text
+        if "agent" in about:  # not the finished debate's messages, which the parent gets once more as its own
+            spoken[about["agent"]] = spoken.get(about["agent"], "") + token.text
         return
     for node in part:
         print(f"{node:12}{spoken.pop(node, '')}".rstrip())

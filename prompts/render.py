@@ -11,11 +11,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Collection, Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from jinja2 import StrictUndefined, TemplateError, meta
+from jinja2 import Environment, StrictUndefined, Template, TemplateError, meta
 
 from sottovoce.channels.message import Heard, Part
 from sottovoce.errors import PromptError, choose
@@ -46,12 +47,11 @@ class Prompts:
         Raises:
             PromptError: the pack is no folder, or a file in it is unknown or uses an unknown slot.
         """
-        self._jinja = bounds.environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-        self._texts = _files(BUILT_IN)
+        self._texts = dict(_shipped())
         for name, folder in own.items():
             self._texts |= _own_files(name, folder)
         self._slots = {name: _declared(text) for name, text in self._texts.items()}
-        self._templates = {name: self._jinja.from_string(text) for name, text in self._texts.items()}
+        self._of_pack = dict[str, Template]()
         self._files = dict[str, str]()
         if pack is not None:
             self._read_pack(pack)
@@ -70,12 +70,12 @@ class Prompts:
         Raises:
             PromptError: the prompt is unknown, or a slot that it uses was not given.
         """
-        if name not in self._templates:
+        if name not in self._texts:
             raise PromptError(choose("prompt", name, self.names()))
         heard: list[Heard] = []
         try:
             given = {key: _marked(value, heard) for key, value in slots.items()}
-            text = bounds.written(self._templates[name], given)
+            text = bounds.written(self._of_pack.get(name) or _compiled(self._texts[name]), given)
         except WHILE_RENDERED as error:
             of = f" (prompt file {self._files[name]!r})" if name in self._files else ""
             raise PromptError(f"prompt {name!r} cannot be rendered: {error}{of}") from error
@@ -107,9 +107,7 @@ class Prompts:
         if name not in self._texts:
             raise PromptError(choose("prompt file in the pack:", f"{name}.md", self.names()))
         try:
-            tree = bounds.checked(self._jinja.parse(text))  # before jinja2 works out what is constant in it
-            used = meta.find_undeclared_variables(tree)
-            self._templates[name] = self._jinja.from_string(tree)
+            self._of_pack[name], used = _bounded(text)
         except (TemplateError, SyntaxError, RecursionError, MemoryError) as error:  # deep nests break Python's compiler
             why = error.message if isinstance(error, TemplateError) else f"it is nested too deep ({error})"
             raise PromptError(f"prompt file '{name}.md' of the pack is no template: {why}") from error
@@ -117,6 +115,30 @@ class Prompts:
             raise PromptError(f"{choose('slot', slot, sorted(self._slots[name]))} (prompt file '{name}.md')")
         for slot in sorted((MESSAGES & self._slots[name]) - used):
             raise PromptError(f"prompt file '{name}.md' of the pack leaves out the slot {slot!r}, so nothing is heard")
+
+
+@cache
+def _environment() -> Environment:
+    return bounds.environment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(text: str) -> Template:
+    """A prompt as it is rendered; all discussions share it, as to compile the shipped ones takes a quarter second."""
+    return _environment().from_string(text)
+
+
+@lru_cache(maxsize=1024)
+def _bounded(text: str) -> tuple[Template, frozenset[str]]:
+    """A prompt of a pack as it is rendered, and the slots that it uses."""
+    tree = bounds.checked(_environment().parse(text))  # before jinja2 works out what is constant in it
+    return _environment().from_string(tree), frozenset(meta.find_undeclared_variables(tree))
+
+
+@cache
+def _shipped() -> Mapping[str, str]:
+    """The texts of our own prompts by name; they are files of this package and stay as they are."""
+    return MappingProxyType(_files(BUILT_IN))
 
 
 def _files(folder: Path) -> dict[str, str]:
@@ -131,7 +153,7 @@ def _own_files(name: str, folder: Path) -> dict[str, str]:
     """The prompts of a scheme that another package brings, under the scheme's name.
 
     Raises:
-        PromptError: there are none, or one does not declare its slots.
+        PromptError: there are none, or one declares no slots or is no template.
     """
     files = _files(folder)
     if not files:
@@ -139,6 +161,10 @@ def _own_files(name: str, folder: Path) -> dict[str, str]:
     for file, text in files.items():
         if not DECLARED.match(text):
             raise PromptError(f"prompt '{folder / file}.md' declares no slots; begin it with {{# slots: ... #}}")
+        try:
+            _compiled(text)
+        except TemplateError as error:
+            raise PromptError(f"prompt '{folder / file}.md' is no template: {error.message}") from error
     return {f"{name}/{file}": text for file, text in files.items()}
 
 

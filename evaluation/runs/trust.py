@@ -19,7 +19,7 @@ from sottovoce.trust import marked, named
 AnySettings = TypeVar("AnySettings", bound=Settings)
 OF_SANDBOX = ("sandbox", "unsafe")
 DONOR = "probe_from"
-TRUST_HELP = "Open the models, files, folders and servers that the run or file names."
+TRUST_HELP = "Open the models, files, folders and servers, and import the Python names, that the run or file names."
 TRUST_PATHS: Any = Field(default=False, description=TRUST_HELP)  # Any: a default of pydantic's
 
 

@@ -103,8 +103,9 @@ def test_positions_by_the_most_probable_tokens_are_collected_with_the_model_s_ow
 ) -> None:
     model = shutil.copytree(models.tiny, tmp_path / "model")
     call("debate", "2 + 2?", "--target", 4, "--model", model, *FEW[:-4])
-    collect = ("monitor", "collect", "latest", "--positions", "id_x_action", "--to", tmp_path / "rows.jsonl", "--force")
-    collect += ("--trust-paths",)  # the tokenizer lies in a folder that the run names
+    # `--trust-paths`: the tokenizer lies in a folder that the run names
+    taken = ("monitor", "collect", "latest", "--positions", "id_x_action", "--trust-paths", "--force")
+    collect = (*taken, "--to", tmp_path / "rows.jsonl")
 
     assert "; 0 of 4 turns have features: positions id_x_action" in call(*collect).out
 

@@ -28,6 +28,7 @@ class Stop:
             sys.meta_path.remove(self)
             os.kill(os.getpid(), signal.SIGINT)
 sys.meta_path.insert(0, Stop())
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background begin with it ignored
 sys.argv = ["sottovoce", "debate", "2 + 2?", "--rounds", "1"]
 from sottovoce.__main__ import main
 sys.exit(main())

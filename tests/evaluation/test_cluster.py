@@ -188,7 +188,7 @@ def machines(homes: tuple[Path, Path]) -> Iterator[Any]:
     ray.init(address=cluster.address, log_to_driver=False, logging_level=logging.ERROR)
     yield cluster
     ray.shutdown()
-    cluster.shutdown()
+    cluster.shutdown()  # type: ignore[no-untyped-call]  # Ray's own
 
 
 @pytest.mark.slow
