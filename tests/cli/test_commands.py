@@ -220,10 +220,10 @@ def start(*arguments: object, **streams: object) -> subprocess.Popen[str]:
     )
 
 
-def wait_for_messages(folder: Path) -> None:
-    end = time.monotonic() + 60
-    while not (folder / "log.jsonl").exists() or not load_run(folder).only.messages:
-        assert time.monotonic() < end, f"nothing was said in {folder}"
+def wait_for_messages(process: subprocess.Popen[str], folder: Path) -> None:
+    """Return once a run has a message, however long a busy machine takes."""
+    while not (folder / "log.jsonl").exists() or not load_run(folder).spoken:
+        assert process.poll() is None, process.communicate()
         time.sleep(0.05)
 
 
@@ -240,9 +240,9 @@ def test_a_stopped_or_killed_run_shows_what_it_had(
     long = ("--rounds", 1000, "--max-tokens", 4, "--shape", "fresh", "--model", models.tiny)
     process = start("debate", "2 + 2?", *long, "--save", tmp_path / "run", stdout=-1, stderr=-1)
     try:
-        wait_for_messages(tmp_path / "run")
+        wait_for_messages(process, tmp_path / "run")
         process.send_signal(sent)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate()
     finally:
         process.kill()  # nothing outlives a test, however it ends
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from pathlib import Path
 
 import pytest
@@ -12,7 +11,7 @@ from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.shelf import shelf
 from sottovoce.models import unload
 from tests.cli.conftest import Call, Models
-from tests.cli.test_commands import start
+from tests.cli.test_commands import start, wait_for_messages
 from tests.support import tiny_model, tiny_tokenizer
 
 TABLE = """
@@ -31,13 +30,6 @@ def table(tmp_path: Path, models: Models) -> Path:
     path = tmp_path / "table.yaml"
     path.write_text(TABLE.format(model=models.tiny))
     return path
-
-
-def wait_for_messages(folder: Path) -> None:
-    end = time.monotonic() + 60
-    while not (folder / "log.jsonl").exists() or not load_run(folder).spoken:
-        assert time.monotonic() < end, f"nothing was said in {folder}"
-        time.sleep(0.05)
 
 
 def test_the_comparison_is_on_stdout_and_progress_on_stderr(call: Call, table: Path) -> None:
@@ -92,9 +84,9 @@ def test_ctrl_c_keeps_what_was_said_and_the_same_command_goes_on(call: Call, tab
     table.write_text(table.read_text().replace("rounds: 2", "rounds: 400, shape: fresh"))
     process = start("experiment", table, "--save", tmp_path / "kept", "--trust-paths", stdout=-1, stderr=-1)
     try:
-        wait_for_messages(tmp_path / "kept" / "pair")
+        wait_for_messages(process, tmp_path / "kept" / "pair")
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=60)
+        out, err = process.communicate()
     finally:
         process.kill()  # nothing outlives a test, however it ends
 
