@@ -112,8 +112,14 @@ def _is_known(name: str, value: object, settings: Settings, folder: Path | None)
     if folder is None:
         return False
     if name == DONOR:  # a run beside this one
-        return Path(value).name == value and (folder / value / LOG).is_file()
-    return Path(value).is_absolute() and Path(value).resolve().is_relative_to(folder.resolve())
+        return (folder / value).resolve().parent == folder.resolve() and (folder / value / LOG).is_file()
+    return Path(value).is_absolute() and lies_in(folder, Path(value))
+
+
+def lies_in(folder: Path, path: Path) -> bool:
+    """Return whether a file or a folder lies in a folder with all that it holds: no link leads out of it."""
+    root, inside = folder.resolve(), path.rglob("*") if path.is_dir() else ()
+    return all(each.resolve().is_relative_to(root) for each in (path, *inside))
 
 
 def _is_pinned(model: str) -> bool:
