@@ -18,6 +18,8 @@ from starlette.responses import JSONResponse
 
 VARIABLE = "LANGGRAPH_HTTP"
 """Has `http` of langgraph.json (langgraph-api 0.16)."""
+PRIVATE_NETWORK = b"access-control-request-private-network"
+"""A browser's question whether a public page, such as Studio's, may use a server of this machine."""
 
 
 def origins() -> list[str]:
@@ -38,6 +40,8 @@ class KnownOrigins:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # Any: as ASGI has them
         """Pass on what comes from programs, from this machine's own pages and from those of known origins."""
         if scope["type"] in ("http", "websocket"):
+            # LangGraph's own middleware gives the leave; Starlette's (1.10) refuses whoever asks for it.
+            scope = {**scope, "headers": [each for each in scope["headers"] if each[0] != PRIVATE_NETWORK]}
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             origin, host = headers.get("origin"), headers.get("host", "")
             if not self._is_host(host) or (origin is not None and not self._is_origin(origin, host)):
