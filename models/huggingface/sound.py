@@ -67,6 +67,21 @@ def check_files(name: str, folder: Path) -> None:
         raise ModelError(_of_layers(name, promised, tensors))
 
 
+def check_code(name: str, config: PreTrainedConfig) -> None:
+    """Refuse a config that names its attention on a hub: transformers (5.23) would fetch and run that code.
+
+    Raises:
+        ModelError: names it.
+    """
+    parts = (getattr(config, part, None) for part in config.sub_configs)
+    for each in (config, *parts):
+        if "/" in (found := str(getattr(each, "_attn_implementation", ""))):
+            raise ModelError(
+                f"model {name!r} names the attention {found!r} in {CONFIG}, code of a hub, which is never run; "
+                "remove that line"
+            )
+
+
 def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:
     """By tensor: the file that it lies in, and its shape.
 
