@@ -1,7 +1,7 @@
-"""The door of a server: pages of other origins get no answer, and cause nothing (`http.app` of langgraph.json).
+"""Middleware that refuses requests of pages from other origins (`http.app` of langgraph.json).
 
-CORS alone closes little: it keeps a page from reading an answer, and langgraph-api (0.16) runs what a page posts as
-text/plain, for which no browser asks first. The origins that may are those of `http.cors` in langgraph.json.
+CORS alone is not enough: it keeps a page from reading an answer, but langgraph-api (0.16) runs what a page posts as
+text/plain, and browsers send that without a preflight. `http.cors` in langgraph.json lists the origins that may ask.
 """
 
 from __future__ import annotations
@@ -31,7 +31,8 @@ def origins() -> list[str]:
 class KnownOrigins:
     """ASGI middleware that refuses requests of pages from elsewhere, and those under a name that is not the server's.
 
-    A page elsewhere can make its own name mean this machine (DNS rebinding), but no address and no name without a dot.
+    A page from elsewhere can let its own name stand for this machine (DNS rebinding), but not an address, nor a name
+    without a dot.
     """
 
     def __init__(self, app: Any) -> None:  # Any: an ASGI application

@@ -72,7 +72,7 @@ def hold(
 
 
 def _contained(row: Prepared, run: Run | None, trust: Trust, chosen: bool) -> Prepared:
-    """Return a row whose programs run where the command line says; one that is not held is compared as it was begun.
+    """Return a row with the command line's sandbox; a row that does not run now keeps the one of its run.
 
     Raises:
         UsageError: the row needs a sandbox, and the command line has none.

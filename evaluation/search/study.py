@@ -52,10 +52,11 @@ class Study:
         """A trial's run to its end; one that is over is read, without a model.
 
         Raises:
-            RecordError: it was begun otherwise, or cannot be written.
+            RecordError: it was begun otherwise, cannot be written, or a link stands in its place.
             SottovoceError: a limit was reached, or a discussion failed: a score without it would mislead the search.
         """
         folder = self.folder / RUNS
+        check_no_link(folder / row.name)
         run = load_run(folder / row.name) if (folder / row.name / LOG).exists() else None
         if run is not None:
             check_same(row, run.head, folder)

@@ -17,11 +17,14 @@ from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.experiments.folder import keep
 from sottovoce.evaluation.experiments.rows import Prepared
 from sottovoce.evaluation.experiments.running import opened
+from sottovoce.evaluation.experiments.schema import Experiment
 from sottovoce.evaluation.runs.log import LOG
+from sottovoce.evaluation.runs.places import places
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.evaluation.runs.starting import settings_of
 from sottovoce.evaluation.runs.trust import Trust
+from sottovoce.evaluation.views.experiment import report
 from sottovoce.nodes.settings import CodeGen, Debate, Single
 from sottovoce.outputs import check_no_link
 
@@ -185,6 +188,12 @@ def test_files_in_the_folder_and_models_with_a_digest_need_no_trust(tmp_path: Pa
     assert "prompt pack" in Trust().lacking(inside, "it", tmp_path), "a link in a folder leads out of it"
 
 
+def test_an_experiment_s_own_words_move_no_cursor() -> None:
+    rows = {"a": {"scheme": "single"}}
+    given = {"about": "\x1b[2Jwords", "questions": {"sample": "arithmetic/1"}, "rows": rows}
+    assert report(Experiment.model_validate(given), {}).startswith("\\x1b[2Jwords\n")
+
+
 @pytest.mark.parametrize("is_folder", [False, True])
 def test_an_experiment_s_folder_has_no_file_elsewhere_written(is_folder: bool, tmp_path: Path) -> None:
     """A received folder with a link in the place of the copy of its questions wrote over any file of the user's."""
@@ -231,3 +240,16 @@ def test_rows_and_verdicts_are_not_written_through_a_link(tmp_path: Path) -> Non
         opened(row, None, {}, tmp_path, ScriptedChatModel(["2"]))
     with pytest.raises(RecordError, match="row' is a link"):
         check_no_link(tmp_path / "row")
+
+
+def test_payloads_behind_a_link_are_not_removed(tmp_path: Path) -> None:
+    """They may be those of another run, which this one does not name."""
+    folder = tmp_path / "run"
+    task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
+    hold(task, PayloadStore(tmp_path / "store"), folder=folder)
+    (tmp_path / "other").mkdir()
+    (folder / "payloads").symlink_to(tmp_path / "other")
+
+    first = next(places([folder], tmp_path / "store", []))
+
+    assert "payloads' is a link" in first.held
