@@ -298,6 +298,13 @@ def test_code_that_a_config_names_on_a_hub_is_not_fetched(key: str, folder: Path
         load(folder)
 
 
+def test_an_adapter_opens_no_other_model(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "/somewhere/else"}')
+
+    with pytest.raises(ModelError, match=r"has adapter_config.json, which names another model; merge"):
+        load(folder)
+
+
 def test_code_of_a_tokenizer_is_not_run(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     mark = with_code(folder / "tokenizer_config.json", folder, {"AutoTokenizer": ["code.Own", "code.Own"]})
