@@ -21,7 +21,8 @@ CORS = {
     "allow_headers": ["*"],
     "expose_headers": SHOWN,
 }
-HTTP = {"app": "sottovoce.graphs.origins:app", "cors": CORS}
+HTTP = {"app": "sottovoce.graphs.origins:app", "cors": CORS, "disable_webhooks": True}
+"""Without webhooks, by which a client has the server post to any address."""
 
 
 def served(found: Scheme) -> dict[str, str]:

@@ -1,7 +1,7 @@
-"""The door of a server: pages of other origins get no answer, and cause nothing (`http.app` of langgraph.json).
+"""Middleware that refuses requests of pages from other origins (`http.app` of langgraph.json).
 
-CORS alone closes little: it keeps a page from reading an answer, and langgraph-api (0.16) runs what a page posts as
-text/plain, for which no browser asks first. The origins that may are those of `http.cors` in langgraph.json.
+CORS alone is not enough: it keeps a page from reading an answer, but langgraph-api (0.16) runs what a page posts as
+text/plain, and browsers send that without a preflight. `http.cors` in langgraph.json lists the origins that may ask.
 """
 
 from __future__ import annotations
@@ -18,6 +18,8 @@ from starlette.responses import JSONResponse
 
 VARIABLE = "LANGGRAPH_HTTP"
 """Has `http` of langgraph.json (langgraph-api 0.16)."""
+PRIVATE_NETWORK = b"access-control-request-private-network"
+"""A browser's question whether a public page, such as Studio's, may use a server of this machine."""
 
 
 def origins() -> list[str]:
@@ -29,7 +31,8 @@ def origins() -> list[str]:
 class KnownOrigins:
     """ASGI middleware that refuses requests of pages from elsewhere, and those under a name that is not the server's.
 
-    A page elsewhere can make its own name mean this machine (DNS rebinding), but no address and no name without a dot.
+    A page from elsewhere can let its own name stand for this machine (DNS rebinding), but not an address, nor a name
+    without a dot.
     """
 
     def __init__(self, app: Any) -> None:  # Any: an ASGI application
@@ -38,6 +41,8 @@ class KnownOrigins:
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:  # Any: as ASGI has them
         """Pass on what comes from programs, from this machine's own pages and from those of known origins."""
         if scope["type"] in ("http", "websocket"):
+            # LangGraph's own middleware gives the leave; Starlette's (1.10) refuses whoever asks for it.
+            scope = {**scope, "headers": [each for each in scope["headers"] if each[0] != PRIVATE_NETWORK]}
             headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
             origin, host = headers.get("origin"), headers.get("host", "")
             if not self._is_host(host) or (origin is not None and not self._is_origin(origin, host)):

@@ -123,7 +123,7 @@ class Scheme:
     def served(self, config: RunnableConfig) -> Graph:
         """Return the uncompiled graph for a client's settings, as far as the server's configuration allows them.
 
-        The server adds keys of its own to the configuration; they are passed over.
+        Keys that the server itself adds to the configuration are ignored.
 
         Raises:
             RequestError: a setting is wrong, there is none of that name, or it names what this server does not offer.

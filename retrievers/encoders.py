@@ -47,12 +47,14 @@ class LoadedModel:
         import transformers
 
         from sottovoce.models.huggingface.quiet import quiet
+        from sottovoce.models.huggingface.sound import check_code
 
         quiet()
         where = self._folder or folder_of(self.name)
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
             config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=False)
+            check_code(self.name, config)
             encoder_alone = self._architecture == "AutoModel" and config.is_encoder_decoder  # T5
             model = getattr(transformers, "AutoModelForTextEncoding" if encoder_alone else self._architecture)
             loaded = model.from_pretrained(

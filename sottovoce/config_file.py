@@ -1,7 +1,8 @@
 """Which file of named models and defaults counts, and what it holds (`config.py`), checked.
 
 The first of these counts, alone: `$SOTTOVOCE_CONFIG`, `sottovoce.toml` in the working folder, and
-`sottovoce/sottovoce.toml` in the user's folder for configuration.
+`sottovoce/sottovoce.toml` in the user's folder for configuration. The one in the working folder may have come with
+that folder: it lets no program run and no Python name be imported.
 
 Nothing here imports torch or langgraph.
 """
@@ -9,6 +10,7 @@ Nothing here imports torch or langgraph.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -27,6 +29,9 @@ from sottovoce.regular import text_of
 NAME = "sottovoce.toml"
 VARIABLE = "SOTTOVOCE_CONFIG"
 KEYS = ("models", "defaults")
+OF_PROGRAMS, OF_SEARCHES = ("sandbox", "unsafe"), ("library", "wiki", "google", "rerank")
+IMPORTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)+:[A-Za-z_]")
+"""A Python name, in the place of a retriever or a reranker."""
 
 
 def read_config() -> Config:
@@ -78,7 +83,19 @@ def _checked(path: Path, read: Given) -> Config:
     of_scheme = {
         name: named(_table(each, f"defaults.{name}"), scheme(name).settings.model_fields) for name, each in own.items()
     }
-    return Config(path, models, _plain(everywhere, _fields(everywhere), commands), of_scheme)
+    config = Config(path, models, _plain(everywhere, _fields(everywhere), commands), of_scheme)
+    if not os.environ.get(VARIABLE) and path == Path(NAME):
+        _check_runs_nothing([config.everywhere, *of_scheme.values()])
+    return config
+
+
+def _check_runs_nothing(tables: Iterable[Mapping[str, Any]]) -> None:  # Any: TOML as it comes
+    for name, value in ((name, value) for each in tables for name, value in each.items()):
+        if name in OF_PROGRAMS or (name in OF_SEARCHES and IMPORTED.search(str(value))):
+            raise UnknownName(
+                f"{name} is {value!r}, which lets code run, and the folder may be somebody else's; set it on the "
+                f"command line, in {str(config_folder() / NAME)!r}, or in a file that {VARIABLE} names"
+            )
 
 
 def _fields(given: Given) -> dict[str, FieldInfo]:

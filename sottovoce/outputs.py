@@ -34,9 +34,12 @@ class OutputFile:
             raise UsageError(f"{option} {str(path)!r} ends in {path.suffix!r}; expected {' or '.join(endings)}")
 
     def write(self, text: str) -> None:
-        """Write the file, whole or not at all. Errors: see `write`, and above for what came into being meanwhile."""
+        """Write the file, whole or not at all; a link stays, and what it points to is written.
+
+        Errors: see `write`, and above for what came into being meanwhile.
+        """
         self._check()
-        write(self.path, text)
+        write(self.path if _is_stream(self.path) else self.path.resolve(), text)
 
     def _check(self) -> None:
         path, where = self.path, f"{self._option} {str(self.path)!r}"
@@ -86,7 +89,7 @@ def check_owner(folder: Path, option: str, own: str = "") -> tuple[str, Path]:
 
 
 def write(path: Path, text: str) -> None:
-    """Write a file of the program's own, whole or not at all; a link stays, and what it points to is written.
+    """Write a file, whole or not at all; a link is replaced, since somebody else may have put it into the folder.
 
     Raises:
         RecordError: the file system refused, e.g. because it is full.
@@ -96,9 +99,20 @@ def write(path: Path, text: str) -> None:
             with path.open("a", encoding="utf-8", errors="backslashreplace") as stream:
                 stream.write(text)
         else:
-            _replace(path.resolve(), text)
+            _replace(path, text)
     except OSError as error:
         raise RecordError(f"{str(path)!r} cannot be written: {error.strerror}") from error
+
+
+def check_no_link(*paths: Path) -> None:
+    """Refuse links where a program writes: in a folder of somebody else they may lead to any file.
+
+    Raises:
+        RecordError: names the first link.
+    """
+    for path in paths:
+        if path.is_symlink():
+            raise RecordError(f"{str(path)!r} is a link, and nothing is written through it; replace it by a copy")
 
 
 def _replace(path: Path, text: str) -> None:

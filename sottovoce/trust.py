@@ -7,7 +7,7 @@ whole table of who may set what.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
@@ -36,21 +36,17 @@ class Names:
 
     kind: str
     """What it names, as errors call it."""
-    ships: Sequence[str] | Callable[[], Sequence[str]] = ()
+    ships: Sequence[str] = ()
     """The names that anybody may use; NAME:NUMBER is one of `numbered`."""
     numbered: Sequence[str] = ()
     opens: bool = True
     """Whether a file, a folder or a server is opened by it; False for a resource of the machine."""
 
-    def offered(self) -> Sequence[str]:
-        """Return the names that ship."""
-        return self.ships() if callable(self.ships) else self.ships
-
     def is_shipped(self, value: str) -> bool:
         """Return whether anybody may name it."""
         name, colon, number = value.partition(":")
         small = len(number) < 6 and number.replace(".", "", 1).isdecimal() and number.isascii()
-        return value in self.offered() or bool(colon and name in self.numbered and small)
+        return value in self.ships or bool(colon and name in self.numbered and small)
 
 
 @cache
@@ -132,7 +128,7 @@ class Allowed:
         own = self.names.get(name, {})
         if isinstance(value, str) and (value in own or mark.is_shipped(value)):
             return
-        offered = sorted({*own, *mark.offered()})
+        offered = sorted({*own, *mark.ships})
         if not offered:
             raise RequestError(f"{name} is {shown(value)}, and this graph lets nobody choose a {mark.kind}; {WHERE}")
         raise RequestError(f"unknown {mark.kind} {shown(value)}; this graph offers: {', '.join(offered)}; {WHERE}")

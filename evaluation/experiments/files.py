@@ -12,7 +12,7 @@ from typing import Any
 
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.experiments.schema import Experiment, Given
-from sottovoce.evaluation.runs.trust import Trust
+from sottovoce.evaluation.runs.trust import Trust, lies_in
 from sottovoce.nodes.settings.plain import read_yaml
 
 WHAT = "experiment file"
@@ -86,7 +86,7 @@ def check_trusted(experiment: Experiment, folder: Path, trust: Trust) -> None:
         UsageError: names it, and the option that opens it.
     """
     for asked in experiment.questions if not trust.trust_paths else ():
-        outside = asked.file and not asked.file.resolve().is_relative_to(folder.resolve())
+        outside = asked.file and not lies_in(folder, asked.file)
         if (named := asked.hub) or (outside and (named := str(asked.file))):
             raise UsageError(
                 f"{WHAT} names the questions {named!r}, which are not in its folder; add --trust-paths if you trust "

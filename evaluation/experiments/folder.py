@@ -8,6 +8,7 @@ FOLDER/ROW/pilot/        the run that measured what samples cost, of a row that 
 from __future__ import annotations
 
 import shutil
+import uuid
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
@@ -50,8 +51,19 @@ def _kept(asked: Given, name: str, folder: Path) -> Given:
     source = Path(asked["file"])
     to = folder / f"{name}{source.suffix}"
     if not to.exists() or not source.samefile(to):
-        (shutil.copytree(source, to, dirs_exist_ok=True) if source.is_dir() else shutil.copyfile(source, to))
+        _copy(source, to)
     return {**asked, "file": to.name}
+
+
+def _copy(source: Path, to: Path) -> None:
+    """Put a copy in the place of what is there: to write into that would follow links in it."""
+    fresh = to.with_name(f".{uuid.uuid4().hex}.part")
+    (shutil.copytree if source.is_dir() else shutil.copyfile)(source, fresh)
+    if to.is_dir() and not to.is_symlink():
+        shutil.rmtree(to)
+    else:
+        to.unlink(missing_ok=True)
+    fresh.rename(to)
 
 
 def runs_in(folder: Path, names: Iterable[str]) -> dict[str, Run]:

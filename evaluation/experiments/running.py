@@ -25,6 +25,7 @@ from sottovoce.evaluation.runs.trust import Trust, contained
 from sottovoce.nodes.context import made_from
 from sottovoce.nodes.given import Models
 from sottovoce.nodes.settings import Settings
+from sottovoce.outputs import check_no_link
 
 Shown = Callable[[str, Run], AbstractContextManager[Observer | None]]
 """A row that begins or goes on: what observes it."""
@@ -71,7 +72,7 @@ def hold(
 
 
 def _contained(row: Prepared, run: Run | None, trust: Trust, chosen: bool) -> Prepared:
-    """Return a row whose programs run where the command line says; one that is not held is compared as it was begun.
+    """Return a row with the command line's sandbox; a row that does not run now keeps the one of its run.
 
     Raises:
         UsageError: the row needs a sandbox, and the command line has none.
@@ -165,8 +166,9 @@ def opened(row: Prepared, budget: Budget | None, runs: Mapping[str, Run], folder
     """A row's run in `folder`, begun or gone on with, once its models are known to be those of the others.
 
     Raises:
-        RecordError: they are not, or the run cannot go on.
+        RecordError: they are not, the run cannot go on, or a link stands in its place.
     """
+    check_no_link(folder / row.name)
     head = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models=models)
     head = head.model_copy(update={"budget": budget})
     check_weights(row.name, head, [each.head for each in runs.values()], folder)

@@ -24,8 +24,7 @@ from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Answers, Settings
 from sottovoce.nodes.state import JSON
-from sottovoce.prompts.packs import SHIPPED
-from sottovoce.prompts.packs import names as shipped_packs
+from sottovoce.prompts.packs import NAMES, SHIPPED
 from sottovoce.prompts.render import Prompts
 
 LIBRARIES = ("torch", "transformers", "langgraph")
@@ -64,8 +63,8 @@ class ModelOf(BaseModel):
 
 
 def _shipped(pack: str) -> str:
-    if pack not in shipped_packs():
-        raise ValueError(f"expected one of {', '.join(shipped_packs())}")
+    if pack not in NAMES:
+        raise ValueError(f"expected one of {', '.join(NAMES)}")
     return pack
 
 

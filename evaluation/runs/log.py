@@ -29,7 +29,7 @@ from typing import Any
 from filelock import FileLock, Timeout
 
 from sottovoce.errors import RecordError
-from sottovoce.outputs import RUN
+from sottovoce.outputs import RUN, check_no_link
 from sottovoce.regular import bytes_of, opened
 
 JSON = dict[str, Any]  # Any: plain JSON
@@ -50,9 +50,10 @@ class Log:
         """Take hold of a run's folder; `new` makes it.
 
         Raises:
-            RecordError: another process has it, or it cannot be written.
+            RecordError: another process has it, it cannot be written, or there is a link in it.
         """
         self.path = folder / LOG
+        check_no_link(*(folder.iterdir() if folder.is_dir() else ()))
         self._lock = FileLock(folder / LOCK)
         try:
             if new:

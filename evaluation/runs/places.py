@@ -65,6 +65,9 @@ def places(runs: Sequence[Path], store: Path | None, checkpoints: Sequence[str])
 
 def _of_run(folder: Path, checkpoints: Sequence[str]) -> Place:
     place = Place(shelf.name_of(folder), folder / PAYLOADS)
+    if link := next((each for each in (place.root, *place.root.glob("*")) if each.is_symlink()), None):
+        place.held = f"{str(link)!r} is a link, and may lead to the payloads of another run"
+        return place
     try:
         place.named = named_by_run(folder)
         place.held = "it is under way" if in_use(folder) else _in_database(folder, checkpoints)

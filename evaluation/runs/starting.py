@@ -58,7 +58,7 @@ def resumed(run: Run, now: Head | None = None, models: Models = None, settings: 
 
 
 def settings_of(run: Run) -> Settings:
-    """Return the settings that a run was begun with, without a sandbox: a command line chooses that (`Trust`).
+    """Return the settings of a run without its sandbox, which only the command line chooses (`Trust`).
 
     Raises:
         UsageError: this version knows one of them no more.
@@ -67,7 +67,7 @@ def settings_of(run: Run) -> Settings:
 
 
 def settings_begun(run: Run) -> Settings:
-    """Return all settings that a run was begun with. Errors: see `settings_of`."""
+    """Return all settings of a run. Errors: see `settings_of`."""
     kind = scheme(run.head.scheme).settings
     usual = kind().model_dump(mode="json")
     # What is as usual was not chosen: given models have their own of it.

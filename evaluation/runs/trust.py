@@ -1,6 +1,7 @@
-"""The options by which a command line lets a run folder or an experiment file have programs run and paths opened.
+"""Command-line options that allow what a run folder or an experiment file names: programs, paths and servers.
 
-Neither a run nor a file decides that: both may be from somebody else (docs/howto/trust.md). Nothing here imports torch.
+The folder or file itself decides nothing: it may be from somebody else (docs/howto/trust.md). Nothing here imports
+torch.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class Trust(Checked):
 
     sandbox: str | None = Field(
         default=None,
-        description="Sandbox in which programs of models run, as for `codegen`; what the run used is not repeated.",
+        description="Sandbox in which programs of models run, as for `codegen`; the one of the run is not used.",
     )
     unsafe: bool = Field(default=False, description="Run them even where nothing but limits contains them.")
     trust_paths: bool = TRUST_PATHS
@@ -112,8 +113,14 @@ def _is_known(name: str, value: object, settings: Settings, folder: Path | None)
     if folder is None:
         return False
     if name == DONOR:  # a run beside this one
-        return Path(value).name == value and (folder / value / LOG).is_file()
-    return Path(value).is_absolute() and Path(value).resolve().is_relative_to(folder.resolve())
+        return (folder / value).resolve().parent == folder.resolve() and (folder / value / LOG).is_file()
+    return Path(value).is_absolute() and lies_in(folder, Path(value))
+
+
+def lies_in(folder: Path, path: Path) -> bool:
+    """Return whether a file or a folder lies in a folder with all that it holds: no link leads out of it."""
+    root, inside = folder.resolve(), path.rglob("*") if path.is_dir() else ()
+    return all(each.resolve().is_relative_to(root) for each in (path, *inside))
 
 
 def _is_pinned(model: str) -> bool:

@@ -28,7 +28,7 @@ from sottovoce.evaluation.runs.run import PAYLOADS, Run
 from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON
-from sottovoce.outputs import SEARCH, write
+from sottovoce.outputs import SEARCH, check_no_link, write
 from sottovoce.outputs import check_folder as check_output_folder
 from sottovoce.regular import text_of
 
@@ -52,10 +52,11 @@ class Study:
         """A trial's run to its end; one that is over is read, without a model.
 
         Raises:
-            RecordError: it was begun otherwise, or cannot be written.
+            RecordError: it was begun otherwise, cannot be written, or a link stands in its place.
             SottovoceError: a limit was reached, or a discussion failed: a score without it would mislead the search.
         """
         folder = self.folder / RUNS
+        check_no_link(folder / row.name)
         run = load_run(folder / row.name) if (folder / row.name / LOG).exists() else None
         if run is not None:
             check_same(row, run.head, folder)
@@ -107,7 +108,7 @@ def opened_study(study: Study, told: JSON) -> Iterator[None]:
 
     Raises:
         UsageError: it holds another search.
-        RecordError: another process has it, or it cannot be written.
+        RecordError: another process has it, it cannot be written, or there is a link in it.
     """
     folder = study.folder
     before = read_study(folder)
@@ -115,6 +116,7 @@ def opened_study(study: Study, told: JSON) -> Iterator[None]:
         _check(before, told, folder)
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        check_no_link(*folder.iterdir())
         with FileLock(folder / LOCK).acquire(timeout=0):
             if before is None:
                 study.keep(FILE, told)

@@ -76,7 +76,7 @@ def verify(run: Run, wanted: Wanted) -> Verified:
 
 
 def _note_versions(run: Run, verified: Verified) -> None:
-    """Say with which other versions the run was held: nothing here can tell whether it was."""
+    """Note library versions that differ from those here; nothing can show that the run really used them."""
     here = versions()
     others = [
         f"{name} {then} (here {here.get(name)})" for name, then in run.head.versions.items() if then != here.get(name)

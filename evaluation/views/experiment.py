@@ -18,7 +18,7 @@ from sottovoce.errors import SottovoceError, StoppedError, UsageError
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.shelf import shelf
 from sottovoce.evaluation.runs.trust import NO_TRUST, Trust
-from sottovoce.evaluation.views.printable import one_line
+from sottovoce.evaluation.views.printable import harmless, one_line
 from sottovoce.evaluation.views.tables import show
 from sottovoce.outputs import EXPERIMENT, check_folder
 
@@ -84,7 +84,7 @@ def report(experiment: Experiment, runs: dict[str, Run]) -> str:
 
     results = ended(runs)
     against = experiment.against if experiment.against in results else None
-    blocks = [experiment.about.strip(), compared(runs, against).rstrip() if results else ""]
+    blocks = [harmless(experiment.about.strip()), compared(runs, against).rstrip() if results else ""]
     left = [*waiting(runs), *(f"- `{name}`: not begun." for name in experiment.rows if name not in runs)]
     return "\n\n".join(filter(None, [*blocks, "\n".join(left)])) + "\n"
 

@@ -19,6 +19,7 @@ from sottovoce.evaluation.runs.judged import JUDGED
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.evaluation.views.tables import share_cells, show, table
+from sottovoce.outputs import check_no_link
 from sottovoce.regular import text_of
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def _judged(run: Run, model: str, folder: Path, limits: Limits) -> Run:
     from sottovoce.evaluation.runs.starting import continued
     from sottovoce.evaluation.views.experiment import shown_row
 
+    check_no_link(folder)
     settings, questions = judge_settings(model), asked_of(run)
     head = head_of("single", settings, questions, origin="(answers to judge)")
     judged = continued(head, questions, folder)

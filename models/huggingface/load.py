@@ -30,6 +30,7 @@ from sottovoce.models.huggingface.quiet import quiet
 from sottovoce.models.huggingface.reordered import reorder
 from sottovoce.models.huggingface.sound import (
     CONFIG,
+    check_code,
     check_files,
     check_tokenizer,
     check_weights,
@@ -61,6 +62,7 @@ def read(
     tokenizer = tokenizer_at(name, where)
     with reading(name, CONFIG):
         config = AutoConfig.from_pretrained(where, trust_remote_code=False)
+        check_code(name, config)
         quantised = _is_quantised(name, config, packing)
     with reading(name):
         model, report = _weighed(name, where, config, dtype, place, quantised=quantised)

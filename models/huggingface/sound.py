@@ -16,7 +16,7 @@ from transformers import AutoModelForCausalLM, PreTrainedConfig, PreTrainedModel
 from sottovoce.errors import ModelError, SottovoceError
 from sottovoce.regular import text_of
 
-CONFIG = "config.json"
+CONFIG, ADAPTER = "config.json", "adapter_config.json"
 WEIGHTS = "model.safetensors"
 INDEX = f"{WEIGHTS}.index.json"
 SMALL_FILES = (CONFIG, "generation_config.json", "tokenizer_config.json", INDEX)
@@ -54,8 +54,10 @@ def check_files(name: str, folder: Path) -> None:
     """Refuse a folder whose files cannot be read, or that lacks one of them.
 
     Raises:
-        ModelError: names the first such file.
+        ModelError: names the first such file, or says that the folder is an adapter.
     """
+    if (folder / ADAPTER).is_file():  # where `peft` is installed, transformers opens whatever model that names
+        raise ModelError(f"model {name!r} has {ADAPTER}, which names another model; merge the adapter into its model")
     found = {file: _json(name, folder / file) for file in SMALL_FILES if (folder / file).is_file()}
     shards = found.get(INDEX, {}).get("weight_map") or {}
     for shard in sorted(set(map(str, shards.values())) if isinstance(shards, dict) else ()):
@@ -65,6 +67,21 @@ def check_files(name: str, folder: Path) -> None:
     promised = found.get(CONFIG, {}).get("num_hidden_layers")
     if tensors and isinstance(promised, int) and promised > len(tensors):  # else as many are built, however many
         raise ModelError(_of_layers(name, promised, tensors))
+
+
+def check_code(name: str, config: PreTrainedConfig) -> None:
+    """Refuse a config that names its attention on a hub: transformers (5.23) would fetch and run that code.
+
+    Raises:
+        ModelError: names it.
+    """
+    parts = (getattr(config, part, None) for part in config.sub_configs)
+    for each in (config, *parts):
+        if "/" in (found := str(getattr(each, "_attn_implementation", ""))):
+            raise ModelError(
+                f"model {name!r} names the attention {found!r} in {CONFIG}, code of a hub, which is never run; "
+                "remove that line"
+            )
 
 
 def shapes(name: str, folder: Path) -> dict[str, tuple[str, tuple[int, ...]]]:

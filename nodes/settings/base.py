@@ -100,7 +100,7 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         description="seconds that a reply may take; else as long as it takes",
     )
     seed: Seed = Field(default=0, description="of the run; every call derives its own from it")
-    prompts: Annotated[str | None, Names("prompt pack", packs.offered)] = Field(
+    prompts: Annotated[str | None, Names("prompt pack", packs.OFFERED)] = Field(
         default=None,
         description="Prompt pack: paper (the set-up of the scheme's paper), a name such as paper/madra, or a folder "
         "whose files replace the default prompts.",

@@ -33,15 +33,10 @@ TRAINED = {
 """By model; any other model takes part in every scheme."""
 
 
-def names() -> list[str]:
-    """Return the names of all packs that ship, such as `bundled` and `paper/madra`."""
-    folders = {path.parent.parent for path in SHIPPED.glob("**/*.md")}
-    return sorted(folder.relative_to(SHIPPED).as_posix() for folder in folders)
-
-
-def offered() -> list[str]:
-    """Return what a client may name: `paper`, and the packs that ship."""
-    return sorted({*names(), PAPER})
+NAMES = tuple(sorted({path.parent.parent.relative_to(SHIPPED).as_posix() for path in SHIPPED.glob("**/*.md")}))
+"""Names of all packs that ship, such as `bundled` and `paper/madra`; read once, as a server lists no folder."""
+OFFERED = tuple(sorted({*NAMES, PAPER}))
+"""The packs that a client may name: `paper`, and those that ship."""
 
 
 def folder_of(pack: str, scheme: str, protocol: str) -> Path:
@@ -53,18 +48,17 @@ def folder_of(pack: str, scheme: str, protocol: str) -> Path:
     Raises:
         UsageError: `paper` has no set-up for the scheme, the pack is another scheme's, or its name is misspelt.
     """
-    known = names()
     if pack == PAPER:
         wanted = [f"{PAPER}/{scheme}-{protocol}", f"{PAPER}/{scheme}"]
-        found = next((name for name in wanted if name in known), None)
+        found = next((name for name in wanted if name in NAMES), None)
         if found is None:
-            there = ", ".join(name for name in known if name.startswith(f"{PAPER}/"))
+            there = ", ".join(name for name in NAMES if name.startswith(f"{PAPER}/"))
             raise UsageError(f"prompts is {PAPER!r}, and there is no set-up for {scheme}; name one: {there}")
         return SHIPPED / found
-    if pack in known:
+    if pack in NAMES:
         return _worded(pack, scheme)
     if not Path(pack).exists() and (pack.startswith(f"{PAPER}/") or "/" not in pack):
-        raise UsageError(f"{nearest('prompt pack', pack, [PAPER, *known])}; or give the folder of one of yours")
+        raise UsageError(f"{nearest('prompt pack', pack, [PAPER, *NAMES])}; or give the folder of one of yours")
     return Path(pack)
 
 

@@ -136,6 +136,22 @@ def test_the_first_file_counts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         read_config()
 
 
+@pytest.mark.parametrize(
+    "text", ["codegen.sandbox = 'limits'", "unsafe = true", "rerank = 'a.b:c'", "library = 'hybrid:encyclopedia,a.b:c'"]
+)
+def test_a_file_that_came_with_the_working_folder_lets_no_code_run(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("SOTTOVOCE_CONFIG")
+    Path("sottovoce.toml").write_text(f"[defaults]\n{text}\n")
+
+    with pytest.raises(UsageError, match=r"which lets code run, and the folder may be somebody else's; .*toml'\)$"):
+        read_config()
+    monkeypatch.setenv("SOTTOVOCE_CONFIG", "sottovoce.toml")
+    assert read_config().path == Path("sottovoce.toml")
+
+
 def test_config_tells_what_is_in_force(call: Call, file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert call("config").out.splitlines() == [
         f"file: {file}",

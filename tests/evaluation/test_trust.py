@@ -14,12 +14,19 @@ from sottovoce.agents.scripted import ScriptedChatModel
 from sottovoce.channels.store import PayloadStore
 from sottovoce.cli import main
 from sottovoce.errors import RecordError, UsageError
+from sottovoce.evaluation.experiments.folder import keep
+from sottovoce.evaluation.experiments.rows import Prepared
+from sottovoce.evaluation.experiments.running import opened
+from sottovoce.evaluation.experiments.schema import Experiment
 from sottovoce.evaluation.runs.log import LOG
+from sottovoce.evaluation.runs.places import places
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.evaluation.runs.starting import settings_of
 from sottovoce.evaluation.runs.trust import Trust
-from sottovoce.nodes.settings import CodeGen, Debate
+from sottovoce.evaluation.views.experiment import report
+from sottovoce.nodes.settings import CodeGen, Debate, Single
+from sottovoce.outputs import check_no_link
 
 PROBLEM = "def add(a, b):\n    '''Add.\n    >>> add(1, 1)\n    2\n    '''\n"
 QUESTION: Any = {
@@ -176,3 +183,73 @@ def test_files_in_the_folder_and_models_with_a_digest_need_no_trust(tmp_path: Pa
     assert Trust().lacking(inside, "it", tmp_path) == ""
     (tmp_path / "link").symlink_to("/etc")
     assert "prompt pack" in Trust().lacking(Debate(prompts=str(tmp_path / "link")), "it", tmp_path)
+    (tmp_path / "pack").mkdir()
+    (tmp_path / "pack" / "file.md").symlink_to("/etc/passwd")
+    assert "prompt pack" in Trust().lacking(inside, "it", tmp_path), "a link in a folder leads out of it"
+
+
+def test_an_experiment_s_own_words_move_no_cursor() -> None:
+    rows = {"a": {"scheme": "single"}}
+    given = {"about": "\x1b[2Jwords", "questions": {"sample": "arithmetic/1"}, "rows": rows}
+    assert report(Experiment.model_validate(given), {}).startswith("\\x1b[2Jwords\n")
+
+
+@pytest.mark.parametrize("is_folder", [False, True])
+def test_an_experiment_s_folder_has_no_file_elsewhere_written(is_folder: bool, tmp_path: Path) -> None:
+    """A received folder with a link in the place of the copy of its questions wrote over any file of the user's."""
+    precious, folder = tmp_path / "precious", tmp_path / "received"
+    precious.write_text("mine")
+    folder.mkdir()
+    own = folder / "own" / "test.jsonl" if is_folder else folder / "own.jsonl"
+    own.parent.mkdir(exist_ok=True)
+    own.write_text('{"question": "1 + 1?"}\n')
+    link = folder / "questions" / "test.jsonl" if is_folder else folder / "questions.jsonl"
+    link.parent.mkdir(exist_ok=True)
+    link.symlink_to(precious)
+    (folder / "experiment.yaml").symlink_to(precious)
+
+    asked = {"file": str(own.parent if is_folder else own), "dataset": "gsm8k"}
+    keep({"questions": asked, "rows": {}}, folder)
+
+    assert precious.read_text() == "mine"
+    assert not link.is_symlink() and link.read_text() == own.read_text()
+
+
+@pytest.mark.parametrize("name", ["checkpoints.sqlite", "payloads", "lock", LOG])
+def test_a_run_with_a_link_in_it_is_not_written_to(name: str, tmp_path: Path) -> None:
+    folder, away = tmp_path / "run", tmp_path / "away"
+    task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
+    hold(task, PayloadStore(tmp_path / "store"), folder=folder)
+    (folder / LOG).write_text("\n".join((folder / LOG).read_text().splitlines()[:2]) + "\n")  # not over
+    (folder / name).rename(away) if (folder / name).exists() else away.mkdir()
+    (folder / name).symlink_to(away)
+    before = away.read_bytes() if away.is_file() else [*away.iterdir()]
+
+    with pytest.raises(RecordError, match=f"{name}' is a link, and nothing is written through it"):
+        load_run(folder).resume()
+
+    assert before == (away.read_bytes() if away.is_file() else [*away.iterdir()])
+
+
+def test_rows_and_verdicts_are_not_written_through_a_link(tmp_path: Path) -> None:
+    (tmp_path / "away").mkdir()
+    (tmp_path / "row").symlink_to("away")
+    row = Prepared("row", "single", Single(), [{"question": "1 + 1?"}], [0], None)
+
+    with pytest.raises(RecordError, match="row' is a link"):
+        opened(row, None, {}, tmp_path, ScriptedChatModel(["2"]))
+    with pytest.raises(RecordError, match="row' is a link"):
+        check_no_link(tmp_path / "row")
+
+
+def test_payloads_behind_a_link_are_not_removed(tmp_path: Path) -> None:
+    """They may be those of another run, which this one does not name."""
+    folder = tmp_path / "run"
+    task = Task("debate", Debate(agents=2, rounds=1), {"question": "1 + 1?"}, models=ScriptedChatModel(["2"] * 9))
+    hold(task, PayloadStore(tmp_path / "store"), folder=folder)
+    (tmp_path / "other").mkdir()
+    (folder / "payloads").symlink_to(tmp_path / "other")
+
+    first = next(places([folder], tmp_path / "store", []))
+
+    assert "payloads' is a link" in first.held

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from starlette.middleware.cors import CORSMiddleware
 
 from sottovoce.graphs.origins import KnownOrigins
 
@@ -47,5 +48,19 @@ async def test_a_page_from_elsewhere_is_refused(
         assert (await client.post("/runs/wait", headers=headers, content="{}")).status_code == status
 
 
-def test_langgraph_json_names_studio_s_origin_alone() -> None:
+async def test_studio_may_ask_from_a_public_page_and_no_other_page_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Starlette answers 400 to a preflight that asks for a private network; LangGraph gives that leave itself."""
+    monkeypatch.setenv("LANGGRAPH_HTTP", json.dumps(HTTP))
+    app = KnownOrigins(CORSMiddleware(passes, **HTTP["cors"]))
+    asked = {"access-control-request-method": "POST", "access-control-request-private-network": "true"}
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1") as client:
+        answers = [
+            await client.options("/runs/wait", headers={**asked, "origin": origin})
+            for origin in (STUDIO, "https://evil.example")
+        ]
+    assert [each.status_code for each in answers] == [200, 403]
+
+
+def test_langgraph_json_names_studio_s_origin_alone_and_posts_to_no_address_of_a_client_s() -> None:
+    assert HTTP["disable_webhooks"] is True
     assert HTTP["cors"]["allow_origins"] == [STUDIO] and HTTP["app"] == "sottovoce.graphs.origins:app"

@@ -149,6 +149,19 @@ async def test_a_setting_of_a_run_goes_before_the_assistant_s(client: LangGraphC
     assert [each["agent"] for each in values["board"]] == ["agent_1", "agent_2"]
 
 
+@pytest.mark.parametrize(("pack", "expected"), [("paper", "agent_1"), ("/etc", "unknown prompt pack '/etc'")])
+async def test_a_pack_that_ships_is_looked_up_without_a_folder_that_is_listed(
+    pack: str, expected: str, client: LangGraphClient, context: dict[str, Any]
+) -> None:
+    """The server's watch for blocking calls made both a 500, which told nothing."""
+    assistant = await assistant_of(client, {**context, "prompts": pack})
+    try:
+        drawn = str(await client.assistants.get_graph(assistant))
+    except BadRequestError as error:
+        drawn = str(error)
+    assert expected in drawn
+
+
 async def test_people_are_asked_and_the_thread_goes_on_with_what_they_say(
     client: LangGraphClient, context: dict[str, Any]
 ) -> None:
@@ -189,6 +202,7 @@ async def test_in_the_middle_of_a_discussion_another_question_and_an_odd_edit_le
     ("context", "question", "expected"),
     [
         ({"model": ["/no/such/model"]}, QUESTION, "unknown model"),
+        ({"prompts": "/etc"}, QUESTION, "unknown prompt pack"),
         ({}, {"question": " "}, "the question is empty"),
         ({"protocol": "cypher"}, QUESTION, "protocol"),
     ],

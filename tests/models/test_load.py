@@ -288,6 +288,23 @@ def test_code_beside_a_model_that_transformers_knows_is_not_run(folder: Path) ->
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("key", ["attn_implementation", "_attn_implementation"])
+def test_code_that_a_config_names_on_a_hub_is_not_fetched(key: str, folder: Path) -> None:
+    """transformers takes the name of a kernel there, which it fetches and runs where `kernels` is installed."""
+    config = folder / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), key: "somebody/kernel"}))
+
+    with pytest.raises(ModelError, match=r"names the attention 'somebody/kernel' in config.json, code of a hub"):
+        load(folder)
+
+
+def test_an_adapter_opens_no_other_model(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "/somewhere/else"}')
+
+    with pytest.raises(ModelError, match=r"has adapter_config.json, which names another model; merge"):
+        load(folder)
+
+
 def test_code_of_a_tokenizer_is_not_run(folder: Path) -> None:
     (folder / "tokenizer.json").unlink()
     mark = with_code(folder / "tokenizer_config.json", folder, {"AutoTokenizer": ["code.Own", "code.Own"]})

@@ -18,7 +18,7 @@ from sottovoce.prompts.render import Prompts
 QUESTION = {"question": "Which river?", "documents": {"agent_1": ["A."], "agent_2": ["B."]}}
 
 
-@pytest.mark.parametrize("name", packs.names())
+@pytest.mark.parametrize("name", packs.NAMES)
 def test_every_pack_that_ships_can_be_read(name: str) -> None:
     assert Prompts(packs.SHIPPED / name).names() == Prompts().names()
 

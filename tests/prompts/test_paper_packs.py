@@ -145,7 +145,7 @@ def test_agents_read_what_the_set_up_of_the_paper_says(name: str, snapshot: Snap
 def test_every_set_up_that_ships_is_shown() -> None:
     chosen = {settings.get("prompts", f"paper/{scheme}") for scheme, settings, _, _ in SETUPS.values()}
 
-    assert chosen == {name for name in packs.names() if name.startswith("paper/")}
+    assert chosen == {name for name in packs.NAMES if name.startswith("paper/")}
 
 
 REPLIES: list[tuple[str, Question, str, str, str]] = [
