@@ -24,7 +24,7 @@ from sottovoce.evaluation.report.attention import attention_plot, looked
 from sottovoce.evaluation.report.beside import beside
 from sottovoce.evaluation.report.discussions import items
 from sottovoce.evaluation.report.gathered import Gathered, gathered
-from sottovoce.evaluation.report.plots import looks, plots
+from sottovoce.evaluation.report.plots import apart, looks, plots
 from sottovoce.evaluation.report.report import report
 from sottovoce.evaluation.report.rounds import by_round
 from sottovoce.evaluation.report.tensors import Tensors
@@ -285,6 +285,22 @@ def test_equal_runs_hide_neither_lines_nor_points_nor_ticks(spoken: Run) -> None
         assert len({*lines[:3]}) == 3  # those of the legend follow
     ticks = re.findall(r"<!-- ([^>]+) -->|>([^<]+)</text>", cost.svg)
     assert len([text for pair in ticks for text in pair if "e+" in text]) == 1  # all three cost the same
+
+
+def test_points_that_nearly_coincide_are_set_apart_in_their_order() -> None:
+    """Two runs of 16,853 and 16,811 bytes a message were moved onto each other."""
+    assert apart([16853, 16811, 30000], 1.1) == pytest.approx([16811 * 1.1, 16811, 30000])
+    assert apart([2, 2, 2], 1.5) == pytest.approx([2, 3, 4.5])
+
+
+def test_a_headline_names_the_clearest_verdicts_alone_and_says_where_the_others_are(tmp_path: Path) -> None:
+    runs = {f"run{n}": scripted(tmp_path / f"run{n}", 2, 1) for n in range(4)}
+    page = report(Gathered(runs))
+
+    result, rest = page.split("<h2>What was run</h2>")
+    assert result.count("no difference that 2 questions could show") == 3
+    assert "The verdicts on 3 more pairs of runs stand below their numbers." in result
+    assert rest.count("no difference that 2 questions could show") == 6
 
 
 def test_a_report_begins_with_its_result(tmp_path: Path) -> None:
