@@ -29,6 +29,7 @@ from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.evaluation.runs.starting import settings_of
 from sottovoce.models import Ids, Piece, Rows, attention_of_last
 from sottovoce.nodes.context import made_from
+from sottovoce.nodes.question import question_digest
 from sottovoce.nodes.settings import Settings
 
 BEFORE = 100
@@ -162,5 +163,7 @@ def _shared(runs: Mapping[str, Run]) -> Key:
     ended = [[key for key, record in run.records.items() if record.decision is not None] for run in runs.values()]
     for key in ended[0]:
         if all(key in keys for keys in ended):
-            return key
+            asked = {question_digest(run.records[key].question) for run in runs.values()}
+            if len(asked) == 1:  # ids may be places in different files
+                return key
     raise UsageError(f"{', '.join(runs)} have no discussion in common that ended; give --attention with other runs")

@@ -19,6 +19,8 @@ CHOSEN, OTHER = "tab:blue", "tab:gray"
 NARROWEST = 0.1
 """Minimum range of a color bar, so that equal shares get one color and the bar does not end above 1."""
 ROUNDING = 1e-9
+TICKS = 7
+"""Maximum number of labeled temperatures of a grid on each axis."""
 
 
 @contextmanager
@@ -79,8 +81,9 @@ def heat(path: Path, panels: Mapping[str, Mapping[tuple[float, ...], float]], gr
             if grid:
                 rows = [[points[first, second] for first in grid] for second in grid]
                 shown = axes.pcolormesh(grid, grid, rows, shading="nearest", **span)
-                axes.set_xticks(grid)
-                axes.set_yticks(grid)
+                ticks = grid[:: ceil(len(grid) / TICKS)]
+                axes.set_xticks(ticks)
+                axes.set_yticks(ticks)
             else:
                 shown = axes.scatter(*zip(*points, strict=True), c=list(points.values()), edgecolors="black", **span)
             axes.set_title(title)

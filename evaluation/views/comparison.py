@@ -57,7 +57,7 @@ def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
 def waiting(runs: Mapping[str, Run]) -> list[str]:
     """Lines of Markdown: how much of each run is not over."""
     left = {name: (len(run.unfinished), len(run.records)) for name, run in runs.items() if run.unfinished}
-    return [f"- {_cell(_name(name))}: {n} of {of} are not over." for name, (n, of) in left.items()]
+    return [f"- {_name(name)}: {n} of {of} are not over." for name, (n, of) in left.items()]
 
 
 def tables(comparison: Comparison) -> list[Table]:
@@ -88,7 +88,7 @@ def sentences(comparison: Comparison) -> list[str]:
 
 def markdown(comparison: Comparison) -> str:
     """What the command line prints."""
-    blocks = [table(" | ".join(map(_cell, each.headings)), map(_cells, each.rows)) for each in tables(comparison)]
+    blocks = [table(" | ".join(map(_heading, each.headings)), each.rows) for each in tables(comparison)]
     if verdicts := sentences(comparison):
         blocks.append("\n".join(f"- {sentence}" for sentence in verdicts))
     return "\n\n".join(blocks) + "\n"
@@ -96,10 +96,6 @@ def markdown(comparison: Comparison) -> str:
 
 def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
     return Table(tuple(headings), tuple(map(tuple, rows)))
-
-
-def _cells(row: Iterable[str]) -> list[str]:
-    return list(map(_cell, row))
 
 
 def _run(run: Summary, *, failed: bool) -> list[str]:
@@ -138,6 +134,6 @@ def _name(run: str) -> str:
     return one_line(f"`{run}`")
 
 
-def _cell(text: str) -> str:
-    """A bar would end the cell."""
+def _heading(text: str) -> str:
+    """Return a heading whose bars do not end it."""
     return text.replace("|", "\\|")

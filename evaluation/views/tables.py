@@ -17,15 +17,16 @@ from sottovoce.evaluation.views.output import console_of
 MARKDOWN = re.compile(r"^\|.*\|\n\|[-|]+\|(?:\n\|.*\|)*$", re.MULTILINE)
 """A table in the form that `table` writes."""
 BAR = re.compile(r"(?<!\\)\|")
-HANGING = re.compile(r"(?:- | *\S.*? {2,})?")
-"""The bullet of an item, or the first column of a line and the spaces after it."""
+HANGING = re.compile(r"(?:- | *\S.* {2,})?")
+"""The bullet of an item, or the columns of a line before its last one."""
 BETWEEN = 3  # spaces between two columns of a table
 
 
 def table(headings: str, lines: Iterable[Sequence[str]]) -> str:
-    """Markdown; `headings` are joined by bars."""
+    """Return a table in Markdown; `headings` are joined by bars, and bars in cells are escaped."""
     rule = "|".join(["---"] * len(headings.split(" | ")))
-    return "\n".join([f"| {headings} |", f"|{rule}|", *(f"| {' | '.join(cells)} |" for cells in lines)])
+    rows = (" | ".join(cell.replace("|", "\\|") for cell in cells) for cells in lines)
+    return "\n".join([f"| {headings} |", f"|{rule}|", *(f"| {row} |" for row in rows)])
 
 
 def show(text: str, console: Console | None = None) -> None:
@@ -43,19 +44,23 @@ def show(text: str, console: Console | None = None) -> None:
     _print_lines(f"{text[at:]}\n", console)
 
 
+def wrapped(line: str, width: int) -> str:
+    """Return a line wrapped between words; continuation lines are indented like the text of the item or column."""
+    before = HANGING.match(line)
+    indent = before.end() if before else 0
+    parts = wrap(
+        line,
+        width,
+        subsequent_indent=" " * (indent if indent <= width / 2 else 0),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(parts)
+
+
 def _print_lines(text: str, console: Console) -> None:
-    """Print lines, wrapped between words; continuation lines are indented like the text of the item or column."""
     for line in text.splitlines():
-        before = HANGING.match(line)
-        indent = before.end() if before else 0
-        parts = wrap(
-            line,
-            console.width,
-            subsequent_indent=" " * (indent if indent <= console.width / 2 else 0),
-            break_long_words=False,
-            break_on_hyphens=False,
-        )
-        console.print("\n".join(parts), soft_wrap=True)
+        console.print(wrapped(line, console.width), soft_wrap=True)
 
 
 def drawn(markdown: str, width: int) -> list[Table]:

@@ -17,7 +17,7 @@ import torch
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Heard, Message, Part, Turn
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import RecordError
+from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.compare import compare
 from sottovoce.evaluation.report import packed
 from sottovoce.evaluation.report.attention import attention_plot, looked
@@ -317,3 +317,13 @@ def test_attention_names_the_tokens_that_are_looked_at(spoken: Run) -> None:
     assert len(found.tokens) == found.weights.shape[1]
     assert any("assistant" in token for token in found.tokens)
     assert "assistant" in attention_plot({"run": spoken}, 1).svg
+
+
+def test_attention_is_of_one_question_not_of_one_id(spoken: Run) -> None:
+    [key] = spoken.records
+    question = {**spoken.records[key].question, "question": "What is 1 + 1?"}
+    other = copy.copy(spoken)
+    other.records = {key: spoken.records[key].model_copy(update={"question": question})}
+
+    with pytest.raises(UsageError, match="have no discussion in common that ended"):
+        attention_plot({"run": spoken, "other": other}, 1)

@@ -202,6 +202,14 @@ def test_equal_shares_have_one_color(tmp_path: Path) -> None:
     assert len({*re.findall(r"#[0-9a-f]{6}", mesh)}) == 1
 
 
+def test_labels_of_a_large_grid_do_not_overlap(tmp_path: Path) -> None:
+    grid = [n / 20 for n in range(30)]
+    heat(tmp_path / "map.svg", {"decision": {(a, b): 0.6 for a in grid for b in grid}}, grid)
+
+    ticks = re.findall(r'id="xtick_\d+"', (tmp_path / "map.svg").read_text())
+    assert len(ticks) == 6
+
+
 def test_a_recommendation_names_the_trials_that_are_as_good() -> None:
     right = share([1.0, 0.0], ["a", "b"])
     trials = tuple(Trial(f"grid-{n}", (0.1 * n, 0.2), right, right) for n in range(9))

@@ -41,7 +41,7 @@ def test_a_terminal_breaks_no_word(rows: int, width: int) -> None:
 
 
 def test_a_bar_in_a_name_stays_and_text_around_tables_too() -> None:
-    first, second = table("run | n", [["`a\\|b`", "1"]]), table("x | y", [["2", "3"]])
+    first, second = table("run | n", [["`a|b`", "1"]]), table("x | y", [["2", "3"]])
 
     lines = [line.strip() for line in shown(f"Before.\n\n{first}\n\n{second}\n\n- after").splitlines()]
 

@@ -232,13 +232,14 @@ def test_the_server_had_nothing_to_warn_of(server: str, log: Path) -> None:
 async def test_an_edit_after_a_stop_of_two_agents_names_its_node_and_unknown_agents_are_refused_to_the_end(
     client: LangGraphClient, context: dict[str, Any]
 ) -> None:
-    """The documented edit used to name the first message of an agent, which may have been asked again since."""
+    """The documented edit took the attempt after the first one, which an answer turn had taken already."""
     assistant = await assistant_of(client, {**context, "agents": 2, "rounds": 1, "answer_turn": True})
     thread = (await client.threads.create())["thread_id"]
     await client.runs.wait(thread, assistant, input=QUESTION, interrupt_after=["agent_1", "agent_2"])
     board: Any = (await client.threads.get_state(thread))["values"]["board"]
-    message = [each for each in board if each["agent"] == "agent_1"][-1]
-    edit = {**message, "attempt": message["attempt"] + 1, "text": "The answer is 22.", "payload": None}
+    said = [each for each in board if each["agent"] == "agent_1"]
+    assert len(said) == 2  # the tiny model is asked again for its answer
+    edit = {**said[0], "attempt": said[-1]["attempt"] + 1, "text": "The answer is 22.", "payload": None}
 
     with pytest.raises(BadRequestError) as ambiguous:
         await client.threads.update_state(thread, {"board": [edit]})

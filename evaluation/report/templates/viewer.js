@@ -60,8 +60,10 @@ function fill() {
 
 // Discussions of the same question and seed in other runs.
 function others(d) {
-  const same = (row) => row.id === INDEX[d].id && row.seed === INDEX[d].seed && row.run !== INDEX[d].run;
-  return INDEX.map((_, other) => other).filter((other) => same(INDEX[other]));
+  const same = (row) => row.asked === INDEX[d].asked && row.seed === INDEX[d].seed && row.run !== INDEX[d].run;
+  const found = INDEX.map((_, other) => other).filter((other) => same(INDEX[other]));
+  const named = found.filter((other) => INDEX[other].id === INDEX[d].id); // a run may ask the same of other documents
+  return found.filter((other) => named.includes(other) || !named.some((each) => INDEX[each].run === INDEX[other].run));
 }
 
 // Rows of two discussions side by side, aligned by their headings.
@@ -85,7 +87,7 @@ function header(d) {
   made.append(...swatch(INDEX[d]), named(INDEX[d]));
   if (d !== chosen) return made;
   for (const other of others(d)) {
-    const on = other === beside, button = element("button", "", `${on ? "without" : "beside"} ${RUNS[INDEX[other].run]}`);
+    const on = other === beside, button = element("button", "", `${on ? "without" : "beside"} ${RUNS[INDEX[other].run]}${INDEX[other].id === INDEX[d].id ? "" : ` · ${INDEX[other].id}`}`);
     button.type = "button";
     button.className = "beside";
     button.setAttribute("aria-pressed", String(on));
