@@ -17,9 +17,10 @@ from sottovoce.evaluation.report.page import embedded, image, page
 from sottovoce.evaluation.report.plots import Plot, plots
 from sottovoce.evaluation.report.tensors import Tensors
 from sottovoce.evaluation.report.words import Words
+from sottovoce.evaluation.runs.record import BYTES
 from sottovoce.evaluation.triggers import told
 from sottovoce.evaluation.views.comparison import comparison_of, sentences, tables
-from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.evaluation.views.printable import counted, figure, one_line
 from sottovoce.evaluation.views.tables import share_cells
 
 VERDICTS = 3
@@ -62,7 +63,13 @@ def headline(made: Comparison) -> list[tuple[str, str]]:
     verdicts = [one_line(pair.verdict).replace("`", "") for pair in clearest]
     if left := len(made.pairs) - len(clearest):
         verdicts.append(f"The verdicts on {counted(left, 'more pair')} of runs stand below their numbers.")
-    return [*((run.run, _result(run)) for run in made.runs), *(("", verdict) for verdict in verdicts)]
+    results = ((run.run, "; ".join([_result(run), *_measures(run)])) for run in made.runs)
+    return [*results, *(("", verdict) for verdict in verdicts)]
+
+
+def _measures(run: Summary) -> list[str]:
+    means = {name: figure(found.mean.value) for name, found in run.measures.items() if name != BYTES}
+    return [", ".join(f"{one_line(name)} {mean}" for name, mean in means.items())] if means else []
 
 
 def _result(run: Summary) -> str:

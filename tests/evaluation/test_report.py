@@ -25,11 +25,12 @@ from sottovoce.evaluation.report.beside import beside
 from sottovoce.evaluation.report.discussions import items
 from sottovoce.evaluation.report.gathered import Gathered, gathered
 from sottovoce.evaluation.report.plots import apart, looks, plots
-from sottovoce.evaluation.report.report import report
+from sottovoce.evaluation.report.report import headline, report
 from sottovoce.evaluation.report.rounds import by_round
 from sottovoce.evaluation.report.tensors import Tensors
 from sottovoce.evaluation.report.words import Words
 from sottovoce.evaluation.runs.card import seal
+from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.shelf import folder_of
 from sottovoce.evaluation.views.comparison import comparison_of, tables
@@ -301,6 +302,16 @@ def test_a_headline_names_the_clearest_verdicts_alone_and_says_where_the_others_
     assert result.count("no difference that 2 questions could show") == 3
     assert "The verdicts on 3 more pairs of runs stand below their numbers." in result
     assert rest.count("no difference that 2 questions could show") == 6
+
+
+def test_a_headline_says_what_failed_and_what_a_world_measures() -> None:
+    over = Result("q1", answer="a", target="a", score=1.0, measures={"survived": 1.0})
+
+    [(run, line)] = headline(compare({"world": [over, Result("q2", target="a", failed=True)]}))
+
+    assert run == "world"
+    assert line.startswith("world: 50.0% right of 2 questions with failures as wrong (95 %: ")
+    assert line.endswith(", 100.0% of 1 discussion that did not fail; survived 1")
 
 
 def test_a_report_begins_with_its_result(tmp_path: Path) -> None:

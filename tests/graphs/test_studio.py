@@ -236,8 +236,8 @@ async def test_an_edit_after_a_stop_of_two_agents_names_its_node_and_unknown_age
     assistant = await assistant_of(client, {**context, "agents": 2, "rounds": 1, "answer_turn": True})
     thread = (await client.threads.create())["thread_id"]
     await client.runs.wait(thread, assistant, input=QUESTION, interrupt_after=["agent_1", "agent_2"])
-    board: Any = (await client.threads.get_state(thread))["values"]["board"]
-    said = [each for each in board if each["agent"] == "agent_1"]
+    values: Any = (await client.threads.get_state(thread))["values"]
+    said = [each for each in values["board"] if each["agent"] == "agent_1"]
     assert len(said) == 2  # the tiny model is asked again for its answer
     edit = {**said[0], "attempt": said[-1]["attempt"] + 1, "text": "The answer is 22.", "payload": None}
 
