@@ -51,7 +51,7 @@ def wrapped(line: str, width: int) -> str:
     parts = wrap(
         line,
         width,
-        subsequent_indent=" " * (indent if indent <= width / 2 else 0),
+        subsequent_indent=" " * (indent if indent <= width * 2 / 3 else 0),
         break_long_words=False,
         break_on_hyphens=False,
     )
