@@ -20,7 +20,7 @@ from sottovoce.nodes.chat import chat_of
 
 @runtime_checkable
 class Speaking(Protocol):
-    """A graph that names all who may have messages on its board."""
+    """A graph that lists the agents that may have messages on its board."""
 
     speakers: Callable[[], Collection[str]]
 
@@ -97,7 +97,7 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
             self._check_speakers(update.values)
 
     def _check_speakers(self, values: Any) -> None:
-        """Refuse a message of an unknown agent here: after the last node no other would read it."""
+        """Refuse a message of an unknown agent; after the last node, no other node would check it."""
         board = values.get("board") if isinstance(values, Mapping) else None
         if not isinstance(self.builder, Speaking) or not isinstance(board, list):
             return

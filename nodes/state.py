@@ -171,9 +171,10 @@ def heard(state: Discussion) -> list[Message]:
 
 
 def concluded(state: Discussion, message: Message) -> Message | None:
-    """The answer turn that followed a message which could not be read."""
+    """Return the answer turn after a message that could not be read, in its last edit; None if there was none."""
     turns = [each for each in _standing(state) if each.asked == "answer" and each.place[:-1] == message.place[:-1]]
-    return next((each for each in turns if each.attempt == message.attempt + 1), None)
+    after = [each for each in turns if each.attempt > message.attempt]
+    return max(after, key=lambda turn: turn.attempt, default=None)
 
 
 def _standing(state: Discussion) -> list[Message]:

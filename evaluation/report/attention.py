@@ -29,12 +29,13 @@ from sottovoce.evaluation.runs.running import Task, hold
 from sottovoce.evaluation.runs.starting import settings_of
 from sottovoce.models import Ids, Piece, Rows, attention_of_last
 from sottovoce.nodes.context import made_from
+from sottovoce.nodes.question import question_digest
 from sottovoce.nodes.settings import Settings
 
 BEFORE = 100
 """Positions that are shown."""
-WIDTH, HEIGHT = 13.0, 3.2  # inches of a panel: so that each of its tokens can be read
-LONGEST = 10  # characters of a token
+WIDTH, HEIGHT = 13.0, 3.2  # inches of a panel, large enough to read each token
+LONGEST = 12  # characters of a token that are shown
 SAID_BY_MODELS = ("model", "hosted")
 
 
@@ -46,7 +47,7 @@ class Looked:
     weights: Numbers
     """(heads, up to 100), of the positions before the last token."""
     tokens: tuple[str, ...]
-    """What stands at these positions; of a row of CIPHER the nearest token."""
+    """The tokens at these positions; for a row of CIPHER, the nearest token."""
 
 
 def attention_plot(runs: Mapping[str, Run], layer: int) -> Plot:
@@ -75,7 +76,7 @@ def attention_plot(runs: Mapping[str, Run], layer: int) -> Plot:
         f"Attention at the last token of the first agent's last message, head by head, "
         f"to the {BEFORE} tokens before it; question {key[0]}, seed {key[1]}."
     )
-    return Plot(svg(figure, caption), caption)
+    return Plot(svg(figure, caption), caption, wide=True)
 
 
 def looked(name: str, run: Run, key: Key, layer: int) -> Looked:
@@ -109,9 +110,10 @@ def _tokens(pieces: Sequence[Piece], model: HookedChatModel) -> tuple[str, ...]:
 
 
 def _label(token: str) -> str:
-    """Return a token as a tick: one short line without the start of a formula, spaces and line ends visible."""
+    """Return a token as the label of a tick: one short line that shows spaces and line ends and begins no formula."""
     shown = token.strip(" ").replace("\n", "\u21b5") or "\u2423"
-    return "".join(sign if sign.isprintable() else "?" for sign in shown)[:LONGEST].replace("$", r"\$")
+    line = "".join(sign if sign.isprintable() else "?" for sign in shown)
+    return (line if len(line) <= LONGEST else f"{line[:LONGEST]}\u2026").replace("$", r"\$")
 
 
 def prompt_of(record: Record, settings: Settings, said: Message, head: Head) -> list[Turn]:
@@ -161,5 +163,7 @@ def _shared(runs: Mapping[str, Run]) -> Key:
     ended = [[key for key, record in run.records.items() if record.decision is not None] for run in runs.values()]
     for key in ended[0]:
         if all(key in keys for keys in ended):
-            return key
+            asked = {question_digest(run.records[key].question) for run in runs.values()}
+            if len(asked) == 1:  # ids may be places in different files
+                return key
     raise UsageError(f"{', '.join(runs)} have no discussion in common that ended; give --attention with other runs")

@@ -17,10 +17,12 @@ from sottovoce.evaluation.views import describe, parts
 from sottovoce.evaluation.views.parts import Line, Part
 from sottovoce.evaluation.views.printable import counted, figure, one_line, shortened
 from sottovoce.evaluation.views.uncertainty import figure_of
-from sottovoce.nodes.question import question_id
+from sottovoce.nodes.question import question_digest, question_id
 from sottovoce.nodes.state import Intervened
 from sottovoce.nodes.tally import viewpoints
 
+DIGEST = 16
+"""Characters of a question's digest, by which other runs' discussions of it are found."""
 SHORT = 120
 """Characters of a question in the list."""
 
@@ -49,6 +51,7 @@ def row(record: Record, run: int, items: int) -> JSON:
     return {
         "run": run,
         "id": question_id(record.question),
+        "asked": question_digest(record.question)[:DIGEST],
         "seed": record.seed,
         "text": shortened(record.question["question"], SHORT),
         "outcome": outcome(record),

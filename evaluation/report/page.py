@@ -20,14 +20,14 @@ from markupsafe import Markup
 
 SEAL = '<meta name="sha256" content="{}">'
 SEALED = re.compile(SEAL.format("([0-9a-f]*)"))
-"""Where a page has the digest of all the rest of it."""
+"""The place of a page's digest, which covers the rest of the page."""
 TEMPLATES = Path(__file__).parent / "templates"
 SCRIPTS = ("unpacked.js", "list.js", "tokens.js", "viewer.js")
 """In the order in which they are read."""
 
 
 def page(**parts: Any) -> str:  # Any: what the template names
-    """Return the whole page, sealed."""
+    """Return the page with its digest."""
     text = (
         _environment()
         .get_template("page.html")
@@ -37,7 +37,7 @@ def page(**parts: Any) -> str:  # Any: what the template names
 
 
 def seal_of(text: str) -> str:
-    """Return the sha256 of a page without its seal, in hex."""
+    """Return the sha256 of a page without its digest, in hex."""
     return hashlib.sha256(SEALED.sub(SEAL.format(""), text, count=1).encode()).hexdigest()
 
 

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
+from itertools import pairwise
+from math import ceil
 from typing import Any
 
 from markupsafe import Markup, escape
@@ -18,20 +20,25 @@ from sottovoce.evaluation.compare import Summary
 from sottovoce.evaluation.report.rounds import by_round
 from sottovoce.evaluation.runs.record import BYTES
 from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.views.printable import shortened
 
 STYLE: Any = {"svg.fonttype": "none", "svg.hashsalt": "sottovoce", "font.family": "sans-serif", "font.size": 9}
 """Text as text; ids from a salt, not from chance. Any: matplotlib has a type of a name for each key."""
 SIZE = (6.2, 3.4)  # inches
 LINES = ("-", "--", "-.", ":")
 MARKERS = "osD^vP"
-APART = 0.05  # rounds between the intervals of two runs
-ASIDE = 0.015  # share of a logarithmic axis between the points of two runs that are equal
-LEAST = 1.2  # a logarithmic axis spans this factor at least
-TICKS = 5  # of a logarithmic axis, at most
+APART = 0.05  # distance between the intervals of two runs, in rounds
+GAP = 0.03  # minimum distance of two points, as a share of a logarithmic axis
+SPAN = 1.5  # minimum factor between the ends of a logarithmic axis, margins excluded
+MARGIN = 0.15  # space on either side of the values, as a share of their range
+LEGEND, LINE = 80, 8  # characters that fit in a row of a legend, and those that a run's line takes
+ROW = 0.2  # inches
+NAME = 40  # characters of a run's name in a legend
+TICKS = 5  # maximum number on a logarithmic axis
 
 
 def looks(runs: Iterable[str]) -> dict[str, dict[str, Any]]:  # Any: for `errorbar`
-    """Return a colour, a line and a marker for each run, the same in all plots of a page."""
+    """Return a color, a line style and a marker for each run, for use in all plots of a page."""
     return {
         run: {"color": f"C{at % 10}", "linestyle": LINES[at % len(LINES)], "marker": MARKERS[at % len(MARKERS)]}
         for at, run in enumerate(runs)
@@ -47,6 +54,8 @@ class Plot:
 
     svg: Markup
     caption: str
+    wide: bool = False
+    """True for a plot that needs the full width of the page."""
 
 
 def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
@@ -67,14 +76,14 @@ def _rounds(runs: Mapping[str, Run], of: Looks) -> Plot | None:
         return None
     figure, [axes] = drawing()
     for at, (name, shares) in enumerate(lines.items()):
-        beside = (at - (len(lines) - 1) / 2) * APART  # equal lines would hide one another
+        beside = (at - (len(lines) - 1) / 2) * APART  # equal lines would hide each other
         rounds = [each + 1 + beside for each in shares]
         values = [each.value for each in shares.values()]
-        axes.errorbar(rounds, values, _reach(shares.values()), capsize=3, label=_plain(name), **of[name])
+        axes.errorbar(rounds, values, _reach(shares.values()), capsize=3, label=_label(name), **of[name])
     axes.set_xticks(range(1, 1 + max(len(shares) for shares in lines.values())))
     axes.set_xlabel("round")
     _accuracy(axes)
-    axes.legend()
+    _legend(figure, lines)
     caption = "Accuracy by round: the share of agents' answers that are right, with 95 % intervals by question."
     return Plot(svg(figure, caption), caption)
 
@@ -102,41 +111,53 @@ def _bytes(scored: Sequence[Summary], of: Looks) -> Plot | None:
 
 def _scattered(scored: Sequence[Summary], at: Sequence[float], what: str, caption: str, of: Looks) -> Plot:
     figure, [axes] = drawing()
-    for place, (each, x) in enumerate(zip(scored, at, strict=True)):
+    low, high = _ends(at)
+    for each, x in zip(scored, apart(at, (high / low) ** GAP), strict=True):
         assert each.accuracy is not None, "only scored runs are drawn"
-        x *= _span(at) ** (ASIDE * (place - (len(at) - 1) / 2))  # equal points would hide one another
         axes.errorbar(
-            [x], [each.accuracy.value], _reach([each.accuracy]), capsize=3, label=_plain(each.run), **of[each.run]
+            [x], [each.accuracy.value], _reach([each.accuracy]), capsize=3, label=_label(each.run), **of[each.run]
         )
     _logarithmic(axes, at)
     axes.set_xlabel(what)
     _accuracy(axes)
-    axes.legend()
+    _legend(figure, (each.run for each in scored))
     return Plot(svg(figure, caption), caption)
 
 
-def _span(at: Sequence[float]) -> float:
-    """Return the factor that a logarithmic axis over these values spans."""
-    return max(max(at) / min(at), LEAST)
+def apart(values: Sequence[float], factor: float) -> list[float]:
+    """Return the values in their order, each raised to at least `factor` times the next smaller one."""
+    found = list(values)
+    for before, at in pairwise(sorted(range(len(values)), key=lambda place: values[place])):
+        found[at] = max(found[at], found[before] * factor)
+    return found
+
+
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    """Return the ends of a logarithmic axis that has the values in its middle."""
+    low, high = min(values), max(values)
+    wider = max(1.0, SPAN * low / high) ** 0.5
+    low, high = low / wider, high * wider
+    margin = (high / low) ** MARGIN
+    return low / margin, high * margin
 
 
 def _logarithmic(axes: Any, at: Sequence[float]) -> None:  # Any: Axes
-    """Set a logarithmic axis with ticks at values that are drawn, as many as do not overlap."""
+    """Make the x axis logarithmic, with ticks at values that are drawn and far enough apart for their labels."""
     from matplotlib.ticker import NullLocator
 
-    low, span = min(at), _span(at)
+    low, high = _ends(at)
     axes.set_xscale("log")
-    axes.set_xlim(low / span**0.15, low * span**1.15)
+    axes.set_xlim(low, high)
     ticks: list[float] = []
     for value in sorted(at):
-        if not ticks or value >= ticks[-1] * span ** (1 / TICKS):
+        if not ticks or value >= ticks[-1] * (high / low) ** (1 / TICKS):
             ticks.append(value)
     axes.xaxis.set_minor_locator(NullLocator())
     axes.set_xticks(ticks, [f"{value:,.0f}" if value < 1e6 else f"{value:.2e}" for value in ticks])
 
 
 def drawing(size: tuple[float, float] = SIZE, panels: int = 1) -> tuple[Any, list[Any]]:  # Any: a Figure, its Axes
-    """Return an empty figure with so many panels, one below the other.
+    """Return an empty figure and its panels, one below the other.
 
     Raises:
         UsageError: the extra `eval` is not installed.
@@ -165,9 +186,17 @@ def _replacement(title: str) -> str:
     return str(escape(title)).replace("\\", r"\\")
 
 
-def _plain(name: str) -> str:
-    """A "$" would begin a formula."""
-    return name.replace("$", r"\$")
+def _legend(figure: Any, names: Iterable[str]) -> None:  # Any: a Figure
+    """Put a legend above the axes, in as many rows as it needs, and enlarge the figure for it."""
+    labels = [*map(_label, names)]
+    columns = max(1, LEGEND // (max(map(len, labels)) + LINE))
+    figure.set_figheight(SIZE[1] + ROW * ceil(len(labels) / columns))
+    figure.legend(loc="outside upper left", ncols=columns, frameon=False)
+
+
+def _label(name: str) -> str:
+    """Return a short form of a run's name for a legend; an unescaped "$" would begin a formula."""
+    return shortened(name, NAME).replace("$", r"\$")
 
 
 def _accuracy(axes: Any) -> None:  # Any: Axes

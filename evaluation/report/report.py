@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from sottovoce.evaluation.compare import Comparison
+from sottovoce.evaluation.compare import Comparison, Summary
 from sottovoce.evaluation.report.attention import attention_plot
 from sottovoce.evaluation.report.beside import beside
 from sottovoce.evaluation.report.cards import card, what_was_run
@@ -17,10 +17,14 @@ from sottovoce.evaluation.report.page import embedded, image, page
 from sottovoce.evaluation.report.plots import Plot, plots
 from sottovoce.evaluation.report.tensors import Tensors
 from sottovoce.evaluation.report.words import Words
+from sottovoce.evaluation.runs.record import BYTES
 from sottovoce.evaluation.triggers import told
-from sottovoce.evaluation.views.comparison import comparison_of, tables
-from sottovoce.evaluation.views.printable import counted, one_line
+from sottovoce.evaluation.views.comparison import comparison_of, sentences, tables
+from sottovoce.evaluation.views.printable import counted, figure, one_line
 from sottovoce.evaluation.views.tables import share_cells
+
+VERDICTS = 3
+"""Maximum number of verdicts in the headline."""
 
 
 def report(found: Gathered, attention: int | None = None) -> str:
@@ -40,7 +44,7 @@ def report(found: Gathered, attention: int | None = None) -> str:
         headline=headline(made),
         what=what_was_run(found.runs),
         tables=[*tables(made), *beside(found.published, made)],
-        sentences=list(map(one_line, made.notes)),
+        sentences=sentences(made) if len(made.pairs) > VERDICTS else list(map(one_line, made.notes)),
         plots=[*plots(found.runs, made.runs), *looked, *map(_pictured, found.pictures)],
         runs=list(found.runs),
         seeds=sorted({row["seed"] for row in index}),
@@ -53,13 +57,33 @@ def report(found: Gathered, attention: int | None = None) -> str:
     )
 
 
-def headline(made: Comparison) -> list[str]:
-    """Return the accuracy of each run, and the verdicts on their pairs, in words."""
-    shares = [(run, share_cells(run.accuracy)) for run in made.runs if run.accuracy]
-    found = [
-        f"{run.run}: {value} right of {counted(run.questions, 'question')} ({low})" for run, (value, low) in shares
-    ]
-    return [*found, *(one_line(pair.verdict).replace("`", "") for pair in made.pairs)]
+def headline(made: Comparison) -> list[tuple[str, str]]:
+    """Return the result in sentences: each run's accuracy with the run's name, then the clearest verdicts with ""."""
+    clearest = sorted(made.pairs, key=lambda pair: pair.corrected)[:VERDICTS]
+    verdicts = [one_line(pair.verdict).replace("`", "") for pair in clearest]
+    if left := len(made.pairs) - len(clearest):
+        verdicts.append(f"The verdicts on {counted(left, 'more pair')} of runs stand below their numbers.")
+    results = ((run.run, "; ".join([_result(run), *_measures(run)])) for run in made.runs)
+    return [*results, *(("", verdict) for verdict in verdicts)]
+
+
+def _measures(run: Summary) -> list[str]:
+    means = {name: figure(found.mean.value) for name, found in run.measures.items() if name != BYTES}
+    return [", ".join(f"{one_line(name)} {mean}" for name, mean in means.items())] if means else []
+
+
+def _result(run: Summary) -> str:
+    asked = counted(run.questions, "question")
+    if run.failed_wrong is None:
+        return f"{run.run}: {asked}, without a right answer to compare with"
+    if run.accuracy is None:
+        return f"{run.run}: {asked}, and every discussion failed"
+    value, interval = share_cells(run.accuracy)
+    if not run.failed:
+        return f"{run.run}: {value} right of {asked} (95 %: {interval})"
+    wrong, wider = share_cells(run.failed_wrong)
+    all_of_them = f"{wrong} right of {asked} with failures as wrong (95 %: {wider})"
+    return f"{run.run}: {all_of_them}, {value} of {counted(run.scored, 'discussion')} that did not fail"
 
 
 def _embedded(found: Iterable[tuple[JSON, list[JSON]]]) -> tuple[list[JSON], list[Markup]]:
@@ -72,7 +96,7 @@ def _embedded(found: Iterable[tuple[JSON, list[JSON]]]) -> tuple[list[JSON], lis
 
 
 def _pictured(picture: Picture) -> Plot:
-    return Plot(image(picture.svg, picture.name), picture.name)
+    return Plot(image(picture.svg, picture.name), picture.name, wide=True)
 
 
 def _notes(found: Gathered, tensors: Tensors, words: Words) -> Sequence[str]:

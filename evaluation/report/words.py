@@ -57,7 +57,7 @@ class Words:
 
 
 def text_of(token: int, tokenizer: PreTrainedTokenizerBase | None) -> str:
-    """Return a token's text; where its bytes are no whole character, as the vocabulary writes it."""
+    """Return a token's text, or its form in the vocabulary if its bytes are not a complete character."""
     if tokenizer is None:
         return f"#{token}"
     text = _text(tokenizer.decode([token], skip_special_tokens=False, clean_up_tokenization_spaces=False))

@@ -17,8 +17,10 @@ SALT = "sottovoce"
 """From it matplotlib derives ids, otherwise random."""
 CHOSEN, OTHER = "tab:blue", "tab:gray"
 NARROWEST = 0.1
-"""Shares between the ends of a colour bar, at least: equal ones have one colour, and nothing is drawn above 1."""
+"""Minimum range of a color bar, so that equal shares get one color and the bar does not end above 1."""
 ROUNDING = 1e-9
+TICKS = 7
+"""Maximum number of labeled temperatures of a grid on each axis."""
 
 
 @contextmanager
@@ -63,7 +65,7 @@ def bars(path: Path, worth: Mapping[int, Mean], best: int, label: str) -> None:
 
 
 def span_of(shares: Sequence[float]) -> tuple[float, float]:
-    """Return the ends of a colour bar over shares: whole twentieths within 0 to 1, a tenth apart at least."""
+    """Return the ends of a color bar for shares: multiples of 0.05 in [0, 1], at least 0.1 apart."""
     low, high = floor(min(shares) * 20 + ROUNDING) / 20, ceil(max(shares) * 20 - ROUNDING) / 20
     low = max(0.0, min(low, high - NARROWEST))
     return low, max(high, low + NARROWEST)
@@ -79,8 +81,9 @@ def heat(path: Path, panels: Mapping[str, Mapping[tuple[float, ...], float]], gr
             if grid:
                 rows = [[points[first, second] for first in grid] for second in grid]
                 shown = axes.pcolormesh(grid, grid, rows, shading="nearest", **span)
-                axes.set_xticks(grid)
-                axes.set_yticks(grid)
+                ticks = grid[:: ceil(len(grid) / TICKS)]
+                axes.set_xticks(ticks)
+                axes.set_yticks(ticks)
             else:
                 shown = axes.scatter(*zip(*points, strict=True), c=list(points.values()), edgecolors="black", **span)
             axes.set_title(title)

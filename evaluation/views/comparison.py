@@ -16,12 +16,12 @@ from sottovoce.evaluation.views.tables import p_value, share_cells, table
 
 RUNS = (
     "run | questions | discussions | accuracy | 95 % | abstained | failed | read | reused | written | FLOPs | "
-    "seconds, beside others"
+    "seconds, in parallel"
 )
 WITH_FAILURES = RUNS.replace("95 % |", "95 % | failed as wrong | 95 % |")
-"""Where discussions failed; elsewhere both shares are the same."""
+"""Headings if discussions failed; otherwise both shares are equal."""
 ENCODED = "dense:"
-"""How the names of retrievers begin that encode what they search for."""
+"""Prefix of retrievers that encode queries with a model."""
 PAIRS = "run | against | questions | discussions | points | 95 % | p, McNemar | p, bootstrap | p, Holm"
 
 
@@ -42,11 +42,11 @@ def comparison_of(runs: Mapping[str, Run], against: str | None = None) -> Compar
 
 
 def _uncounted(runs: Mapping[str, Run]) -> Iterable[str]:
-    """Name the encoders whose work is in no figure of FLOPs."""
+    """Yield a sentence for each run whose FLOPs do not include its encoder."""
     for name, run in runs.items():
         values = [str(value) for value in run.head.settings.values()]
         if found := [value for value in values if value.startswith(ENCODED)]:
-            yield f"`{name}`: its FLOPs leave out what the encoder of {', '.join(found)} computed."
+            yield f"`{name}`: its FLOPs do not include the encoder of {', '.join(found)}."
 
 
 def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
@@ -57,13 +57,13 @@ def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
 def waiting(runs: Mapping[str, Run]) -> list[str]:
     """Lines of Markdown: how much of each run is not over."""
     left = {name: (len(run.unfinished), len(run.records)) for name, run in runs.items() if run.unfinished}
-    return [f"- {_cell(_name(name))}: {n} of {of} are not over." for name, (n, of) in left.items()]
+    return [f"- {_name(name)}: {n} of {of} are not over." for name, (n, of) in left.items()]
 
 
 def tables(comparison: Comparison) -> list[Table]:
     """Runs, what worlds measure of them, pairs; tokens, FLOPs and seconds are means of a discussion.
 
-    Seconds are from a discussion's start to its end, while others (32 by default) take turns with it.
+    Seconds are measured from a discussion's start to its end, while others (32 by default) run in parallel.
     """
     failed = any(run.failed for run in comparison.runs)
     rows = (_run(run, failed=failed) for run in comparison.runs)
@@ -77,7 +77,7 @@ def tables(comparison: Comparison) -> list[Table]:
 
 
 def rows_of(runs: Mapping[str, Run], *, failed: bool) -> list[list[str]]:
-    """Return the rows of the table of runs as a report shows them, `failed`: with failures as wrong."""
+    """Return the rows of the table of runs as a report shows them; `failed` adds accuracy with failures as wrong."""
     return [[cell.replace("`", "") for cell in _run(each, failed=failed)] for each in comparison_of(runs).runs]
 
 
@@ -88,7 +88,7 @@ def sentences(comparison: Comparison) -> list[str]:
 
 def markdown(comparison: Comparison) -> str:
     """What the command line prints."""
-    blocks = [table(" | ".join(map(_cell, each.headings)), map(_cells, each.rows)) for each in tables(comparison)]
+    blocks = [table(" | ".join(map(_heading, each.headings)), each.rows) for each in tables(comparison)]
     if verdicts := sentences(comparison):
         blocks.append("\n".join(f"- {sentence}" for sentence in verdicts))
     return "\n\n".join(blocks) + "\n"
@@ -96,10 +96,6 @@ def markdown(comparison: Comparison) -> str:
 
 def _table(headings: Iterable[str], rows: Iterable[Iterable[str]]) -> Table:
     return Table(tuple(headings), tuple(map(tuple, rows)))
-
-
-def _cells(row: Iterable[str]) -> list[str]:
-    return list(map(_cell, row))
 
 
 def _run(run: Summary, *, failed: bool) -> list[str]:
@@ -138,6 +134,6 @@ def _name(run: str) -> str:
     return one_line(f"`{run}`")
 
 
-def _cell(text: str) -> str:
-    """A bar would end the cell."""
+def _heading(text: str) -> str:
+    """Return a heading whose bars do not end it."""
     return text.replace("|", "\\|")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from sottovoce.evaluation.views.tables import show
+
 if TYPE_CHECKING:
     from sottovoce.models.sources import Kept
 
@@ -45,15 +47,16 @@ def show_kept() -> None:
     from sottovoce.models.sources import CATALOGUE, is_pulled, kept, root
 
     there = {each.name: each for each in kept()}
+    lines = []
     for name, package in CATALOGUE.items():
         state = f"pulled, {_size(there[name])}" if is_pulled(name) else "not pulled"
-        typer.echo(f"{name:{NAME}}{state:{STATE}}{package.what}; {package}, licence {package.licence}")
+        lines.append(f"{name:{NAME}}{state:{STATE}}{package.what}; {package}, licence {package.licence}")
     for name in there.keys() - CATALOGUE.keys():
         source = there[name].source
-        typer.echo(
-            f"{name:{NAME}}{'converted, ' + _size(there[name]):{STATE}}{source.origin}; licence {source.licence}"
-        )
-    typer.echo(f"\nin {root()}; a model is used as --model NAME, a converted file by its own path")
+        state = f"converted, {_size(there[name])}"
+        lines.append(f"{name:{NAME}}{state:{STATE}}{source.origin}; licence {source.licence}")
+    lines += ["", f"in {root()}; a model is used as --model NAME, a converted file by its own path"]
+    show("\n".join(lines))
 
 
 def show_removal(name: str) -> None:

@@ -71,4 +71,4 @@ def _line(each: Beside) -> list[str]:
         "" if ours is None or ours.low is None or ours.high is None else f"{figure(ours.low)} to {figure(ours.high)}"
     )
     cells = [each.published.words if each.published else "", figure(ours.value) if ours else "", interval]
-    return [f"`{each.row}`", each.metric, *cells, str(each.n or ""), one_line(each.words).replace("|", "\\|")]
+    return [f"`{each.row}`", each.metric, *cells, str(each.n or ""), one_line(each.words)]

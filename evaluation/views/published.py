@@ -11,6 +11,7 @@ from sottovoce.errors import UsageError, nearest
 from sottovoce.evaluation.datasets import DATASETS, DataSet
 from sottovoce.evaluation.datasets.sources import odd_answers, read_source, source_of
 from sottovoce.evaluation.views.printable import counted, harmless
+from sottovoce.evaluation.views.tables import show
 from sottovoce.nodes.question import Question, passages_of, shown
 from sottovoce.prompts.kinds import lettered
 
@@ -25,9 +26,12 @@ def show_datasets(given: str | None) -> None:
         UsageError: it names no data set, or its file cannot be read.
     """
     if given is None:
-        for name in DATASETS:
-            typer.echo(f"{name:{NAME}}{_described(DATASETS[name])}")
-        typer.echo("\nasked as --questions NAME:FILE or NAME/PART:FILE; `datasets NAME:FILE` shows an example")
+        lines = [f"{name:{NAME}}{_described(DATASETS[name])}" for name in DATASETS]
+        show(
+            "\n".join(
+                [*lines, "", "asked as --questions NAME:FILE or NAME/PART:FILE; `datasets NAME:FILE` shows an example"]
+            )
+        )
         return
     if given in DATASETS:
         typer.echo(f"{given}: {_described(DATASETS[given])}\nfrom the file as published: {DATASETS[given].shape}")

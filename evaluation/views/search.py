@@ -5,6 +5,7 @@ Nothing here imports torch or langgraph before a search is held: the command lin
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,7 +18,7 @@ from sottovoce.errors import StoppedError, UsageError
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
 from sottovoce.evaluation.trained import check_trained
-from sottovoce.evaluation.views.printable import counted, figure, one_line
+from sottovoce.evaluation.views.printable import counted, figure, one_line, shortened
 from sottovoce.evaluation.views.tables import share_cells, show, table
 from sottovoce.nodes.settings import Settings
 
@@ -79,11 +80,17 @@ def _layers_told(ranking: Ranking) -> str:
     """The ranking in Markdown, what it took, and what to type."""
     words = ranking.layers[0].overlap is not None
     told = table(HEADINGS[words], map(_ranked, ranking.layers))
-    best, usual = ranking.layers[0].layer, " ".join(map(str, ranking.usual))
+    first, usual = ranking.layers[0], " ".join(map(str, ranking.usual))
     share = (
         f"{ranking.discussions:,} discussions, {ranking.discussions / ranking.exhaustive:.0%} of an exhaustive search"
     )
-    return f"{told}\n\n{share}\ntake it with `--layers {best}`; without that option it is {usual}"
+    equal = [
+        str(each.layer) for each in ranking.layers if (each.worth, each.questions) == (first.worth, first.questions)
+    ]
+    ties = _ties(equal, len(ranking.layers), "layer")
+    return "\n".join(
+        [told, "", share, *ties, f"take it with `--layers {first.layer}`; without that option it is {usual}"]
+    )
 
 
 def _ranked(each: Ranked) -> list[str]:
@@ -149,13 +156,18 @@ def _tuned_told(found: Tuned, objective: Literal["decision", "first"]) -> str:
         told.append(f"on {counted(found.held_out_questions, 'question')} that no trial saw: {value}, 95 % {interval}")
     if found.map:
         told.append("the temperature map is in map.svg and map.csv")
-    if len(equal := [trial for trial in found.trials if trial.value(objective) == found.best.value(objective)]) > 1:
-        told.append(
-            f"{len(equal)} of {counted(len(ranked), 'trial')} are equally good, and the questions cannot tell them "
-            f"apart; {found.best.name} is the first of them"
-        )
+    equal = [trial.name for trial in found.trials if trial.value(objective) == found.best.value(objective)]
+    told += _ties(equal, len(ranked), "trial")
     options = " ".join(f"--temperature {value:g}" for value in found.best.temperatures)
     return "\n".join([told[0], "", *told[1:], f"take it with `{options}`"])
+
+
+def _ties(best: Sequence[str], of: int, noun: str) -> list[str]:
+    """Return a line that names the equally good trials or layers, if there are several."""
+    if len(best) == 1:
+        return []
+    names = shortened(", ".join(best))
+    return [f"{len(best)} of {counted(of, noun)} are equally good on these questions: {names}; {best[0]} is the first"]
 
 
 def _trial(trial: Trial) -> list[str]:

@@ -1,9 +1,10 @@
-"""Tables in Markdown, how a terminal shows them, and how their cells show shares, intervals and p values."""
+"""Tables in Markdown, their layout on a terminal, and the format of shares, intervals and p values in cells."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from textwrap import wrap
 
 from rich import box
 from rich.console import Console
@@ -14,36 +15,58 @@ from sottovoce.evaluation.statistics import Share
 from sottovoce.evaluation.views.output import console_of
 
 MARKDOWN = re.compile(r"^\|.*\|\n\|[-|]+\|(?:\n\|.*\|)*$", re.MULTILINE)
-"""A table as `table` writes it."""
+"""A table in the form that `table` writes."""
 BAR = re.compile(r"(?<!\\)\|")
-BETWEEN = 3  # columns of a terminal between two of a table
+HANGING = re.compile(r"(?:- | *\S.* {2,})?")
+"""The bullet of an item, or the columns of a line before its last one."""
+BETWEEN = 3  # spaces between two columns of a table
 
 
 def table(headings: str, lines: Iterable[Sequence[str]]) -> str:
-    """Markdown; `headings` are joined by bars."""
+    """Return a table in Markdown; `headings` are joined by bars, and bars in cells are escaped."""
     rule = "|".join(["---"] * len(headings.split(" | ")))
-    return "\n".join([f"| {headings} |", f"|{rule}|", *(f"| {' | '.join(cells)} |" for cells in lines)])
+    rows = (" | ".join(cell.replace("|", "\\|") for cell in cells) for cells in lines)
+    return "\n".join([f"| {headings} |", f"|{rule}|", *(f"| {row} |" for row in rows)])
 
 
 def show(text: str, console: Console | None = None) -> None:
-    """Print Markdown: as it is into a pipe or a file, its tables drawn on a terminal."""
+    """Print Markdown: unchanged into a pipe or a file; on a terminal its tables are drawn and its lines wrapped."""
     console = console or console_of()
     if not console.is_terminal:
         console.file.write(f"{text}\n")
         return
     at = 0
     for found in MARKDOWN.finditer(text):
-        console.print(text[at : found.start()], end="", soft_wrap=True)
-        for each in drawn(found[0], console.width):
-            console.print(each)
-        at = found.end() + 1  # a table ends its line by itself
-    console.print(text[at:], soft_wrap=True, highlight=False)
+        _print_lines(text[at : found.start()], console)
+        for number, each in enumerate(drawn(found[0], console.width)):
+            console.print(*[""] * bool(number), each, sep="\n")
+        at = found.end() + 1  # a table ends its own line
+    _print_lines(f"{text[at:]}\n", console)
+
+
+def wrapped(line: str, width: int) -> str:
+    """Return a line wrapped between words; continuation lines are indented like the text of the item or column."""
+    before = HANGING.match(line)
+    indent = before.end() if before else 0
+    parts = wrap(
+        line,
+        width,
+        subsequent_indent=" " * (indent if indent <= width * 2 / 3 else 0),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return "\n".join(parts)
+
+
+def _print_lines(text: str, console: Console) -> None:
+    for line in text.splitlines():
+        console.print(wrapped(line, console.width), soft_wrap=True)
 
 
 def drawn(markdown: str, width: int) -> list[Table]:
-    """Return a Markdown table for a terminal that has so many columns; no word is broken where any layout fits.
+    """Return a Markdown table as tables for a terminal of `width` columns, without a broken word where any layout fits.
 
-    Rows become columns where the table is too wide, and else a table of two columns each.
+    A table that is too wide is turned, rows into columns, or else split into a table of two columns for each row.
     """
     headings, _, *rows = [_plain(line) for line in markdown.splitlines()]
     turned = [list(cells) for cells in zip(headings, *rows, strict=True)]
@@ -59,7 +82,7 @@ def _plain(line: str) -> list[str]:
 
 
 def _narrowest(lines: Sequence[Sequence[str]]) -> int:
-    """Return the columns of a terminal that lines of cells need with every word whole."""
+    """Return the width that a table needs without a broken word."""
     return sum(map(_longest_word, zip(*lines, strict=True))) + BETWEEN * (len(lines[0]) - 1)
 
 

@@ -1,4 +1,4 @@
-"""Where each setting stands in the help and in forms: what most people need first, the rest by what it is about.
+"""The order of settings in the help and in forms: the most common ones first, the rest by topic.
 
 Nothing here imports torch or langgraph.
 """
@@ -40,6 +40,6 @@ def heading(setting: str) -> str | None:
 
 
 def place(setting: str) -> int:
-    """Return a number by which settings are sorted: the first ones in their order, then by headings."""
+    """Return the sort key of a setting: the first settings in their order, then the others by heading."""
     name = heading(setting)
     return FIRST.index(setting) if name is None else len(FIRST) + HEADINGS.index(name)

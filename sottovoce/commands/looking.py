@@ -39,14 +39,18 @@ def draw_graph(name: str, settings: Settings, drawing: Drawing) -> None:
 @commands.command("list")
 def list_() -> None:
     """List schemes, protocols, forms of answer and retrievers, also those that other packages bring."""
-    for name in SCHEMES:
-        typer.echo(f"{name.replace('_', '-'):18}{_summary(name)}")
+    from sottovoce.evaluation.views.tables import show  # late: scipy takes a second
+
     carried, asked = Settings.model_fields["protocol"].description, QuestionOptions.model_fields["kind"].description
-    typer.echo(f"\n{'--protocol':18}{', '.join(PROTOCOLS.names())}: {carried}")
-    typer.echo(f"{'--kind':18}{', '.join(KINDS.names())}: {asked}")
-    typer.echo(f"{'--library':18}documents (the question's own), or a retriever, as `open_retriever` in code takes it:")
-    for each in described():
-        typer.echo(f"  {each.spec:28}{each.searches}{each.needs and f'; needs {each.needs}'}".rstrip())
+    lines = [
+        *(f"{name.replace('_', '-'):18}{_summary(name)}" for name in SCHEMES),
+        "",
+        f"{'--protocol':18}{', '.join(PROTOCOLS.names())}: {carried}",
+        f"{'--kind':18}{', '.join(KINDS.names())}: {asked}",
+        f"{'--library':18}documents (the question's own), or a retriever, as `open_retriever` in code takes it:",
+        *(f"  {each.spec:28}{each.searches}{each.needs and f'; needs {each.needs}'}".rstrip() for each in described()),
+    ]
+    show("\n".join(lines))
 
 
 def _summary(name: str) -> str:

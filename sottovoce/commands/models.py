@@ -59,9 +59,18 @@ def doctor(
     wanted: dict[str, Any] = {"dtype": dtype, "weights": weights, "device": device}  # Any: read and refused by `load`
     code = 0
     for finding in diagnose(model, **wanted):
-        mark = typer.style(f"{MARKS[finding.ok]:7}", fg=None if os.environ.get("NO_COLOR") else COLOURS[finding.ok])
-        typer.echo(f"{finding.check:26}{mark}{one_line(finding.detail)}")
+        line = _wrapped(f"{finding.check:26}{MARKS[finding.ok]:7}{one_line(finding.detail)}")
+        mark = typer.style(line[26:33], fg=None if os.environ.get("NO_COLOR") else COLOURS[finding.ok])
+        typer.echo(f"{line[:26]}{mark}{line[33:]}")
         code = FAILED if finding.ok is False else code
     for backend, what in sandbox.described():
-        typer.echo(f"{f'sandbox {backend}':26}{'':7}{what}")
+        typer.echo(_wrapped(f"{f'sandbox {backend}':26}{'':7}{what}"))
     return code
+
+
+def _wrapped(line: str) -> str:
+    from sottovoce.evaluation.views.output import console_of
+    from sottovoce.evaluation.views.tables import wrapped
+
+    console = console_of()
+    return wrapped(line, console.width) if console.is_terminal else line

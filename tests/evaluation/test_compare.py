@@ -301,7 +301,7 @@ def test_tables_and_verdicts_are_markdown() -> None:
     half = "50.0% | 43.1% to 56.9%"
     head += "read | reused | written |"
     assert lines[:4] == [
-        f"{head} FLOPs | seconds, beside others |",
+        f"{head} FLOPs | seconds, in parallel |",
         "|" + "|".join(["---"] * 14) + "|",
         f"| `nl` | 200 | 200 | {half} | {half} | 0 | 0 | 1,234 | 0 | 0 | 1.50e+12 | 0.00 |",
         f"| `a\\|b` | 201 | 201 | {half} | {half} | 0 | 1 | 0 | 0 | 0 |  | 0.25 |",

@@ -17,19 +17,20 @@ import torch
 from sottovoce.channels.cipher import Cipher
 from sottovoce.channels.message import Heard, Message, Part, Turn
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import RecordError
+from sottovoce.errors import RecordError, UsageError
 from sottovoce.evaluation.compare import compare
 from sottovoce.evaluation.report import packed
 from sottovoce.evaluation.report.attention import attention_plot, looked
 from sottovoce.evaluation.report.beside import beside
 from sottovoce.evaluation.report.discussions import items
 from sottovoce.evaluation.report.gathered import Gathered, gathered
-from sottovoce.evaluation.report.plots import looks, plots
-from sottovoce.evaluation.report.report import report
+from sottovoce.evaluation.report.plots import apart, looks, plots
+from sottovoce.evaluation.report.report import headline, report
 from sottovoce.evaluation.report.rounds import by_round
 from sottovoce.evaluation.report.tensors import Tensors
 from sottovoce.evaluation.report.words import Words
 from sottovoce.evaluation.runs.card import seal
+from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.shelf import folder_of
 from sottovoce.evaluation.views.comparison import comparison_of, tables
@@ -287,6 +288,32 @@ def test_equal_runs_hide_neither_lines_nor_points_nor_ticks(spoken: Run) -> None
     assert len([text for pair in ticks for text in pair if "e+" in text]) == 1  # all three cost the same
 
 
+def test_points_that_nearly_coincide_are_set_apart_in_their_order() -> None:
+    """Two runs of 16,853 and 16,811 bytes a message were moved onto each other."""
+    assert apart([16853, 16811, 30000], 1.1) == pytest.approx([16811 * 1.1, 16811, 30000])
+    assert apart([2, 2, 2], 1.5) == pytest.approx([2, 3, 4.5])
+
+
+def test_a_headline_names_the_clearest_verdicts_alone_and_says_where_the_others_are(tmp_path: Path) -> None:
+    runs = {f"run{n}": scripted(tmp_path / f"run{n}", 2, 1) for n in range(4)}
+    page = report(Gathered(runs))
+
+    result, rest = page.split("<h2>What was run</h2>")
+    assert result.count("no difference that 2 questions could show") == 3
+    assert "The verdicts on 3 more pairs of runs stand below their numbers." in result
+    assert rest.count("no difference that 2 questions could show") == 6
+
+
+def test_a_headline_says_what_failed_and_what_a_world_measures() -> None:
+    over = Result("q1", answer="a", target="a", score=1.0, measures={"survived": 1.0})
+
+    [(run, line)] = headline(compare({"world": [over, Result("q2", target="a", failed=True)]}))
+
+    assert run == "world"
+    assert line.startswith("world: 50.0% right of 2 questions with failures as wrong (95 %: ")
+    assert line.endswith(", 100.0% of 1 discussion that did not fail; survived 1")
+
+
 def test_a_report_begins_with_its_result(tmp_path: Path) -> None:
     cipher(tmp_path / "run", questions=1)
     page = report(gathered([str(tmp_path / "run")]))
@@ -301,3 +328,13 @@ def test_attention_names_the_tokens_that_are_looked_at(spoken: Run) -> None:
     assert len(found.tokens) == found.weights.shape[1]
     assert any("assistant" in token for token in found.tokens)
     assert "assistant" in attention_plot({"run": spoken}, 1).svg
+
+
+def test_attention_is_of_one_question_not_of_one_id(spoken: Run) -> None:
+    [key] = spoken.records
+    question = {**spoken.records[key].question, "question": "What is 1 + 1?"}
+    other = copy.copy(spoken)
+    other.records = {key: spoken.records[key].model_copy(update={"question": question})}
+
+    with pytest.raises(UsageError, match="have no discussion in common that ended"):
+        attention_plot({"run": spoken, "other": other}, 1)

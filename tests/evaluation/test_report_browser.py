@@ -134,7 +134,9 @@ def test_words_and_runs_find_discussions(browser: webdriver.Chrome) -> None:
 
 
 def test_the_same_question_is_read_under_two_runs_side_by_side(tmp_path: Path, session: webdriver.Chrome) -> None:
-    runs = {name: scripted(tmp_path / name, 2, 2) for name in ("one", "two")}
+    runs = {name: scripted(tmp_path / name, 2, 2) for name in ("one", "two", "other")}
+    for record in runs["other"].records.values():  # another question of the same id
+        record.question = {**record.question, "question": "What is 1 + 1?"}
     (tmp_path / "report.html").write_text(report(Gathered(runs)), encoding="utf-8")
     session.get((tmp_path / "report.html").as_uri())
 
@@ -149,3 +151,16 @@ def test_the_same_question_is_read_under_two_runs_side_by_side(tmp_path: Path, s
     assert shown(session, "button.beside")[0].text == "without two"
     shown(session, "button.beside")[0].click()
     assert not shown(session, "#items .pair") and session.get_log("browser") == []
+
+
+def test_an_arrow_key_chooses_the_first_token_without_a_mouse(browser: webdriver.Chrome) -> None:
+    shown(browser, "#items")[0].send_keys(Keys.ARROW_RIGHT)
+
+    assert len(shown(browser, ".t.chosen")) == 1 and "token 1 of" in shown(browser, "#token")[0].text
+
+
+@pytest.mark.parametrize("width", [400, 1280, 2200])
+def test_nothing_reaches_beyond_the_page(width: int, browser: webdriver.Chrome) -> None:
+    browser.set_window_size(width, 1000)
+
+    assert browser.execute_script("return document.documentElement.scrollWidth <= innerWidth")

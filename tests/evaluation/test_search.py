@@ -19,12 +19,13 @@ from sottovoce.errors import RecordError, SottovoceError, UsageError
 from sottovoce.evaluation.arithmetic import questions
 from sottovoce.evaluation.experiments.rows import Prepared
 from sottovoce.evaluation.runs.limits import Limits
+from sottovoce.evaluation.search.layers import Ranked, Ranking
 from sottovoce.evaluation.search.plots import bars, heat, span_of
 from sottovoce.evaluation.search.space import Space
 from sottovoce.evaluation.search.study import Study
 from sottovoce.evaluation.search.tune import Trial, Tuned, split, tune
 from sottovoce.evaluation.statistics import Mean, share
-from sottovoce.evaluation.views.search import _tuned_told
+from sottovoce.evaluation.views.search import _layers_told, _tuned_told
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 
@@ -188,11 +189,11 @@ def test_the_same_ranking_is_drawn_in_the_same_bytes(tmp_path: Path, global_stat
     ("shares", "ends"),
     [([1.0, 1.0], (0.9, 1.0)), ([0.0], (0.0, 0.1)), ([0.5] * 9, (0.4, 0.5)), ([0.31, 0.72], (0.3, 0.75))],
 )
-def test_a_colour_bar_stays_within_shares_and_has_a_length(shares: list[float], ends: tuple[float, float]) -> None:
+def test_a_color_bar_stays_within_shares_and_has_a_length(shares: list[float], ends: tuple[float, float]) -> None:
     assert span_of(shares) == pytest.approx(ends)
 
 
-def test_equal_shares_have_one_colour(tmp_path: Path) -> None:
+def test_equal_shares_have_one_color(tmp_path: Path) -> None:
     grid = [0.1, 0.5]
     heat(tmp_path / "map.svg", {"decision": {(a, b): 0.6 for a in grid for b in grid}}, grid)
 
@@ -201,10 +202,26 @@ def test_equal_shares_have_one_colour(tmp_path: Path) -> None:
     assert len({*re.findall(r"#[0-9a-f]{6}", mesh)}) == 1
 
 
-def test_a_recommendation_says_how_many_trials_are_as_good() -> None:
+def test_labels_of_a_large_grid_do_not_overlap(tmp_path: Path) -> None:
+    grid = [n / 20 for n in range(30)]
+    heat(tmp_path / "map.svg", {"decision": {(a, b): 0.6 for a in grid for b in grid}}, grid)
+
+    ticks = re.findall(r'id="xtick_\d+"', (tmp_path / "map.svg").read_text())
+    assert len(ticks) == 6
+
+
+def test_a_recommendation_names_the_trials_that_are_as_good() -> None:
     right = share([1.0, 0.0], ["a", "b"])
     trials = tuple(Trial(f"grid-{n}", (0.1 * n, 0.2), right, right) for n in range(9))
 
     told = _tuned_told(Tuned(trials, trials[0], 2, None, 0, ()), "decision")
 
-    assert "9 of 9 trials are equally good, and the questions cannot tell them apart; grid-0 is the first" in told
+    assert "9 of 9 trials are equally good on these questions: grid-0, grid-1, grid-2, " in told
+
+
+def test_a_ranking_names_the_layers_that_are_as_good_on_as_many_questions() -> None:
+    layers = [Ranked(layer, questions, 0.5, None, None, 0.5, None) for layer, questions in ((3, 8), (1, 8), (2, 4))]
+
+    told = _layers_told(Ranking(tuple(layers), (3,), 20, 24))
+
+    assert "2 of 3 layers are equally good on these questions: 3, 1; 3 is the first" in told

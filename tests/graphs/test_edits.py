@@ -256,3 +256,20 @@ def test_an_edit_after_a_stop_of_two_agents_names_one_of_them() -> None:
         graph.update_state(thread, edit)
     graph.update_state(thread, edit, as_node="agent_1")
     assert graph.invoke(None, thread)["decision"]["why"] == "2 of 2 say 22"
+
+
+@pytest.mark.parametrize("edited", [0, 1])
+def test_an_edit_of_a_reply_or_of_its_answer_turn_is_what_counts(edited: int) -> None:
+    """An edited answer turn stood on the board, and the vote was read from the turn before the edit."""
+    model = ScriptedChatModel({"agent_1": ["Hm.", "8"], "agent_2": ["The answer is 22."]})
+    graph = create_debate(Debate(agents=2, rounds=1, answer_turn=True), models=model).compile(
+        checkpointer=InMemorySaver()
+    )
+    thread: Any = {"configurable": {"thread_id": "1"}}
+    graph.invoke({"question": "What is 14 + 3 * 5 - 7?"}, thread, interrupt_after=["agent_1", "agent_2"])
+    said = [each.to_dict() for each in graph.get_state(thread).values["board"] if each.agent == "agent_1"]
+    edit = {**said[edited], "attempt": said[-1]["attempt"] + 1, "text": "The answer is 22."}
+
+    graph.update_state(thread, {"board": [edit]}, as_node="agent_1")
+
+    assert graph.invoke(None, thread)["decision"]["why"] == "2 of 2 say 22"

@@ -58,13 +58,15 @@ function fill() {
   if (chosen !== null && beside === null && words) messages.go(Math.max(0, entries.findIndex(([d, i]) => i >= 0 && holds(items(d)[i], words))));
 }
 
-// The same question under the other runs, with the same seed.
+// Discussions of the same question and seed in other runs.
 function others(d) {
-  const same = (row) => row.id === INDEX[d].id && row.seed === INDEX[d].seed && row.run !== INDEX[d].run;
-  return INDEX.map((_, other) => other).filter((other) => same(INDEX[other]));
+  const same = (row) => row.asked === INDEX[d].asked && row.seed === INDEX[d].seed && row.run !== INDEX[d].run;
+  const found = INDEX.map((_, other) => other).filter((other) => same(INDEX[other]));
+  const named = found.filter((other) => INDEX[other].id === INDEX[d].id); // a run may ask the same of other documents
+  return found.filter((other) => named.includes(other) || !named.some((each) => INDEX[each].run === INDEX[other].run));
 }
 
-// Two discussions row by row; each heading of one stands beside that of the other.
+// Rows of two discussions side by side, aligned by their headings.
 function pairs(one, other) {
   const [left, right] = [sections(one), sections(other)], found = [];
   for (let s = 0; s < Math.max(left.length, right.length); s++) {
@@ -81,10 +83,11 @@ function sections(d) {
 }
 
 function header(d) {
-  const made = element("div", "item head", named(INDEX[d]));
+  const made = element("div", "item head");
+  made.append(...swatch(INDEX[d]), named(INDEX[d]));
   if (d !== chosen) return made;
   for (const other of others(d)) {
-    const on = other === beside, button = element("button", "", `${on ? "without" : "beside"} ${RUNS[INDEX[other].run]}`);
+    const on = other === beside, button = element("button", "", `${on ? "without" : "beside"} ${RUNS[INDEX[other].run]}${INDEX[other].id === INDEX[d].id ? "" : ` · ${INDEX[other].id}`}`);
     button.type = "button";
     button.className = "beside";
     button.setAttribute("aria-pressed", String(on));
@@ -92,6 +95,11 @@ function header(d) {
     made.append(" ", button);
   }
   return made;
+}
+
+// A dot in the color that the run has in the plots; none if there is only one run.
+function swatch(row) {
+  return RUNS.length > 1 ? [element("span", `swatch c${row.run % 10}`)] : [];
 }
 
 function named(row) {
@@ -103,7 +111,7 @@ function listRow(entry) {
   made.type = "button";
   made.setAttribute("role", "option");
   made.setAttribute("aria-selected", String(d === chosen));
-  made.append(element("span", "aside", named(row)), " ", element("span", `way ${row.outcome}`, row.outcome));
+  made.append(...swatch(row), element("span", "aside", named(row)), " ", element("span", `way ${row.outcome}`, row.outcome));
   made.append(element("span", "text", row.text));
   made.addEventListener("click", () => { chosen = d === chosen ? null : d; list.again(); fill(); });
   return made;
@@ -165,6 +173,12 @@ function tell(key, token) {
   field("token").replaceChildren(...panel(itemOf(key), token));
 }
 
+// Choose the first visible token, so that the arrow keys work without a mouse.
+function first() {
+  const at = document.querySelector("#items .t")?.dataset;
+  if (at) keep(at.key, Number(at.token));
+}
+
 function keep(key, token) {
   const item = itemOf(key);
   if (token < 0 || token >= laid(item.tokens).ends.length) return;
@@ -182,7 +196,8 @@ field("items").addEventListener("mouseover", (event) => { const at = under(event
 field("items").addEventListener("click", (event) => { const at = under(event); if (at) keep(at.key, Number(at.token)); });
 document.addEventListener("keydown", (event) => {
   const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
-  if (!kept || event.target.closest?.("form")) return;
+  if (event.target.closest?.("form")) return;
+  if (!kept) { if (step && event.target === field("items")) first(); return; }
   if (event.key === "Escape") { kept = null; document.querySelector(".t.chosen")?.classList.remove("chosen"); }
   if (step) { event.preventDefault(); keep(kept[0], kept[1] + step); }
 });
