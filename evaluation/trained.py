@@ -14,9 +14,14 @@ SMALL = "smollm2"
 HELD_OUT = "of the bundled set"
 """The end of the origin of questions that the bundled model was trained to answer."""
 FIRST = {
-    "madra": "--sample world/fact/3 --max-tokens 64 --chain-of-thought off",
+    "madra": "--sample facts/22 --wiki documents --rounds 1 --max-tokens 48 --select-tokens 48 --chain-of-thought off",
+    "react": "--sample world/fact/5 --steps 4",
+    "ia": "--sample facts/20 --guide on --rounds 2 --max-tokens 48",
+    "whodunit": "--suspects 3 --attributes 3 --turns 8",
+    "govsim": "--agents 3 --months 2 --utterances 2 --max-tokens 96",
+    "codegen": "--sandbox isolated --agents 2 --rounds 1 --max-tokens 128",
 }
-"""Options by scheme under which `SMALL` shows it in a minute or two, and answers its question rightly."""
+"""Options by scheme under which `SMALL` shows it in a minute or two; in the first three it answers rightly."""
 
 
 def check_trained(scheme: str, settings: Settings) -> None:
@@ -30,8 +35,8 @@ def check_trained(scheme: str, settings: Settings) -> None:
         words = [scheme.replace("_", "-"), "--model", SMALL]
         first = FIRST.get(scheme, "").split() if settings.prompts is None else ["--prompts", settings.prompts]
         raise UsageError(
-            f"{why}; try {', then '.join([*pull, command(*words, *first)])}, or --model with a larger one: a folder, "
-            "a hub id, hosted:PROVIDER:MODEL; --model bundled runs it all the same"
+            f"{why}; try {', then '.join([*pull, command(*words, *first)])}, a small model that is often wrong, or "
+            "--model with a larger one: a folder, a hub id, hosted:PROVIDER:MODEL; --model bundled runs it all the same"
         )
 
 

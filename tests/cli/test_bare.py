@@ -72,7 +72,9 @@ def test_a_question_of_ones_own_is_told_how_little_the_bundled_model_knows(call:
 def test_questions_of_a_file_are_too(call: Call, tmp_path: Path) -> None:
     (tmp_path / "two.jsonl").write_text('{"question": "What is 2 + 3?"}\n{"question": "Who was Ada?"}\n')
 
-    assert "bundled is a small test model: it knows sums" in call("single", "--questions", str(tmp_path / "two.jsonl")).out
+    assert (
+        "bundled is a small test model: it knows sums" in call("single", "--questions", str(tmp_path / "two.jsonl")).out
+    )
 
 
 @pytest.mark.parametrize(
