@@ -14,7 +14,8 @@ SMALL = "smollm2"
 HELD_OUT = "of the bundled set"
 """The end of the origin of questions that the bundled model was trained to answer."""
 FIRST = {
-    "madra": "--sample facts/22 --wiki documents --rounds 1 --max-tokens 48 --select-tokens 48 --chain-of-thought off",
+    "madra": "--sample facts/20 --wiki documents --temperature 0 --max-tokens 48 --select-tokens 48 "
+    "--chain-of-thought off --rounds 1",
     "react": "--sample world/fact/5 --steps 4",
     "ia": "--sample facts/20 --guide on --rounds 2 --max-tokens 48",
     "whodunit": "--suspects 3 --attributes 3 --turns 8",
