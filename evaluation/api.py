@@ -23,11 +23,13 @@ from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.runs.running import hold_all, payloads
 from sottovoce.evaluation.runs.starting import continued
+from sottovoce.evaluation.trained import SMALL, untrained
 from sottovoce.graphs import SCHEMES, Scheme
 from sottovoce.graphs import scheme as scheme_of
 from sottovoce.nodes.given import Models
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import Settings
+from sottovoce.nodes.settings.plain import named
 from sottovoce.prompts.kinds import kind_of
 
 if TYPE_CHECKING:
@@ -120,7 +122,8 @@ def run_questions(
     Args:
         scheme: Its name, or its record.
         questions: Texts, or questions with all that belongs to them (`Question`: documents, choices, target, ...).
-        settings: The scheme's own settings, or plain values of them; None are the defaults.
+        settings: The scheme's own settings, or plain values by name, as a settings file has them: one value stands
+            for a list of one. None are the defaults.
         models: Chat models for all agents, or by agent name; None makes those that the settings name.
         seeds: Each question is discussed once under each; else under the settings' seed.
         folder: Keeps the run there. Where it holds this run already, what is not over goes on, and nothing is asked
@@ -133,7 +136,10 @@ def run_questions(
         SottovoceError: the run failed. A discussion that failed is a row of the results.
     """
     found = _known(scheme)
-    chosen = found.settings.given(dict(settings) if isinstance(settings, Mapping) else settings)
+    values = named(settings, found.settings.model_fields) if isinstance(settings, Mapping) else settings
+    chosen = found.settings.given(values)
+    if models is None and (why := untrained(found.name, chosen)):
+        raise UsageError(f"{why}; name another model in the settings, such as {{'model': '{SMALL}'}}")
     asked = _asked(questions, chosen)
     limits = Limits(at_once=at_once)
     head = head_of(found.name, chosen, asked, seeds, models=models)

@@ -8,7 +8,7 @@ from langchain_core.language_models.chat_models import BaseChatModel
 
 from sottovoce.agents.hooked import WORDS, HookedChatModel
 from sottovoce.agents.person import Person
-from sottovoce.errors import ProtocolError
+from sottovoce.errors import ProtocolError, command
 from sottovoce.nodes.context import RunContext
 
 
@@ -51,7 +51,7 @@ def _unnamed(run: RunContext[Any]) -> list[str]:  # Any: as above
 def _todo(model: HookedChatModel, *, sure: bool) -> str:
     if sure:
         return ""
-    measured = f"`doctor {model.model}` finds the warmest at which it can be read"
+    measured = f"{command('doctor', model.model)} finds the warmest at which it can be read"
     return f"; {measured if model.channel.averages else 'set another with --temperature'}"
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.errors import CorpusError, RetrievalError, UsageError, nearest
+from sottovoce.errors import CorpusError, RetrievalError, UsageError, command, nearest
 from sottovoce.retrievers import jvm
 from sottovoce.retrievers.dense import ByDocid, check_length
 from sottovoce.retrievers.encoders import DPRQuestions
@@ -92,7 +92,7 @@ def open_pyserini(where: str) -> Searcher:
         size = _prebuilt(parts[0])["size compressed (bytes)"]
         raise UsageError(
             f"pyserini's index {parts[0]!r} is not on this machine: it has {size / 1e9:.1f} GB, and"
-            f" `python cli.py index --prebuilt {parts[0]}` downloads it"
+            f" {command('index', '--prebuilt', parts[0])} downloads it"
         )
     return LuceneIndex(lucene_searcher(folder, LuceneSettings()), "", parts[0])
 

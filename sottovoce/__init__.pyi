@@ -21,6 +21,7 @@ from sottovoce.errors import UsageError as UsageError
 from sottovoce.evaluation.api import RunResults as RunResults
 from sottovoce.evaluation.api import open_run as open_run
 from sottovoce.evaluation.api import run_questions as run_questions
+from sottovoce.form import Form as Form
 from sottovoce.graphs.cmd import create_cmd as create_cmd
 from sottovoce.graphs.codegen import create_codegen as create_codegen
 from sottovoce.graphs.debate import create_debate as create_debate
@@ -62,6 +63,7 @@ from sottovoce.nodes.settings import SelfConsistency as SelfConsistency
 from sottovoce.nodes.settings import Settings as Settings
 from sottovoce.nodes.settings import Single as Single
 from sottovoce.nodes.settings import WhoDunit as WhoDunit
+from sottovoce.nodes.state import RESTORED as RESTORED
 from sottovoce.nodes.state import Decision as Decision
 from sottovoce.nodes.state import Discussion as Discussion
 from sottovoce.nodes.state import Vote as Vote

@@ -20,7 +20,10 @@ SottovoceError            exit code 1: the run failed
 """
 
 import difflib
+import shlex
+import sys
 from collections.abc import Iterable
+from pathlib import Path
 
 
 class SottovoceError(RuntimeError):
@@ -114,6 +117,12 @@ def nearest(kind: str, found: object, known: Iterable[str]) -> str:
     names = sorted(known)
     near = difflib.get_close_matches(str(found), names, n=1, cutoff=0.0)
     return f"unknown {kind} {found!r}; the nearest known one is {near[0]!r}" if near else f"unknown {kind} {found!r}"
+
+
+def command(*words: str) -> str:
+    """Return a command of this program between backticks, so that it works as pasted: quoted, and begun as typed."""
+    program = "python cli.py" if Path(sys.argv[0]).name == "cli.py" else "sottovoce"
+    return f"`{program} {shlex.join(words)}`"
 
 
 def first_line(error: Exception) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from sottovoce.channels.registry import PROTOCOLS
-from sottovoce.errors import UsageError
+from sottovoce.errors import UsageError, command
 from sottovoce.evaluation.experiments.matching import is_over
 from sottovoce.evaluation.experiments.rows import Prepared
 from sottovoce.evaluation.experiments.schema import Matched
@@ -29,7 +29,9 @@ def baselines(name: str, run: Run, by: Currency) -> list[Prepared]:
         UsageError: the run is not over, or one agent alone cannot be asked its questions.
     """
     if not is_over(run):
-        raise UsageError(f"run {name!r} is not over, so that its cost is not known; `runs resume {name}` goes on")
+        raise UsageError(
+            f"run {name!r} is not over, so that its cost is not known; {command('runs', 'resume', name)} goes on"
+        )
     matched = Matched(row=name, by=by)
     return [_row(name, run, "single"), _row(name, run, "self_consistency", matched)]
 

@@ -9,7 +9,7 @@ import hashlib
 import json
 from statistics import fmean
 
-from sottovoce.errors import RecordError
+from sottovoce.errors import RecordError, command
 from sottovoce.evaluation.runs.log import LOG
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.nodes.state import JSON
@@ -31,7 +31,7 @@ def card(run: Run) -> JSON:
     if going:
         raise RecordError(
             f"run {str(run.folder)!r} has {len(going)} discussions that are not over; "
-            "a card needs a run that is: `runs resume` it"
+            f"a card needs a run that is; {command('runs', 'resume', str(run.folder))} goes on with it"
         )
     counts, head = run.counts, run.head.model_dump(mode="json", exclude={"format", "version"})
     whole = [each.failed_wrong for each in run.results() if each.failed_wrong is not None]

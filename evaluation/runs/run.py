@@ -20,7 +20,7 @@ from pydantic import BaseModel, Field
 
 from sottovoce.bounds import MOST
 from sottovoce.channels.store import PayloadRef, PayloadStore
-from sottovoce.errors import RecordError, UsageError
+from sottovoce.errors import RecordError, UsageError, command
 from sottovoce.evaluation.runs.events import Asked, Event, Kept, from_json, to_json
 from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.log import LOCK, LOG, Log, read
@@ -103,7 +103,8 @@ class Run:
         if folder is not None:
             if (folder / LOG).exists():
                 raise UsageError(
-                    f"{str(folder)!r} holds a run already; choose another folder, or `runs resume` that one"
+                    f"{str(folder)!r} holds a run already; choose another folder, or go on with it by "
+                    f"{command('runs', 'resume', str(folder))}"
                 )
             run._log = Log(folder, new=True)
             LOGGER.info("keeps the run in %s", folder)

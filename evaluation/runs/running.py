@@ -15,7 +15,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from sottovoce.channels.store import PayloadStore
-from sottovoce.errors import PayloadError, RecordError, UsageError
+from sottovoce.errors import PayloadError, RecordError, UsageError, command
 from sottovoce.evaluation.runs.cluster import hold_on_cluster
 from sottovoce.evaluation.runs.going import Going, Person, Saver
 from sottovoce.evaluation.runs.head import head_of
@@ -145,7 +145,8 @@ def hold_all(
             raise RecordError(f"the checkpoints of {str(run.folder)!r} cannot be written: {_mended(why)}") from None
         if _is_full(error) and run.spoken:
             name = str(run.folder)
-            raise RecordError(f"run {name!r}: the disk is full; make room, and `runs resume {name}` goes on") from error
+            again = command("runs", "resume", name)
+            raise RecordError(f"run {name!r}: the disk is full; make room, and {again} goes on") from error
         raise
     finally:
         run.close()

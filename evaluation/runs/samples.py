@@ -10,6 +10,7 @@ from sottovoce.environments.encyclopedia.questions import Type
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.arithmetic import CHAINS, MADE, made_arithmetic, questions, split_knowledge
 from sottovoce.evaluation.facts import two_facts
+from sottovoce.evaluation.trained import HELD_OUT
 from sottovoce.evaluation.world import about_the_world
 from sottovoce.evaluation.worlds import check_sample, split_of, world_of, worlds
 from sottovoce.nodes.question import Question
@@ -75,7 +76,7 @@ def origin(name: str, n: int, seed: int) -> str:
     """What is said of where samples come from: "held-out sample arithmetic/0 of the bundled set"."""
     made = name not in ("arithmetic", "split")
     noun = f"{'' if made else 'held-out '}sample{'' if n == 1 else 's'}"
-    return f"{'' if n == 1 else f'{n:,} '}{noun} {name}/{seed} {'made from a seed' if made else 'of the bundled set'}"
+    return f"{'' if n == 1 else f'{n:,} '}{noun} {name}/{seed} {'made from a seed' if made else HELD_OUT}"
 
 
 def _decoys(made: list[Question], at: int) -> list[str]:

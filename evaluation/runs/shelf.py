@@ -11,7 +11,7 @@ from datetime import datetime
 from itertools import accumulate
 from pathlib import Path
 
-from sottovoce.errors import RecordError
+from sottovoce.errors import RecordError, command
 from sottovoce.evaluation.runs.log import LOG, in_use, last_line
 
 KEPT = 200
@@ -60,7 +60,7 @@ def folder_of(name: str) -> Path:
     if len(found) == 1:
         return found[0]
     why = f"{len(found)} runs begin so" if found else "there is no such run, nor a folder that holds one"
-    raise RecordError(f"unknown run {name!r}: {why}; see `runs list`, or give a folder")
+    raise RecordError(f"unknown run {name!r}: {why}; see {command('runs', 'list')}, or give a folder")
 
 
 def name_of(folder: Path) -> str:

@@ -7,9 +7,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 
+from sottovoce.errors import command
 from sottovoce.evaluation import triggers
 from sottovoce.evaluation.measures import by_name, means
 from sottovoce.evaluation.runs.going import Person
@@ -17,6 +19,7 @@ from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Counts, Observer, Run
 from sottovoce.evaluation.runs.shelf import name_of
+from sottovoce.evaluation.trained import knowledge
 from sottovoce.evaluation.views import parts, transcript
 from sottovoce.evaluation.views.live import LiveTranscript
 from sottovoce.evaluation.views.output import Output
@@ -26,6 +29,10 @@ from sottovoce.evaluation.views.progress import RunProgress
 from sottovoce.evaluation.views.readable import moves
 from sottovoce.evaluation.views.seat import person
 from sottovoce.graphs import scheme
+
+FIRST = 4
+"""Columns of the table of a run that are always there: question, seed, answer, right or wrong."""
+BETWEEN = 2  # columns of a terminal between two of that table
 
 
 @contextmanager
@@ -71,11 +78,15 @@ def print_many(console: Console, run: Run, output: Output) -> None:
     """A line for each discussion (none where `quiet`), and what they came to."""
     if not output.quiet:
         console.print(title(run.head, len(run.records)), style="dim", soft_wrap=True)
-        console.print(_table(run))
+        for line in knowledge((each.model for each in run.head.models.values()), run.head.origin):
+            console.print(line, style="dim", soft_wrap=True)
+        console.print(_table(run, console.width))
     for line in summary(run):
         console.print(line, soft_wrap=True)
     if run.folder and not output.quiet:
-        console.print(f"one of them: `runs show {name_of(run.folder)} --question ID`", style="dim", soft_wrap=True)
+        name, (question, _) = name_of(run.folder), next(iter(run.records))
+        one = command("runs", "show", name, "--question", question)
+        console.print(f"one of them: {one}", style="dim", soft_wrap=True, markup=False)
 
 
 def title(head: Head, discussions: int) -> str:
@@ -114,14 +125,20 @@ def summary(run: Run) -> list[str]:
     return [outcome(run.counts), *measured, *watched, took, *stopped, *map(one_line, run.notes), *where]
 
 
-def _table(run: Run) -> Table:
-    table, names = Table(box=None, pad_edge=False), list(by_name(run.results()))
-    for heading in ("question", "seed", "answer", ""):
-        table.add_column(heading, overflow="fold")
-    for name in names:
-        table.add_column(one_line(name), no_wrap=True)
+def _table(run: Run, width: int) -> Table:
+    """Return a line for each discussion, with as many of its measures as fit beside whole answers."""
+    names = list(by_name(run.results()))
+    lines = [["question", "seed", "answer", "", *map(one_line, names)]]
     for (question, seed), record in run.records.items():
-        table.add_row(one_line(question), str(seed), *_answer(record), *_measures(record, names))
+        lines.append([one_line(question), str(seed), *_answer(record), *_measures(record, names)])
+    columns = list(zip(*lines, strict=True))
+    widths = [max(map(cell_len, column)) for column in columns]
+    fit = next((n for n in range(len(columns), FIRST, -1) if sum(widths[:n]) + BETWEEN * (n - 1) <= width), FIRST)
+    table = Table(box=None, pad_edge=False)
+    for at, (heading, *_) in enumerate(columns[:fit]):
+        table.add_column(heading, overflow="fold", min_width=min(widths[at], width // FIRST))
+    for line in lines[1:]:
+        table.add_row(*line[:fit])
     return table
 
 

@@ -55,7 +55,8 @@ def opening(run: Record) -> Part:
     held = [record.manner(run.chosen())] if record.manner else []
     wanted = f"(asked for: {named(kind_of(run.question))}; --kind asks for something else)"
     known = [
-        *([f"({run.origin})"] if run.origin else [wanted, *knowledge(each.model for each in run.models.values())]),
+        f"({run.origin})" if run.origin else wanted,
+        *knowledge((each.model for each in run.models.values()), run.origin),
         *facts(run),
     ]
     asked = Line(run.question["question"], "question")

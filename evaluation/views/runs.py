@@ -14,7 +14,7 @@ import typer
 from pydantic import ConfigDict, Field
 
 from sottovoce.checked import Checked
-from sottovoce.errors import RecordError, UsageError, choose
+from sottovoce.errors import RecordError, UsageError, choose, command
 from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.log import LOG, last_line
@@ -125,7 +125,9 @@ def resume_run(named: Named, limits: Limits, output: Output, trust: Trust) -> No
         tell_all()
     run = load_run(shelf.folder_of(named.name))
     if not run.unfinished:
-        raise UsageError(f"run {str(run.folder)!r} is over; `runs show` shows it")
+        raise UsageError(
+            f"run {str(run.folder)!r} is over; {command('runs', 'show', shelf.name_of(run.folder))} shows it"
+        )
     assert run.folder is not None, "read from there"
     begun, what, file = settings_begun(run), f"run {str(run.folder)!r}", check_places(output)
     trust.check(begun, what, run.folder.parent)

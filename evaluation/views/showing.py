@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, Any
 
-from sottovoce.errors import SottovoceError, StoppedError
+from sottovoce.errors import SottovoceError, StoppedError, command
 from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
@@ -58,7 +58,7 @@ def go_on(run: Run, settings: Settings, limits: Limits, output: Output, file: Ou
         if run.folder is None or not run.spoken:
             raise
         name = shelf.name_of(run.folder)
-        raise StoppedError(f"stopped; what was said is kept, and `runs resume {name}` goes on") from stop
+        raise StoppedError(f"stopped; what was said is kept, and {command('runs', 'resume', name)} goes on") from stop
     show_run(run, output, console, held=True, file=file)
 
 
@@ -89,7 +89,7 @@ def show_run(
         file.write("\n".join(map(markdown, run.records.values())))
     if held and run.why:
         name = shelf.name_of(run.folder) if run.folder else ""
-        raise SottovoceError(f"{run.why}; `runs resume {name}` goes on, with a higher limit or none")
+        raise SottovoceError(f"{run.why}; {command('runs', 'resume', name)} goes on, with a higher limit or none")
     failed = [record for record in run.records.values() if record.status == "failed"]
     if failed and len(run.records) > 1:
         raise SottovoceError(

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sottovoce.errors import SottovoceError, UsageError, nearest
 from sottovoce.evaluation.runs.question import QuestionOptions, questions_of
-from sottovoce.evaluation.trained import check_trained
+from sottovoce.evaluation.trained import check_trained, knowledge
 from sottovoce.evaluation.views.output import console_of
 from sottovoce.evaluation.views.printable import one_line
 from sottovoce.nodes.settings import Settings
@@ -59,6 +59,8 @@ def step_through(scheme: str, settings: Settings, options: QuestionOptions) -> N
         stops = Stops(of_name(scheme).create(settings, store=store), questions[0])
         told = f" ({origin.words})" if origin.words else ""
         console.print(f"{one_line(questions[0]['question'])}{told}", style="bold", soft_wrap=True)
+        for line in knowledge(settings.model, origin.words):
+            console.print(line, style="dim", soft_wrap=True)
         Session(console, stops).run()
 
 

@@ -12,7 +12,7 @@ from sottovoce.evaluation.views.printable import one_line, shortened
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON, heard
 
-QUIET = {"settings", "marks", "board", "pending", "interventions", "epochs", "votes", "notes", "decision"}
+QUIET = {"settings", "marks", "board", "messages", "pending", "interventions", "epochs", "votes", "notes", "decision"}
 """Keys that are told in words of their own, or are of no interest; and all that came with the question."""
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from huggingface_hub import constants, get_hf_file_metadata, hf_hub_url, try_to_load_from_cache
 from huggingface_hub.errors import HfHubHTTPError
 
-from sottovoce.errors import ModelError, first_line
+from sottovoce.errors import ModelError, command, first_line
 
 CONFIG = "config.json"
 BROKEN = 500  # and above: the server is there, and cannot answer
@@ -31,7 +31,8 @@ def reached(name: str) -> str:
         return str(Path(cached).parent)
     raise ModelError(
         f"model {name!r} cannot be loaded: there is no such folder, the hub cannot be reached ({silence}), and its "
-        "local cache does not hold the model; give a folder, a .gguf file, or a name that `models list` shows"
+        "local cache does not hold the model; give a folder, a .gguf file, or a name that "
+        f"{command('models', 'list')} shows"
     )
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce.errors import ModelError, UsageError, choose
+from sottovoce.errors import ModelError, UsageError, choose, command
 from sottovoce.models.sources import cache
 from sottovoce.models.sources.cache import Conversion, Source
 from sottovoce.models.sources.catalogue import CATALOGUE, Package, unknown
@@ -53,7 +53,7 @@ def pulled(name: str) -> Path:
     if name not in CATALOGUE:
         raise ModelError(unknown(name))
     if not is_pulled(name):
-        raise ModelError(f"model {name!r} is not on this machine yet; get it with `python cli.py models pull {name}`")
+        raise ModelError(f"model {name!r} is not on this machine yet; get it with {command('models', 'pull', name)}")
     return cache.root() / name
 
 

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import re
+import shlex
+from pathlib import Path
+
 import pytest
 
+from sottovoce.errors import command
 from sottovoce.evaluation.trained import check_trained
 from sottovoce.graphs import schemes
 from sottovoce.nodes.settings import Debate, WhoDunit
@@ -11,21 +16,24 @@ from sottovoce.prompts.packs import TRAINED
 from tests.cli.conftest import Call
 
 TAUGHT = TRAINED["bundled"].schemes
+OFFERED = re.compile(r"`(.+?)`")
 COMMANDS = [each.command for each in schemes()]
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_a_bare_scheme_answers_rightly_or_names_a_model_that_can_play_it(call: Call, command: str) -> None:
-    answer = call(command)
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_bare_scheme_answers_rightly_or_offers_a_command_whose_model_can_play_it(call: Call, name: str) -> None:
+    answer = call(name)
 
-    if command.replace("-", "_") in TAUGHT:
+    if name.replace("-", "_") in TAUGHT:
         assert (answer.code, answer.err) == (0, "")
         assert "right: the answer is 1533" in answer.out
     else:
         assert (answer.code, answer.out) == (2, "")
         assert answer.err.count("\n") == 1
-        assert f"was not trained for {command}" in answer.err
-        assert "add --model smollm2" in answer.err and "models pull smollm2" in answer.err  # no model is pulled here
+        assert f"was not trained for {name}" in answer.err
+        pull, first = (shlex.split(each)[1:] for each in OFFERED.findall(answer.err))  # no model is pulled here
+        assert pull == ["models", "pull", "smollm2"]
+        assert call(*first).err.startswith("sottovoce: model 'smollm2' is not on this machine yet")  # all else is right
 
 
 def test_a_scheme_may_be_typed_with_an_underscore(call: Call) -> None:
@@ -37,7 +45,7 @@ def test_other_commands_and_foreign_prompts_name_a_model_too(call: Call, command
     answer = call(*command)
 
     assert answer.code == 2
-    assert "add --model smollm2" in answer.err
+    assert "--model smollm2" in answer.err
 
 
 def test_who_names_the_bundled_model_gets_it() -> None:
@@ -49,9 +57,24 @@ def test_people_alone_need_no_model() -> None:
     check_trained("whodunit", WhoDunit(human=["Beth", "Alex"]))
 
 
+def test_a_command_that_is_offered_works_as_pasted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["/somewhere/cli.py", "runs"])
+    assert command("runs", "resume", "my runs/one") == "`python cli.py runs resume 'my runs/one'`"
+    monkeypatch.setattr("sys.argv", ["/usr/bin/sottovoce"])
+    assert command("runs", "list") == "`sottovoce runs list`"
+
+
 def test_a_question_of_ones_own_is_told_how_little_the_bundled_model_knows(call: Call) -> None:
     assert "bundled is a small test model: it knows sums" in " ".join(call("single", "What is 2 + 3?").out.split())
     assert "bundled is a small test model" not in call("single").out
+
+
+def test_questions_of_a_file_are_too(call: Call, tmp_path: Path) -> None:
+    (tmp_path / "two.jsonl").write_text('{"question": "What is 2 + 3?"}\n{"question": "Who was Ada?"}\n')
+
+    assert (
+        "bundled is a small test model: it knows sums" in call("single", "--questions", str(tmp_path / "two.jsonl")).out
+    )
 
 
 @pytest.mark.parametrize(

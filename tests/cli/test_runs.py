@@ -84,7 +84,7 @@ def test_a_run_that_reached_a_limit_is_gone_on_with(
     )
 
     assert stopped.code == FAILED and "stopped: the call limit is reached: " in stopped.out
-    assert "the call limit is reached: " in stopped.err and "`runs resume " in stopped.err
+    assert "the call limit is reached: " in stopped.err and "`sottovoce runs resume " in stopped.err
     assert before.status == "stopped" and before.unfinished
     after = load_run(folder)
     assert (went_on.code, after.status, after.cost.calls) == (0, "done", 6)
@@ -98,7 +98,7 @@ def test_what_is_over_is_not_resumed_and_another_run_is_begun(call: Call, models
     line = refused(call, USAGE, "runs", "resume")
     call(*same, "--continue")
 
-    assert line.endswith("is over; `runs show` shows it")
+    assert line.endswith(f"is over; `sottovoce runs show {kept()[0].name}` shows it")
     assert len(kept()) == 2
 
 
@@ -170,7 +170,8 @@ def test_an_unknown_run_is_told_how_to_find_one(call: Call) -> None:
     line = refused(call, FAILED, "runs", "show", "nowhere")
 
     assert line == (
-        "unknown run 'nowhere': there is no such run, nor a folder that holds one; see `runs list`, or give a folder"
+        "unknown run 'nowhere': there is no such run, nor a folder that holds one; see `sottovoce runs list`, "
+        "or give a folder"
     )
 
 

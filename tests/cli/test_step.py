@@ -55,6 +55,7 @@ def test_a_discussion_is_stepped_edited_taken_back_and_forked_by_a_pipe(
 
     lines = shown.out.splitlines()
     assert shown.code == 0 and not shown.err and lines[:2] == ["2 + 2?", "stop 0: next: opening"]
+    assert not any(line.startswith("messages") for line in lines)  # they stand there already
     assert "round: -1 -> 0" in lines and "edited since, heard in words" in shown.out
     assert "unknown command 'bak'; the nearest known one is 'back'; `help` lists all" in lines
     assert "* stop 4: what agent_1 said was changed; next: close_round (from stop 3)" in lines

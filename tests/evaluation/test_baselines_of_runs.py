@@ -54,5 +54,7 @@ def test_a_temperature_is_taken_over_where_words_are_drawn_at_it(
 def test_what_has_no_baseline_is_refused() -> None:
     with pytest.raises(UsageError, match=r"agents have several models \(a, b\); no single agent stands for them"):
         alike(run("debate", Debate(model=["a", "b"])), scheme("single").settings)
-    with pytest.raises(UsageError, match="run 'sums' is not over, so that its cost is not known; `runs resume sums`"):
+    with pytest.raises(
+        UsageError, match="run 'sums' is not over, so that its cost is not known; `sottovoce runs resume sums`"
+    ):
         baselines("sums", run("debate", Debate()), "flops")

