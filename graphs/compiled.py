@@ -48,7 +48,7 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
                 yield chunk
 
     def get_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
-        """As LangGraph does; of a discussion that is over with its `messages`, which no checkpoint holds."""
+        """As LangGraph does, with the discussion so far as `messages`, which no checkpoint holds."""
         return _as_chat(super().get_state(config, subgraphs=subgraphs))
 
     async def aget_state(self, config: RunnableConfig, *, subgraphs: bool = False) -> StateSnapshot:
@@ -111,9 +111,9 @@ class CompiledDiscussion(CompiledStateGraph[Any, Any, Any, Any]):  # Any: here a
 
 def _as_chat(stands: StateSnapshot) -> StateSnapshot:
     values = stands.values
-    if not isinstance(values, dict) or not values.get("decision") or "question" not in values:
+    if not isinstance(values, dict) or not {"question", "board"} <= values.keys():
         return stands
-    messages = chat_of(values, values["decision"])  # type: ignore[arg-type]  # it reads what there is
+    messages = chat_of(values, values.get("decision"))  # type: ignore[arg-type]  # it reads what there is
     return stands._replace(values={**values, "messages": messages})
 
 

@@ -11,8 +11,8 @@ DECISION = "decision"
 """The name under which the answer stands, last."""
 
 
-def chat_of(state: Discussion, decision: Decision, *, asked: bool = True) -> list[JSON]:
-    """Return the messages of a discussion that is over, as JSON that LangChain reads; `asked`: with the question.
+def chat_of(state: Discussion, decision: Decision | None, *, asked: bool = True) -> list[JSON]:
+    """Return the messages of a discussion as far as it is, as JSON that LangChain reads; `asked`: with the question.
 
     They are made of board and decision wherever they are shown, and no checkpoint holds them.
     """
@@ -27,9 +27,11 @@ def chat_of(state: Discussion, decision: Decision, *, asked: bool = True) -> lis
         }
         for message in heard(state)
     ]
-    answer = decision["answer"] or f"No answer: {decision['why']}"
-    decided = {"type": "ai", "name": DECISION, "content": answer, "id": f"{name}/{DECISION}"}
-    return [*([question] if asked else []), *said, decided]
+    chat = [*([question] if asked else []), *said]
+    if decision:
+        answer = decision["answer"] or f"No answer: {decision['why']}"
+        chat.append({"type": "ai", "name": DECISION, "content": answer, "id": f"{name}/{DECISION}"})
+    return chat
 
 
 def is_inside() -> bool:

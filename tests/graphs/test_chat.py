@@ -73,7 +73,16 @@ def test_the_state_shows_them_and_no_checkpoint_has_them() -> None:
     values = graph.get_state(THREAD).values
     assert [(each["type"], each.get("name"), each["content"]) for each in values["messages"]] == CHAT
     assert not any("messages" in each.checkpoint["channel_values"] for each in saver.list(THREAD))
-    assert ["messages" in each.values for each in graph.get_state_history(THREAD)][:2] == [True, False]
+
+
+def test_the_state_of_a_discussion_under_way_shows_what_was_said_so_far() -> None:
+    graph = debate(InMemorySaver())
+    graph.invoke({"question": ASKED}, THREAD, interrupt_after=["agent_1", "agent_2"])
+
+    messages = graph.get_state(THREAD).values["messages"]
+    assert [(each["type"], each.get("name"), each["content"]) for each in messages] == CHAT[:3]
+    graph.invoke(None, THREAD)
+    assert graph.get_state(THREAD).values["messages"][:3] == messages
 
 
 def test_a_graph_of_messages_around_it_gets_them_without_the_question_again() -> None:
