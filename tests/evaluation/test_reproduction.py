@@ -144,7 +144,7 @@ def test_an_error_of_a_figure_is_said_to_be_one_of_a_kind(name: str) -> None:
 
 
 def cells_of(table: Published) -> Cells:
-    """All figures that a file quotes, by model, part, row and metric; those of no experiment under "printed"."""
+    """All figures that a file quotes, by model, part, row and metric; those that no row reproduces under "printed"."""
     cells = {
         (model, part, row, metric): (each.runs, each.spread)
         for model, parts in table.published.items()
@@ -326,6 +326,16 @@ def test_files_and_what_else_is_needed_lie_in_the_folder_of_the_data(tmp_path: P
     assert [each.partition(" is not there: ")[2] for each in lacking(found, "a", "sums", tmp_path)] == [
         "the data set 'gsm8k'", "train it",
     ]  # fmt: skip
+
+
+def test_files_that_are_made_in_one_way_are_named_together(tmp_path: Path) -> None:
+    rows = {"two": {"scheme": "debate", "watch": ["{data}/monitors/a.json", "{data}/monitors/b.json"]}}
+    needs = {"monitors/a.json": "train them", "monitors/b.json": "train them"}
+
+    (said,) = lacking(table(rows=rows, needs=needs, published={}, claim="It helps."), "a", "made", tmp_path)
+
+    a, b = (repr(str(tmp_path / "monitors" / name)) for name in ("a.json", "b.json"))
+    assert said == f"{a}, {b} are not there: train them"
 
 
 def test_in_small_a_row_keeps_what_it_is_and_is_asked_of_the_bundled_model(tmp_path: Path) -> None:
