@@ -1,4 +1,4 @@
-"""Published figures beside those that were obtained, and in words how far they are apart."""
+"""Published figures beside obtained ones, with the difference in words."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ class Beside:
     why: str = ""
     """Why nothing was obtained, where it cannot be."""
     difference: TwoSamples | None = None
-    """Of ours and the published one, in its unit; None where nothing tells how sure either is."""
+    """Difference from the published figure, in its unit; None where an error is unknown."""
 
     @property
     def words(self) -> str:
-        """How far ours is from the published figure, and where no difference shows, which one would have."""
+        """Return the difference in words, or the difference that would have been found."""
         if self.obtained is None:
             return self.why or "not held"
         if self.published is None:
             return "not printed"
         if self.difference is None:
-            return "no difference can be told: an error is missing"
+            return "cannot be compared: the paper prints no error"
         found = self.difference
         by = f"{figure(found.value)} ({figure(found.low)} to {figure(found.high)})"
         if found.differs:
-            return f"ours differs by {by}"
+            return f"differs by {by}"
         if found.smallest is None:
-            return f"no difference shown: {by}; too few questions for any to show"
-        return f"no difference shown: {by}; one of {figure(found.smallest)} would have in four of five cases"
+            return f"no difference shown: {by}; too few questions to show any"
+        return f"no difference shown: {by}; a true difference of {figure(found.smallest)} would show in 4 of 5 cases"
 
 
 def beside(table: Published, model: str, part: str, held: Mapping[str, Run]) -> list[Beside]:
@@ -84,7 +84,7 @@ def _one(table: Published, part: str, row: str, metric: str, printed: Figure | N
 
 
 def _obtained(found: list[tuple[str, float]], scale: float) -> tuple[Mean, int, int] | None:
-    """The mean, and of how many discussions and questions it is."""
+    """Return the mean, the number of discussions and the number of questions."""
     if not found:
         return None
     questions = [question for question, _ in found]

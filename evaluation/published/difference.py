@@ -1,8 +1,8 @@
-"""How far an obtained figure is from a published one, as two independent samples, and what would have shown.
+"""The difference of an obtained figure from a published one, as two independent samples, with its power.
 
-A share counts as one of as many right or wrong answers as there were questions, each asked once: several discussions
-of a question tell more than one, by how much papers do not print, so this is the careful side. Where a paper prints
-an error, its share counts as one of as many answers as have that error. Needs the extra `eval`.
+A share is treated as right or wrong answers to its questions, each asked once. Repeated discussions of a question add
+information, but papers do not print how much, so the interval errs on the wide side. Where a paper prints an error, the
+number of answers is the one that gives this error. Needs the extra `eval`.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from sottovoce.evaluation.published.schema import INTERVAL, STANDARD_ERROR
 from sottovoce.evaluation.statistics import ALPHA, Mean
 
 REACH = NormalDist().inv_cdf(1 - ALPHA / 2)
-"""Standard errors on either side of a mean in its 95 % interval."""
+"""Half the width of a 95 % interval, in standard errors."""
 SHOWN = REACH + NormalDist().inv_cdf(POWER)
-"""Standard errors of a true difference that shows in four of five cases."""
+"""A true difference that shows in 4 of 5 cases, in standard errors."""
 
 DIFFERENCES = (
-    "Differences are ours less the published figure, with 95 % intervals, each by itself: one in twenty is chance."
+    "Differences are obtained minus published, with 95 % intervals; by chance alone, one line in twenty differs."
 )
 
 
 def difference(
     ours: Mean, questions: int, printed: Figure, n: int | None, error: str, *, gain: bool, scale: float
 ) -> TwoSamples | None:
-    """Return how far ours is from the printed figure, in its unit; None where nothing tells how sure either is.
+    """Return the difference from the printed figure, in its unit; None where an error is unknown.
 
     Args:
-        ours: What was obtained, in the unit of the printed figure.
-        questions: How many questions ours are of.
+        ours: The obtained mean, in the unit of the printed figure.
+        questions: The number of questions behind it.
         printed: The figure.
-        n: How many questions the paper's are of.
-        error: What the paper prints behind its figures (see `schema.Error`).
+        n: The paper's number of questions.
+        error: The kind of error that the paper prints (see `schema.Error`).
         gain: The figure is a difference of two shares.
         scale: 100 for percentages.
     """
@@ -53,20 +53,20 @@ def difference(
 
 
 def assumed(error: str) -> str:
-    """Return in words what a paper's figures are taken for."""
+    """Return the assumptions about a paper's figures, in words."""
     if error in (STANDARD_ERROR, INTERVAL):
-        taken = f"The paper's errors ({error}) are used; a share without one is of its questions, each asked once."
+        taken = f"The paper's errors ({error}) are used; a share without one counts its questions, each asked once."
     else:
-        prints = "does not say what its spreads are of" if error == "not said" else "prints no errors"
+        prints = "does not say what its spreads are" if error == "not said" else "prints no errors"
         taken = (
-            f"The paper {prints}: a share counts as one of its questions asked once, a gain as one of two such "
-            "shares near one half, and of other figures no difference can be told."
+            f"The paper {prints}: a share counts its questions, each asked once, a gain is the difference of two such "
+            "shares near one half, and other figures are not compared."
         )
     return f"{DIFFERENCES} {taken}"
 
 
 def _error(printed: Figure, error: str) -> float | None:
-    """The standard error that a paper prints; None where there is none, or 0, which tells of repetition alone."""
+    """Return the printed standard error; None where there is none, or 0, which is the spread of identical runs."""
     if not printed.spread or error not in (STANDARD_ERROR, INTERVAL):
         return None
     return printed.spread / (REACH if error == INTERVAL else 1)

@@ -14,11 +14,15 @@ BUNDLED = "bundled"
 
 
 def lacking(table: Published, model: str, part: str, data: Path) -> list[str]:
-    """Why this model and part cannot be held here as they are: files to get, and models that nobody can have."""
+    """Return why this model and part cannot run here: files to get, and models that were retired."""
     given = table.parts[part]
     files = [] if "file" not in given else [(str(given["file"]), f"the data set {given.get('dataset', part)!r}")]
     files += [(name, how) for name, how in table.needs.items() if _used(table, model, part, name)]
-    found = [f"{str(data / name)!r} is not there: {how}" for name, how in files if not (data / name).exists()]
+    absent: dict[str, list[str]] = {}
+    for name, how in files:
+        if not (data / name).exists():
+            absent.setdefault(how, []).append(repr(str(data / name)))
+    found = [f"{', '.join(each)} {'is' if len(each) == 1 else 'are'} not there: {how}" for how, each in absent.items()]
     return found + ([f"nobody can have {model!r} any more: {table.gone[model]}"] if model in table.gone else [])
 
 

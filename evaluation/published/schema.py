@@ -31,7 +31,7 @@ from sottovoce.evaluation.published.figures import Figures, by_metric
 
 STANDARD_ERROR, INTERVAL = "standard error", "95 % interval"
 Error = Literal["none", "not said", "standard error", "95 % interval"]
-"""What stands behind a mean as printed: {mean: 60.0, spread: 2.3}."""
+"""The meaning of `spread` in {mean: 60.0, spread: 2.3}."""
 SELECTS = ("rows", "models", "parts")
 """What a line of `where` is chosen by; the rest of it are settings."""
 ONLY, VARIED = "only", "varied"
@@ -76,12 +76,12 @@ class Published(Keyed):
     published: dict[str, dict[str, dict[str, Any]]] = Field(  # Any: a figure, or figures by metric
         description="by model, part and row; {} where no number is printed"
     )
-    error: Error = Field(description="what the paper prints behind its figures")
-    overlap: str = Field(description="which rows are of questions that the authors chose settings or trained on")
+    error: Error = Field(description="the kind of error that the paper prints with its figures")
+    overlap: str = Field(description="rows whose questions the authors also used to choose settings or to train")
     printed: dict[str, dict[str, float]] = Field(
-        default={}, description="figures of the paper that no experiment here has, such as means over its parts"
+        default={}, description="figures of the paper that no row reproduces, such as means over parts"
     )
-    plotted: list[str] = Field(default=[], description="what the paper draws without printing its numbers")
+    plotted: list[str] = Field(default=[], description="results that the paper draws without numbers")
     needs: dict[str, str] = Field(default={}, description="files besides the data, and how they are got")
     missing: dict[str, str] = Field(default={}, description="rows and other things that cannot be held here, and why")
     differs: list[str] = Field(default=[], description="where this departs from the paper")

@@ -39,10 +39,10 @@ def about(table: Published) -> Iterator[str]:
     if table.claim:
         yield f"The paper's claim: {' '.join(table.claim.split())}"
     yield from (f"- differs: {' '.join(each.split())}" for each in table.differs)
-    yield from (f"- printed, and of no experiment here: {name}: {_pairs(by)}" for name, by in table.printed.items())
+    yield from (f"- also printed: {name}: {_pairs(by)}" for name, by in table.printed.items())
     yield from (f"- drawn without numbers: {each}" for each in table.plotted)
-    yield f"- error of the figures, as printed: {table.error}"
-    yield f"- overlap with what the authors chose settings or trained on: {' '.join(table.overlap.split())}"
+    yield f"- printed errors: {table.error}"
+    yield f"- overlap with the authors' training or validation questions: {' '.join(table.overlap.split())}"
     yield from (f"- missing: {name}: {' '.join(why.split())}" for name, why in table.missing.items())
 
 
@@ -51,7 +51,7 @@ def planned(table: Published, wanted: Iterable[tuple[str, str]], data: Path) -> 
     for model, part in wanted:
         rows = table.rows_of(model, part)
         n = table.parts[part].get("limit")
-        size = counted(len(rows), "row") + (f" of {n * len(table.seeds):,} discussions" if n else "")
+        size = counted(len(rows), "row") + (f" of {counted(n * len(table.seeds), 'discussion')}" if n else "")
         lacks = lacking(table, model, part, data)
         yield f"- {model}, {part}: {size}" + "".join(f"; {each}" for each in lacks)
 

@@ -1,4 +1,4 @@
-"""A published figure beside ours, as two samples: intervals, power, and what is said of them."""
+"""A published figure beside ours, as two samples: intervals, power, and the words for them."""
 
 from __future__ import annotations
 
@@ -82,13 +82,13 @@ def test_a_gain_without_an_error_is_as_sure_as_two_shares_near_one_half() -> Non
 @pytest.mark.parametrize(
     ("found", "said"),
     [
-        (None, "no difference can be told: an error is missing"),
-        (TwoSamples(-12.0, -20.0, -4.0, 11.0), "ours differs by -12 (-20 to -4)"),
+        (None, "cannot be compared: the paper prints no error"),
+        (TwoSamples(-12.0, -20.0, -4.0, 11.0), "differs by -12 (-20 to -4)"),
         (
             TwoSamples(2.0, -6.5, 10.5, 12.3),
-            "no difference shown: 2 (-6.5 to 10.5); one of 12.3 would have in four of five cases",
+            "no difference shown: 2 (-6.5 to 10.5); a true difference of 12.3 would show in 4 of 5 cases",
         ),
-        (TwoSamples(0.0, -60.0, 60.0, None), "no difference shown: 0 (-60 to 60); too few questions for any to show"),
+        (TwoSamples(0.0, -60.0, 60.0, None), "no difference shown: 0 (-60 to 60); too few questions to show any"),
     ],
 )  # fmt: skip
 def test_what_a_difference_tells_is_said_in_words(found: TwoSamples | None, said: str) -> None:
@@ -99,6 +99,6 @@ def test_what_a_difference_tells_is_said_in_words(found: TwoSamples | None, said
 
 @pytest.mark.parametrize("error", ["none", "not said", "standard error", "95 % interval"])
 def test_what_is_assumed_of_a_papers_figures_is_said(error: str) -> None:
-    told = {"none": "prints no errors", "not said": "does not say what its spreads are of"}
+    told = {"none": "prints no errors", "not said": "does not say what its spreads are"}
 
-    assert "each by itself" in assumed(error) and told.get(error, error) in assumed(error)
+    assert "one line in twenty" in assumed(error) and told.get(error, error) in assumed(error)
