@@ -7,9 +7,9 @@ that sets out to deceive can still find the word in this process, or return what
 
 import contextlib
 import os
-import runpy
 import site
 import sys
+import types
 
 SEEN = "__seen__"
 LONGEST = 300  # characters of what a solution returned
@@ -29,14 +29,18 @@ def shown(seen: dict[str, object]) -> str:
 
 
 def tried(solution: str, test: str) -> tuple[bool, str]:
-    """Whether a solution passes a test, and what it gave instead where it does not."""
+    """Return True where a solution passes a test; else False, and what it gave instead.
+
+    The test is compiled first: nothing that the solution writes, replaces or leaves changes it.
+    """
     seen: dict[str, object] = {}
-    for name, text in [("solution.py", solution), ("test.py", test)]:
-        with open(name, "w", encoding="utf-8", errors="surrogatepass") as file:
-            file.write(text)
+    run = exec  # a solution may replace the builtin
     try:
-        names = runpy.run_path("solution.py", run_name="solution")  # not as __main__: that would start its own trials
-        runpy.run_path("test.py", {**names, SEEN: seen}, run_name="test")
+        code = compile(test, "test.py", "exec", dont_inherit=True)
+        module = types.ModuleType("solution")  # not __main__: that would start its own trials
+        sys.modules["solution"] = module  # where pickle and dataclasses look for it
+        run(compile(solution, "solution.py", "exec", dont_inherit=True), module.__dict__)
+        run(code, {**module.__dict__, SEEN: seen})
     except AssertionError as error:
         return False, shown(seen) or told(error)
     except BaseException as error:  # SystemExit too

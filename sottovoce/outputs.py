@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import stat
 import uuid
 from collections.abc import Iterator, Sequence
@@ -15,7 +16,8 @@ OWNERS = {RUN: "a run", EXPERIMENT: "an experiment", SEARCH: "a search", INDEX: 
 """By the file that such a folder is known by."""
 INDEXED = b'"retriever"'
 """What the manifest of an index holds; other programs have files of that name too."""
-STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
+STREAM = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
+"""Open files of this process, which may be regular ones. Other paths below these folders lead anywhere."""
 FORCE = "write over a file that exists; never into the folder of a run, an experiment, a search or an index"
 
 
@@ -43,11 +45,11 @@ class OutputFile:
         target = _resolved(path, where)
         if target.is_dir():
             raise UsageError(f"{where} is a folder; give a file")
+        _check_outside(target.parent, where)
         if _is_stream(path):
             return
         if not target.parent.is_dir():
             raise UsageError(f"{where} cannot be written: {str(path.parent)!r} is no folder")
-        _check_outside(target.parent, where)
         if target.exists() and not target.is_file():
             raise UsageError(f"{where} is a device or a socket; give a file")
         if target.exists() and not self._force:
@@ -125,7 +127,7 @@ def _is_stream(path: Path) -> bool:
         mode = path.stat().st_mode
     except (OSError, ValueError):
         return False
-    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or str(path).startswith(STREAMS)
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or STREAM.fullmatch(str(path)) is not None
 
 
 def _check_outside(folder: Path, where: str) -> None:
