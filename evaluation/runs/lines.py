@@ -167,6 +167,7 @@ class _FailedLine(BaseModel):
     of: Key
     error: str
     seconds: Seconds
+    outside: bool = False
 
 
 class _ClosingLine(BaseModel):

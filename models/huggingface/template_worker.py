@@ -114,7 +114,9 @@ def rendered(template: str, slots: dict[str, object]) -> str:
         if length > LONGEST:
             raise TemplateError(f"it writes more than {LONGEST:,} characters")
         pieces.append(piece)
-    return "".join(pieces)
+    text = "".join(pieces)
+    text.encode()  # raises on half a character, which no tokenizer reads
+    return text
 
 
 def answer(asked: tuple[str, dict[str, object]]) -> dict[str, str]:
