@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sottovoce.errors import RecordError, UsageError
+from sottovoce.regular import opened
 
 RUN, EXPERIMENT, SEARCH, INDEX = "log.jsonl", "experiment.yaml", "study.json", "manifest.json"
 OWNERS = {RUN: "a run", EXPERIMENT: "an experiment", SEARCH: "a search", INDEX: "an index"}
@@ -146,7 +147,7 @@ def _is_owner(folder: Path, name: str) -> bool:
     try:
         if name != INDEX:
             return (folder / name).exists()
-        with (folder / name).open("rb") as file:
+        with opened(folder / name) as file:
             return INDEXED in file.read(4096)
     except OSError:
         return False

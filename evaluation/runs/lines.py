@@ -21,6 +21,7 @@ from sottovoce.checked import first_wrong
 from sottovoce.errors import SottovoceError
 from sottovoce.evaluation.runs.events import Asked, Count, Decided, Intervention, Level, Opened, Reset
 from sottovoce.evaluation.runs.head import Head
+from sottovoce.evaluation.runs.log import SURROGATE
 from sottovoce.evaluation.runs.run import Counts
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
@@ -33,8 +34,6 @@ ALWAYS = {"model", "protocol", "seed"}
 """Settings that every run has, whatever version wrote it."""
 KIND = re.compile(r"^[a-z]+\.")
 """Pydantic names the kind of a line before its fields."""
-SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-"""Half of a character, escaped: pydantic takes none, and what models said may hold one."""
 
 
 def _places(event: Any) -> Any:  # Any: an event that names a place
@@ -198,7 +197,7 @@ Line = Annotated[
 
 def wrong_in(line: bytes) -> str:
     """Return what is wrong with a line of a log: the field, what was found and what was expected; "" for nothing."""
-    try:
+    try:  # pydantic takes no half of a character
         _line().validate_json(SURROGATE.sub(b"\\\\ufffd", line), strict=True)
     except ValidationError as error:
         return KIND.sub("", first_wrong(error, "it"))

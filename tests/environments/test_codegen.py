@@ -238,7 +238,8 @@ def actual(solution: str, test: str) -> str | None:
         ("import runpy\nrunpy.run_path = lambda *_, **__: {}\nadd = lambda *_: 4", "assert add(1, 2) == 3", "4"),
         ("import os, sys\nos.chdir('/')\nsys.modules.clear()\n" + ADD, "assert add(1, 2) == 3", None),
         (
-            "from __future__ import annotations\nimport dataclasses, pickle\n@dataclasses.dataclass\nclass A:\n    x: int\n"
+            "from __future__ import annotations\nimport dataclasses, pickle\n"
+            "@dataclasses.dataclass\nclass A:\n    x: int\n"
             "def add(a, b): return pickle.loads(pickle.dumps(A(a + b))).x",
             "assert add(1, 2) == 3",
             None,

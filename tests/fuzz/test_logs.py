@@ -82,7 +82,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @drawn("logs")
 def test_a_damaged_log_is_told_in_one_line_by_every_command(
-    many: int, runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    seeds: range, runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.setenv("SOTTOVOCE_RUNS", str(tmp_path / "shelf"))
@@ -105,4 +105,4 @@ def test_a_damaged_log_is_told_in_one_line_by_every_command(
                 f"{name}: {told!r}"
             )
 
-    held("logs", many, case)
+    held("logs", seeds, case)
