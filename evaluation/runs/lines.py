@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
 
 from sottovoce.bounds import MOST
 from sottovoce.channels.message import Message
@@ -26,6 +27,7 @@ from sottovoce.evaluation.runs.run import Counts
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON, Decision
+from sottovoce.retrievers.pool import Origin
 
 MOST_PLACES = 1_000_000
 """No discussion has so many rounds, turns, epochs or attempts; lists are made of that length."""
@@ -76,10 +78,18 @@ def _decision(decision: Decision) -> Decision:
     return decision
 
 
+class _Passage(TypedDict):
+    """A passage that a search found."""
+
+    title: str
+    origins: Annotated[list[Origin], Field(min_length=1)]
+
+
 @dataclass(frozen=True)
 class _Said(Message):
     """A message as an event."""
 
+    evidence: tuple[_Passage, ...] = ()
     event: Literal["said"] = "said"
 
 

@@ -162,6 +162,7 @@ def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, sche
         ('"event":"decided"', '"event":"ended"', "is damaged: line 12: events.0.event is 'ended': expected one of"),
         ('"line":"step"', '"line":"walk"', ": line is 'walk': expected one of 'run', 'question'"),
         ('"line":"asked"', f'"line":{[0] * 9000}', "... (27,0"),  # seen: quoted in full
+        ('"event":"said"', '"event":"said","evidence":[{}]', "said.evidence.0 has no 'title'"),  # seen: a KeyError
         ('"task":', "task:", "is damaged: line 3 is no line of a log"),
     ],
 )
