@@ -1,8 +1,9 @@
-"""One test of one solution, inside of a sandbox: `trying.py` hands this file over as text, with a call of `main` added.
+"""The harness for one test of one solution; it runs inside the sandbox.
 
-It imports nothing of ours. What it finds is the last thing said on stdout: a line that begins with a word that the
-solution was not told. A solution that ends early or prints a verdict is therefore not taken for one that passed; one
-that sets out to deceive can still find the word in this process, or return what equals everything.
+`trying.py` passes this file as text, followed by a call of `main`. It imports nothing of this package. It prints the
+verdict last, after a random word that the solution is not given, so a solution that exits early or prints a verdict
+does not pass. A solution that is written to deceive can still find the word in this process or in its program file,
+or return an object that equals everything.
 """
 
 import contextlib
@@ -49,9 +50,9 @@ def tried(solution: str, test: str) -> tuple[bool, str]:
 
 
 def main(solution: str, test: str, word: str) -> None:
-    """Try, say, and be gone before anything that the solution left to do at its end.
+    """Run the test, print the verdict, and exit before anything that the solution left to run at exit.
 
-    The verdict is a word and a text, in no format whose writer a solution could replace; who reads it expects anything.
+    The verdict is a word and a text: a solution could replace the writer of any richer format.
     """
     out = os.dup(1)
     site.setquit()  # `exit` and `quit`, which a Python without packages (-S) lacks

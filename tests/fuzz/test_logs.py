@@ -70,6 +70,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             "--turns",
             "1",
         ],
+        "ia": ["ia", "--sample", "world/bridge", "--limit", "1", "--max-tokens", "32", "--rounds", "1"],
         "govsim": ["govsim", "--sample", "govsim", "--limit", "1", "--max-tokens", "64", "--months", "1"],
         "stopped": ["debate", "--sample", "arithmetic", "--limit", "2", "--call-limit", "3", "--at-once", "1", *FEW],
     }
