@@ -116,10 +116,10 @@ def named(model: BaseChatModel) -> Iterator[None]:
 
 
 def within(model: BaseChatModel, call: Callable[[], T]) -> T:
-    """Call a model, for its timeout in all: its client's own begins again with every byte that comes.
+    """Call a model within its timeout as a whole; the client's own timeout restarts with every byte received.
 
     Raises:
-        TimeoutError: its time is over; the call is left to itself, and ends when its server does, or with us.
+        TimeoutError: the time is over; the call continues in the background until its server or this process ends.
     """
     if (ours := _ours(model)) is None or ours.timeout is None:
         return call()
@@ -138,7 +138,7 @@ def within(model: BaseChatModel, call: Callable[[], T]) -> T:
 
 
 async def awithin(model: BaseChatModel, call: Awaitable[T]) -> T:
-    """`within` without blocking the event loop; the call is cancelled."""
+    """Do as `within` without blocking the event loop; a late call is cancelled."""
     ours = _ours(model)
     limit = None if ours is None or ours.timeout is None else ours.timeout + GRACE
     try:

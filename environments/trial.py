@@ -1,15 +1,16 @@
-"""One test of one solution, inside of a sandbox: `trying.py` hands this file over as text, with a call of `main` added.
+"""The harness for one test of one solution; it runs inside the sandbox.
 
-It imports nothing of ours. What it finds is the last thing said on stdout: a line that begins with a word that the
-solution was not told. A solution that ends early or prints a verdict is therefore not taken for one that passed; one
-that sets out to deceive can still find the word in this process, or return what equals everything.
+`trying.py` passes this file as text, followed by a call of `main`. It imports nothing of this package. It prints the
+verdict last, after a random word that the solution is not given, so a solution that exits early or prints a verdict
+does not pass. A solution that is written to deceive can still find the word in this process or in its program file,
+or return an object that equals everything.
 """
 
 import contextlib
 import os
-import runpy
 import site
 import sys
+import types
 
 SEEN = "__seen__"
 LONGEST = 300  # characters of what a solution returned
@@ -29,14 +30,18 @@ def shown(seen: dict[str, object]) -> str:
 
 
 def tried(solution: str, test: str) -> tuple[bool, str]:
-    """Whether a solution passes a test, and what it gave instead where it does not."""
+    """Return True where a solution passes a test; else False, and what it gave instead.
+
+    The test is compiled first: nothing that the solution writes, replaces or leaves changes it.
+    """
     seen: dict[str, object] = {}
-    for name, text in [("solution.py", solution), ("test.py", test)]:
-        with open(name, "w", encoding="utf-8", errors="surrogatepass") as file:
-            file.write(text)
+    run = exec  # a solution may replace the builtin
     try:
-        names = runpy.run_path("solution.py", run_name="solution")  # not as __main__: that would start its own trials
-        runpy.run_path("test.py", {**names, SEEN: seen}, run_name="test")
+        code = compile(test, "test.py", "exec", dont_inherit=True)
+        module = types.ModuleType("solution")  # not __main__: that would start its own trials
+        sys.modules["solution"] = module  # where pickle and dataclasses look for it
+        run(compile(solution, "solution.py", "exec", dont_inherit=True), module.__dict__)
+        run(code, {**module.__dict__, SEEN: seen})
     except AssertionError as error:
         return False, shown(seen) or told(error)
     except BaseException as error:  # SystemExit too
@@ -45,9 +50,9 @@ def tried(solution: str, test: str) -> tuple[bool, str]:
 
 
 def main(solution: str, test: str, word: str) -> None:
-    """Try, say, and be gone before anything that the solution left to do at its end.
+    """Run the test, print the verdict, and exit before anything that the solution left to run at exit.
 
-    The verdict is a word and a text, in no format whose writer a solution could replace; who reads it expects anything.
+    The verdict is a word and a text: a solution could replace the writer of any richer format.
     """
     out = os.dup(1)
     site.setquit()  # `exit` and `quit`, which a Python without packages (-S) lacks

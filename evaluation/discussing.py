@@ -90,7 +90,9 @@ def _decided_right(record: Record) -> bool:
 def _observed(record: Record, rounds: Sequence[Round], longest: int) -> Iterator[Observation]:
     question, agents = question_id(record.question), {agent for each in rounds for agent in each}
     made = {agent: each.model for agent, each in record.models.items()}
-    models = {agent: made.get(agent) or record.chosen().of("model", agent) for agent in agents}
+    chosen = record.chosen()
+    names = chosen.names()  # a log may hold a message of somebody else
+    models = {agent: made.get(agent) or (chosen.of("model", agent) if agent in names else None) for agent in agents}
     found = [*_of_answers(rounds), *_of_steps(rounds, record), *_propagation(rounds, record.question)]
     for measure, happened, round, agent in (*found, *_judged(rounds, record)):
         yield Observation(measure, question, happened, round, agent, models.get(agent or ""))

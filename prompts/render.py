@@ -76,12 +76,15 @@ class Prompts:
         try:
             given = {key: _marked(value, heard) for key, value in slots.items()}
             text = bounds.written(self._of_pack.get(name) or _compiled(self._texts[name]), given)
+            if name in self._of_pack:
+                text.encode()  # raises on half a character, which a pack may write and no tokenizer reads
+            parts = _split(text.strip("\n"), heard)
         except WHILE_RENDERED as error:
             of = f" (prompt file {self._files[name]!r})" if name in self._files else ""
             raise PromptError(f"prompt {name!r} cannot be rendered: {error}{of}") from error
         if ESCAPED in text and not any(ESCAPED in str(value) for value in slots.values() if isinstance(value, str)):
             raise PromptError(f"prompt {name!r} writes a list of messages in one; expected a loop over it, as ours has")
-        return _split(text.strip("\n"), heard)
+        return parts
 
     def digest(self, folders: Collection[str] = ()) -> str:
         """The sha256 over names and texts, of these folders alone where some are named."""
@@ -206,5 +209,8 @@ def printable(text: str) -> str:
 
 def _split(text: str, heard: list[Heard]) -> tuple[Part, ...]:
     pieces = MARK.split(text)  # text, index, text, index, ..., text
-    parts: list[Part] = [heard[int(piece)] if i % 2 else piece for i, piece in enumerate(pieces)]
+    messages = {str(i): message for i, message in enumerate(heard)}
+    if not messages.keys() >= {*pieces[1::2]}:
+        raise TemplateError("it writes U+E000 digits U+E001, which marks heard messages; remove that")
+    parts: list[Part] = [messages[piece] if i % 2 else piece for i, piece in enumerate(pieces)]
     return tuple(part for part in parts if part != "")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sottovoce.errors import ModelError
+from sottovoce.regular import bytes_of
 
 if TYPE_CHECKING:
     import torch
@@ -61,7 +62,7 @@ def linear(folder: Path) -> Any:  # Any: a torch module
     from safetensors.torch import load_file
 
     try:
-        said = json.loads((folder / "config.json").read_bytes())
+        said = json.loads(bytes_of(folder / "config.json"))
         layer = torch.nn.Linear(int(said["in_features"]), int(said["out_features"]), bias=bool(said.get("bias", True)))
         weights = load_file(folder / "model.safetensors")
         layer.load_state_dict({name.removeprefix("linear."): value.float() for name, value in weights.items()})

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from sottovoce.errors import ModelError
+from sottovoce.regular import bytes_of
 
 Mode = Literal["cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken"]
 MODES: tuple[Mode, ...] = get_args(Mode)
@@ -116,7 +117,7 @@ def _pooling(folder: Path, said: dict[str, Any]) -> tuple[Mode, ...]:  # Any: JS
 
 def _json(folder: Path, name: str, absent: Any = None) -> Any:  # Any: JSON
     try:
-        found = json.loads((folder / name).read_bytes())
+        found = json.loads(bytes_of(folder / name))
     except (FileNotFoundError, NotADirectoryError):
         return {} if absent is None else absent
     except (OSError, ValueError, RecursionError) as error:

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sottovoce.errors import CorpusError, UsageError
+from sottovoce.regular import text_of
 from sottovoce.retrievers.passage import Hit
 from sottovoce.retrievers.store import PassageStore
 
@@ -129,7 +130,7 @@ def _lines(path: Path, fields: int, expected: str) -> Iterator[tuple[int, list[s
 
 def _text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        return text_of(path).removeprefix("\ufeff")
     except OSError as error:
         raise UsageError(f"{str(path)!r} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

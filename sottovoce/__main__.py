@@ -1,4 +1,4 @@
-"""`python -m sottovoce`, and the command `sottovoce`: almost nothing is imported before a Ctrl-C can be answered."""
+"""Entry point of `python -m sottovoce` and of the command `sottovoce`; it handles Ctrl-C before it imports the rest."""
 
 import os
 import signal
@@ -10,15 +10,15 @@ STOPPED = 130  # the shells' code for Ctrl-C
 
 
 def main() -> int:
-    """Import the command line and run it; a Ctrl-C before or after that ends the process at once, without a word.
+    """Import and run the command line; a Ctrl-C before or after the run ends the process at once and silently.
 
-    While modules are loaded an exception would be anybody's to catch: numpy makes an ImportError of it.
+    An exception raised during imports could be caught by any module: numpy turns it into an ImportError.
     """
-    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # in the background shells have it ignored
+    usual = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # shells ignore SIGINT in background jobs
     _answer(_leave, usual)
     from sottovoce.cli import main as run
 
-    _answer(signal.default_int_handler, usual)  # this one, since asyncio puts its own in its place alone
+    _answer(signal.default_int_handler, usual)  # asyncio replaces only this handler
     try:
         return run()
     finally:

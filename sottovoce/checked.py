@@ -51,6 +51,10 @@ def first_wrong(error: ValidationError, whole: str) -> str:
         *within, field = map(str, first["loc"])
         return f"{'.'.join(within) or whole} has no {field!r}"
     steps = [str(step) for step in first["loc"]]
+    if first["type"] == "union_tag_invalid":  # its message quotes the tag in full
+        about = first["ctx"]
+        steps.append(about["discriminator"].strip("'"))
+        return f"{'.'.join(steps)} is {shown(about['tag'])}: expected one of {about['expected_tags']}"
     where = ".".join(step for step in steps if not step.startswith(BRANCH)) or whole
     message = str(first["msg"])
     expected = message.removeprefix("Input should be ")

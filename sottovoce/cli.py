@@ -40,7 +40,7 @@ FAILED = 1
 MISUSED = 2
 STOPPED = 130  # the shells' code for Ctrl-C
 DEEPEST = 100
-"""Errors behind an error that are looked through."""
+"""Limit on the chain of causes that is searched."""
 UNREACHABLE = (errno.ENAMETOOLONG, errno.ELOOP, errno.EACCES, errno.EPERM, errno.EROFS)
 """What a path is guilty of wherever it is met, though it be only asked for."""
 CHATTY = ("torchao", "torch.utils._pytree")
@@ -134,7 +134,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _was_stopped(error: BaseException | None) -> bool:
-    """Return whether a Ctrl-C is behind an error: a library that is being imported may make another one of it."""
+    """Return True where a Ctrl-C caused an error: a library that is being imported may raise another one for it."""
     seen = 0
     while error is not None and not isinstance(error, KeyboardInterrupt) and seen < DEEPEST:
         error, seen = error.__cause__ or error.__context__, seen + 1

@@ -1,29 +1,32 @@
-"""Files and folders that commands write: never inside what another command made, and over no file unless forced."""
+"""Checks of output paths: no file inside a folder that a command made, and no existing file without `--force`."""
 
 from __future__ import annotations
 
 import os
+import re
 import stat
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sottovoce.errors import RecordError, UsageError
+from sottovoce.regular import opened
 
 RUN, EXPERIMENT, SEARCH, INDEX = "log.jsonl", "experiment.yaml", "study.json", "manifest.json"
 OWNERS = {RUN: "a run", EXPERIMENT: "an experiment", SEARCH: "a search", INDEX: "an index"}
-"""By the file that such a folder is known by."""
+"""Folders that commands make, by the file that identifies each."""
 INDEXED = b'"retriever"'
-"""What the manifest of an index holds; other programs have files of that name too."""
-STREAMS = ("/dev/stdout", "/dev/stderr", "/dev/fd/", "/proc/self/fd/")
+"""A key in the manifest of an index; other programs also name files so."""
+STREAM = re.compile(r"/dev/(stdout|stderr|fd/\d+)|/proc/self/fd/\d+")
+"""Open files of this process, which may be regular ones. Other paths below these folders lead anywhere."""
 FORCE = "write over a file that exists; never into the folder of a run, an experiment, a search or an index"
 
 
 class OutputFile:
-    """A file that an option names: refused before any work where it must not be written, then written whole."""
+    """An output file that an option names; its path is checked before any work, and the file is written whole."""
 
     def __init__(self, path: Path, option: str, *, force: bool = False, endings: Sequence[str] = ()) -> None:
-        """Check the path; its name may end as `endings` say, or in nothing.
+        """Check the path; its suffix must be one of `endings`, or none.
 
         Raises:
             UsageError: it is a folder, lies in a folder that a command made, exists without `force`, or no permission.
@@ -34,9 +37,9 @@ class OutputFile:
             raise UsageError(f"{option} {str(path)!r} ends in {path.suffix!r}; expected {' or '.join(endings)}")
 
     def write(self, text: str) -> None:
-        """Write the file, whole or not at all; a link stays, and what it points to is written.
+        """Check the path again and write the file, or the target of a link, whole or not at all.
 
-        Errors: see `write`, and above for what came into being meanwhile.
+        Errors: see `write` and the constructor.
         """
         self._check()
         write(self.path if _is_stream(self.path) else self.path.resolve(), text)
@@ -46,11 +49,11 @@ class OutputFile:
         target = _resolved(path, where)
         if target.is_dir():
             raise UsageError(f"{where} is a folder; give a file")
+        _check_outside(target.parent, where)
         if _is_stream(path):
             return
         if not target.parent.is_dir():
             raise UsageError(f"{where} cannot be written: {str(path.parent)!r} is no folder")
-        _check_outside(target.parent, where)
         if target.exists() and not target.is_file():
             raise UsageError(f"{where} is a device or a socket; give a file")
         if target.exists() and not self._force:
@@ -60,7 +63,7 @@ class OutputFile:
 
 
 def check_folder(folder: Path, option: str, own: str) -> None:
-    """Refuse a folder that cannot be made, or that is not the command's to write to. Errors: see `check_owner`."""
+    """Refuse a folder that cannot be made or that another command made. Errors: see `check_owner`."""
     where, target = check_owner(folder, option, own)
     if target.is_file():
         raise UsageError(f"{where} is a file; give a folder")
@@ -72,12 +75,12 @@ def check_folder(folder: Path, option: str, own: str) -> None:
 
 
 def check_owner(folder: Path, option: str, own: str = "") -> tuple[str, Path]:
-    """Refuse a folder that another command made or that lies within one; `own` is the file of those that may go on.
+    """Refuse a folder that another command made, or one inside it; `own` is the file of folders that may be reused.
 
-    Returns the option with its value, as errors name it, and where the folder is.
+    Returns the option with its value, as errors name it, and the resolved folder.
 
     Raises:
-        UsageError: says what it is.
+        UsageError: the folder belongs to another command.
     """
     where = f"{option} {str(folder)!r}"
     target = _resolved(folder, where)
@@ -116,7 +119,7 @@ def check_no_link(*paths: Path) -> None:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write beside a file and put that into its place."""
+    """Write a temporary file beside the path, then rename it."""
     unfinished = path.with_name(f".{uuid.uuid4().hex}.part")
     try:
         unfinished.write_text(text, encoding="utf-8", errors="backslashreplace")
@@ -126,7 +129,7 @@ def _replace(path: Path, text: str) -> None:
 
 
 def _resolved(path: Path, where: str) -> Path:
-    """Return where a path leads, whatever links are on the way."""
+    """Return the path with all links resolved."""
     try:
         return path.resolve()
     except (OSError, ValueError, RuntimeError) as error:  # a loop of links, a zero byte
@@ -134,16 +137,16 @@ def _resolved(path: Path, where: str) -> Path:
 
 
 def _is_stream(path: Path) -> bool:
-    """Return whether bytes only pass through: a terminal, a pipe, what stdout leads to."""
+    """Return True for a terminal, a pipe, or an open file of this process."""
     try:
         mode = path.stat().st_mode
     except (OSError, ValueError):
         return False
-    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or str(path).startswith(STREAMS)
+    return stat.S_ISCHR(mode) or stat.S_ISFIFO(mode) or STREAM.fullmatch(str(path)) is not None
 
 
 def _check_outside(folder: Path, where: str) -> None:
-    """Refuse a folder within one that a command made."""
+    """Refuse a folder that a command made, or one inside it."""
     for each in (folder, *folder.parents):
         for name in _owned(each):
             raise UsageError(f"{where} lies in the folder of {OWNERS[name]}, {str(each)!r}; give a place outside it")
@@ -154,11 +157,11 @@ def _owned(folder: Path) -> Iterator[str]:
 
 
 def _is_owner(folder: Path, name: str) -> bool:
-    """Return whether a folder has this file, and it is what it is taken for."""
+    """Return True where a folder has this file, written by us."""
     try:
         if name != INDEX:
             return (folder / name).exists()
-        with (folder / name).open("rb") as file:
+        with opened(folder / name) as file:
             return INDEXED in file.read(4096)
     except OSError:
         return False

@@ -1,4 +1,4 @@
-"""Regular files alone: what somebody names may be a pipe that nobody writes to, a device without end or a folder."""
+"""Readers that accept regular files only: a given path may be a pipe, an endless device or a folder."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 
 
 def opened(path: str | Path) -> BufferedReader:
-    """Open a regular file to read its bytes; of anything else nothing is read, and nothing is waited for.
+    """Open a regular file for reading bytes; refuse anything else at once, without reading or waiting.
 
     Raises:
-        OSError: there is none, it cannot be read, or it is none.
+        OSError: the file does not exist, cannot be read, or is not a regular file.
     """
     number = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
     mode = os.fstat(number).st_mode
-    if stat.S_ISREG(mode) or os.path.samestat(os.fstat(number), os.stat(os.devnull)):  # which is empty, and often meant
+    if stat.S_ISREG(mode) or os.path.samestat(os.fstat(number), os.stat(os.devnull)):  # the empty one
         return os.fdopen(number, "rb")
     os.close(number)
     if stat.S_ISDIR(mode):

@@ -1,7 +1,8 @@
-"""A process of ours that works out what a stranger wrote, within limits that it sets itself.
+"""A helper process that evaluates untrusted text within limits that it sets for itself.
 
-Its script imports nothing of ours, prints "ready", and answers a line of JSON with a line of JSON. It is started when
-it is first asked, again after it died of a limit, and ended when it hangs, and with ours.
+Its script imports nothing of this package, prints "ready", and answers each line of JSON with a line of JSON. The
+process starts with the first question, and again after a limit killed it. It is killed when it hangs, and when this
+process ends.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-PATIENCE = 20.0  # seconds of the clock, in which the process itself gives up long before
+PATIENCE = 20.0  # seconds of wall clock; the process's own limit comes much earlier
 START = 120.0  # seconds of the clock
 
 
 class Worker:
-    """The process, one question at a time; any thread may ask."""
+    """A helper process that answers one question at a time; safe to use from any thread."""
 
     def __init__(self, script: Path) -> None:
-        """Start nothing yet."""
+        """Keep the path of the script; the process starts with the first question."""
         self._script = script
         self._lock = threading.Lock()
         self._process: subprocess.Popen[str] | None = None
@@ -33,18 +34,18 @@ class Worker:
             os.register_at_fork(after_in_child=self.forget)
 
     def ask(self, asked: Any) -> Any:  # Any: JSON
-        """Return what the process answers; None where it dies of a limit of time or memory."""
-        # A thread of its own, since servers refuse to start a process in the one of their event loop.
+        """Return the answer of the process; None if a limit of time or memory killed it."""
+        # In a separate thread, since servers refuse to start a process in the thread of their event loop.
         with self._lock, ThreadPoolExecutor(1) as thread:
             return thread.submit(self._ask, asked).result()
 
     def end(self) -> None:
-        """End the process, if there is one; the next question starts another."""
+        """Kill the process if it runs; the next question starts another."""
         with self._lock:
             self._end()
 
     def forget(self) -> None:
-        """Leave process and lock to the parent, in a forked child."""
+        """Drop process and lock in a forked child; they belong to the parent."""
         if self._process is not None:
             self._process.returncode = 0  # not ours to wait for
         self._lock, self._process = threading.Lock(), None
@@ -80,7 +81,7 @@ class Worker:
 
 
 def _line(process: subprocess.Popen[str], sent: str | None, seconds: float) -> str | None:
-    """A line of the process, which is killed when it takes longer; None where it died."""
+    """Return the next line of the process, or None if it died; kill it after so many seconds."""
     assert process.stdin and process.stdout, "both are pipes"
     timer = threading.Timer(seconds, process.kill)
     timer.daemon = True

@@ -9,7 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from sottovoce.errors import ModelError, UsageError
+from sottovoce.outputs import OutputFile
 from sottovoce.regular import bytes_of, opened, text_of
+from sottovoce.retrievers.sentence_files import _json
+from sottovoce.retrievers.trec import read_qrels
 
 DOORS = [
     ["debate", "2 + 2?", "--settings", "FILE"],
@@ -17,13 +21,13 @@ DOORS = [
     ["debate", "2 + 2?", "--model", "FILE"],
     ["debate", "2 + 2?", "--model", "FOLDER"],
     ["debate", "2 + 2?", "--watch", "FILE"],
-    ["debate", "--data", "FILE"],
+    ["debate", "--questions", "FILE.jsonl"],
     ["govsim", "--game", "FILE"],
     ["whodunit", "--attribute-list", "FILE"],
     ["experiment", "FILE"],
-    ["show", "FOLDER"],
+    ["runs", "show", "FOLDER"],
     ["verify", "FOLDER"],
-    ["report", "FOLDER"],
+    ["report", "FOLDER", "--html", "NEW"],
     ["monitor", "train", "FILE.jsonl", "--to", "NEW"],
     ["index", "FILE.jsonl", "--to", "NEW"],
 ]
@@ -53,6 +57,17 @@ def test_nothing_else_is_opened(kind: str, tmp_path: Path) -> None:
 
     with pytest.raises(OSError, match=r"give a regular file|Is a directory"):
         opened(made)
+
+
+def test_judgments_an_encoders_files_and_a_strangers_manifest_are_no_pipes(tmp_path: Path) -> None:
+    # Seen: `measures --qrels PIPE` waited for ever.
+    file, own = fifo(tmp_path, "manifest.json"), fifo(tmp_path, "config.json")
+
+    with pytest.raises(UsageError, match="give a regular file"):
+        read_qrels(file)
+    with pytest.raises(ModelError, match="give a regular file"):
+        _json(own.parent, own.name)
+    OutputFile(tmp_path / "new", "--to").write("text")
 
 
 @pytest.mark.parametrize("kind", ["fifo", "/dev/zero", "folder"])

@@ -74,7 +74,7 @@ def started(line: list[str], job: IO[bytes], said: IO[bytes], user: int | None) 
 
 
 def environment(line: list[str]) -> dict[str, str]:
-    """Return what a process of ours needs of our environment: another user's program may read it there."""
+    """Return the few variables that a process of ours needs; the program of another user may read them."""
     names = ("PATH", "HOME", "DOCKER_HOST", "DOCKER_CONFIG") if line[0] == "docker" else ("PATH",)
     return {"PATH": os.defpath} | {name: value for name in names if (value := os.environ.get(name))}
 
@@ -132,7 +132,7 @@ def sweep(user: int) -> None:
 
 
 def aside(line: list[str], user: int | None = None, seconds: float = GENTLE) -> None:
-    """Run what clears up after a program, and wait for it for a while: past that it goes on without us."""
+    """Run a cleanup command and wait at most so many seconds for it; it then continues in the background."""
     quiet = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.DEVNULL)
     apart = {"cwd": "/", "env": environment(line), "start_new_session": True}
     process = subprocess.Popen(line, **quiet, **apart, **machine.as_user(user))  # type: ignore[call-overload]

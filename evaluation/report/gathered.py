@@ -14,6 +14,7 @@ from sottovoce.evaluation.runs import shelf
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.run import Run
 from sottovoce.evaluation.views.printable import counted
+from sottovoce.regular import bytes_of
 
 STUDY = "study.json"
 
@@ -112,6 +113,4 @@ def _add(name: str, run: Run, found: Gathered) -> None:
 
 
 def _drawn(folder: Path) -> list[Picture]:
-    return [
-        Picture(f"{folder.resolve().name}: {file.stem}", file.read_bytes()) for file in sorted(folder.glob("*.svg"))
-    ]
+    return [Picture(f"{folder.resolve().name}: {file.stem}", bytes_of(file)) for file in sorted(folder.glob("*.svg"))]

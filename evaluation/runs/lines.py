@@ -1,6 +1,6 @@
-"""The lines of a log as models: every line that is read is checked by its own, before anything is made of it.
+"""Models of the lines of a log: each line is validated before use.
 
-Types are taken strictly, as `log` writes them. Fields that a line may have besides are ignored.
+Types are strict, as `log` writes them. Unknown fields are ignored.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, create_model
 from pydantic_core import PydanticCustomError
+from typing_extensions import TypedDict
 
 from sottovoce.bounds import MOST
 from sottovoce.channels.message import Message
@@ -21,24 +22,24 @@ from sottovoce.checked import first_wrong
 from sottovoce.errors import SottovoceError
 from sottovoce.evaluation.runs.events import Asked, Count, Decided, Intervention, Level, Opened, Reset
 from sottovoce.evaluation.runs.head import Head
+from sottovoce.evaluation.runs.log import SURROGATE
 from sottovoce.evaluation.runs.run import Counts
 from sottovoce.graphs import scheme
 from sottovoce.nodes.question import Question
 from sottovoce.nodes.state import JSON, Decision
+from sottovoce.retrievers.pool import Origin
 
 MOST_PLACES = 1_000_000
-"""No discussion has so many rounds, turns, epochs or attempts; lists are made of that length."""
+"""Limit on rounds, turns, epochs and attempts; lists of that length are made."""
 PLACES = ("epoch", "round", "turn", "attempt")
 ALWAYS = {"model", "protocol", "seed"}
-"""Settings that every run has, whatever version wrote it."""
+"""Settings that runs of all versions have."""
 KIND = re.compile(r"^[a-z]+\.")
 """Pydantic names the kind of a line before its fields."""
-SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
-"""Half of a character, escaped: pydantic takes none, and what models said may hold one."""
 
 
 def _places(event: Any) -> Any:  # Any: an event that names a place
-    """Refuse a place that no discussion reaches."""
+    """Refuse a place beyond the limits."""
     for name in PLACES:
         if not 0 <= getattr(event, name, 0) < MOST_PLACES:
             raise PydanticCustomError("place", f"its {name} should be from 0 to {MOST_PLACES - 1:,}")
@@ -46,7 +47,7 @@ def _places(event: Any) -> Any:  # Any: an event that names a place
 
 
 def _message(said: _Said) -> _Said:
-    """Refuse counts that are none, and a payload whose address is none."""
+    """Refuse statistics that are not finite, and payloads without a valid address."""
     _places(said)
     for name, value in said.stats.items():
         if not -MOST <= value <= MOST:  # NaN is not, either
@@ -67,7 +68,7 @@ def _reference(ref: PayloadRef) -> None:
 
 
 def _decision(decision: Decision) -> Decision:
-    """Refuse a score that is no share, and measures that are no finite numbers."""
+    """Refuse a score outside 0 to 1, and measures that are not finite."""
     score = decision["score"]
     if score is not None and not 0 <= score <= 1:
         raise PydanticCustomError("score", "its score should be from 0 to 1, or null")
@@ -77,10 +78,18 @@ def _decision(decision: Decision) -> Decision:
     return decision
 
 
+class _Passage(TypedDict):
+    """A passage that a search found."""
+
+    title: str
+    origins: Annotated[list[Origin], Field(min_length=1)]
+
+
 @dataclass(frozen=True)
 class _Said(Message):
     """A message as an event."""
 
+    evidence: tuple[_Passage, ...] = ()
     event: Literal["said"] = "said"
 
 
@@ -167,6 +176,7 @@ class _FailedLine(BaseModel):
     of: Key
     error: str
     seconds: Seconds
+    outside: bool = False
 
 
 class _ClosingLine(BaseModel):
@@ -197,7 +207,7 @@ Line = Annotated[
 
 def wrong_in(line: bytes) -> str:
     """Return what is wrong with a line of a log: the field, what was found and what was expected; "" for nothing."""
-    try:
+    try:  # pydantic takes no half of a character
         _line().validate_json(SURROGATE.sub(b"\\\\ufffd", line), strict=True)
     except ValidationError as error:
         return KIND.sub("", first_wrong(error, "it"))

@@ -21,6 +21,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -40,6 +41,8 @@ FORMAT = "sottovoce.run"
 VERSION = 3
 END = 4096
 """Bytes in which a line about the run as a whole has room."""
+SURROGATE = re.compile(rb"\\u[dD][89a-fA-F][0-9a-fA-F]{2}")
+"""Half of a character, escaped."""
 FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
@@ -141,9 +144,19 @@ def read(folder: Path, wrong_in: Callable[[bytes], str] | None = None) -> tuple[
             break
         if wrong_in is not None and of_this_version(lines[0] if lines else found):
             _check(wrong_in(line), number, found, path)
-        lines.append(found)
+        lines.append(_whole(line, found) if lines else found)  # the first may name files in bytes that are no text
         sound += len(line)
     return lines, sound, len(data) - sound
+
+
+def _whole(line: bytes, found: JSON) -> JSON:
+    """Return a line with U+FFFD for each half of a character, which no file takes."""
+    if not SURROGATE.search(line):
+        return found
+    from sottovoce.prompts.structured import encodable  # late: its patterns take long to compile
+
+    whole: JSON = json.loads(encodable(json.dumps(found, ensure_ascii=False)))
+    return whole
 
 
 def of_this_version(head: JSON) -> bool:

@@ -55,13 +55,13 @@ def _order(lines: list[JSON]) -> Iterator[Finding]:
             for event in line["events"]:
                 if event["event"] == "decided":
                     decided.add(key)
-                if event["event"] == "said" and event["source"] in ("model", "hosted"):
+                if event["event"] == "said" and event.get("source", "model") in ("model", "hosted"):
                     if (key, _place(event)) not in asked:
                         yield Finding("a message", "said before it was asked for", "after", at(key, _place(event)))
 
 
 def _place(line: JSON) -> Place:
-    return Place(**{name: line[name] for name in Place._fields})
+    return Place(**{name: line.get(name, 0) for name in Place._fields})  # a message may leave out zeros
 
 
 def _digests(folder: Path) -> Iterator[Finding]:
@@ -83,10 +83,10 @@ def _closing(run: Run, last: JSON) -> Iterator[Finding]:
     if last["line"] not in CLOSING:
         return
     where: Where = ("the log's last line",)
-    status = "stopped" if last["why"] or run.unfinished else "done"
+    status = "stopped" if last.get("why") or run.unfinished else "done"
     if last["line"] != status:
         yield Finding("the status", last["line"], status, where)
-    told = {"nbytes": last.get("nbytes"), **last.get("counts", {})}
+    told = {"nbytes": last.get("nbytes"), **(last.get("counts") or {})}
     counted = {"nbytes": run.nbytes, **run.counts.model_dump()}
     for name, found, expected in differences(told, counted):
         yield Finding(f"the count of {name}", found, expected, where)

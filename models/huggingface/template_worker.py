@@ -1,9 +1,9 @@
-"""The process that renders chat templates: a template and a chat a line come in as JSON, the text or an error goes out.
+"""The helper process that renders chat templates: it reads a template and a chat per line, and prints text or error.
 
-It is run as a file, and imports nothing of ours. A template comes with a model folder, and can loop without end, repeat
-a text a billion times or nest lists whose text fills all memory: so each has seconds of the processor's time, and all
-of them a bounded memory; whoever exceeds them ends the process (`sottovoce.worker` starts another). What templates find
-here is what transformers gives them (`chat_template_utils`, transformers 5); tests compare the texts of both.
+It runs as a script and imports nothing of this package. A template comes with a model folder. It may loop without end,
+repeat a text a billion times, or nest lists whose text fills the memory. So each rendering has seconds of CPU time, and
+the process has limited memory; exceeding either kills the process (`sottovoce.worker` starts another). Templates have
+the names that transformers gives them (`chat_template_utils`, transformers 5); tests compare the output of both.
 """
 
 import json
@@ -44,7 +44,7 @@ class Dict:
     """`dict` as a template finds it: made, and nothing else."""
 
     def __call__(self, *given: object, **named: object) -> dict[str, object]:
-        """Return a dict."""
+        """Make a dict."""
         return dict(*given, **named)
 
     def fromkeys(self, keys: Iterable[object], value: object = None) -> dict[object, object]:
@@ -114,7 +114,9 @@ def rendered(template: str, slots: dict[str, object]) -> str:
         if length > LONGEST:
             raise TemplateError(f"it writes more than {LONGEST:,} characters")
         pieces.append(piece)
-    return "".join(pieces)
+    text = "".join(pieces)
+    text.encode()  # raises on half a character, which no tokenizer reads
+    return text
 
 
 def answer(asked: tuple[str, dict[str, object]]) -> dict[str, str]:

@@ -41,7 +41,7 @@ from sottovoce.regular import opened
 MAGIC = b"GGUF"
 HALF = {"F16": torch.float16, "BF16": torch.bfloat16}
 MOST_READS = 20_000_000
-"""Values of a header, each with a place in memory; a vocabulary of a quarter of a million words has three million."""
+"""Limit on values of a header, each of which takes memory; a vocabulary of 250,000 words has three million."""
 READER = f"transformers {transformers.__version__}"
 
 
@@ -61,7 +61,7 @@ class Header:
 
 
 class Whole(GGUFReader):
-    """The reader of a file that has what it says: gguf's own reads past the end without end (0.19)."""
+    """A reader that refuses a file which claims more than it holds; gguf's own (0.19) reads past the end."""
 
     reads = 0
 

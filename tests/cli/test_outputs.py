@@ -188,6 +188,14 @@ def test_no_folder_of_another_command_is_taken_nor_one_within_it(
     assert sorted(kept.rglob("*")) == before
 
 
+@pytest.mark.skipif(not os.path.isdir("/proc/self/fd"), reason="no such folder here")
+def test_a_path_through_the_folder_of_open_files_is_no_stream(kept: Path) -> None:
+    # Seen: the rest of the path led to a run's log, and the text was added to it.
+    for folder in ("/dev/fd/..", "/proc/self/fd/.."):
+        with pytest.raises(UsageError, match="lies in the folder of a run"):
+            OutputFile(Path(f"{folder}/root{kept / 'run' / RUN}"), "--to")
+
+
 def test_a_stream_is_written_to_as_often_as_one_likes(tmp_path: Path) -> None:
     OutputFile(Path(os.devnull), "--to").write("text")
     OutputFile(Path(os.devnull), "--to").write("text")

@@ -233,6 +233,17 @@ def actual(solution: str, test: str) -> str | None:
             "ZeroDivisionError: di",
         ),
         ("import atexit\natexit.register(print, 'end')\n" + ADD, "assert add(1, 2) == 3", None),
+        # Seen: the test was a file, so that these wrong solutions passed and the right ones after them failed.
+        ("open('test.py', 'w').close()\nadd = lambda *_: 4", "assert add(1, 2) == 3", "4"),
+        ("import runpy\nrunpy.run_path = lambda *_, **__: {}\nadd = lambda *_: 4", "assert add(1, 2) == 3", "4"),
+        ("import os, sys\nos.chdir('/')\nsys.modules.clear()\n" + ADD, "assert add(1, 2) == 3", None),
+        (
+            "from __future__ import annotations\nimport dataclasses, pickle\n"
+            "@dataclasses.dataclass\nclass A:\n    x: int\n"
+            "def add(a, b): return pickle.loads(pickle.dumps(A(a + b))).x",
+            "assert add(1, 2) == 3",
+            None,
+        ),
     ],
 )
 def test_a_solution_is_tested_in_a_sandbox(solution: str, test: str, found: str | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 
 from sottovoce.channels.message import Message
 from sottovoce.channels.store import PayloadRef, PayloadStore
+from sottovoce.cli import main
 from sottovoce.errors import ContextOverflow, EngineError, PayloadError, RecordError
 from sottovoce.evaluation.audit import audit
 from sottovoce.evaluation.discussing import observed, rates
@@ -157,7 +159,10 @@ def test_a_run_of_every_scheme_reads_back_as_it_was(scheme: tuple[Settings, sche
         ('"format":"sottovoce.run"', '"format":1', "is no run: its format is 1; expected 'sottovoce.run'"),
         ('"version":3', '"version":2', "has version 2 of the format; expected 3: ask its questions again"),
         ('"scheme":"debate"', '"scheme":1', "is damaged: line 1: scheme is 1"),
-        ('"event":"decided"', '"event":"ended"', "is damaged: line 12: events.0 is {'event': 'ended'"),
+        ('"event":"decided"', '"event":"ended"', "is damaged: line 12: events.0.event is 'ended': expected one of"),
+        ('"line":"step"', '"line":"walk"', ": line is 'walk': expected one of 'run', 'question'"),
+        ('"line":"asked"', f'"line":{[0] * 9000}', "... (27,0"),  # seen: quoted in full
+        ('"event":"said"', '"event":"said","evidence":[{}]', "said.evidence.0 has no 'title'"),  # seen: a KeyError
         ('"task":', "task:", "is damaged: line 3 is no line of a log"),
     ],
 )
@@ -170,6 +175,21 @@ def test_a_file_that_is_no_run_is_told_so(tmp_path: Path, old: str, new: str, li
         load_run(tmp_path / "run")
 
     assert line in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("command", [["measures"], ["runs", "show", "--json"], ["runs", "export"]])
+def test_a_message_of_nobody_and_half_a_character_are_no_error_of_ours(tmp_path: Path, command: list[str]) -> None:
+    # Found by fuzzing: a ValueError of `measures`, and a PydanticSerializationError of the others.
+    hold(task(REPLIES), PayloadStore(tmp_path), folder=tmp_path / "run")
+    lines = [json.loads(line) for line in (tmp_path / "run" / LOG).read_text().splitlines()]
+    said = next(event for line in lines for event in line.get("events", []) if event["event"] == "said")
+    said |= {"agent": "nobody", "text": "\ud800 \U0001f600"}
+    (tmp_path / "run" / LOG).write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    more = [str(tmp_path / "out.jsonl")] if command[-1] == "export" else []
+
+    assert main([*command, str(tmp_path / "run"), *more]) == 0
+    assert load_run(tmp_path / "run").only.messages[0].text == "\ufffd \U0001f600"
 
 
 def test_a_folder_without_a_run_is_told_so(tmp_path: Path) -> None:

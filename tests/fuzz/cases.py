@@ -23,6 +23,8 @@ QUICK |= {"logs": 12, "contexts": 60, "packs": 20, "templates": 20}
 ALL = {"arguments": 2000, "settings": 4000, "states": 500, "payloads": 3000, "replies": 500}
 ALL |= {"logs": 1000, "contexts": 2000, "packs": 500, "templates": 500}
 """In `make test-all`."""
+PARTS = {"logs": 50, "contexts": 500, "replies": 250}
+"""Cases of a test, where all together may take longer than a test may."""
 TEXTS = [
     *("", " ", "-1", "0", "1", "2", "3", "9" * 30, "9" * 5000, "1e999", "-inf", "nan", "0x10", "1_000", "٣", "true"),
     *("on", "off", "null", "{}", "[]", '{"a": 1}', "[[[[", "a=b", "=", "agent_1.x=1", "..", ".", "/", "~", "/dev/null"),
@@ -40,15 +42,17 @@ PIECES = [
 
 
 def drawn(kind: str) -> pytest.MarkDecorator:
-    """Parametrise a test by how many cases of a kind it makes: few always, all where slow tests run."""
-    slow = pytest.param(ALL[kind], marks=pytest.mark.slow)
-    return pytest.mark.parametrize("many", [QUICK[kind], slow])
+    """Parametrise a test by seeds of its cases: few always, all in parts where slow tests run."""
+    size = PARTS.get(kind, ALL[kind])
+    parts = [range(first, min(first + size, ALL[kind])) for first in range(0, ALL[kind], size)]
+    slow = [pytest.param(part, marks=pytest.mark.slow, id=f"{part.start}-{part.stop - 1}") for part in parts]
+    return pytest.mark.parametrize("seeds", [pytest.param(range(QUICK[kind]), id="quick"), *slow])
 
 
-def held(kind: str, many: int, case: Callable[[random.Random], object], *allowed: type[Exception]) -> None:
-    """Make cases by seed; whatever raises anything but an error of ours in one line is told, by its seed."""
+def held(kind: str, seeds: range, case: Callable[[random.Random], object], *allowed: type[Exception]) -> None:
+    """Run a case for each seed; report the seeds of those that raise anything but an error of ours in one line."""
     wrong = []
-    for seed in range(many):
+    for seed in seeds:
         try:
             with in_time():
                 case(random.Random(f"{kind} {seed}"))
@@ -59,7 +63,7 @@ def held(kind: str, many: int, case: Callable[[random.Random], object], *allowed
             if isinstance(error, allowed):
                 continue
             wrong.append(f"{kind} {seed}: {''.join(traceback.format_exception(error, limit=-3))}")
-    assert not wrong, f"{len(wrong)} of {many} cases; the first:\n" + "\n".join(wrong[:3])
+    assert not wrong, f"{len(wrong)} of {len(seeds)} cases; the first:\n" + "\n".join(wrong[:3])
 
 
 @contextmanager

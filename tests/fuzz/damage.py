@@ -11,7 +11,27 @@ from tests.fuzz.cases import mutated
 
 Path = tuple[str | int, ...]
 WRONG: list[Any] = [  # Any: JSON
-    *(None, "", "x", "\x00", "1", True, False, 0, 1, -1, 3, 0.5, -0.5, 10**9, 10**30, -(2**63), 1e308),
+    *(
+        None,
+        "",
+        "x",
+        "\x00",
+        "\ud800",
+        "agent_99",
+        "1",
+        True,
+        False,
+        0,
+        1,
+        -1,
+        3,
+        0.5,
+        -0.5,
+        10**9,
+        10**30,
+        -(2**63),
+        1e308,
+    ),
     *(float("nan"), float("inf"), [], {}, [None], [[]], ["x"], [1, 2, 3], {"a": 1}, {"": None}, {"x": {"y": []}}),
     json.loads("[" * 90 + "]" * 90),
 ]

@@ -34,7 +34,7 @@ def commands(found: Any, path: tuple[str, ...] = ()) -> Iterator[Command]:  # An
 
 @drawn("arguments")
 def test_a_command_line_is_answered_or_refused_in_one_line(
-    many: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    seeds: range, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdin", io.StringIO())
@@ -57,4 +57,4 @@ def test_a_command_line_is_answered_or_refused_in_one_line(
         assert not code or len(told.splitlines()) == 1, f"{arguments}: {told!r}"
         assert "Traceback" not in told, arguments
 
-    held("arguments", many, case)
+    held("arguments", seeds, case)

@@ -68,7 +68,7 @@ def odd(rng: random.Random, door: Path) -> Any:  # Any: JSON, and what JSON has 
 
 
 @drawn("contexts")
-def test_whatever_a_client_asks_for_is_refused_in_one_line_or_opens_nothing(many: int, door: Path) -> None:
+def test_whatever_a_client_asks_for_is_refused_in_one_line_or_opens_nothing(seeds: range, door: Path) -> None:
     graphs = {name: scheme(name).create().compile(checkpointer=InMemorySaver()) for name in NAMES}
 
     def case(rng: random.Random) -> None:
@@ -101,4 +101,4 @@ def test_whatever_a_client_asks_for_is_refused_in_one_line_or_opens_nothing(many
             config = graphs[name].update_state(thread, {**QUESTION, **opened}, as_node="opening")
             graphs[name].invoke(None, config, interrupt_after=["next_round"])
 
-    held("contexts", many, case)
+    held("contexts", seeds, case)

@@ -70,6 +70,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
             "--turns",
             "1",
         ],
+        "ia": ["ia", "--sample", "world/bridge", "--limit", "1", "--max-tokens", "32", "--rounds", "1"],
         "govsim": ["govsim", "--sample", "govsim", "--limit", "1", "--max-tokens", "64", "--months", "1"],
         "stopped": ["debate", "--sample", "arithmetic", "--limit", "2", "--call-limit", "3", "--at-once", "1", *FEW],
     }
@@ -82,7 +83,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 @drawn("logs")
 def test_a_damaged_log_is_told_in_one_line_by_every_command(
-    many: int, runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    seeds: range, runs: list[Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr("sys.stdin", io.StringIO())
     monkeypatch.setenv("SOTTOVOCE_RUNS", str(tmp_path / "shelf"))
@@ -105,4 +106,4 @@ def test_a_damaged_log_is_told_in_one_line_by_every_command(
                 f"{name}: {told!r}"
             )
 
-    held("logs", many, case)
+    held("logs", seeds, case)

@@ -27,7 +27,7 @@ def used(payload: Payload) -> None:
 
 
 @drawn("payloads")
-def test_bytes_are_a_payload_or_refused_in_one_line(many: int, tmp_path: Path) -> None:
+def test_bytes_are_a_payload_or_refused_in_one_line(seeds: range, tmp_path: Path) -> None:
     data, store = sound().to_bytes(), PayloadStore(tmp_path / "store")
     ref = store.put(sound())
     file = next((tmp_path / "store").rglob("*.safetensors"))
@@ -40,7 +40,7 @@ def test_bytes_are_a_payload_or_refused_in_one_line(many: int, tmp_path: Path) -
         file.write_bytes(changed)
         used(ref.load(PayloadStore(tmp_path / "store")))
 
-    held("payloads", many, case)
+    held("payloads", seeds, case)
 
 
 @pytest.mark.parametrize("lacks", ["ids", "spans"])

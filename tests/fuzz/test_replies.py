@@ -29,7 +29,7 @@ class Raving(ScriptedChatModel):
 
 
 @drawn("replies")
-def test_a_discussion_of_anything_ends_or_is_refused_in_one_line(many: int) -> None:
+def test_a_discussion_of_anything_ends_or_is_refused_in_one_line(seeds: range) -> None:
     found = [each for each in schemes() if each.name not in ("whodunit", "govsim", "codegen", "react", "madra", "ia")]
 
     def case(rng: random.Random) -> None:
@@ -40,7 +40,7 @@ def test_a_discussion_of_anything_ends_or_is_refused_in_one_line(many: int) -> N
         graph = scheme.create(scheme.settings(**small), models=raving, **NEEDED.get(scheme.name, {}))
         graph.compile().invoke({"question": "2 + 2?", "kind": kind, **ASKED[kind]})
 
-    held("replies", many, case)
+    held("replies", seeds, case)
 
 
 @pytest.mark.parametrize("kind", kinds.KINDS.names())
@@ -50,4 +50,4 @@ def test_every_kind_of_answer_reads_anything_or_nothing(kind: str) -> None:
     def case(rng: random.Random) -> None:
         kinds.read_reply(reply(rng), question)
 
-    held(f"readings of {kind}", 40, case)
+    held(f"readings of {kind}", range(40), case)

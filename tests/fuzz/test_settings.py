@@ -16,7 +16,7 @@ from tests.fuzz.cases import drawn, held, mutated, text, value
 
 
 @drawn("settings")
-def test_settings_are_made_or_refused_in_one_line(many: int, tmp_path: Path) -> None:
+def test_settings_are_made_or_refused_in_one_line(seeds: range, tmp_path: Path) -> None:
     kinds = [each.settings for each in schemes()]
     file = tmp_path / "settings.yaml"
 
@@ -32,7 +32,7 @@ def test_settings_are_made_or_refused_in_one_line(many: int, tmp_path: Path) -> 
         file.write_bytes(mutated(rng, data) if rng.random() < 0.8 else data)
         build(kind, {"settings": str(file)})
 
-    held("settings", many, case)
+    held("settings", seeds, case)
 
 
 @pytest.mark.parametrize("written", ["&a [*a]", "!!python/object:os.system x", "a: b: c", "- 1", "\x00", "%YAML 9"])

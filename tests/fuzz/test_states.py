@@ -24,7 +24,7 @@ class Steady(ScriptedChatModel):
 
 
 @drawn("states")
-def test_an_edited_state_goes_on_or_is_refused_in_one_line(many: int) -> None:
+def test_an_edited_state_goes_on_or_is_refused_in_one_line(seeds: range) -> None:
     graph = debating(Steady(), saver=InMemorySaver(), rounds=2)
     thread: RunnableConfig = {"configurable": {"thread_id": "1"}}
     graph.invoke(QUESTION, thread)
@@ -43,7 +43,7 @@ def test_an_edited_state_goes_on_or_is_refused_in_one_line(many: int) -> None:
         config = graph.update_state(step.config, {key: given[0] if given else None}, as_node=as_node)
         graph.invoke(None, config)
 
-    held("states", many, case, InvalidUpdateError)  # LangGraph asks for as_node
+    held("states", seeds, case, InvalidUpdateError)  # LangGraph asks for as_node
 
 
 def test_a_thread_whose_opening_was_passed_over_is_told_so() -> None:

@@ -14,7 +14,7 @@ LONGEST = 20_000_000
 
 
 @drawn("packs")
-def test_a_pack_is_rendered_or_refused_in_one_line(many: int) -> None:
+def test_a_pack_is_rendered_or_refused_in_one_line(seeds: range) -> None:
     prompts = Prompts()
 
     def case(rng: random.Random) -> None:
@@ -22,15 +22,15 @@ def test_a_pack_is_rendered_or_refused_in_one_line(many: int) -> None:
         made = prompts.render("shared/question", question="q" * rng.choice([1, 5000]), choices=[], form="Say N.")
         assert sum(len(str(part)) for part in made) <= LONGEST
 
-    held("packs", many, case)
+    held("packs", seeds, case)
 
 
 @drawn("templates")
-def test_a_chat_template_is_rendered_or_refused_in_one_line(many: int) -> None:
+def test_a_chat_template_is_rendered_or_refused_in_one_line(seeds: range) -> None:
     def case(rng: random.Random) -> None:
         written = template(rng, *OTHERS).replace("question", "messages[0].content")
         turns = [{"role": "user", "content": rng.choice([text(rng), "q" * 5000])}]
         tokenizer = tokenizer_with(written)
         assert len(ChatTemplate(tokenizer)._render(turns, True)) <= LONGEST
 
-    held("templates", many, case)
+    held("templates", seeds, case)

@@ -334,6 +334,7 @@ HOSTILE = [
     "{{ raise_exception('a\n' * 100000) }}",
     "\ue00099\ue001",
     "\ue000999999999\ue001",
+    "\ud800",  # seen: a TypeError of the tokenizer
 ]
 
 

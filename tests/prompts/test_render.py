@@ -235,7 +235,13 @@ def test_no_pack_takes_much_time_or_memory(tmp_path: Path, text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{{ question.__class__.__mro__ }}", "{{ question + 1 }}", "{{ 1 / 0 }}", "{{ question.missing.more }}"]
+    "text",
+    [
+        *("{{ question.__class__.__mro__ }}", "{{ question + 1 }}", "{{ 1 / 0 }}", "{{ question.missing.more }}"),
+        *("\ue0000\ue001", "\ue000" + "9" * 5000 + "\ue001", '{{ "\\ue0007\\ue001" }}'),  # seen: an IndexError
+        *('{{ "\\ud800" }}', "{{ '%c' % 55296 }}"),
+    ],
+    ids=lambda text: text[:20].encode("unicode_escape").decode(),
 )
 def test_a_pack_that_fails_while_it_is_rendered_names_its_prompt(tmp_path: Path, text: str) -> None:
     prompts = Prompts(pack(tmp_path, shared__question=text))
