@@ -25,6 +25,8 @@ BATCH = 32
 """Texts that are encoded together."""
 LONGEST = 512
 """Tokens of a text that are read where neither files nor tokenizer nor model say; what follows is cut."""
+ENCODER_HALVES = ("t5", "mt5", "umt5", "t5gemma")
+"""Encoder-decoder types of which the encoder alone makes vectors, whatever `is_encoder_decoder` says in their files."""
 LONGEST_QUESTION = 64
 """Tokens of a question, as DPR was trained."""
 
@@ -53,8 +55,8 @@ class LoadedModel:
         try:
             tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
             config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=False)
-            encoder_alone = self._architecture == "AutoModel" and config.is_encoder_decoder  # T5
-            model = getattr(transformers, "AutoModelForTextEncoding" if encoder_alone else self._architecture)
+            half = self._architecture == "AutoModel" and config.model_type in ENCODER_HALVES
+            model = getattr(transformers, "AutoModelForTextEncoding" if half else self._architecture)
             loaded = model.from_pretrained(
                 where, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
             ).eval()
@@ -71,7 +73,11 @@ class LoadedModel:
             most = longest or self._longest(tokenizer, model)
             batch = tokenizer(list(texts), padding=True, truncation=True, max_length=most, return_tensors="pt")
             batch = batch.to(model.device)
-            return model(**batch), batch["attention_mask"]
+            try:
+                return model(**batch), batch["attention_mask"]
+            except (ValueError, TypeError, IndexError, RuntimeError) as error:  # too long, or more than texts is wanted
+                why = " ".join(str(error).split())
+                raise ModelError(f"encoder {self.name!r} cannot read these texts: {why}") from error
 
     def _longest(self, tokenizer: Any, model: Any) -> int:  # Any: see `parts`
         known = (tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None))

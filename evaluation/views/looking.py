@@ -15,6 +15,7 @@ from sottovoce.evaluation.measures import by_name, means
 from sottovoce.evaluation.runs.going import Person
 from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.runs.retrieved import OF_RETRIEVAL
 from sottovoce.evaluation.runs.run import Counts, Observer, Run
 from sottovoce.evaluation.runs.shelf import name_of
 from sottovoce.evaluation.views import parts, transcript
@@ -115,7 +116,8 @@ def summary(run: Run) -> list[str]:
 
 
 def _table(run: Run) -> Table:
-    table, names = Table(box=None, pad_edge=False), list(by_name(run.results()))
+    table = Table(box=None, pad_edge=False)
+    names = [name for name in by_name(run.results()) if name not in OF_RETRIEVAL]  # seven columns more are unreadable
     for heading in ("question", "seed", "answer", ""):
         table.add_column(heading, overflow="fold")
     for name in names:

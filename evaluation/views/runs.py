@@ -176,7 +176,7 @@ def export_run(name: str, form: str | None, out: Path, *, force: bool = False) -
 
 
 def _trec(run: Run, form: str) -> str:
-    from sottovoce.evaluation.runs.retrieved import gold_of, ranking
+    from sottovoce.evaluation.runs.retrieved import gold_of, names_for_trec
     from sottovoce.nodes.question import question_id
     from sottovoce.retrievers.trec import qrels_text, rankings_text
 
@@ -184,7 +184,7 @@ def _trec(run: Run, form: str) -> str:
     if form == "qrels":
         text = qrels_text({question_id(each.question): gold_of(each.question) for each in records})
     else:
-        ranked = {question_id(each.question): [names[0] for names in ranking(each.messages)] for each in records}
+        ranked = {question_id(each.question): names_for_trec(gold_of(each.question), each.messages) for each in records}
         text = rankings_text(ranked, run.head.scheme)
     if not text:
         what = "no gold passages of its questions" if form == "qrels" else "nothing that was looked up"

@@ -12,7 +12,7 @@ from sottovoce.channels.message import Message
 from sottovoce.evaluation.datasets.labels import FEVER
 from sottovoce.evaluation.datasets.schema import Row
 from sottovoce.evaluation.datasets.spans import HOTPOTQA
-from sottovoce.evaluation.runs.retrieved import OF_RETRIEVAL, measured, retrieval
+from sottovoce.evaluation.runs.retrieved import OF_RETRIEVAL, measured, names_for_trec, retrieval
 
 
 def origin(docid: str, rank: int = 1) -> dict[str, Any]:
@@ -55,6 +55,22 @@ def test_a_search_that_found_nothing_counts_and_a_discussion_without_one_does_no
     assert retrieval(question, [found()]) == dict.fromkeys(OF_RETRIEVAL, 0.0)
     assert retrieval(question, [Message("agent_1", 0, "answer", "a")]) == {}
     assert retrieval({"question": "?"}, [found("a")]) == {}
+
+
+def test_a_run_file_names_passages_as_the_judgments_do_and_each_once() -> None:
+    """Run files had docids beside titles in qrels, and one docid twice where two sources had it."""
+    gold = {"Harrow mill": 2, "9": 1}
+    mill, web = {"title": "Harrow mill", "origins": [origin("7")]}, [{**origin("3"), "source": "google"}]
+    evidence = (mill, *found("3").evidence, {"title": "", "origins": web})
+    message = Message("library", 0, "retrieve", "", source="rule", evidence=evidence)
+
+    names = names_for_trec(gold, [message])
+
+    assert names == ["Harrow_mill", "3", "google:3"]
+    evaluator = pytrec_eval.RelevanceEvaluator({"q": {"Harrow_mill": 2, "9": 1}}, {"ndcg_cut.10", "recall.5"})
+    expected = evaluator.evaluate({"q": {name: -float(place) for place, name in enumerate(names)}})["q"]
+    ours = measured(gold, [message])
+    assert [ours["nDCG@10"], ours["recall@5"]] == pytest.approx([expected["ndcg_cut_10"], expected["recall_5"]])
 
 
 def test_what_was_found_survives_json_and_is_left_out_where_nothing_was() -> None:
