@@ -24,7 +24,7 @@ DEFAULT = "minilm"
 BATCH = 32
 """Texts that are encoded together."""
 LONGEST = 512
-"""Tokens of a text that are read where neither files nor tokenizer nor model say; what follows is cut."""
+"""Longest text in tokens if files, tokenizer and model name no limit; longer texts are truncated."""
 ENCODER_HALVES = ("t5", "mt5", "umt5", "t5gemma")
 """Encoder-decoder types of which the encoder alone makes vectors, whatever `is_encoder_decoder` says in their files."""
 LONGEST_QUESTION = 64
@@ -32,7 +32,7 @@ LONGEST_QUESTION = 64
 
 
 class LoadedModel:
-    """A model and its tokenizer, loaded when first needed; one batch at a time waits for another."""
+    """A model and its tokenizer, loaded at first use; it runs one batch at a time."""
 
     def __init__(self, name: str, architecture: str, folder: Path | None = None, device: str = "auto") -> None:
         self.name, self._architecture, self._folder, self._device = name, architecture, folder, device
@@ -86,10 +86,10 @@ class LoadedModel:
 
 
 class SentenceEncoder(Embeddings):
-    """Vectors of texts whose inner products say how near their meanings are.
+    """A sentence encoder: the inner product of two vectors measures how close their texts are in meaning.
 
-    Pooling, prompts of queries and passages, the longest text, linear layers and normalisation are those that the
-    encoder's files say.
+    Pooling, prompts of queries and passages, the longest text, linear layers and normalization come from the encoder's
+    files.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ def folder_of(name: str) -> Path:
 
 
 def device_of(name: str) -> str:
-    """Return the device that is meant: auto is a GPU where there is one."""
+    """Return the device of that name; auto is a GPU if there is one."""
     import torch
 
     if name != "auto":

@@ -142,7 +142,7 @@ def _contained(settings: Any) -> str:  # Any: settings of a scheme that runs pro
 def export_run(name: str, form: str | None, out: Path, *, force: bool = False) -> None:
     """Write a run to a file: whole records as JSON Lines, results as CSV, transcripts as Markdown, or its card.
 
-    What it looked up is a TREC run file, of each question's first seed; gold passages are TREC's qrels.
+    Retrieved passages can be written as a TREC run file (of each question's first seed), gold passages as qrels.
 
     Raises:
         RecordError: there is no such run, or it is damaged.
