@@ -101,7 +101,14 @@ def test_what_is_not_known_is_refused_in_one_line(tmp_path: Path, change: dict[s
 def test_half_of_an_encoder_decoder_is_loaded_alone_whatever_its_files_say(tmp_path: Path) -> None:
     """T5 as sentence-transformers saves it (`is_encoder_decoder` is false) was loaded whole, and failed at once."""
     folder = tiny_encoder(tmp_path)
-    shape = {"d_model": WIDTH, "d_kv": 4, "d_ff": 8, "num_layers": 1, "num_heads": 2, "is_encoder_decoder": False}
+    shape: dict[str, Any] = {
+        "d_model": WIDTH,
+        "d_kv": 4,
+        "d_ff": 8,
+        "num_layers": 1,
+        "num_heads": 2,
+        "is_encoder_decoder": False,
+    }
     T5EncoderModel(T5Config(vocab_size=5 + len(WORDS), pad_token_id=0, **shape)).save_pretrained(folder)
 
     vectors = SentenceEncoder(str(folder)).embed_documents(["bees make honey", "the mill"])
