@@ -120,7 +120,7 @@ def _summary(name: str, results: Sequence[Result]) -> Summary:
         tokens_out=_mean(each.tokens_out for each in ended),
         flops=_mean(each.flops for each in ended),
         seconds=_mean(each.seconds for each in ended),
-        measures=measured(ended),
+        measures=measured(results),
     )
 
 

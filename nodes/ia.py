@@ -25,7 +25,7 @@ from sottovoce.nodes.state import Decision, Discussion, Update, Vote, rounds_of
 from sottovoce.nodes.tally import ballot
 from sottovoce.nodes.views import View, blocks
 from sottovoce.prompts import kinds
-from sottovoce.retrievers.passage import OF_HITS, plain
+from sottovoce.retrievers.passage import plain
 
 TALK, DEAL = "talk", "deal"
 SAID = r"[^\s][^\n]{0,119}"
@@ -96,7 +96,7 @@ def small_form(question: Question, *, last: bool) -> Form:
 def _passage(document: Document) -> Passage:
     about = document.metadata
     found = Passage(id=str(document.id), text=document.page_content, title=about["title"], source=about["source"])
-    own = plain({name: value for name, value in about.items() if name not in OF_HITS})
+    own = plain(about["metadata"])
     return {**found, "metadata": own} if own else found
 
 

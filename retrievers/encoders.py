@@ -24,13 +24,15 @@ DEFAULT = "minilm"
 BATCH = 32
 """Texts that are encoded together."""
 LONGEST = 512
-"""Tokens of a text that are read where neither files nor tokenizer nor model say; what follows is cut."""
+"""Longest text in tokens if files, tokenizer and model name no limit; longer texts are truncated."""
+ENCODER_HALVES = ("t5", "mt5", "umt5", "t5gemma")
+"""Encoder-decoder types of which the encoder alone makes vectors, whatever `is_encoder_decoder` says in their files."""
 LONGEST_QUESTION = 64
 """Tokens of a question, as DPR was trained."""
 
 
 class LoadedModel:
-    """A model and its tokenizer, loaded when first needed; one batch at a time waits for another."""
+    """A model and its tokenizer, loaded at first use; it runs one batch at a time."""
 
     def __init__(self, name: str, architecture: str, folder: Path | None = None, device: str = "auto") -> None:
         self.name, self._architecture, self._folder, self._device = name, architecture, folder, device
@@ -55,8 +57,8 @@ class LoadedModel:
             tokenizer = transformers.AutoTokenizer.from_pretrained(where, trust_remote_code=False)
             config = transformers.AutoConfig.from_pretrained(where, trust_remote_code=False)
             check_code(self.name, config)
-            encoder_alone = self._architecture == "AutoModel" and config.is_encoder_decoder  # T5
-            model = getattr(transformers, "AutoModelForTextEncoding" if encoder_alone else self._architecture)
+            half = self._architecture == "AutoModel" and config.model_type in ENCODER_HALVES
+            model = getattr(transformers, "AutoModelForTextEncoding" if half else self._architecture)
             loaded = model.from_pretrained(
                 where, dtype=torch.float32, use_safetensors=True, trust_remote_code=False
             ).eval()
@@ -73,7 +75,11 @@ class LoadedModel:
             most = longest or self._longest(tokenizer, model)
             batch = tokenizer(list(texts), padding=True, truncation=True, max_length=most, return_tensors="pt")
             batch = batch.to(model.device)
-            return model(**batch), batch["attention_mask"]
+            try:
+                return model(**batch), batch["attention_mask"]
+            except (ValueError, TypeError, IndexError, RuntimeError) as error:  # too long, or more than texts is wanted
+                why = " ".join(str(error).split())
+                raise ModelError(f"encoder {self.name!r} cannot read these texts: {why}") from error
 
     def _longest(self, tokenizer: Any, model: Any) -> int:  # Any: see `parts`
         known = (tokenizer.model_max_length, getattr(model.config, "max_position_embeddings", None))
@@ -82,10 +88,10 @@ class LoadedModel:
 
 
 class SentenceEncoder(Embeddings):
-    """Vectors of texts whose inner products say how near their meanings are.
+    """A sentence encoder: the inner product of two vectors measures how close their texts are in meaning.
 
-    Pooling, prompts of queries and passages, the longest text, linear layers and normalisation are those that the
-    encoder's files say.
+    Pooling, prompts of queries and passages, the longest text, linear layers and normalization come from the encoder's
+    files.
     """
 
     def __init__(
@@ -195,7 +201,7 @@ def folder_of(name: str) -> Path:
 
 
 def device_of(name: str) -> str:
-    """Return the device that is meant: auto is a GPU where there is one."""
+    """Return the device of that name; auto is a GPU if there is one."""
     import torch
 
     if name != "auto":

@@ -1,12 +1,14 @@
 """Sources of other packages: any LangChain retriever or vector store, given as an object or by a dotted name.
 
-A dotted name, `package.module:attribute`, runs what that module holds. So it is for whoever starts the process.
+A dotted name, `package.module:attribute`, runs that module, so only whoever starts the process may give one.
 """
 
 from __future__ import annotations
 
+import asyncio
 import importlib
 import re
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from langchain_core.documents import Document
@@ -14,7 +16,8 @@ from langchain_core.retrievers import BaseRetriever
 from typing_extensions import TypeIs
 
 from sottovoce.errors import RetrievalError, UsageError, first_line
-from sottovoce.retrievers.passage import OF_HITS, Filter, Hit, Passage, Searcher, key_of, plain
+from sottovoce.retrievers.passage import Filter, Filtered, Hit, Passage, Searcher, key_of, plain
+from sottovoce.retrievers.retriever import PassageRetriever
 
 if TYPE_CHECKING:
     from langchain_core.vectorstores import VectorStoreRetriever
@@ -22,6 +25,8 @@ if TYPE_CHECKING:
 DOTTED = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 DOCID = ("docid", "doc_id", "id", "_id")
 """Metadata that may name a document without an id."""
+OF_PASSAGE = ("docid", "title", "url")
+"""Metadata that become fields of a passage."""
 
 
 class LangChainSearcher:
@@ -30,27 +35,31 @@ class LangChainSearcher:
     fingerprint = ""
 
     def __init__(self, retriever: BaseRetriever, source: str) -> None:
-        """`source` is what its passages are attributed to."""
+        """`source` is the name to which its passages are attributed."""
         self._retriever, self.source = retriever, source
 
     def search(self, query: str, k: int) -> list[Hit]:
         """Return the first `k` documents.
 
         Raises:
-            RetrievalError: the retriever failed, whatever it raised.
+            RetrievalError: The retriever failed, whatever it raised, or returned something else than documents.
         """
         return self._hits(query, k, {})
 
     def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
-        """Return the same of those that pass a filter: a vector store applies it, of others' documents it leaves some.
+        """Return the first `k` documents that pass a filter.
+
+        A vector store gets the filter. Every document is checked all the same, since some stores ignore a filter.
 
         Raises:
-            RetrievalError: as `search`.
-            UsageError: the retriever has a filter of its own that is no mapping.
+            RetrievalError: As for `search`.
+            UsageError: The retriever has a filter of its own that is not a mapping.
         """
         if _is_store(self._retriever):
-            return self._hits(query, k, {"filter": self._of_store(self._retriever, filter)})
-        return [hit for hit in self._hits(query, 0, {}) if hit.passage.passes(filter)][:k]
+            hits = self._hits(query, k, {"filter": self._of_store(self._retriever, filter)})
+        else:
+            hits = self._hits(query, 0, {})
+        return [hit for hit in hits if hit.passage.passes(filter)][:k]
 
     def _of_store(self, retriever: VectorStoreRetriever, filter: Filter) -> Any:  # Any: a mapping, or a function
         from langchain_core.vectorstores import InMemoryVectorStore  # late: it brings numpy
@@ -67,32 +76,41 @@ class LangChainSearcher:
         if k and _is_store(self._retriever):
             given = {**given, "k": k}
         try:
-            found = self._retriever.invoke(query, **given)
-        except Exception as error:  # another package's code: what it raises is not known
+            documents = self._documents(query, given)[: k or None]
+            return [Hit(_passage(document), 1 / rank) for rank, document in enumerate(documents, 1)]
+        except Exception as error:  # another package's code may raise or return anything
             raise RetrievalError(
                 f"retriever {self.source!r} failed: {type(error).__name__}: {first_line(error)}"
             ) from error
-        return [Hit(_passage(document), 1 / rank) for rank, document in enumerate(found[: k or None], 1)]
+
+    def _documents(self, query: str, given: dict[str, Any]) -> list[Document]:  # Any: see above
+        try:
+            return self._retriever.invoke(query, **given)
+        except NotImplementedError:  # it may be asynchronous only; this thread may run a loop already
+            with ThreadPoolExecutor(1) as thread:
+                return thread.submit(lambda: asyncio.run(self._retriever.ainvoke(query, **given))).result()
 
 
 def searcher_of(thing: Any, source: str) -> Searcher:  # Any: as it was given
-    """Return what searches a retriever, a vector store or a searcher; or of what a function returns that makes one.
+    """Return a searcher over a retriever, a vector store or a searcher, or over the one that a function returns.
 
     Raises:
-        UsageError: it is none of them.
+        UsageError: It is none of these.
     """
     from langchain_core.vectorstores import VectorStore  # late: it brings numpy
 
     if isinstance(thing, VectorStore):
         thing = thing.as_retriever()
+    if isinstance(thing, PassageRetriever):
+        own: Searcher = thing.searcher
+        return Filtered(own, thing.filter) if thing.filter else own
     if isinstance(thing, BaseRetriever):
-        searcher: Searcher = getattr(thing, "searcher", None) or LangChainSearcher(thing, source)
-        return searcher
+        return LangChainSearcher(thing, source)
     if not isinstance(thing, type) and hasattr(thing, "search"):
         found: Searcher = thing
         return found
     if callable(thing):
-        return searcher_of(_made(thing, source), source)
+        return searcher_of(made(thing, source, "search"), source)
     raise UsageError(
         f"{source!r} is of type {type(thing).__name__}; expected a LangChain retriever or vector store, a searcher, "
         "or a function without arguments that returns one"
@@ -106,10 +124,10 @@ def _is_store(retriever: BaseRetriever) -> TypeIs[VectorStoreRetriever]:
 
 
 def imported(spec: str, expected: str) -> Any:  # Any: whatever has that name
-    """Import what a dotted name says; its module runs.
+    """Import the object that a dotted name names; its module runs.
 
     Raises:
-        UsageError: there is none, or its module fails.
+        UsageError: There is none, or its module fails.
     """
     module, _, attribute = spec.partition(":")
     try:
@@ -123,14 +141,19 @@ def imported(spec: str, expected: str) -> Any:  # Any: whatever has that name
     return found
 
 
-def _made(function: Any, source: str) -> Any:  # Any: as it was given
+def made(function: Any, source: str, method: str) -> Any:  # Any: as it was given
+    """Return what a function without arguments makes, an object with this method or one of LangChain's.
+
+    Raises:
+        UsageError: The function fails, or returns another function.
+    """
     try:
-        made = function()
+        thing = function()
     except Exception as error:  # see above
         raise UsageError(f"{source!r} cannot be made: {type(error).__name__}: {first_line(error)}") from error
-    if callable(made) and not hasattr(made, "search"):
-        raise UsageError(f"{source!r} returned {type(made).__name__}; expected a retriever or a vector store")
-    return made
+    if callable(thing) and not hasattr(thing, method):
+        raise UsageError(f"{source!r} returned a {type(thing).__name__}; expected an object with `{method}`")
+    return thing
 
 
 def _passage(document: Document) -> Passage:
@@ -138,7 +161,7 @@ def _passage(document: Document) -> Passage:
     named = next((str(about[name]) for name in DOCID if about.get(name) not in (None, "")), "")
     docid = document.id or named or key_of(document.page_content)
     address = about.get("url")
-    own = {name: value for name, value in about.items() if name not in OF_HITS - {"source"}}
+    own = {name: value for name, value in about.items() if name not in OF_PASSAGE}
     return Passage(
         " ".join(str(docid).split()),
         document.page_content,

@@ -35,16 +35,14 @@ class IndexOptions(Checked):
     stopwords: str | None = Field(default=None, description="of bm25: en, or none; en")
     encoder: str | None = Field(default=None, description="of dense: a sentence encoder; minilm")
     query_prompt: str | None = Field(
-        default=None, description='of dense: stands before queries, such as "query: "; as the encoder\'s files say'
+        default=None, description='of dense: text before queries, such as "query: "; as the encoder\'s files say'
     )
     passage_prompt: str | None = Field(default=None, description="of dense: the same before passages")
     device: str | None = Field(default=None, description="of dense: cpu, cuda, cuda:1, mps, or auto; auto")
     prebuilt: str | None = Field(
         default=None, description="download this prebuilt index of pyserini's instead, e.g. wikipedia-dpr-100w (9.2 GB)"
     )
-    skip_bad: bool = Field(
-        default=False, description="leave out passages that are none, such as an empty text; counted"
-    )
+    skip_bad: bool = Field(default=False, description="leave out, and count, bad passages such as an empty text")
     shard: Count = Field(default=SHARD, ge=1, description="passages between two points at which it can be resumed")
 
     def of(self, *names: str) -> dict[str, object]:

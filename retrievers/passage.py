@@ -12,19 +12,17 @@ from typing import Protocol, runtime_checkable
 from typing_extensions import TypeIs
 
 MOST = 6
-"""Passages, where nobody says how many."""
+"""Default number of passages."""
 WIDER = 4
-"""How many times as many hits are asked for where a filter left too few."""
+"""Factor by which a search is widened when a filter leaves too few hits."""
 WIDEST = 100_000
-"""Hits that are looked through for those that pass a filter."""
+"""Largest number of hits that are checked against a filter."""
 LARGEST = 2**63 - 1
-"""Of a whole number in metadata: checkpoints hold no larger one."""
+"""Largest whole number in metadata: checkpoints store no larger one."""
 Value = str | int | float | bool
 Metadata = Mapping[str, Value]
 Filter = Mapping[str, Value]
-"""What passages must have in their metadata, or as docid, title, url."""
-OF_HITS = {"docid", "title", "url", "score", "rank", "source", "query", "k", "index"}
-"""What the metadata of a document say of it as a hit; all else is the passage's own."""
+"""Values that passages must have in their metadata, or as docid, title, url."""
 
 
 @dataclass(frozen=True)
@@ -37,10 +35,10 @@ class Passage:
     title: str = ""
     url: str | None = None
     metadata: Metadata = field(default_factory=dict, hash=False)
-    """What else is known of it, by name: a year, a section."""
+    """Further properties by name: a year, a section."""
 
     def passes(self, filter: Filter) -> bool:
-        """Return whether it has all that a filter asks for; 1821 and "1821" are the same."""
+        """Return whether the passage has every value of a filter; 1821 and "1821" are equal."""
         known = {**self.metadata, "docid": self.docid, "title": self.title, "url": self.url}
         return all(name in known and str(known[name]) == str(value) for name, value in filter.items())
 
@@ -86,7 +84,7 @@ def key_of(text: str) -> str:
 
 
 def plain(given: Mapping[str, object]) -> dict[str, Value]:
-    """Return the texts, finite numbers and truth values among metadata: what checkpoints and logs can hold."""
+    """Return the texts, finite numbers and truth values among metadata: checkpoints and logs can store those."""
     return {str(name): value for name, value in given.items() if _is_plain(value)}
 
 
@@ -108,10 +106,10 @@ class FilteringSearcher(Protocol):
 
 
 def search(searcher: Searcher, query: str, k: int, filter: Filter | None = None) -> list[Hit]:
-    """Return the best `k` hits that pass a filter; a searcher that takes none is asked for more, until there are `k`.
+    """Return the best `k` hits that pass a filter; a searcher that takes no filter is asked for more until `k` pass.
 
     Raises:
-        RetrievalError: the search failed.
+        RetrievalError: The search failed.
     """
     if not filter:
         return searcher.search(query, k)
@@ -124,3 +122,27 @@ def search(searcher: Searcher, query: str, k: int, filter: Filter | None = None)
         passing = [hit for hit in hits if hit.passage.passes(filter)]
         if len(passing) >= k or len(hits) < wanted or wanted == WIDEST:
             return passing[:k]
+
+
+class Filtered:
+    """A `Searcher`: the hits of another one that pass a filter, whatever other filter a query brings."""
+
+    fingerprint = ""
+
+    def __init__(self, searcher: Searcher, filter: Filter) -> None:
+        """`filter` applies to every search."""
+        self._searcher, self._filter = searcher, filter
+
+    @property
+    def source(self) -> str:
+        """The other searcher's source."""
+        return self._searcher.source
+
+    def search(self, query: str, k: int) -> list[Hit]:
+        """Return the best `k` hits that pass the filter."""
+        return search(self._searcher, query, k, self._filter)
+
+    def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
+        """Return the best `k` hits that pass both filters."""
+        hits = search(self._searcher, query, k, {**filter, **self._filter})
+        return [hit for hit in hits if hit.passage.passes(filter)]

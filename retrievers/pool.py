@@ -19,7 +19,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 from langchain_core.documents import Document
 from typing_extensions import TypedDict
 
-from sottovoce.retrievers.passage import OF_HITS, Value, key_of, plain
+from sottovoce.retrievers.passage import Value, key_of, plain
 
 
 class Origin(TypedDict):
@@ -37,7 +37,7 @@ class Origin(TypedDict):
     url: str | None
     """Without what does not matter: fragment, tracking."""
     metadata: NotRequired[dict[str, Value]]
-    """The passage's own, where it has any."""
+    """The passage's own metadata, if it has any."""
 
 
 class Evidence(TypedDict):
@@ -92,7 +92,7 @@ def _evidence(document: Document, agent: str, round: int) -> Evidence:
         "round": round,
         "url": canonical(told["url"]),
     }
-    if own := plain({name: value for name, value in told.items() if name not in OF_HITS}):
+    if own := plain(told["metadata"]):
         origin["metadata"] = own
     return {"title": told["title"], "text": document.page_content, "origins": [origin]}
 

@@ -1,6 +1,6 @@
-"""Hits that are scored again: the first of a search are read together with the query by a cross-encoder.
+"""Reranking: a cross-encoder reads the query with each of the first hits of a search, and scores them again.
 
-So does any LangChain document compressor, which may also leave some of them out.
+A LangChain document compressor may do the same; it may also drop hits.
 """
 
 from __future__ import annotations
@@ -11,33 +11,40 @@ from typing import Any, Protocol
 from langchain_core.documents import BaseDocumentCompressor, Document
 
 from sottovoce.errors import ModelError, RetrievalError, UsageError, first_line
-from sottovoce.retrievers.encoders import BATCH, LoadedModel
-from sottovoce.retrievers.foreign import DOTTED, imported
+from sottovoce.retrievers.encoders import BATCH, LoadedModel, folder_of
+from sottovoce.retrievers.foreign import DOTTED, imported, made
 from sottovoce.retrievers.passage import Filter, Hit, Searcher, search
+from sottovoce.retrievers.sentence_files import check_cross_encoder
 
 DEPTH = 50
-"""Hits that are scored again, where fewer are wanted."""
+"""Hits that are scored again, even if fewer are wanted."""
 
 
 class Reranker(Protocol):
     """Puts hits in another order."""
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
-        """Return the hits with scores of its own, the best first."""
+        """Return the hits with the reranker's scores, the best first."""
 
 
 class CrossEncoder:
     """A `Reranker`: a model with one output that reads the query and a passage as a pair."""
 
     def __init__(self, name: str, *, device: str = "auto") -> None:
-        """`name` is a folder with config.json and *.safetensors; `device` as for `SentenceEncoder`."""
+        """`name` is a folder with config.json and *.safetensors; `device` as for `SentenceEncoder`.
+
+        Raises:
+            CorpusError: There is no such folder.
+            ModelError: Its files name a prompt or further modules.
+        """
+        check_cross_encoder(folder_of(name))
         self.name, self._model = name, LoadedModel(name, "AutoModelForSequenceClassification", device=device)
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
-        """Return the hits by the model's output; of equal ones the one that stood earlier.
+        """Return the hits sorted by the model's output; equal ones keep their order.
 
         Raises:
-            ModelError: it is not there, cannot be loaded, or has not one output.
+            ModelError: The model is missing, cannot be loaded or run, or has several outputs.
         """
         scores = [score for start in range(0, len(hits), BATCH) for score in self._scores(query, hits[start:][:BATCH])]
         scored = [Hit(hit.passage, score) for hit, score in zip(hits, scores, strict=True)]
@@ -52,17 +59,17 @@ class CrossEncoder:
 
 
 class Compressor:
-    """A `Reranker` of a LangChain document compressor; scores are 1/rank."""
+    """A `Reranker` that calls a LangChain document compressor; scores are 1/rank."""
 
     def __init__(self, compressor: BaseDocumentCompressor, name: str = "reranker") -> None:
-        """`name` is what errors call it."""
+        """`name` stands in errors."""
         self._compressor, self._name = compressor, name
 
     def rerank(self, query: str, hits: Sequence[Hit]) -> list[Hit]:
-        """Return those hits that it returns, in its order, as their passages stood.
+        """Return the hits that the compressor returns, in its order and with their original passages.
 
         Raises:
-            RetrievalError: it failed, or returned what it was not given.
+            RetrievalError: The compressor failed, or returned a document that it was not given.
         """
         given = [
             Document(hit.passage.contents, metadata={**hit.passage.metadata, "hit": at}) for at, hit in enumerate(hits)
@@ -75,20 +82,20 @@ class Compressor:
 
 
 class Reranked:
-    """A `Searcher`: the first hits of another one, scored again."""
+    """A `Searcher`: the first hits of another one, reranked."""
 
     def __init__(self, searcher: Searcher, reranker: Reranker, depth: int = DEPTH) -> None:
-        """`depth` is how many are scored again, at least as many as are wanted."""
+        """`depth` is the number of hits that are reranked; at least `k` are."""
         self._searcher, self._reranker, self._depth = searcher, reranker, depth
 
     @property
     def source(self) -> str:
-        """Whose passages they are."""
+        """The other searcher's source."""
         return self._searcher.source
 
     @property
     def fingerprint(self) -> str:
-        """Empty: a model's weights are not known by it."""
+        """Empty, since the reranker's weights are unknown."""
         return ""
 
     def search(self, query: str, k: int) -> list[Hit]:
@@ -96,22 +103,22 @@ class Reranked:
         return self.search_filtered(query, k, {})
 
     def search_filtered(self, query: str, k: int, filter: Filter) -> list[Hit]:
-        """Return the same of those that pass a filter."""
+        """Return the best `k` by the reranker among hits that pass a filter."""
         hits = search(self._searcher, query, max(k, self._depth), filter)
         return self._reranker.rerank(query, hits)[:k] if hits else []
 
 
 def open_reranker(spec: str) -> Reranker:
-    """Return the cross-encoder in a folder, or the compressor or reranker of a dotted name, whose module runs.
+    """Return the cross-encoder in a folder, or the compressor or reranker that a dotted name names; its module runs.
 
     Raises:
-        UsageError: what has that name is none.
+        UsageError: The name names no compressor or reranker, or making it fails.
     """
     if not DOTTED.fullmatch(spec):
         return CrossEncoder(spec)
     thing: Any = imported(spec, "a reranker")
     if callable(thing) and not hasattr(thing, "rerank"):
-        thing = thing()
+        thing = made(thing, spec, "rerank")
     if isinstance(thing, BaseDocumentCompressor):
         return Compressor(thing, spec)
     if not hasattr(thing, "rerank"):

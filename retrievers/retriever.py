@@ -18,9 +18,10 @@ from sottovoce.retrievers.passage import MOST, Filter, Hit, Searcher, search
 class PassageRetriever(BaseRetriever):
     """Documents from a searcher: `PassageRetriever(searcher=index).invoke("Who built the mill?", k=3)`.
 
-    A document's `id` is `source:docid`, its content the passage's text, and its metadata plain Python
-    values, as checkpoints need them: the passage's own, `docid`, `title`, `url` (or None), `source`, `score` (see
-    `Hit`), `rank` (1-based), `query`, `k` and `index`, the searcher's fingerprint. A blank query finds nothing.
+    A document's `id` is `source:docid`, its content the passage's text. Its metadata are plain Python values, as
+    checkpoints need them: `docid`, `title`, `url` (or None), `source`, `score` (see `Hit`), `rank` (1-based), `query`,
+    `k`, `index` (the searcher's fingerprint), and `metadata`, the passage's own, which also stand beside these where no
+    name clashes. A blank query finds nothing.
     """
 
     searcher: Any = Field(
@@ -29,7 +30,7 @@ class PassageRetriever(BaseRetriever):
     k: int = Field(default=MOST, ge=1)
     """At most so many passages; `invoke(query, k=...)` says otherwise for one query."""
     filter: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    """What a passage must have in its metadata, or as docid, title, url; `invoke(query, filter=...)` likewise."""
+    """Values that a passage must have in its metadata, or as docid, title, url; `invoke(query, filter=...)` wins."""
 
     @model_validator(mode="wrap")
     @classmethod
@@ -74,4 +75,5 @@ def _document(hit: Hit, rank: int, about: dict[str, object]) -> Document:
     passage = hit.passage
     told = {"docid": passage.docid, "title": passage.title, "url": passage.url, "score": float(hit.score), "rank": rank}
     own = dict(passage.metadata)
-    return Document(passage.text, id=f"{about['source']}:{passage.docid}", metadata={**own, **told, **about})
+    metadata = {**own, **told, **about, "metadata": own}
+    return Document(passage.text, id=f"{about['source']}:{passage.docid}", metadata=metadata)

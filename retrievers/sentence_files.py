@@ -1,8 +1,8 @@
-"""A sentence encoder as its files describe it, in the layout of sentence-transformers: modules, pooling, prompts.
+"""The files of a sentence encoder in the layout of sentence-transformers: modules, pooling, prompts.
 
-`modules.json` lists a transformer, a pooling, and perhaps linear layers and a normalisation. Nothing that a file names
-is imported: the modules that are known stand here, and others are refused. A folder without that list is a plain
-transformer, of which the mean over all tokens is taken.
+`modules.json` lists a transformer, a pooling, and perhaps linear layers and a normalization. Nothing that a file names
+is imported: the known modules stand here, and others are refused. A folder without that list is a plain transformer,
+pooled by the mean over all tokens.
 """
 
 from __future__ import annotations
@@ -27,26 +27,26 @@ OF_QUERIES, OF_PASSAGES = ("query",), ("document", "passage", "corpus")
 
 @dataclass(frozen=True)
 class SentenceFiles:
-    """What the files of a folder say of their encoder."""
+    """An encoder as the files of its folder describe it."""
 
     transformer: Path
     """The folder of config.json and weights."""
     longest: int | None = None
-    """Tokens of a text; None leaves it to tokenizer and model."""
+    """Longest text in tokens; None leaves it to tokenizer and model."""
     lower: bool = False
-    """True where texts are set in small letters first."""
+    """True if texts are lowercased first."""
     pooling: tuple[Mode, ...] = ("mean",)
     include_prompt: bool = True
-    """False where the tokens of a prompt are left out of the pooling."""
+    """False if the tokens of a prompt are not pooled."""
     layers: tuple[Path | None, ...] = ()
-    """What follows the pooling: folders of linear layers, and None for a division by the length."""
+    """Steps after the pooling: folders of linear layers, and None for a division by the length."""
     prompts: Mapping[str, str] = field(default_factory=dict)
     default_prompt: str | None = None
 
     def prompt(self, names: tuple[str, ...]) -> str:
-        """Return the first prompt of these names, else the default one, unless that is the other side's.
+        """Return the first prompt with one of these names, else the default prompt unless it belongs to the other side.
 
-        The library's `encode_document` passes over "passage" alone (6.2), where its own pages say that it is taken.
+        The library's `encode_document` ignores the name "passage" (6.2), although its pages say that it is used.
         """
         default = None if self.default_prompt in (*OF_QUERIES, *OF_PASSAGES) else self.default_prompt
         return self.prompts.get(next((name for name in names if name in self.prompts), default) or "", "")
@@ -56,7 +56,7 @@ def sentence_files(folder: Path) -> SentenceFiles:
     """Read the files of a folder.
 
     Raises:
-        ModelError: a file is damaged, or names a module, a pooling or a similarity that is not known here.
+        ModelError: A file is damaged, or names a module, a pooling or a similarity that is not supported.
     """
     said: dict[str, Any] = _json(folder, "config_sentence_transformers.json")
     modules = _modules(folder)
@@ -84,8 +84,21 @@ def sentence_files(folder: Path) -> SentenceFiles:
     )
 
 
+def check_cross_encoder(folder: Path) -> None:
+    """Check that a folder's cross-encoder is a transformer alone, and reads texts as they are.
+
+    Raises:
+        ModelError: Its files name further modules or a default prompt.
+    """
+    kinds = [str(each.get("type")).rpartition(".")[2] for each in _json(folder, "modules.json", [])]
+    if kinds not in ([], ["Transformer"]):
+        raise _wrong(folder, f"has the modules {', '.join(kinds)}", "a Transformer alone")
+    if prompt := _json(folder, "config_sentence_transformers.json").get("default_prompt_name"):
+        raise _wrong(folder, f"has the default prompt {prompt!r}", "a cross-encoder without prompts")
+
+
 def _modules(folder: Path) -> list[tuple[str, Path]]:
-    """Kinds of modules with their folders: a transformer, a pooling, and what follows."""
+    """Return kinds of modules with their folders: a transformer, a pooling, and the layers after them."""
     listed = _json(folder, "modules.json", [])
     if not listed:
         return [("Transformer", folder)]
@@ -129,6 +142,5 @@ def _json(folder: Path, name: str, absent: Any = None) -> Any:  # Any: JSON
 
 def _wrong(folder: Path, found: str, expected: str) -> ModelError:
     return ModelError(
-        f"encoder {str(folder)!r} {found}; expected {expected}; any other encoder can be given in Python as an "
-        "`Embeddings` of its own"
+        f"model {str(folder)!r} {found}; expected {expected}; in Python any other one can be given as an object"
     )

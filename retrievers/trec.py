@@ -1,10 +1,12 @@
 """TREC's two formats: judgments (qrels, `qid 0 docid rel`) and run files (`qid Q0 docid rank score tag`).
 
-Names stand in them without spaces: those of a name that has some are written as _, and compared so.
+Names in them have no spaces: those of a name are written as `_`, and names are compared in that form.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -14,9 +16,11 @@ from sottovoce.retrievers.passage import Hit
 from sottovoce.retrievers.store import PassageStore
 
 Qrels = dict[str, dict[str, int]]
-"""By question: how relevant a passage is; 0 is not."""
+"""The grade of each judged passage, by question; a grade of 0 or less means not relevant."""
 Rankings = dict[str, list[tuple[str, float]]]
-"""By question: passages with their scores, the best first."""
+"""Passages with their scores by question, the best first."""
+WHOLE = re.compile(r"[+-]?[0-9]{1,9}")
+"""A grade or a rank."""
 
 
 def bare(name: str) -> str:
@@ -32,63 +36,69 @@ def read_qrels(path: Path) -> Qrels:
     """Read judgments.
 
     Raises:
-        UsageError: the file cannot be read, or a line is none.
+        UsageError: The file cannot be read, a line has another form, or two lines judge one passage of a question.
     """
-    found: Qrels = {}
-    for number, (qid, _, docid, relevance) in _lines(path, 4, "qid 0 docid rel"):
-        try:
-            found.setdefault(qid, {})[docid] = int(relevance)
-        except ValueError:
-            raise UsageError(f"line {number} of {str(path)!r} has relevance {relevance!r}; expected a number") from None
-    return found
+    judged: Qrels = {}
+    for number, (qid, _, docid, grade) in _lines(path, 4, "qid 0 docid rel"):
+        if not WHOLE.fullmatch(grade):
+            raise _wrong(path, number, f"has relevance {grade[:60]!r}", "a whole number of at most 9 digits")
+        if docid in judged.setdefault(qid, {}):
+            raise _wrong(path, number, f"judges passage {docid!r} of question {qid!r} again", "one line for each")
+        judged[qid][docid] = int(grade)
+    return judged
 
 
 def read_rankings(path: Path) -> Rankings:
-    """Read a run file; of equal scores the smaller rank stands first.
+    """Read a run file: passages by falling scores, equal scores by rank.
 
     Raises:
-        UsageError: the file cannot be read, or a line is none.
+        UsageError: The file cannot be read, a line has another form, or a question lists one passage twice.
     """
-    found: dict[str, list[tuple[float, int, str]]] = {}
+    listed: dict[str, dict[str, tuple[float, int]]] = {}
     for number, (qid, _, docid, rank, score, _) in _lines(path, 6, "qid Q0 docid rank score tag"):
-        try:
-            found.setdefault(qid, []).append((-float(score), int(rank), docid))
-        except ValueError:
-            raise UsageError(
-                f"line {number} of {str(path)!r} has rank {rank!r} and score {score!r}; expected numbers"
-            ) from None
-    return {qid: [(docid, -score) for score, _, docid in sorted(lines)] for qid, lines in found.items()}
+        if not WHOLE.fullmatch(rank) or not math.isfinite(value := _number(score)):
+            raise _wrong(path, number, f"has rank {rank[:60]!r} and score {score[:60]!r}", "numbers")
+        if docid in listed.setdefault(qid, {}):
+            raise _wrong(path, number, f"lists passage {docid!r} of question {qid!r} again", "one line for each")
+        listed[qid][docid] = (-value, int(rank))
+    return {
+        qid: [(docid, -places[docid][0]) for docid in sorted(places, key=places.__getitem__)]
+        for qid, places in listed.items()
+    }
 
 
 def qrels_text(qrels: Mapping[str, Mapping[str, int]]) -> str:
-    """Return judgments as lines."""
+    """Return judgments in TREC's format."""
     lines = (f"{bare(qid)} 0 {bare(docid)} {rel}\n" for qid, own in qrels.items() for docid, rel in own.items())
     return "".join(lines)
 
 
 def rankings_text(rankings: Mapping[str, Sequence[str]], tag: str) -> str:
-    """Return a run file; scores are 1/rank, since those of several sources are not comparable."""
+    """Return a run file; scores are 1/rank, since those of several sources are not comparable.
+
+    They have as many digits as keep ranks apart: trec_eval sorts by score alone.
+    """
     return "".join(
-        f"{bare(qid)} Q0 {bare(docid)} {rank} {1 / rank:.6f} {bare(tag)}\n"
+        f"{bare(qid)} Q0 {bare(docid)} {rank} {1 / rank:.9f} {bare(tag)}\n"
         for qid, docids in rankings.items()
         for rank, docid in enumerate(docids, 1)
     )
 
 
 class TrecRun:
-    """A `Searcher` that finds for each query what a run file lists, with passages of an index of ours."""
+    """A `Searcher` that returns what a run file lists for each query, with passages of one of our indexes."""
 
     fingerprint = ""
 
     def __init__(self, rankings: Rankings, topics: Mapping[str, str], passages: PassageStore, source: str) -> None:
-        """`topics` are the run's question names by the text of the query."""
+        """Keep a run file's rankings; `topics` maps the text of a query to its qid in the run file."""
         self._rankings, self._topics, self._passages, self.source = rankings, topics, passages, source
 
     def search(self, query: str, k: int) -> list[Hit]:
-        """Return the first `k` of the query's list.
+        """Return the first `k` passages of the query's list.
 
         Raises:
-            CorpusError: the query is no topic, or the index lacks a passage.
+            CorpusError: The topics lack the query, or the index lacks a passage.
         """
         if (qid := self._topics.get(_plain(query))) is None:
             raise CorpusError(f"the topics of {self.source!r} have no query {query[:80]!r}")
@@ -101,10 +111,10 @@ class TrecRun:
 
 
 def open_trec(where: str) -> TrecRun:
-    """Open a run file, its topics (`qid<TAB>query`), and an index of ours, with commas between.
+    """Open a run file, its topics (`qid<TAB>query`) and one of our indexes, named in `where` with commas between.
 
     Raises:
-        UsageError: not three of them, or one cannot be read.
+        UsageError: `where` does not name three, or one cannot be read.
     """
     parts = [Path(each.strip()).expanduser() for each in where.split(",") if each.strip()]
     if len(parts) != 3:
@@ -123,9 +133,20 @@ def _lines(path: Path, fields: int, expected: str) -> Iterator[tuple[int, list[s
     lines: Iterable[str] = _text(path).splitlines()
     for number, line in enumerate(lines, 1):
         if line.strip():
-            if len(found := line.split()) != fields:
-                raise UsageError(f"line {number} of {str(path)!r} is {line[:60]!r}; expected {expected}")
-            yield number, found
+            if len(parts := line.split()) != fields:
+                raise _wrong(path, number, f"is {line[:60]!r}", expected)
+            yield number, parts
+
+
+def _number(text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        return math.nan
+
+
+def _wrong(path: Path, number: int, found: str, expected: str) -> UsageError:
+    return UsageError(f"line {number} of {str(path)!r} {found}; expected {expected}")
 
 
 def _text(path: Path) -> str:

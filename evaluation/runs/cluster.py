@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import socket
 import time
 from collections import deque
@@ -33,25 +34,25 @@ LOGGER = logging.getLogger(__name__)
 ATTEMPTS = 3
 """How many workers a discussion may cost before it counts as failed: it may be what ends them."""
 SHARDS = 4
-"""Shards a worker, at least: a quick worker takes more of them, and a lost one costs little."""
+"""Least number of shards per worker: a fast worker takes more of them, and losing one costs little."""
 LOOK = 1.0
 """Seconds between two looks at limits."""
 PATIENCE = 30
-"""Looks without any worker before the log says what is waited for."""
+"""Looks without a worker before the log says that Ray has placed none."""
 
 
 @dataclass(frozen=True)
 class Shard:
-    """Discussions that a worker runs together."""
+    """A group of discussions that a worker runs together."""
 
     keys: list[Key]
     losses: int = 0
-    """How many workers were lost that ran it."""
+    """Number of workers that were lost while they ran it."""
 
 
 @dataclass(frozen=True)
 class Unfit:
-    """A machine on which the run cannot be run."""
+    """A machine that cannot run the discussions, with the reason."""
 
     node: str
     """Host and Ray's id of the node."""
@@ -62,7 +63,7 @@ class Worker:
     """The actor that runs discussions; its models stay loaded from one shard to the next."""
 
     def __init__(self, run_all: Callable[..., None], folder: str) -> None:
-        """`run_all` is `running.hold_all`; `folder` is what relative paths of the settings are relative to."""
+        """`run_all` is `running.hold_all`; relative paths of the settings start from `folder`."""
         self._run_all = run_all
         if Path(folder).is_dir():
             os.chdir(folder)
@@ -95,9 +96,9 @@ class WorkerPool:
     """Head and questions in Ray's object store, and the paths that a machine must have."""
     at_once: int
     most: int
-    """Workers at most."""
+    """Largest number of workers."""
     first: int
-    """Workers that the cluster has room for as the run begins."""
+    """Number of workers for which the cluster has room when the run starts."""
     idle: list[Any] = field(default_factory=list)
     busy: dict[Any, tuple[Any, Shard]] = field(default_factory=dict)
     """Worker and shard by the reference to the result."""
@@ -109,10 +110,10 @@ class WorkerPool:
     """Workers on such machines: they do nothing, and keep Ray from placing others there."""
     looks: int = 0
     failures: int = 0
-    """How many workers could not start, one after another."""
+    """Number of successive workers that could not start."""
 
     def ask_for(self, shards: int) -> None:
-        """Ask Ray for workers for so many waiting shards; those that nobody needs any more are let go."""
+        """Ask Ray for workers for the waiting shards, and stop workers that are no longer needed."""
         placed = len(self.idle) + len(self.busy)
         wanted = min(self.most, shards + len(self.busy)) - placed
         for _ in range(len(self.pending), min(wanted, max(self.first - placed - len(self.blocked), placed, 1))):
@@ -129,7 +130,7 @@ class WorkerPool:
         self.busy[worker.run.remote(head, questions, shard.keys, self.at_once)] = (worker, shard)
 
     def finished(self, seconds: float = LOOK) -> Iterator[tuple[Shard, Held | None]]:
-        """Yield the shards that are done within that time; None stands for a worker that was lost.
+        """Yield the shards that are done within that time, with None if the worker was lost.
 
         Raises:
             UsageError: no machine of the cluster can run it.
@@ -145,7 +146,7 @@ class WorkerPool:
                 yield self._result(ref)
 
     def close(self) -> None:
-        """End all workers, whatever they are at."""
+        """Stop all workers at once."""
         workers = [*self.idle, *self.pending.values(), *self.blocked, *(worker for worker, _ in self.busy.values())]
         for worker in workers:
             self.ray.kill(worker)
@@ -231,11 +232,10 @@ def _pool(ray: Any, run_all: Callable[..., None], run: Run, settings: Settings, 
 
 
 def paths_of(settings: Settings) -> list[str]:
-    """Return the values of settings that are folders or files here: a machine that works on the run has them, too."""
+    """Return the folders and files that the settings name: every machine that works on the run must have them."""
     values = settings.model_dump(mode="json").values()
     texts = [text for value in values for text in (value if isinstance(value, list) else [value])]
-    parts = [part for text in texts if isinstance(text, str) for part in text.removeprefix("dpr:").split(",")]
-    parts += [text.partition(":")[2] for text in texts if isinstance(text, str)]
+    parts = [part.strip() for text in texts if isinstance(text, str) for part in (text, *re.split("[,:]", text))]
     return sorted({part for part in parts if os.sep in part and Path(part).expanduser().exists()})
 
 

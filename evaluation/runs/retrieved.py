@@ -1,7 +1,7 @@
-"""How well a discussion's retrieval found the passages that answer the question: recall, nDCG, and was it there at all.
+"""Measures of a discussion's retrieval: recall, nDCG, and whether gold passages were found at all.
 
-The ranking is that in which passages came: as they were numbered for the agents, or as pages were opened. One passage
-goes by its docid, by `source:docid`, and by its title; spaces and underscores are the same.
+Passages are ranked in the order in which they were numbered for the agents, or in which pages were opened. A passage
+may be named by its docid, by `source:docid` or by its title; spaces and underscores are equal.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from sottovoce.retrievers.trec import bare
 
 FOUND, ALL_FOUND = "gold found", "all gold found"
 RECALLS, GAIN = (5, 10), 10
-"""Ranks down to which recall is measured, and nDCG."""
+"""Cut-off ranks of recall, and of nDCG."""
 OF_RETRIEVAL = (*(f"recall@{k}" for k in RECALLS), f"nDCG@{GAIN}", FOUND, ALL_FOUND)
 SEARCHERS = ("library", "environment")
-"""Who says on the board what was found."""
+"""Agents whose messages list what was found."""
 
 
 def retrieval(question: Question, messages: Iterable[Message]) -> dict[str, float]:
-    """Return the measures of a question whose gold passages are known, where anything was looked up; else none."""
+    """Return the measures of a question; {} if its gold passages are unknown, or nothing was looked up."""
     return measured(gold_of(question), messages)
 
 
 def gold_of(question: Question) -> dict[str, int]:
-    """Return how relevant each of a question's gold passages is; {} where none are known."""
+    """Return the grade of each of a question's gold passages; {} if none are known."""
     gold = question.get("gold_passages") or {}
     return dict(gold) if isinstance(gold, Mapping) else dict.fromkeys(gold, 1)
 
 
 def measured(gold: Mapping[str, int], messages: Iterable[Message]) -> dict[str, float]:
-    """Return the same by judgments: how relevant each passage is, 0 for those that are not."""
-    relevant = {bare(name): degree for name, degree in gold.items() if degree > 0}
+    """Return the measures by judgments: a grade for each passage, 0 if it is not relevant."""
+    relevant = _relevant(gold)
     looked_up = [message for message in messages if message.source == "rule" and message.agent in SEARCHERS]
     if not relevant or not looked_up:
         return {}
@@ -50,7 +50,7 @@ def measured(gold: Mapping[str, int], messages: Iterable[Message]) -> dict[str, 
 
 
 def ranking(messages: Iterable[Message]) -> list[tuple[str, ...]]:
-    """Return what was found, in order: for each passage all that it goes by, its docid first."""
+    """Return the passages that were found, in order: for each all its names, its docid first."""
     found: dict[str, tuple[str, ...]] = {}
     for piece in (piece for message in messages for piece in message.evidence):
         names = [name for each in piece["origins"] for name in (each["docid"], f"{each['source']}:{each['docid']}")]
@@ -59,7 +59,7 @@ def ranking(messages: Iterable[Message]) -> list[tuple[str, ...]]:
 
 
 def matched(ranked: Sequence[Sequence[str]], relevant: Mapping[str, int]) -> list[str | None]:
-    """Return for each passage the relevant one that it is, at its first place; None for all others."""
+    """Return for each passage the name of the relevant one that it is, once for each name; None for all others."""
     seen: set[str] = set()
     found: list[str | None] = []
     for names in ranked:
@@ -67,6 +67,22 @@ def matched(ranked: Sequence[Sequence[str]], relevant: Mapping[str, int]) -> lis
         found.append(name)
         seen |= {name} if name else set()
     return found
+
+
+def names_for_trec(gold: Mapping[str, int], messages: Iterable[Message]) -> list[str]:
+    """Return the names of what was found for a TREC run file: as the judgments name a passage, else its docid.
+
+    No name occurs twice: of two sources with one docid the second goes by `source:docid`.
+    """
+    ranked = ranking(messages)
+    found = matched(ranked, _relevant(gold))
+    taken = {name for name in found if name is not None}
+    chosen: list[str] = []
+    for names, relevant in zip(ranked, found, strict=True):
+        name = relevant or next((name for name in names if name not in taken), names[1])
+        taken.add(name)
+        chosen.append(name)
+    return chosen
 
 
 def recall(found: Sequence[str | None], relevant: Mapping[str, int], k: int) -> float:
@@ -79,9 +95,13 @@ def recall(found: Sequence[str | None], relevant: Mapping[str, int], k: int) -> 
 
 
 def ndcg(found: Sequence[str | None], relevant: Mapping[str, int], k: int) -> float:
-    """Return the discounted gain of the first `k` over the largest possible, gains as they are judged (trec_eval's)."""
+    """Return the discounted gain of the first `k` over the largest possible one; gains are grades, as in trec_eval."""
     best = sorted(relevant.values(), reverse=True)[:k]
     return _gain([relevant[name] if name else 0 for name in found[:k]]) / _gain(best)
+
+
+def _relevant(gold: Mapping[str, int]) -> dict[str, int]:
+    return {bare(name): degree for name, degree in gold.items() if degree > 0}
 
 
 def _gain(degrees: Sequence[int]) -> float:

@@ -26,7 +26,7 @@ HEADINGS = "measure | of | happened | n | share | 95 %"
 def show_measures(names: Sequence[str], by: By | None, qrels: Path | None = None) -> None:
     """Print the measures of each run, of all and by rounds, agents, models and limits, or by one of them.
 
-    Where something was looked up and gold passages are known, those of its retrieval follow.
+    Measures of retrieval follow if something was looked up and gold passages are known.
 
     Raises:
         RecordError: there is no such run.
@@ -53,7 +53,7 @@ def _of_retrieval(results: Sequence[Result]) -> list[list[str]]:
     from sottovoce.evaluation.measures import measured  # late: libraries for statistics
     from sottovoce.evaluation.runs.retrieved import OF_RETRIEVAL
 
-    found = measured(each for each in results if not each.failed)
+    found = measured(results)  # of failed discussions too: what they found is known
     means = {name: found[name] for name in OF_RETRIEVAL if name in found}
     return [
         [name, str(each.games), figure(each.mean.value), _interval(each.mean.low, each.mean.high)]

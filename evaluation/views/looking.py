@@ -17,6 +17,7 @@ from sottovoce.evaluation.measures import by_name, means
 from sottovoce.evaluation.runs.going import Person
 from sottovoce.evaluation.runs.head import Head
 from sottovoce.evaluation.runs.record import Record
+from sottovoce.evaluation.runs.retrieved import OF_RETRIEVAL
 from sottovoce.evaluation.runs.run import Counts, Observer, Run
 from sottovoce.evaluation.runs.shelf import name_of
 from sottovoce.evaluation.trained import knowledge
@@ -127,7 +128,7 @@ def summary(run: Run) -> list[str]:
 
 def _table(run: Run, width: int) -> Table:
     """Return a line for each discussion, with as many of its measures as fit beside whole answers."""
-    names = list(by_name(run.results()))
+    names = [name for name in by_name(run.results()) if name not in OF_RETRIEVAL]  # the summary has them
     lines = [["question", "seed", "answer", "", *map(one_line, names)]]
     for (question, seed), record in run.records.items():
         lines.append([one_line(question), str(seed), *_answer(record), *_measures(record, names)])

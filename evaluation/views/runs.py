@@ -144,7 +144,7 @@ def _contained(settings: Any) -> str:  # Any: settings of a scheme that runs pro
 def export_run(name: str, form: str | None, out: Path, *, force: bool = False) -> None:
     """Write a run to a file: whole records as JSON Lines, results as CSV, transcripts as Markdown, or its card.
 
-    What it looked up is a TREC run file, of each question's first seed; gold passages are TREC's qrels.
+    Retrieved passages can be written as a TREC run file (of each question's first seed), gold passages as qrels.
 
     Raises:
         RecordError: there is no such run, or it is damaged.
@@ -178,7 +178,7 @@ def export_run(name: str, form: str | None, out: Path, *, force: bool = False) -
 
 
 def _trec(run: Run, form: str) -> str:
-    from sottovoce.evaluation.runs.retrieved import gold_of, ranking
+    from sottovoce.evaluation.runs.retrieved import gold_of, names_for_trec
     from sottovoce.nodes.question import question_id
     from sottovoce.retrievers.trec import qrels_text, rankings_text
 
@@ -186,7 +186,7 @@ def _trec(run: Run, form: str) -> str:
     if form == "qrels":
         text = qrels_text({question_id(each.question): gold_of(each.question) for each in records})
     else:
-        ranked = {question_id(each.question): [names[0] for names in ranking(each.messages)] for each in records}
+        ranked = {question_id(each.question): names_for_trec(gold_of(each.question), each.messages) for each in records}
         text = rankings_text(ranked, run.head.scheme)
     if not text:
         what = "no gold passages of its questions" if form == "qrels" else "nothing that was looked up"

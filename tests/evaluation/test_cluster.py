@@ -120,11 +120,12 @@ def test_workers_that_are_none_are_refused(workers: str) -> None:
 
 def test_paths_of_the_settings_are_those_that_exist_here(settings: Debate, tmp_path: Path) -> None:
     (tmp_path / "pack").mkdir()
+    (tmp_path / "index").mkdir()
+    sources = f"hybrid:bm25:{tmp_path / 'index'},dense:{tmp_path / 'pack'}"  # the paths of a hybrid were not found
     given = settings.model_copy(
-        update={"prompts": str(tmp_path / "pack"), "watch": [str(tmp_path / "none.json")], "system": ["and/or"]}
+        update={"prompts": sources, "watch": [str(tmp_path / "none.json")], "system": ["and/or"]}
     )
-    found = paths_of(given)
-    assert str(tmp_path / "pack") in found and str(tmp_path / "none.json") not in found and "and/or" not in found
+    assert {*paths_of(given)} - {*settings.model} == {str(tmp_path / "pack"), str(tmp_path / "index")}
 
 
 GPUS = SimpleNamespace(cluster_resources=lambda: {"CPU": 8, "GPU": 4})

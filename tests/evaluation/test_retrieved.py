@@ -8,11 +8,15 @@ from typing import Any
 import pytest
 import pytrec_eval
 
+from sottovoce import Single
 from sottovoce.channels.message import Message
 from sottovoce.evaluation.datasets.labels import FEVER
 from sottovoce.evaluation.datasets.schema import Row
 from sottovoce.evaluation.datasets.spans import HOTPOTQA
-from sottovoce.evaluation.runs.retrieved import OF_RETRIEVAL, measured, retrieval
+from sottovoce.evaluation.runs.head import head_of
+from sottovoce.evaluation.runs.retrieved import OF_RETRIEVAL, measured, names_for_trec, retrieval
+from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.views import looking
 
 
 def origin(docid: str, rank: int = 1) -> dict[str, Any]:
@@ -57,6 +61,22 @@ def test_a_search_that_found_nothing_counts_and_a_discussion_without_one_does_no
     assert retrieval({"question": "?"}, [found("a")]) == {}
 
 
+def test_a_run_file_names_passages_as_the_judgments_do_and_each_once() -> None:
+    """Run files had docids beside titles in qrels, and one docid twice where two sources had it."""
+    gold = {"Harrow mill": 2, "9": 1}
+    mill, web = {"title": "Harrow mill", "origins": [origin("7")]}, [{**origin("3"), "source": "google"}]
+    evidence = (mill, *found("3").evidence, {"title": "", "origins": web})
+    message = Message("library", 0, "retrieve", "", source="rule", evidence=evidence)
+
+    names = names_for_trec(gold, [message])
+
+    assert names == ["Harrow_mill", "3", "google:3"]
+    evaluator = pytrec_eval.RelevanceEvaluator({"q": {"Harrow_mill": 2, "9": 1}}, {"ndcg_cut.10", "recall.5"})
+    expected = evaluator.evaluate({"q": {name: -float(place) for place, name in enumerate(names)}})["q"]
+    ours = measured(gold, [message])
+    assert [ours["nDCG@10"], ours["recall@5"]] == pytest.approx([expected["ndcg_cut_10"], expected["recall_5"]])
+
+
 def test_what_was_found_survives_json_and_is_left_out_where_nothing_was() -> None:
     message = found("a")
     assert Message.from_dict(message.to_dict()) == message
@@ -70,3 +90,16 @@ def test_data_sets_tell_their_gold_passages() -> None:
     assert [HOTPOTQA.read(Row(row))["gold_passages"] for row in (hotpot, hub)] == [["A", "B"]] * 2
     assert FEVER.read(Row(fever))["gold_passages"] == ["A (film)"]
     assert "gold_passages" not in FEVER.read(Row({"claim": "C.", "label": "REFUTES", "evidence": []}))
+
+
+def test_the_table_of_a_run_leaves_measures_of_retrieval_to_its_summary() -> None:
+    """Five columns more broke every word of a terminal's table into letters."""
+    settings = Single(source="wiki", wiki="encyclopedia")
+    question: Any = {"question": "Who?", "id": "1", "gold_passages": ["a"]}
+    run = Run.begin(head_of("single", settings, [question]), [question], None)
+    run.records["1", 0].messages.append(found("a"))
+    run.failed(("1", 0), "no room", 0.0)
+
+    assert set(OF_RETRIEVAL) <= {*run.results()[0].measures}
+    assert [column.header for column in looking._table(run).columns] == ["question", "seed", "answer", ""]
+    assert any("recall@5 1" in line for line in looking.summary(run))

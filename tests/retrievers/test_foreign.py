@@ -55,6 +55,36 @@ class Fixed(BaseRetriever):
         return [Document(f"text {i}", metadata={"id": i, "even": i % 2 == 0}) for i in range(6)]
 
 
+class Deaf(InMemoryVectorStore):
+    """Ignores a filter, as some stores do."""
+
+    def similarity_search(self, query: str, k: int = 4, **given: Any) -> list[Document]:
+        return STORE.similarity_search(query, k=k)
+
+
+class Later(BaseRetriever):
+    """Answers asynchronously alone."""
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        raise NotImplementedError
+
+    async def _aget_relevant_documents(self, query: str, *, run_manager: Any) -> list[Document]:
+        return [Document(query, id="later")]
+
+
+class Odd(Failing):
+    """Returns no documents, and has an attribute that a `PassageRetriever` has too."""
+
+    searcher: str = "mine"
+
+    def _get_relevant_documents(self, query: str, *, run_manager: CallbackManagerForRetrieverRun) -> list[Document]:
+        return ["text"]  # type: ignore[list-item]
+
+
+def failing() -> None:
+    raise ConnectionError("away")
+
+
 class Backwards(BaseDocumentCompressor):
     """Leaves out the first, and turns the others round."""
 
@@ -101,8 +131,26 @@ def test_a_filter_is_handed_to_a_store_and_applied_to_others_documents() -> None
     assert [about["docid"] for about in _metadata(Fixed(), {"even": True})] == ["0", "2", "4"]
     own = STORE.as_retriever(search_kwargs={"filter": {"year": 1821}})
     assert _metadata(own, {"title": "Ana Brook"}) == []  # a store's own filter holds too
+    assert _metadata(own, {"year": 1850}) == []
+    assert [about["year"] for about in _metadata(Deaf(Words()), {"year": 1821})] == [1821]
     with pytest.raises(UsageError, match=r"has a filter of its own, .*; expected none, or a mapping$"):
         _metadata(STORE.as_retriever(search_kwargs={"filter": lambda _: True}), {"year": 1850})
+
+
+async def test_a_retriever_that_is_only_asynchronous_is_a_source() -> None:
+    assert [each.id for each in open_retriever(Later()).invoke("mill")] == ["retriever:later"]
+    assert [each.id for each in await open_retriever(Later()).ainvoke("mill")] == ["retriever:later"]
+
+
+def test_a_retriever_that_returns_no_documents_fails_in_one_line() -> None:
+    with pytest.raises(RetrievalError, match=r"^retriever 'retriever' failed: AttributeError: 'str' object has no"):
+        open_retriever(Odd()).invoke("mill")
+
+
+def test_a_retriever_of_ours_that_is_given_as_an_object_keeps_its_filter() -> None:
+    own = PassageRetriever(searcher=open_searcher(STORE), filter={"year": 1850})
+    assert {about["year"] for about in _metadata(own, {})} == {1850}
+    assert len(_metadata(own, {"docid": "2"})) == 1 and _metadata(own, {"year": 1821}) == []
 
 
 def _metadata(source: object, filter: dict[str, Any]) -> list[dict[str, Any]]:
@@ -135,7 +183,7 @@ def test_what_is_no_retriever_is_refused_in_one_line(source: object, complaint: 
 
 def cross_encoder(folder: Path, outputs: int = 1) -> Path:
     """A tiny one with random weights."""
-    tiny_encoder(folder)
+    tiny_encoder(folder, modules=())
     torch.manual_seed(0)
     config = BertConfig.from_pretrained(folder, num_labels=outputs)
     BertForSequenceClassification(config).save_pretrained(folder)
@@ -180,7 +228,15 @@ def test_what_is_no_reranker_is_refused_in_one_line(tmp_path: Path) -> None:
     with pytest.raises(ModelError, match=r"has 2 outputs; expected one, a score$"):
         CrossEncoder(str(cross_encoder(tmp_path, outputs=2))).rerank("a", [Hit(MILL[0], 1.0)])
     with pytest.raises(CorpusError, match=r"^there is no encoder in 'nowhere'"):
-        CrossEncoder("nowhere").rerank("a", [Hit(MILL[0], 1.0)])
+        CrossEncoder("nowhere")
+    with pytest.raises(UsageError, match=r"^'.*:failing' cannot be made: ConnectionError: away$"):
+        open_reranker(f"{HERE}:failing")
+    (tmp_path / "config_sentence_transformers.json").write_text('{"default_prompt_name": "query"}')
+    with pytest.raises(ModelError, match=r"has the default prompt 'query'; expected a cross-encoder without prompts"):
+        CrossEncoder(str(tmp_path))
+    (tmp_path / "modules.json").write_text('[{"type": "x.Transformer"}, {"type": "x.LogitScore"}]')
+    with pytest.raises(ModelError, match=r"has the modules Transformer, LogitScore; expected a Transformer alone"):
+        CrossEncoder(str(tmp_path))
 
 
 # TREC
@@ -191,14 +247,21 @@ def test_judgments_and_rankings_are_read_as_they_are_written(tmp_path: Path) -> 
     (tmp_path / "x.trec").write_text(rankings_text({"q1": ["d2", "Harrow mill"]}, "a tag"))
 
     assert (tmp_path / "x.qrels").read_text() == "q_1 0 Harrow_mill 2\nq_1 0 d2 0\n"
-    assert (tmp_path / "x.trec").read_text().splitlines()[1] == "q1 Q0 Harrow_mill 2 0.500000 a_tag"
+    assert (tmp_path / "x.trec").read_text().splitlines()[1] == "q1 Q0 Harrow_mill 2 0.500000000 a_tag"
     assert read_qrels(tmp_path / "x.qrels") == {"q_1": {"Harrow_mill": 2, "d2": 0}}
     assert read_rankings(tmp_path / "x.trec") == {"q1": [("d2", 1.0), ("Harrow_mill", 0.5)]}
 
 
 @pytest.mark.parametrize(
     ("text", "complaint"),
-    [("q1 0 d1", r"^line 1 of '.*' is 'q1 0 d1'; expected qid 0 docid rel$"), ("\nq1 0 d1 x", r"^line 2 .*relevance")],
+    [
+        ("q1 0 d1", r"^line 1 of '.*' is 'q1 0 d1'; expected qid 0 docid rel$"),
+        ("q1 0 d1 1 x", r"expected qid 0 docid rel$"),
+        ("\nq1 0 d1 x", r"^line 2 .*relevance"),
+        ("q1 0 d1 1.5", r"relevance '1.5'; expected a whole number of at most 9 digits$"),
+        ("q1 0 d1 1" + 5000 * "0", r"relevance '10{59}'; expected"),
+        ("q1\t0\td1\t1\r\nq1 0 d1 0", r"^line 2 of '.*' judges passage 'd1' of question 'q1' again; expected one line"),
+    ],
 )
 def test_a_line_that_is_no_judgment_is_told(tmp_path: Path, text: str, complaint: str) -> None:
     (tmp_path / "x.qrels").write_text(text)
@@ -206,6 +269,26 @@ def test_a_line_that_is_no_judgment_is_told(tmp_path: Path, text: str, complaint
         read_qrels(tmp_path / "x.qrels")
     with pytest.raises(UsageError, match="cannot be read: No such file"):
         read_rankings(tmp_path / "y.trec")
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("q1 Q0 d2 2 nan x", "has rank '2' and score 'nan'; expected numbers"),
+        ("q1 Q0 d2 1.0 3 x", "has rank '1.0' and score '3'; expected numbers"),
+        ("q1 Q0 d1 2 1 x", "lists passage 'd1' of question 'q1' again; expected one line for each"),
+    ],
+)
+def test_a_line_that_ranks_nothing_is_told(tmp_path: Path, line: str, complaint: str) -> None:
+    (tmp_path / "x.trec").write_text(f"q1 Q0 d1 1 3 x\r\n{line}\r\n")
+    with pytest.raises(UsageError, match=f"^line 2 of '.*' {complaint}$"):
+        read_rankings(tmp_path / "x.trec")
+
+
+def test_scores_of_a_long_run_file_keep_its_order() -> None:
+    """Six digits made equal scores from rank 1,400 on, and trec_eval sorts by score alone."""
+    lines = rankings_text({"q": [str(place) for place in range(5000)]}, "x").splitlines()
+    assert len({line.split()[4] for line in lines}) == 5000
 
 
 def test_a_run_file_is_a_source_for_its_own_topics(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from sottovoce import retrievers
 from sottovoce.errors import UsageError
 from sottovoce.retrievers import Hit, Passage, PassageRetriever, open_retriever
 from sottovoce.retrievers.bm25 import BM25Index
+from sottovoce.retrievers.pool import pool_of
 from sottovoce.retrievers.registry import register_retriever
 from tests.retrievers.support import MILL, QUESTION, Canned
 
@@ -56,6 +57,7 @@ def test_a_document_tells_where_it_comes_from_and_how_it_was_found() -> None:
         "query": "river Tamsin",
         "k": 1,
         "index": index.fingerprint,
+        "metadata": {},
     }
 
 
@@ -150,3 +152,6 @@ def test_metadata_stand_in_the_document_and_none_replaces_what_a_hit_is_known_by
     passage = Passage("1", "text", "title", metadata={"year": 1821, "rank": 99, "source": "elsewhere"})
     (found,) = PassageRetriever(searcher=Canned([Hit(passage, 1.0)])).invoke("a")
     assert (found.metadata["year"], found.metadata["rank"], found.metadata["source"]) == (1821, 1, "canned")
+    assert found.metadata["metadata"] == passage.metadata
+    (piece,) = pool_of([found]).values()
+    assert piece["origins"][0]["metadata"] == passage.metadata

@@ -9,12 +9,13 @@ from typing import Any
 
 import pytest
 import torch
+from transformers import T5Config, T5EncoderModel
 
 from sottovoce.errors import ModelError
 from sottovoce.retrievers.encoders import SentenceEncoder
 from sottovoce.retrievers.pooling import pooled
 from sottovoce.retrievers.sentence_files import sentence_files
-from tests.retrievers.sentences import tiny_encoder
+from tests.retrievers.sentences import WIDTH, WORDS, tiny_encoder
 
 TEXTS = ["Ana Brook built the mill", "bees make honey from nectar on the river of Harrow", "honey"]
 HIDDEN = torch.tensor([[[9.0, 9.0], [1.0, 2.0], [5.0, 0.0], [3.0, 4.0]]])
@@ -86,14 +87,39 @@ def test_vectors_have_unit_length_unless_the_files_compare_by_inner_product(
         ({"pooling": {"pooling_mode": "middle"}}, r"pools by 'middle'; expected cls, max, mean, "),
         (
             {"said": {"similarity_fn_name": "euclidean"}},
-            r"is compared by 'euclidean'; expected cosine or dot; any other",
+            r"is compared by 'euclidean'; expected cosine or dot; in Python any other",
         ),
     ],
 )
 def test_what_is_not_known_is_refused_in_one_line(tmp_path: Path, change: dict[str, Any], complaint: str) -> None:
     folder = tiny_encoder(tmp_path, **change)
-    with pytest.raises(ModelError, match=rf"^encoder '.*' {complaint}") as refused:
+    with pytest.raises(ModelError, match=rf"^model '.*' {complaint}") as refused:
         SentenceEncoder(str(folder)).embed_query("honey")
+    assert "\n" not in str(refused.value)
+
+
+def test_half_of_an_encoder_decoder_is_loaded_alone_whatever_its_files_say(tmp_path: Path) -> None:
+    """T5 as sentence-transformers saves it (`is_encoder_decoder` is false) was loaded whole, and failed at once."""
+    folder = tiny_encoder(tmp_path)
+    shape: dict[str, Any] = {
+        "d_model": WIDTH,
+        "d_kv": 4,
+        "d_ff": 8,
+        "num_layers": 1,
+        "num_heads": 2,
+        "is_encoder_decoder": False,
+    }
+    T5EncoderModel(T5Config(vocab_size=5 + len(WORDS), pad_token_id=0, **shape)).save_pretrained(folder)
+
+    vectors = SentenceEncoder(str(folder)).embed_documents(["bees make honey", "the mill"])
+
+    assert [len(vector) for vector in vectors] == [WIDTH] * 2
+
+
+def test_texts_that_a_model_cannot_read_are_one_line(tmp_path: Path) -> None:
+    folder = tiny_encoder(tmp_path, sizes={"max_seq_length": 64})  # more than it has positions for
+    with pytest.raises(ModelError, match=r"^encoder '.*' cannot read these texts: ") as refused:
+        SentenceEncoder(str(folder)).embed_query("bees make honey from nectar " * 20)
     assert "\n" not in str(refused.value)
 
 
