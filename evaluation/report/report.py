@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from markupsafe import Markup
 
-from sottovoce.evaluation.compare import Comparison
+from sottovoce.evaluation.compare import Comparison, Summary
 from sottovoce.evaluation.report.attention import attention_plot
 from sottovoce.evaluation.report.beside import beside
 from sottovoce.evaluation.report.cards import card, what_was_run
@@ -54,12 +54,20 @@ def report(found: Gathered, attention: int | None = None) -> str:
 
 
 def headline(made: Comparison) -> list[str]:
-    """Return the accuracy of each run, and the verdicts on their pairs, in words."""
-    shares = [(run, share_cells(run.accuracy)) for run in made.runs if run.accuracy]
-    found = [
-        f"{run.run}: {value} right of {counted(run.questions, 'question')} ({low})" for run, (value, low) in shares
+    """Return the accuracy of each run, also with failures as wrong, and the verdicts on their pairs, in words."""
+    return [
+        *(_accuracy(run) for run in made.runs if run.failed_wrong),
+        *(one_line(pair.verdict).replace("`", "") for pair in made.pairs),
     ]
-    return [*found, *(one_line(pair.verdict).replace("`", "") for pair in made.pairs)]
+
+
+def _accuracy(run: Summary) -> str:
+    value, interval = share_cells(run.accuracy)
+    told = f"{value} right of {counted(run.scored, 'discussion')} ({interval})" if run.accuracy else "nothing ended"
+    if run.failed:
+        value, interval = share_cells(run.failed_wrong)
+        told += f"; with {counted(run.failed, 'failure')} as wrong {value} ({interval})"
+    return f"{run.run}: {told}"
 
 
 def _embedded(found: Iterable[tuple[JSON, list[JSON]]]) -> tuple[list[JSON], list[Markup]]:
