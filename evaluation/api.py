@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +72,8 @@ class RunResults:
     def to_pandas(self) -> DataFrame:
         """Return a table with a row for each discussion that ended: a question under a seed.
 
-        Its columns are those of `Result` (`id`, `seed`, `answer`, `target`, `score`, `failed`, tokens, seconds, ...),
+        Its columns are those of `Result` (`id`, `seed`, `answer`, `target`, `score`, `score_failed_wrong`, `failed`,
+        tokens, seconds, ...),
         the question's text, the error of one that failed, and what a world measures.
 
         Raises:
@@ -82,7 +82,7 @@ class RunResults:
         rows = []
         for result in self.results:
             record = self._run.records[result.question, result.seed]
-            found = {name: value for name, value in asdict(result).items() if name not in ("question", "measures")}
+            found = {name: value for name, value in result.to_dict().items() if name not in ("question", "measures")}
             about = {"id": result.question, "question": record.question["question"], "error": record.error}
             rows.append({**about, **found, **result.measures})
         return _table(rows)

@@ -26,7 +26,7 @@ from sottovoce.channels.options import ProtocolOptions
 from sottovoce.channels.store import PayloadRef
 from sottovoce.errors import UsageError
 from sottovoce.nodes.context import RunContext
-from sottovoce.nodes.question import Question, question_digest, question_id
+from sottovoce.nodes.question import Question, document_digests, question_digest, question_id
 from sottovoce.nodes.state import JSON, Discussion
 from sottovoce.regular import text_of
 
@@ -40,7 +40,7 @@ SAMPLED = 8
 Where = tuple[str, str, int]
 """Agent, act and round."""
 Said = Mapping[Where, Mapping[str, PayloadRef]]
-"""By place and the digest of the question; of several attempts the last."""
+"""By place and question (`content_of`); only the last of several attempts."""
 
 
 @dataclass(frozen=True)
@@ -52,15 +52,15 @@ class Donors:
     said: Mapping[int, Said]
     """By seed."""
     asked: Mapping[str, tuple[str, str]]
-    """Text and digest of the questions, by their ids: a game changes in the state once it is played."""
+    """Text and content of the questions by id; the log has a game as it began, the state as it stands."""
 
     def question(self, state: Discussion) -> str:
-        """Return the digest by which the donor run knows a discussion's question, or would know it."""
-        text, digest = self.asked.get(question_id(state), ("", ""))
-        return digest if text == state["question"] else question_digest(state)
+        """Return the key of a discussion's question in `said`, whether or not the donor run asked it."""
+        text, content = self.asked.get(question_id(state), ("", ""))
+        return content if text == state["question"] else content_of(state)
 
     def of(self, message: Message, question: str, seed: int) -> PayloadRef:
-        """Return the payload that is heard in the place of a message's own; `question` is a digest.
+        """Return the payload that is heard in the place of a message's own; `question` is its key.
 
         Raises:
             UsageError: there is none.
@@ -98,6 +98,11 @@ class Donors:
         from sottovoce.channels.store import PayloadStore  # late: torch
 
         return (store or PayloadStore()).put(ref.load(PayloadStore(self.folder / PAYLOADS)))
+
+
+def content_of(question: Question) -> str:
+    """Return the sha256 of what a question asks and of its documents: many questions may share their words."""
+    return hashlib.sha256(json.dumps([question_digest(question), *document_digests(question)]).encode()).hexdigest()
 
 
 def deranged(lengths: Mapping[str, int], seed: str) -> dict[str, str]:
@@ -207,7 +212,7 @@ def read_donors(folder: Path, protocol: str) -> Donors:
             raise UsageError(f"run {str(folder)!r} is not over, and --probe-from takes a finished one; resume it first")
         said: dict[int, dict[Where, dict[str, PayloadRef]]] = {}
         questions: list[Question] = [line["question"] for line in lines if line["line"] == "question"]
-        asked = {question_id(each): (each["question"], question_digest(each)) for each in questions}
+        asked = {question_id(each): (each["question"], content_of(each)) for each in questions}
         for seed, id, message in _messages(lines):
             ref = message.latent
             if ref is not None and ref.protocol == protocol and ref.tokens and not message.withdrawn:

@@ -23,7 +23,10 @@ Values = Iterator[tuple[str, float]]
 
 
 def observed(what: str, row: str, runs: Mapping[str, Run]) -> Values:
-    """A row's values of "score", a measure, "agent_1 in round 2", "agreement in round 3" or "score over none"."""
+    """Yield a row's values of "score", a measure, "agent_1 in round 2", "agreement in round 3" or "score over none".
+
+    A score is that of verdicts: a failure that scheme or protocol can cause is wrong.
+    """
     if (run := runs.get(row)) is None:
         return
     if gain := GAIN.fullmatch(what):
@@ -32,18 +35,18 @@ def observed(what: str, row: str, runs: Mapping[str, Run]) -> Values:
         yield from _in_round(run, said["who"], int(said["round"]))
     else:
         for result in run.results():
-            value = result.score if what == SCORE else result.measures.get(what)
+            value = result.judged if what == SCORE else result.measures.get(what)
             if value is not None:
                 yield result.question, float(value)
 
 
 def _gains(run: Run, other: Run | None) -> Values:
     """By question and seed, so that both rows played the same."""
-    before = {(each.question, each.seed): each.score for each in (other.results() if other else [])}
+    before = {(each.question, each.seed): each.judged for each in (other.results() if other else [])}
     for each in run.results():
         was = before.get((each.question, each.seed))
-        if each.score is not None and was is not None:
-            yield each.question, each.score - was
+        if each.judged is not None and was is not None:
+            yield each.question, each.judged - was
 
 
 def _in_round(run: Run, who: str, number: int) -> Values:

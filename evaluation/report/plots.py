@@ -64,7 +64,7 @@ def plots(runs: Mapping[str, Run], summaries: Sequence[Summary]) -> list[Plot]:
     Raises:
         UsageError: the extra `eval` is not installed.
     """
-    scored = [each for each in summaries if each.accuracy]
+    scored = [each for each in summaries if each.failed_wrong]
     of = looks(runs)
     found = [_rounds(runs, of), _cost(scored, of), _bytes(scored, of)]
     return [plot for plot in found if plot is not None]
@@ -97,7 +97,9 @@ def _cost(scored: Sequence[Summary], of: Looks) -> Plot | None:
     costs = [value or 0.0 for value in flops] if known else tokens
     if not scored or min(costs) <= 0:
         return None
-    caption = f"Cost against accuracy: {what} of a discussion, on a logarithmic axis, with 95 % intervals."
+    caption = (
+        f"Cost against accuracy: {what} of a discussion, on a logarithmic axis, failures as wrong, with 95 % intervals."
+    )
     return _scattered(scored, costs, what, caption, of)
 
 
@@ -105,7 +107,7 @@ def _bytes(scored: Sequence[Summary], of: Looks) -> Plot | None:
     carrying = [each for each in scored if BYTES in each.measures]
     if len(carrying) < 2:  # one point is no curve
         return None
-    caption = "Compression: bytes a message carries besides words, on a logarithmic axis, against accuracy."
+    caption = "Compression: bytes a message carries besides words, on a log axis, and accuracy, failures as wrong."
     return _scattered(carrying, [each.measures[BYTES].mean.value for each in carrying], BYTES, caption, of)
 
 
@@ -113,10 +115,9 @@ def _scattered(scored: Sequence[Summary], at: Sequence[float], what: str, captio
     figure, [axes] = drawing()
     low, high = _ends(at)
     for each, x in zip(scored, apart(at, (high / low) ** GAP), strict=True):
-        assert each.accuracy is not None, "only scored runs are drawn"
-        axes.errorbar(
-            [x], [each.accuracy.value], _reach([each.accuracy]), capsize=3, label=_label(each.run), **of[each.run]
-        )
+        share = each.failed_wrong
+        assert share is not None, "only scored runs are drawn"
+        axes.errorbar([x], [share.value], _reach([share]), capsize=3, label=_label(each.run), **of[each.run])
     _logarithmic(axes, at)
     axes.set_xlabel(what)
     _accuracy(axes)

@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
@@ -60,6 +61,11 @@ class Result:
         """The score that verdicts use: failures that scheme and protocol can cause are wrong, others are left out."""
         return None if self.failed and self.outside else self.failed_wrong
 
+    def to_dict(self) -> dict[str, Any]:  # Any: plain JSON
+        """Return the fields, with the score in which a failure is wrong after the score."""
+        found = {**asdict(self), FAILED_WRONG: self.failed_wrong}
+        return {name: found[name] for name in OF_RESULT}
+
 
 FAILED_WRONG = "score_failed_wrong"
 """The column of the score in which a failure is wrong."""
@@ -68,13 +74,7 @@ OF_RESULT = [name for each in fields(Result) for name in (each.name, *([FAILED_W
 
 def table(results: Sequence[Result]) -> str:
     """As CSV, a row each; what a world measures stands in columns of its own after the others."""
-    rows = [
-        {
-            name: as_cell(value)
-            for name, value in {**asdict(each), FAILED_WRONG: each.failed_wrong, **each.measures}.items()
-        }
-        for each in results
-    ]
+    rows = [{name: as_cell(value) for name, value in {**each.to_dict(), **each.measures}.items()} for each in results]
     names = [*OF_RESULT, *(name for each in results for name in each.measures)]
     columns = [name for name in dict.fromkeys(names) if name not in ("measures", "documents")]
     written = io.StringIO()

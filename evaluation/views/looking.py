@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
 
 from rich.cells import cell_len
 from rich.console import Console
@@ -61,7 +60,7 @@ def json_of(run: Run) -> str:
     """The record of a single discussion; else what the run is, and what each discussion came to."""
     if len(run.records) == 1:
         return run.only.to_json()
-    results = [asdict(result) for result in run.results()]
+    results = [result.to_dict() for result in run.results()]
     return json.dumps({**run.head.model_dump(mode="json"), "status": run.status, "results": results}, indent=2) + "\n"
 
 

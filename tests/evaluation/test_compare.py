@@ -7,6 +7,7 @@ import pytest
 from sottovoce.errors import UsageError
 from sottovoce.evaluation.compare import Comparison, compare
 from sottovoce.evaluation.pairs import Pair
+from sottovoce.evaluation.report.report import headline
 from sottovoce.evaluation.runs.results import Result
 from sottovoce.evaluation.statistics import Difference, mean, share
 from sottovoce.evaluation.views.comparison import markdown
@@ -219,6 +220,10 @@ def test_failures_are_wrong_in_a_figure_of_their_own_and_in_verdicts() -> None:
     assert found.accuracy == share([1.0] * 20) and found.failed_wrong == share([0.0] * 10 + [1.0] * 20)
     assert pair(comparison).verdict.startswith("`nl` is better than `long` by 33.3 points")
     assert "| 100.0% | 83.9% to 100.0% | 66.7% | 48.8% to 80.8% | 0 | 10 |" in markdown(comparison)
+    assert headline(comparison)[1].endswith(
+        "100.0% right of 20 discussions (83.9% to 100.0%); with 10 failures as wrong 66.7% (48.8% to 80.8%)"
+    )
+    assert [failed[0].to_dict()[name] for name in ("score", "score_failed_wrong")] == [None, 0.0]
 
 
 def test_failures_by_causes_outside_of_scheme_and_protocol_are_left_out_of_verdicts() -> None:

@@ -114,6 +114,20 @@ def test_a_donor_may_say_the_same_words_and_questions_that_the_run_lacks_get_the
     assert donors.of(replace(message, round=9), next(iter(place)), 0) in place.values()
 
 
+def test_questions_of_the_same_words_about_other_documents_give_to_one_another(kept: Path, tmp_path: Path) -> None:
+    forger = Forger(shutil.copytree(kept / "sde", tmp_path / "sde"))
+    for number, line in enumerate(each for each in forger.lines if each["line"] == "question"):
+        line["question"] |= {"question": "How many are there?", "documents": [f"There are {number}."]}
+    forger.write()
+
+    donors, run = read_donors(forger.folder, "sde"), load_run(forger.folder)
+
+    message = next(iter(run.records.values())).messages[0]
+    own = donors.asked[run.questions()[0]["id"]][1]
+    assert len({content for _, content in donors.asked.values()}) == 2
+    assert donors.of(message, own, 0) != message.payload
+
+
 def test_the_donors_are_named_by_the_message_that_heard_them_and_noted_with_both_lengths(kept: Path) -> None:
     record = next(iter(load_run(kept / "shuffled").records.values()))
 

@@ -318,7 +318,7 @@ def test_a_report_begins_with_its_result(tmp_path: Path) -> None:
     cipher(tmp_path / "run", questions=1)
     page = report(gathered([str(tmp_path / "run")]))
 
-    assert page.index("<h2>Result</h2>") < page.index("100.0% right of 1 question") < page.index("What was run</h2>")
+    assert page.index("<h2>Result</h2>") < page.index("100.0% right of 1 discussion") < page.index("What was run</h2>")
 
 
 def test_attention_names_the_tokens_that_are_looked_at(spoken: Run) -> None:

@@ -126,6 +126,7 @@ def test_what_contradicts_the_rest_of_the_folder_is_found_without_a_model(copy: 
         pytest.param(tampering.swapped, "held anew: found", marks=pytest.mark.slow),
         pytest.param(tampering.tokens_in, "the message's tokens_in, held anew: found", marks=pytest.mark.slow),
         (tampering.weights, "the model's weights: found 0000000000000000"),
+        (tampering.table_size, "the model's table: found 1, expected"),
     ],
 )
 def test_what_fits_the_folder_and_was_not_said_by_the_models_is_found_by_holding_it_anew(
