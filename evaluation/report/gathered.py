@@ -45,23 +45,27 @@ class Gathered:
     """By run and by `accuracy` or the name of a world's measure: what a paper prints, in the unit of ours."""
 
     @property
-    def held(self) -> tuple[int, int]:
-        """How many discussions ended, and how many there are to be."""
+    def ended(self) -> tuple[int, int]:
+        """The number of discussions that ended, and of all."""
         records = [record for run in self.runs.values() for record in run.records.values()]
         return sum(record.status in ("done", "failed") for record in records), len(records)
 
     @property
     def unfinished(self) -> str:
-        """The line that a report of an unfinished run begins with; empty where all discussions have a decision."""
-        left = [name for name, run in self.runs.items() if run.unfinished]
-        held, all_of_them = self.held
-        if not left and not self.waiting:
-            return ""
-        failed = sum(record.status == "failed" for run in self.runs.values() for record in run.records.values())
+        """The first line of a report: what is not over, or failed; empty where all discussions have a decision."""
+        ended, total = self.ended
+        statuses = {name: [record.status for record in run.records.values()] for name, run in self.runs.items()}
+        failed = sum(of_run.count("failed") for of_run in statuses.values())
+        left = {
+            "open": [name for name, of_run in statuses.items() if {*of_run} - {"done", "failed"}],
+            "not begun": self.waiting,
+            "failed": [name for name, of_run in statuses.items() if "failed" in of_run],
+        }
+        named = "; ".join(f"{how}: {', '.join(names)}" for how, names in left.items() if names)
+        if ended == total and not self.waiting:
+            return f"{failed:,} of {counted(total, 'discussion')} failed ({named})" if failed else ""
         but = f", {failed:,} of them failed" if failed else ""
-        of = {"open": left, "not begun": self.waiting}
-        what = [f"{how}: {', '.join(names)}" for how, names in of.items() if names]
-        return f"unfinished: {held:,} of {counted(all_of_them, 'discussion')} held{but} ({'; '.join(what)})"
+        return f"unfinished: {ended:,} of {counted(total, 'discussion')} ended{but} ({named})"
 
 
 def gathered(names: Sequence[str]) -> Gathered:
@@ -78,7 +82,7 @@ def gathered(names: Sequence[str]) -> Gathered:
         found.against = None
     if not found.runs:
         raise UsageError("these are searches alone; name a run too")
-    if not found.held[0]:
+    if not found.ended[0]:
         told = ", ".join(found.runs)
         raise UsageError(f"nothing to report yet: no discussion of {told} has ended; `runs resume` goes on with a run")
     return found

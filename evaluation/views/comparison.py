@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
@@ -55,9 +56,14 @@ def compared(runs: Mapping[str, Run], against: str | None = None) -> str:
 
 
 def waiting(runs: Mapping[str, Run]) -> list[str]:
-    """Lines of Markdown: how much of each run is not over."""
-    left = {name: (len(run.unfinished), len(run.records)) for name, run in runs.items() if run.unfinished}
-    return [f"- {_name(name)}: {n} of {of} are not over." for name, (n, of) in left.items()]
+    """Return a line of Markdown for each run with discussions that failed or are not over."""
+    lines = []
+    for name, run in runs.items():
+        statuses = Counter(record.status for record in run.records.values())
+        counts = {"failed": statuses["failed"], "are not over": len(run.unfinished) - statuses["failed"]}
+        if ways := [f"{n} of {len(run.records)} {what}" for what, n in counts.items() if n]:
+            lines.append(f"- {_name(name)}: {', '.join(ways)}.")
+    return lines
 
 
 def tables(comparison: Comparison) -> list[Table]:

@@ -34,5 +34,5 @@ def show_report(
     file.write(report(found, attention))
     if found.unfinished:
         typer.echo(one_line(found.unfinished))
-    told = f"{counted(len(found.runs), 'run')}, {counted(found.held[0], 'discussion')}"
+    told = f"{counted(len(found.runs), 'run')}, {counted(found.ended[0], 'discussion')}"
     typer.echo(f"report of {told}: {one_line(str(html))} ({amount(html.stat().st_size)})")

@@ -26,7 +26,7 @@ def test_an_unfinished_run_is_reported_as_far_as_it_got(call: Call, stopped: str
     answer = call("report", stopped, "--html", tmp_path / "out.html")
 
     first, last = answer.out.replace(f"{tmp_path}/", "").splitlines()
-    assert answer.code == 0 and first == f"unfinished: 1 of 3 discussions held (open: {stopped})"
+    assert answer.code == 0 and first == f"unfinished: 1 of 3 discussions ended (open: {stopped})"
     assert last.startswith("report of 1 run, 1 discussion: out.html (")
     assert first in (tmp_path / "out.html").read_text()
     assert call("compare", stopped).out.endswith(f"- `{stopped}`: 2 of 3 are not over.\n")

@@ -220,8 +220,9 @@ def test_failures_are_wrong_in_a_figure_of_their_own_and_in_verdicts() -> None:
     assert found.accuracy == share([1.0] * 20) and found.failed_wrong == share([0.0] * 10 + [1.0] * 20)
     assert pair(comparison).verdict.startswith("`nl` is better than `long` by 33.3 points")
     assert "| 100.0% | 83.9% to 100.0% | 66.7% | 48.8% to 80.8% | 0 | 10 |" in markdown(comparison)
-    assert headline(comparison)[1].endswith(
-        "100.0% right of 20 discussions (83.9% to 100.0%); with 10 failures as wrong 66.7% (48.8% to 80.8%)"
+    assert headline(comparison)[1][1].endswith(
+        "66.7% right of 30 questions with failures as wrong (95 %: 48.8% to 80.8%), 100.0% of 20 discussions that did "
+        "not fail"
     )
     assert [failed[0].to_dict()[name] for name in ("score", "score_failed_wrong")] == [None, 0.0]
 

@@ -18,11 +18,13 @@ from sottovoce.evaluation.experiments.folder import results_in
 from sottovoce.evaluation.experiments.rows import prepare
 from sottovoce.evaluation.experiments.running import hold
 from sottovoce.evaluation.experiments.schema import Experiment
+from sottovoce.evaluation.report.gathered import Gathered
 from sottovoce.evaluation.runs.events import Event
 from sottovoce.evaluation.runs.limits import Limits
 from sottovoce.evaluation.runs.reading import load_run
 from sottovoce.evaluation.runs.record import Record
 from sottovoce.evaluation.runs.run import Run
+from sottovoce.evaluation.views.comparison import waiting
 from sottovoce.evaluation.views.experiment import report
 from tests.evaluation.question_files import SUMS, lines
 
@@ -309,6 +311,13 @@ def test_what_is_not_over_is_told_under_the_table(tmp_path: Path) -> None:
     runs, _ = held(tmp_path, names=["pair"], limits=Limits(at_once=1, call_limit=5))
     text = report(read(tmp_path), runs)
     assert "- `pair`: 2 of 3 are not over.\n- `alone`: not begun." in text
+
+
+def test_a_discussion_that_failed_is_not_called_unfinished(tmp_path: Path) -> None:
+    runs, _ = held(tmp_path, names=["pair"])
+    next(iter(runs["pair"].records.values())).status = "failed"
+    assert waiting(runs) == ["- `pair`: 1 of 3 failed."]
+    assert Gathered(runs).unfinished == "1 of 3 discussions failed (failed: pair)"
 
 
 # Data sets

@@ -120,7 +120,7 @@ def test_a_report_of_an_unfinished_run_says_so_first(tmp_path: Path) -> None:
     page = report(Gathered({"run": unfinished(scripted(tmp_path, 3))}))
 
     body = page.partition("<body>")[2].split("\n")[1]
-    assert "unfinished: 2 of 3 discussions held (open: run)" in body
+    assert "unfinished: 2 of 3 discussions ended (open: run)" in body
     assert [row["outcome"] for row in data(page, "index")] == ["right", "right"]
 
 
@@ -250,7 +250,7 @@ def test_an_experiments_folder_is_all_its_rows_against_the_one_it_names(tmp_path
     found = gathered([str(folder)])
 
     assert ([*found.runs], found.against, found.about) == (["two"], "two", ["Does it help?"])
-    assert found.unfinished == "unfinished: 1 of 1 discussion held (not begun: one)"
+    assert found.unfinished == "unfinished: 1 of 1 discussion ended (not begun: one)"
     with pytest.raises(RecordError, match="holds experiments, 'table'; report one of them"):
         gathered([str(tmp_path)])
     with pytest.raises(RecordError, match=r"is no run, but holds some: 'two'; name one of them: '.*two'"):
@@ -318,7 +318,7 @@ def test_a_report_begins_with_its_result(tmp_path: Path) -> None:
     cipher(tmp_path / "run", questions=1)
     page = report(gathered([str(tmp_path / "run")]))
 
-    assert page.index("<h2>Result</h2>") < page.index("100.0% right of 1 discussion") < page.index("What was run</h2>")
+    assert page.index("<h2>Result</h2>") < page.index("100.0% right of 1 question") < page.index("What was run</h2>")
 
 
 def test_attention_names_the_tokens_that_are_looked_at(spoken: Run) -> None:
