@@ -31,9 +31,8 @@ def test_layers_are_ranked_and_ranked_again_without_a_model(call: Call, deep: Pa
 
     assert (first.code, again.code, again.err) == (0, 0, "") and again.out == first.out
     assert first.out.startswith("| layer | questions | accuracy | 95 % |\n|---|---|---|---|\n| 2 | 2 | 0 |")
-    assert (
-        "5 discussions, 8% of an exhaustive search\ntake it with `--layers 2`; without that option it is 2" in first.out
-    )
+    assert "5 discussions, 8% of an exhaustive search\n2 of 3 layers are equally good" in first.out
+    assert "take it with `--layers 2`; without that option it is 2" in first.out
     assert {path.name for path in (tmp_path / "kept").iterdir()} >= {"layers.json", "layers.svg", "study.json"}
     assert call(*asked[:-2], "--save", tmp_path / "kept").err == (
         f"sottovoce: the search in {str(tmp_path / 'kept')!r} was begun with other search (halving True, now False); "

@@ -101,5 +101,5 @@ def test_the_table_of_a_run_leaves_measures_of_retrieval_to_its_summary() -> Non
     run.failed(("1", 0), "no room", 0.0)
 
     assert set(OF_RETRIEVAL) <= {*run.results()[0].measures}
-    assert [column.header for column in looking._table(run).columns] == ["question", "seed", "answer", ""]
+    assert [column.header for column in looking._table(run, 80).columns] == ["question", "seed", "answer", ""]
     assert any("recall@5 1" in line for line in looking.summary(run))

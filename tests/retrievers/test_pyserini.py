@@ -48,7 +48,7 @@ def test_a_prebuilt_index_is_never_fetched_unasked_and_is_told_with_its_size(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PYSERINI_CACHE", str(tmp_path))
-    told = r"is not on this machine: it has 9\.2 GB, and `python cli\.py index --prebuilt wikipedia-dpr-100w` downloads"
+    told = r"is not on this machine: it has 9\.2 GB, and `sottovoce index --prebuilt wikipedia-dpr-100w` downloads"
     with pytest.raises(UsageError, match=f"^pyserini's index 'wikipedia-dpr-100w' {told} it$"):
         open_retriever("pyserini:wikipedia-dpr-100w")
     with pytest.raises(
