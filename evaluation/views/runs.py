@@ -124,11 +124,10 @@ def resume_run(named: Named, limits: Limits, output: Output, trust: Trust) -> No
     if output.verbose:
         tell_all()
     run = load_run(shelf.folder_of(named.name))
-    if not run.unfinished:
-        raise UsageError(
-            f"run {str(run.folder)!r} is over; {command('runs', 'show', shelf.name_of(run.folder))} shows it"
-        )
     assert run.folder is not None, "read from there"
+    if not run.unfinished:
+        show_it = command("runs", "show", shelf.name_of(run.folder))
+        raise UsageError(f"run {str(run.folder)!r} is over; {show_it} shows it")
     begun, what, file = settings_begun(run), f"run {str(run.folder)!r}", check_places(output)
     trust.check(begun, what, run.folder.parent)
     settings = trust.applied(begun)
