@@ -15,6 +15,8 @@ from sottovoce.evaluation.runs.judged import JUDGED, NAME, key_of
 from sottovoce.evaluation.runs.lines import wrong_in, wrong_settings
 from sottovoce.evaluation.runs.log import FORMAT, JSON, LOG, REPAIR, VERSION, in_use, parsed, read
 from sottovoce.evaluation.runs.run import Key, Run
+from sottovoce.nodes.question import Question
+from sottovoce.prompts import kinds
 from sottovoce.regular import opened
 
 
@@ -39,8 +41,6 @@ def load_run(folder: Path | str) -> Run:
     lines, _, cut = read(folder, wrong_in)
     run = Run(_head(lines, folder), folder=folder)
     run.lines = len(lines)
-    if why := wrong_settings(run.head.scheme, run.head.settings):
-        raise RecordError(f"run {str(folder / LOG)!r} is damaged: line 1: {why}; {REPAIR}")
     for number, line in enumerate(lines[1:], 2):
         if why := _take(run, line):
             raise RecordError(f"run {str(folder / LOG)!r} is damaged: line {number}: {why}; {REPAIR}")
@@ -75,10 +75,23 @@ def _head(lines: Sequence[Mapping[str, Any]], folder: Path) -> Head:  # Any: JSO
             "ask its questions again, or read it with the sottovoce that its field 'versions' names"
         )
     try:
-        return Head.model_validate(about)
+        head = Head.model_validate(about)
+        why = wrong_settings(head.scheme, head.settings)
     except ValidationError as error:
         why = first_wrong(error, "it")
-        raise RecordError(f"run {str(folder / LOG)!r} is damaged: line 1: {why}; {REPAIR}") from error
+    if why:
+        raise RecordError(f"run {str(folder / LOG)!r} is damaged: line 1: {why}; {REPAIR}")
+    return head
+
+
+def _wrong_answer(answer: str | None, question: Question) -> str:
+    """Return what is wrong with the answer of a vote; "" for nothing."""
+    kind = kinds.kind_of(question)
+    try:
+        kinds.same(answer, answer, kind)
+    except ValueError:
+        return f"a vote's answer is {shown(answer)}: expected one of the kind {kind}"
+    return ""
 
 
 def _take(run: Run, line: JSON) -> str:
@@ -88,6 +101,9 @@ def _take(run: Run, line: JSON) -> str:
     for event in line.get("events", []):
         if event["event"] == "opened" and (why := wrong_settings(run.head.scheme, event["settings"])):
             return f"opened.{why}"
+        for vote in event.get("votes") or event.get("decision", {}).get("votes", ()):
+            if why := _wrong_answer(vote["answer"], run.records[key].question):
+                return why
     try:
         run.replay(line)
     except (SottovoceError, ValueError, KeyError, TypeError, IndexError) as error:
