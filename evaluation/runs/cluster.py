@@ -32,7 +32,7 @@ from sottovoce.nodes.settings import Settings
 
 LOGGER = logging.getLogger(__name__)
 ATTEMPTS = 3
-"""How many workers a discussion may cost before it counts as failed: it may be what ends them."""
+"""Number of lost workers after which a discussion counts as failed: it may be the cause."""
 SHARDS = 4
 """Least number of shards per worker: a fast worker takes more of them, and losing one costs little."""
 LOOK = 1.0

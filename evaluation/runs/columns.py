@@ -28,7 +28,7 @@ TRUTH = {"true": "yes", "false": "no"}
 
 
 def check_names(names: Collection[str]) -> None:
-    """Check that no name is a misspelt or foreign name of a question's field, and that there is a question.
+    """Check that no name is a misspelled or foreign name of a question's field, and that there is a question.
 
     Raises:
         UsageError: a name stands for a field that is absent, or there is no question.
@@ -42,7 +42,7 @@ def check_names(names: Collection[str]) -> None:
 
 
 def question_from(values: Values, common: Values, *, cells: bool) -> tuple[Question, Values]:
-    """Return a row's question and its other columns; `common` has missing fields. `cells`: values are texts of CSV.
+    """Return a row's question and its other columns; `common` fills missing fields. `cells`: values are CSV texts.
 
     Raises:
         UsageError: a cell that should be JSON is not, or a text cannot be encoded as UTF-8.

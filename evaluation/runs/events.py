@@ -14,7 +14,7 @@ from sottovoce.channels.message import Message, Place
 from sottovoce.nodes.state import JSON, Decision, Intervened, Update, Vote
 
 ROLES = {"human": "user", "ai": "assistant"}
-"""Our names of roles, by LangChain's."""
+"""Names of roles as we record them, by LangChain's."""
 
 
 class Opened(BaseModel):

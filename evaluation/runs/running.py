@@ -126,7 +126,7 @@ def hold_all(
     pool = Pool(run, settings.names(), observing, limits or Limits(), alone=alone, person=person)
     try:
         if person is None and (settings.asks_people or _hands_over(settings, watch)):
-            raise UsageError("a person takes part in it, and nobody is there who answers; hold it by its own command")
+            raise UsageError("a human takes part in it, but nobody can answer here; run it with its scheme's command")
         if limits is not None and limits.workers:
             _check_for_workers(settings, limits, models, watch)
             over = hold_on_cluster(hold_all, run, settings, store, limits, observing)
@@ -162,7 +162,7 @@ def _check_for_workers(settings: Settings, limits: Limits, models: Models, watch
     if models is not None or watch is not None:
         raise UsageError("workers make their models and monitors from the settings; name them there, or drop --workers")
     if settings.asks_people or _hands_over(settings, watch):
-        raise UsageError("workers cannot ask a person; drop --workers, or let models alone take part")
+        raise UsageError("workers cannot ask a human; drop --workers, or let only models take part")
     if limits.saver is not None:
         raise UsageError("workers keep checkpoints of their own; leave out --saver, or --workers")
 

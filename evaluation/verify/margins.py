@@ -12,7 +12,7 @@ HALF = "bfloat16"
 
 
 def parted(had: Payload, made: Payload, message: Message, form: str, where: Where) -> tuple[Finding | None, str]:
-    """Return a finding, or a note if another order of sums explains it: the first two tokens that differ are level."""
+    """Return a finding, or a note if the first tokens that differ are level: another order of sums explains that."""
     i = next((i for i, (a, b) in enumerate(zip(had.ids, made.ids, strict=False)) if a != b), min(len(had), len(made)))
     margin = _margin(had, i)
     drawn = message.stats.get("temperature", 0.0) > 0 and message.payload and message.payload.protocol != "cipher"
@@ -24,7 +24,7 @@ def parted(had: Payload, made: Payload, message: Message, form: str, where: Wher
 
 
 def apart(had: Payload, made: Payload, form: str) -> str:
-    """Return how a tensor differs by more than another order of sums explains; "" if none does. Tokens are equal."""
+    """Return how a tensor of equal tokens differs by more than another order of sums explains; "" if none does."""
     if missing := had.tensors.keys() ^ made.tensors.keys():
         return f"only one of them has the tensor {min(missing)}"
     for name, tensor in sorted(had.tensors.items()):

@@ -145,7 +145,7 @@ def test_other_versions_are_noted_and_a_card_of_the_run_finds_them(copy: Path, t
 
     verified = verify(load_run(copy), Wanted(0, card=tmp_path / "card.json"))
 
-    assert any("held with other versions: torch 9.9" in note for note in verified.notes)
+    assert any("used other versions: torch 9.9" in note for note in verified.notes)
     assert "the card's versions.torch" in [each.what for each in verified.findings]
 
 
@@ -327,7 +327,8 @@ def test_what_is_no_table_and_no_card_is_refused_in_one_line_and_a_run_that_goes
     log = copy / LOG
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:6]))
     with pytest.raises(
-        RecordError, match="3 discussions that are not over; a card needs a run that is; `sottovoce runs resume"
+        RecordError,
+        match="3 discussions that are not over; a card needs a run that is; continue it with `sottovoce runs resume",
     ):
         card(load_run(copy))
     assert verify(load_run(copy), Wanted(0)).notes[-1].startswith("3 of 3 discussions are not over")
