@@ -1,1 +1,1 @@
-"""Was it right, and is the difference real? Samples, scores, statistics."""
+"""Evaluation: datasets, runs, scores and statistics."""

@@ -1,6 +1,6 @@
-"""Runs from Python: ask a scheme questions, or open a run that is kept, and read both as tables.
+"""Runs from Python: ask a scheme questions or open a saved run, and read the results as tables.
 
-The command line's own runner holds them, so that a run of either can be resumed, compared and verified by the other.
+The command line uses the same runner, so each can resume, compare and verify the runs of the other.
 """
 
 from __future__ import annotations
@@ -38,15 +38,15 @@ PLACE = ("epoch", "round", "turn", "agent", "act", "attempt")
 
 
 class RunResults:
-    """The discussions of a run: what was said, how each ended, and tables of both."""
+    """The discussions of a run: messages, results, and tables of both."""
 
     def __init__(self, run: Run) -> None:
-        """Take a run that is over, or was read from its folder."""
+        """Wrap a run that has ended or was read from its directory."""
         self._run = run
 
     @property
     def folder(self) -> Path | None:
-        """Where the run is kept, if anywhere."""
+        """The run's directory; None if the run is not saved."""
         return self._run.folder
 
     @property
@@ -56,25 +56,24 @@ class RunResults:
 
     @property
     def settings(self) -> dict[str, Any]:  # Any: JSON
-        """The settings that it was begun with."""
+        """All settings that the run was started with, defaults included."""
         return self._run.head.complete
 
     @property
     def results(self) -> list[Result]:
-        """What each discussion that ended came to, failed ones too; `error` of its record says why one failed."""
+        """The result of each discussion that ended, failed ones included; `error` of its record says why it failed."""
         return self._run.results()
 
     @property
     def records(self) -> list[Record]:
-        """All of each discussion: question, messages, prompts, votes, decision, cost."""
+        """The full record of each discussion: question, messages, prompts, votes, decision, cost."""
         return list(self._run.records.values())
 
     def to_pandas(self) -> DataFrame:
         """Return a table with a row for each discussion that ended: a question under a seed.
 
         Its columns are those of `Result` (`id`, `seed`, `answer`, `target`, `score`, `score_failed_wrong`, `failed`,
-        tokens, seconds, ...),
-        the question's text, the error of one that failed, and what a world measures.
+        tokens, seconds, ...), the question's text, the error of a failed discussion, and a column for each measure.
 
         Raises:
             UsageError: pandas is not installed.
@@ -88,10 +87,10 @@ class RunResults:
         return _table(rows)
 
     def messages_to_pandas(self) -> DataFrame:
-        """Return a table with a row for each message, in the order of the board; withdrawn ones are marked.
+        """Return a table with a row for each message, in the order of the board; `withdrawn` marks withdrawn ones.
 
-        `protocol` and `payload` (a sha256) say what lay under the words; numbers of the call, as `tokens_out`, stand in
-        columns of their own.
+        `protocol` and `payload` (a sha256) describe the message's payload. Statistics of the call, such as
+        `tokens_out`, have columns of their own.
 
         Raises:
             UsageError: pandas is not installed.
@@ -117,23 +116,23 @@ def run_questions(
     folder: Path | str | None = None,
     at_once: int = 32,
 ) -> RunResults:
-    """Ask a scheme one or many questions, and return how the discussions went.
+    """Ask a scheme one or more questions and return the results.
 
     Args:
-        scheme: Its name, or its record.
-        questions: Texts, or questions with all that belongs to them (`Question`: documents, choices, target, ...).
-        settings: The scheme's own settings, or plain values by name, as a settings file has them: one value stands
-            for a list of one. None are the defaults.
-        models: Chat models for all agents, or by agent name; None makes those that the settings name.
-        seeds: Each question is discussed once under each; else under the settings' seed.
-        folder: Keeps the run there. Where it holds this run already, what is not over goes on, and nothing is asked
-            twice. None keeps nothing, and payloads are removed when it is over.
-        at_once: How many discussions are under way together.
+        scheme: The scheme's name, or a `Scheme`.
+        questions: Texts, or questions with further fields (`Question`: documents, choices, target, ...).
+        settings: The scheme's own settings, or plain values by name, as in a settings file: a single value stands
+            for a list of one. None uses the defaults.
+        models: A chat model for all agents, or models by agent name; None loads those that the settings name.
+        seeds: Each question is discussed once under each seed; if empty, once under the settings' seed.
+        folder: Directory to save the run in. If it already contains this run, unfinished discussions are continued,
+            and nothing is asked twice. None saves nothing, and payloads are deleted at the end.
+        at_once: Number of discussions that run at the same time.
 
     Raises:
-        UsageError: there is no such scheme, or it cannot be asked this; found before any agent speaks.
-        RecordError: the folder holds another run, or cannot be written.
-        SottovoceError: the run failed. A discussion that failed is a row of the results.
+        UsageError: there is no such scheme, or it cannot discuss these questions; raised before any agent speaks.
+        RecordError: the directory contains another run, or cannot be written.
+        SottovoceError: the run failed. A failed discussion does not raise: it is a row of the results.
     """
     found = _known(scheme)
     values = named(settings, found.settings.model_fields) if isinstance(settings, Mapping) else settings
@@ -154,19 +153,19 @@ def run_questions(
 
 
 def open_run(path: Path | str) -> RunResults:
-    """Open a run that is kept; no model is needed.
+    """Open a saved run; no model is needed.
 
     Args:
-        path: Its folder, a name that `runs list` shows, or "latest".
+        path: Its directory, a name that `runs list` shows, or "latest".
 
     Raises:
-        RecordError: there is no such run, it is damaged, or it was written by another version.
+        RecordError: there is no such run, it is damaged, or another version wrote it.
     """
     return RunResults(load_run(shelf.folder_of(str(path))))
 
 
 def _known(scheme: str | Scheme) -> Scheme:
-    """A scheme as all else finds it: by its name; a record that nobody registered is registered."""
+    """Return a registered scheme; register a `Scheme` whose name is not taken yet."""
     if isinstance(scheme, str):
         return scheme_of(scheme)
     if scheme.name not in SCHEMES:
@@ -177,10 +176,10 @@ def _known(scheme: str | Scheme) -> Scheme:
 
 
 def _asked(questions: str | Question | Sequence[str | Question], settings: Settings) -> list[Question]:
-    """Questions, each checked and with its kind."""
+    """Return the questions, each checked and with its kind."""
     given = [questions] if isinstance(questions, (str, Mapping)) else list(questions)
     if not given:
-        raise UsageError("there are no questions; give one at least")
+        raise UsageError("there are no questions; give at least one")
     asked: list[Question] = []
     for each in given:
         if not isinstance(each, (str, Mapping)):
@@ -193,7 +192,7 @@ def _asked(questions: str | Question | Sequence[str | Question], settings: Setti
 
 
 def _outside_of_loops(work: Any) -> None:  # Any: a function without arguments
-    """Run what starts an event loop of its own: in a notebook, which has one, in a thread beside it."""
+    """Run a function that starts an event loop: in a thread if a loop is running already, as in a notebook."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

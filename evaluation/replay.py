@@ -1,8 +1,8 @@
-"""Counterfactual replay: a watched discussion from the checkpoint before an intervention, with it and without.
+"""Counterfactual replay: a watched discussion, continued from before an intervention with it and without it.
 
-Seeds come from places, so that each branch says what it would have said: the one with the intervention is the
-discussion as it was held, token by token, and so is the other one where nobody intervened. In the branch without,
-nobody intervenes from there on.
+Seeds depend on a message's place, so each branch is reproducible: the branch with the intervention equals the original
+discussion token by token, and so does the other branch if nobody intervened. In the branch without it, nobody
+intervenes from that checkpoint on.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ THREAD: RunnableConfig = {"configurable": {"thread_id": "replay"}}
 
 @dataclass(frozen=True)
 class Branch:
-    """One way in which a discussion went on."""
+    """One continuation of a discussion."""
 
     messages: list[Message]
     interventions: list[Intervened]
@@ -43,38 +43,38 @@ class Branch:
 
 @dataclass(frozen=True)
 class Branches:
-    """A discussion with an intervention and without."""
+    """A discussion continued with an intervention and without it."""
 
     at: Intervened | None
-    """None where nobody intervened: then both are the discussion as it was held."""
+    """The intervention; None if nobody intervened: then both branches equal the original discussion."""
     held: Branch
-    """As it was held, without a break."""
+    """The original discussion, without a break."""
     with_it: Branch
     without: Branch
 
     @property
     def parted(self) -> Message | None:
-        """The first message of the branch without that the other one does not have."""
+        """The first message of `without` that `with_it` does not have; None if there is none."""
         said = {(message.place, message.text) for message in self.with_it.messages if not message.withdrawn}
         return next((each for each in self.without.messages if (each.place, each.text) not in said), None)
 
 
 def never(run: RunContext[Any], state: Any, messages: Sequence[Message]) -> Intervention | None:
-    """A watch that lets everything pass."""
+    """Let every message pass: a watch that never intervenes."""
     return None
 
 
 def branches(watched: Graph, free: Graph, config: RunnableConfig = THREAD, number: int = 0) -> Branches:
-    """Go on from before an intervention, in two branches of a thread that is over.
+    """Continue a finished thread from before an intervention, in two branches.
 
     Args:
-        watched: The graph that held the discussion.
-        free: The same scheme and settings under `never`, compiled with the same saver.
-        config: Names the thread.
-        number: Which intervention, from 0.
+        watched: The graph that ran the discussion.
+        free: The same scheme and settings watched by `never`, compiled with the same saver.
+        config: The config that names the thread.
+        number: Index of the intervention, from 0.
 
     Raises:
-        UsageError: there were fewer interventions, and any.
+        UsageError: there were interventions, but not this many.
     """
     held = _branch(watched, config)
     if not held.interventions:
@@ -95,22 +95,23 @@ def replay(
     watch: Watch | None = None,
     trust: Trust = NO_TRUST,
 ) -> Branches:
-    """Hold a discussion of a kept run again, and go on from before an intervention, with it and without.
+    """Re-run a discussion of a saved run, then continue it from before an intervention, with it and without it.
 
     Args:
-        run: That was watched.
-        key: Which discussion.
-        number: Which intervention, from 0.
-        models: Where the graph was given some; likewise `watch`, where the settings name no monitors.
-        trust: Has the sandbox in which programs are run.
+        run: A run that was watched.
+        key: The discussion.
+        number: Index of the intervention, from 0.
+        models: The run's chat models, if its graph got them in code.
+        watch: The run's watch, if its settings name no monitors.
+        trust: Names the sandbox in which programs run.
 
     Raises:
-        UsageError: it was not watched, a human took a seat, or there were fewer interventions.
+        UsageError: the run was not watched, a human took part, or there were fewer interventions.
     """
     settings = trust.applied(settings_of(run)).model_copy(update={"seed": key[1]})
     record = run.records[key]
     if settings.asks_people or "human" in (settings.intervention, *(each["what"] for each in record.interventions)):
-        raise UsageError("a human's words cannot be replayed; choose a run in which models alone spoke")
+        raise UsageError("a human's words cannot be replayed; choose a run in which only models spoke")
     watch = watch or _watch_of(settings)
     create, free = scheme(run.head.scheme).create, settings.model_copy(update={"watch": []})
     saver, store = InMemorySaver(), run.store()
@@ -123,14 +124,14 @@ def replay(
 
 def _watch_of(settings: Settings) -> Watch:
     if not settings.watch:
-        raise UsageError("the run was not watched, so there is nothing to replay; hold it with --watch MONITOR")
+        raise UsageError("the run was not watched, so there is nothing to replay; run it with --watch MONITOR")
     return Guard.of(settings)
 
 
 def _before(graph: Graph, config: RunnableConfig, number: int) -> RunnableConfig:
-    """The last checkpoint before intervention `number`, at the watch that made it; where there was none, the first.
+    """Return the last checkpoint before intervention `number`, at the watch that made it; the first if none was made.
 
-    Of several that were made side by side the checkpoint is one.
+    Interventions made in parallel share one checkpoint.
     """
     at_watch = [
         each
@@ -147,7 +148,7 @@ def _from(graph: Graph, checkpoint: RunnableConfig) -> Branch:
 
 
 def _branch(graph: Graph, config: RunnableConfig) -> Branch:
-    """Where a thread stands now: at its newest checkpoint."""
+    """Return the state of a thread at its newest checkpoint."""
     values = graph.get_state(config).values
     messages = [each if isinstance(each, Message) else Message.from_dict(each) for each in values["board"]]
     return Branch(messages, values.get("interventions", []), values["decision"])

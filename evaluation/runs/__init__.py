@@ -1,1 +1,1 @@
-"""A run of a scheme on a question: what is asked, what happens, and the record that is kept of it."""
+"""Runs of a scheme: their questions, how they are executed, and the records that are saved."""

@@ -1,4 +1,4 @@
-"""What a run may cost where another's cost is to be matched: a number of samples follows from it.
+"""Budgets of runs that match another run's cost: the number of samples follows from it.
 
 Nothing here imports torch or langgraph.
 """
@@ -14,25 +14,25 @@ UNITS: dict[Currency, str] = {"flops": "FLOPs", "tokens": "tokens"}
 
 
 class Budget(BaseModel):
-    """Of a run of self-consistency: means of a discussion, in FLOPs or tokens."""
+    """The budget of a self-consistency run, as means per discussion in FLOPs or tokens."""
 
     row: str
     """The run whose cost is matched."""
     by: Currency
     target: float
-    """What a discussion of that run took."""
+    """Cost of a discussion of that run."""
     first: float
-    """What a question's first sample took in the pilot."""
+    """Cost of a question's first sample in the pilot."""
     further: float
-    """What each further one took: it may reuse what the first one read."""
+    """Cost of each further sample, which may reuse the first one's prompt."""
     questions: int
-    """Of the pilot."""
+    """Number of questions in the pilot."""
 
     @property
     def samples(self) -> int:
-        """As many as come nearest to the target, at least one."""
+        """The number of samples whose cost is nearest to the target, at least one."""
         return max(1, round(1 + (self.target - self.first) / self.further))
 
     def told(self, amount: float) -> str:
-        """An amount with its unit."""
+        """Return an amount with its unit."""
         return f"{amount:.3g} {UNITS[self.by]}" if self.by == "flops" else f"{amount:,.0f} {UNITS[self.by]}"

@@ -1,4 +1,4 @@
-"""Texts for one agent among several, as they are typed: NAME=TEXT."""
+"""Options with a text for one agent: NAME=TEXT."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from sottovoce.graphs import shipped
 from sottovoce.nodes.settings import Settings
 
 NUMBERED = re.compile(r"[^\W\d]+_\d+")
-"""What looks like an agent's name: agent_1."""
+"""The form of a numbered agent's name: agent_1."""
 ALIKE = 0.8  # of difflib's ratio: agnet_1 is near agent_1, and relative is not near negative
 
 
 def texts_by_agent(given: list[str], option: str) -> dict[str, str]:
-    """One text an agent; whether there is such an agent is checked with the question.
+    """Return one text per agent; the agents' names are checked with the question.
 
     Raises:
-        UsageError: a text is for nobody, or an agent got two.
+        UsageError: a text names no agent, or an agent got two.
     """
     texts: dict[str, str] = {}
     for each in given:
@@ -33,10 +33,10 @@ def texts_by_agent(given: list[str], option: str) -> dict[str, str]:
 
 
 def dealt_documents(given: list[str], settings: Settings) -> list[str] | dict[str, list[str]]:
-    """Shared ones as a list; where any is private, each agent's own list, with the shared ones among them.
+    """Return the documents as a list; if any is private, a list per agent, which includes the shared ones.
 
     Raises:
-        UsageError: one is for somebody who looks like an agent, and there is none of this name.
+        UsageError: a document names something like an agent, but no agent has that name.
     """
     owned = [_owned(text, settings) for text in given]
     names = dict.fromkeys([*settings.names(), *filter(None, (owner for owner, _ in owned))])
@@ -46,10 +46,10 @@ def dealt_documents(given: list[str], settings: Settings) -> list[str] | dict[st
 
 
 def _owned(given: str, settings: Settings) -> tuple[str, str]:
-    """A document and whose it is: "" is everybody's. Names that other schemes give are checked with the question.
+    """Return a document's owner ("" for all agents) and text. Agents of other schemes are checked with the question.
 
     Raises:
-        UsageError: it is for somebody who looks like an agent, and no scheme has such an agent.
+        UsageError: the name looks like an agent's, but no scheme has such an agent.
     """
     name, sign, text = given.partition("=")
     agents = [*settings.names(), *(agent for each in shipped() for agent in each.settings().names())]
@@ -59,7 +59,7 @@ def _owned(given: str, settings: Settings) -> tuple[str, str]:
         return name, text
     if NUMBERED.fullmatch(name) or difflib.get_close_matches(name.lower(), agents, cutoff=ALIKE):
         unknown = choose("agent among the documents:", name, settings.names())
-        raise UsageError(f"{unknown}; where a text begins so, put a space before the sign")
+        raise UsageError(f"{unknown}; if the text itself begins so, put a space before the =")
     return "", given
 
 

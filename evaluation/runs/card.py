@@ -1,6 +1,6 @@
-"""The card of a run: on one page of JSON what was run, by which digests, and what came of it; sealed by its own digest.
+"""The card of a run: one page of JSON with its manifest, digests and results, sealed by a digest of its own.
 
-Whoever quotes a figure gives the card with it, and `verify RUN --card FILE` tells whether the card is the run's.
+Publish a run's card with its figures; `verify RUN --card FILE` checks whether a card belongs to a run.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from sottovoce.regular import bytes_of
 FORMAT = "sottovoce.card"
 VERSION = 2
 SEAL = "sha256"
-"""The field that holds the digest of all others."""
+"""The field with the digest of all others."""
 
 
 def card(run: Run) -> JSON:
-    """The card of a run that is kept in a folder.
+    """Return the card of a saved run.
 
     Raises:
-        RecordError: it is not over: what would be told of it could still change.
+        RecordError: the run is not over, so its figures could still change.
     """
     going = [record for record in run.records.values() if record.status not in ("done", "failed")]
     if going:
         raise RecordError(
             f"run {str(run.folder)!r} has {len(going)} discussions that are not over; "
-            f"a card needs a run that is; {command('runs', 'resume', str(run.folder))} goes on with it"
+            f"a card needs a run that is; continue it with {command('runs', 'resume', str(run.folder))}"
         )
     counts, head = run.counts, run.head.model_dump(mode="json", exclude={"format", "version"})
     whole = [each.failed_wrong for each in run.results() if each.failed_wrong is not None]
@@ -50,7 +50,7 @@ def card(run: Run) -> JSON:
 
 
 def seal(card: JSON) -> str:
-    """The sha256 of a card's canonical JSON, its seal left out, in hex."""
+    """Return the sha256 of a card's canonical JSON without its seal, in hexadecimal."""
     told = {name: value for name, value in card.items() if name != SEAL}
     return hashlib.sha256(json.dumps(told, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 

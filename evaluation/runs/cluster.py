@@ -32,13 +32,13 @@ from sottovoce.nodes.settings import Settings
 
 LOGGER = logging.getLogger(__name__)
 ATTEMPTS = 3
-"""How many workers a discussion may cost before it counts as failed: it may be what ends them."""
+"""Number of lost workers after which a discussion counts as failed: it may be the cause."""
 SHARDS = 4
 """Least number of shards per worker: a fast worker takes more of them, and losing one costs little."""
 LOOK = 1.0
-"""Seconds between two looks at limits."""
+"""Seconds between two checks of the limits."""
 PATIENCE = 30
-"""Looks without a worker before the log says that Ray has placed none."""
+"""Checks without a worker after which the log says that Ray has placed none."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class Worker:
     """The actor that runs discussions; its models stay loaded from one shard to the next."""
 
     def __init__(self, run_all: Callable[..., None], folder: str) -> None:
-        """`run_all` is `running.hold_all`; relative paths of the settings start from `folder`."""
+        """Take `running.hold_all` as `run_all`; relative paths of the settings start from `folder`."""
         self._run_all = run_all
         if Path(folder).is_dir():
             os.chdir(folder)
@@ -192,11 +192,11 @@ class WorkerPool:
 def hold_on_cluster(
     run_all: Callable[..., None], run: Run, settings: Settings, store: PayloadStore, limits: Limits, observe: Observer
 ) -> str:
-    """Run what is not over of a run on workers (by `running.hold_all`); return the limit that was reached, or ''.
+    """Run the unfinished discussions on workers (by `running.hold_all`); return the limit that was reached, or ''.
 
     Raises:
         UsageError: Ray is not installed, or no machine can run it.
-        SottovoceError: the run cannot be run on the workers, or not be saved.
+        SottovoceError: the run cannot be run on the workers, or cannot be saved.
     """
     began = time.monotonic()
     with _connected() as ray:
@@ -240,10 +240,10 @@ def paths_of(settings: Settings) -> list[str]:
 
 
 def _gpus(ray: Any, settings: Settings, limits: Limits) -> float:
-    """Return the GPUs of a worker: as asked for, else one where the cluster has any and the models may use them.
+    """Return the GPUs of a worker: as asked for, else one if the cluster has any and the models may use it.
 
     Raises:
-        UsageError: a worker is to have several, and its models would use one.
+        UsageError: a worker is to have several, but its models would use one.
     """
     asked, cpu = limits.gpus_per_worker, all(device == "cpu" for device in settings.device)
     if asked is None:
@@ -273,7 +273,7 @@ def _node() -> str:
 
 
 def _restart(run: Run) -> None:
-    """Drop what was said in discussions that are not over: workers have no checkpoints of it."""
+    """Restart unfinished discussions: workers do not have their checkpoints."""
     for key in run.unfinished:
         if run.records[key].tasks:
             run.anew(key)
@@ -289,7 +289,7 @@ def _taken(run: Run, store: PayloadStore, observe: Observer, shard: Shard, held:
         return []
     if shard.losses + 1 < ATTEMPTS:
         return [Shard([key], shard.losses + 1) for key in shard.keys]
-    why = f"{ATTEMPTS} workers were lost that ran it; is there memory enough?"
+    why = f"{ATTEMPTS} workers that ran it were lost; is there enough memory?"
     run.failed(shard.keys[0], why, 0.0, outside=True)
     return []
 
@@ -312,7 +312,7 @@ def _connected() -> Iterator[Any]:
         import ray
     except ImportError as error:
         raise UsageError("--workers ray needs Ray, which is not installed; install sottovoce[ray]") from error
-    if ray.is_initialized():  # an application has its own
+    if ray.is_initialized():  # by the application
         yield ray
         return
     try:

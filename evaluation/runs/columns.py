@@ -1,4 +1,4 @@
-"""Columns of a row as fields of a question: what they are called, what stands in a cell, and the row's own name."""
+"""Columns of a row as fields of a question: their names, the values of their cells, and the row's id."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ ELSEWHERE = {
     "answer": "target", "gold": "target", "label": "target", "options": "choices", "problem": "question",
     "prompt": "question", "context": "documents", "passages": "documents",
 }  # fmt: skip
-"""What data sets often call a field of ours: were it taken for another column, an answer would count for nothing."""
+"""Common names of our fields in datasets; taken for other columns, they would silently lose a target."""
 UNASKED = {"id", "kind", "target", "aliases", "printed_target", "solution", "decoys", "gold_passages"}
-"""What may change while a row asks the same."""
+"""Fields that do not change what a row asks."""
 TRUTH = {"true": "yes", "false": "no"}
 
 
 def check_names(names: Collection[str]) -> None:
-    """Refuse a name that can only be meant for a field of ours, where that field is absent.
+    """Check that no name is a misspelled or foreign name of a question's field, and that there is a question.
 
     Raises:
-        UsageError: such a name, or no question.
+        UsageError: a name stands for a field that is absent, or there is no question.
     """
     for name in names:
         meant = _meant(name)
         if name not in KNOWN and meant and meant not in names:
-            raise UsageError(f"unknown field {name!r}; did you mean {meant!r}? Another column needs another name")
+            raise UsageError(f"unknown field {name!r}; did you mean {meant!r}? If not, rename the column")
     if "question" not in names:
         raise UsageError(f"found no 'question' among {', '.join(map(repr, names)) or 'no fields'}; expected one")
 
 
 def question_from(values: Values, common: Values, *, cells: bool) -> tuple[Question, Values]:
-    """A row's question, with `common` where it lacks a field, and its other columns; `cells` are texts of CSV.
+    """Return a row's question and its other columns; `common` fills missing fields. `cells`: values are CSV texts.
 
     Raises:
-        UsageError: a cell that should be JSON is none, or a text cannot be written as UTF-8.
+        UsageError: a cell that should be JSON is not, or a text cannot be encoded as UTF-8.
     """
     _check_text(values)
     own = {name: value for name, value in values.items() if name in KNOWN and value is not None}
@@ -66,9 +66,9 @@ def question_from(values: Values, common: Values, *, cells: bool) -> tuple[Quest
 
 
 def named(question: Question) -> str:
-    """The id of a row that has none, made of all that it asks.
+    """Return the id of a row that has none: a digest of everything that it asks.
 
-    Of a bare text it is `question_id`; two rows may ask one text with other choices or documents.
+    For a bare text it is `question_id`. Two rows may ask the same text with other choices or documents.
     """
     asked = {name: value for name, value in question.items() if name not in UNASKED and value}
     if set(asked) == {"question"}:
@@ -77,7 +77,7 @@ def named(question: Question) -> str:
 
 
 def _meant(name: str) -> str | None:
-    """The field that a name is near to, or that others call so."""
+    """Return the field that a name resembles, or that datasets often call so; None if there is none."""
     lower = name.lower()
     near = difflib.get_close_matches(lower, [*KNOWN, *ELSEWHERE], n=1, cutoff=ALIKE)
     return ELSEWHERE.get(near[0], near[0]) if near else None
@@ -87,11 +87,11 @@ def _check_text(values: Values) -> None:
     try:
         json.dumps(values, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"found a character that is no text: {error.object[error.start]!r}") from error
+        raise UsageError(f"found {error.object[error.start]!r}, which cannot be encoded as UTF-8") from error
 
 
 def _cell(name: str, text: str) -> Any:  # Any: a list, a mapping or a text
-    """What a cell holds: JSON, texts with | between them, or the text itself."""
+    """Return the value of a cell: JSON, a list of texts separated by |, or the text itself."""
     by_name = name in (*BY_AGENT, "gold_passages")
     begins = "[{" if by_name else "[" if name in LISTS else ""  # choices may be sets: {1}|{2}
     if text[0] in begins:
@@ -99,7 +99,7 @@ def _cell(name: str, text: str) -> Any:  # Any: a list, a mapping or a text
     return [part.strip() for part in text.split("|")] if name in LISTS else text
 
 
-def _text(value: Any) -> Any:  # Any: JSON; what is neither number nor truth value is the question's to check
+def _text(value: Any) -> Any:  # Any: JSON; the question checks whatever is neither number nor truth value
     return json.dumps(value) if isinstance(value, (bool, int, float)) else value
 
 

@@ -1,4 +1,4 @@
-"""What happens in a discussion, as its record, the log and the views take it in."""
+"""Events of a discussion, for its record, the log and the views."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from sottovoce.channels.message import Message, Place
 from sottovoce.nodes.state import JSON, Decision, Intervened, Update, Vote
 
 ROLES = {"human": "user", "ai": "assistant"}
-"""What LangChain calls otherwise."""
+"""Names of roles as we record them, by LangChain's."""
 
 
 class Opened(BaseModel):
-    """Question, models and edges were checked; the agents begin."""
+    """The question, models and edges were checked; the agents start."""
 
     settings: JSON
-    """As the run has them: given models bring some of their own."""
+    """The settings in effect: models given in code bring some of their own."""
     notes: list[str]
 
 
 class Asked(BaseModel):
-    """An agent was asked to say something; the fields but the last are that message's place."""
+    """An agent was asked to speak; all fields but the last are the place of its message."""
 
     epoch: int
     round: int
@@ -35,20 +35,20 @@ class Asked(BaseModel):
     act: str
     attempt: int
     turns: list[tuple[str, str]]
-    """Role and words of each turn: heard messages stand in them as words, whatever they carried."""
+    """Role and text of each turn; heard messages appear as words, whatever they carried."""
 
     @property
     def place(self) -> Place:
-        """Where the message will stand that is asked for."""
+        """The place of the message that was asked for."""
         return Place(**{name: getattr(self, name) for name in Place._fields})
 
 
 @dataclass(frozen=True)
 class Speaking:
-    """What an agent has said so far of a message. It is shown, and neither recorded nor logged."""
+    """A message as far as it is streamed so far; it is shown, but neither recorded nor logged."""
 
     message: Message
-    """As it would be if it ended here."""
+    """The message as if it ended here."""
 
 
 class Count(BaseModel):
@@ -60,26 +60,26 @@ class Count(BaseModel):
 
 
 class Level(BaseModel):
-    """Who discusses with whom, until groups send representatives to the next level (CMD)."""
+    """The groups that discuss until they send representatives to the next level (CMD)."""
 
     level: int
     """0-based."""
     epoch: int
     round: int
-    """The first on this level."""
+    """The first round on this level."""
     groups: list[list[str]]
 
 
 class Reset(BaseModel):
-    """The discussion was taken back, which began the next epoch."""
+    """The discussion was reset, which started the next epoch."""
 
     cut: list[int]
-    """The round and turn from which on nothing is heard that was said before."""
+    """Round and turn: messages of earlier epochs are heard only from before it."""
     why: str = ""
 
 
 class Intervention(BaseModel):
-    """A watch intervened: what it looked at was withdrawn, or all was taken back."""
+    """A watch intervened: it withdrew the messages that it checked, or reset the discussion."""
 
     told: Intervened
 
@@ -91,7 +91,7 @@ class Decided(BaseModel):
 
 
 Kept = Opened | Asked | Message | Count | Level | Intervention | Reset | Decided
-"""What record and log keep. A message that a watch held back comes too, as withdrawn."""
+"""The events that the record and the log have; a message that a watch withdrew is among them."""
 Event = Kept | Speaking
 NAMES: dict[str, type[BaseModel]] = {
     "opened": Opened,
@@ -106,7 +106,7 @@ SAID = "said"
 
 
 def to_json(event: Kept) -> JSON:
-    """An event as the log has it."""
+    """Return an event as the log has it."""
     if isinstance(event, Message):
         return {"event": SAID, **event.to_dict()}
     name = next(name for name, kind in NAMES.items() if isinstance(event, kind))
@@ -117,7 +117,7 @@ def from_json(data: JSON) -> Kept:
     """Read what `to_json` wrote.
 
     Raises:
-        ValueError, KeyError, TypeError: it is no event.
+        ValueError, KeyError, TypeError: the data is not an event.
     """
     fields = {name: value for name, value in data.items() if name != "event"}
     if data["event"] == SAID:
@@ -127,10 +127,10 @@ def from_json(data: JSON) -> Kept:
 
 
 class Listener(BaseCallbackHandler):
-    """Tells what chat models are asked; those that a graph was given too."""
+    """A callback handler that reports the prompts of all chat models, including those given in code."""
 
-    raise_error = True  # a full disk is found here first
-    run_inline = True  # else an async run might tell of a call after its reply
+    raise_error = True  # a full disk is noticed here first
+    run_inline = True  # otherwise an async run might report a call after its reply
 
     def __init__(self, tell: Callable[[Asked], None]) -> None:
         self._tell = tell
@@ -138,7 +138,7 @@ class Listener(BaseCallbackHandler):
     def on_chat_model_start(
         self, serialized: dict[str, Any], messages: list[list[BaseMessage]], **told: Any
     ) -> None:  # Any: as LangChain has it
-        """The place is in the metadata of each call of ours; other calls are a model's own affair."""
+        """Report a call whose metadata has a place; other calls are made by a model itself."""
         about = told.get("metadata") or {}
         if all(name in about for name in Place._fields):
             turns = [(ROLES.get(message.type, message.type), str(message.text)) for message in messages[0]]
@@ -146,14 +146,14 @@ class Listener(BaseCallbackHandler):
 
 
 class Reading:
-    """Reads updates of a graph's nodes as events, in order of time."""
+    """A reader that turns updates of a graph's nodes into events, in order of time."""
 
     def __init__(self) -> None:
-        """At the beginning of a discussion."""
+        """Start at the beginning of a discussion."""
         self._epoch, self._round, self._why = 0, -1, ""
 
     def events(self, update: Update) -> Iterator[Kept]:
-        """The events of one node's update; of a watched act nothing before it is published."""
+        """Yield the events of one node's update; a watched act has none before it is published."""
         self._round = update.get("round", self._round)
         if update.get("epochs"):
             self._epoch = len(update["epochs"])

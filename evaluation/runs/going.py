@@ -1,4 +1,4 @@
-"""One discussion under way: what the saver commits of it becomes events, for record, log and whoever looks on."""
+"""One running discussion: writes that the saver commits become events for the record, the log and the observer."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ Graph = CompiledStateGraph[Any, Any, Any, Any]  # Any: of every scheme
 Saver = BaseCheckpointSaver[str]
 Reply = str | JSON
 OUTSIDE = (OSError, PayloadError, RecordError, RetrievalError)
-"""Errors that neither scheme nor protocol can cause, as those of hosted models; all others count as wrong answers."""
+"""Errors that neither scheme nor protocol can cause, like those of hosted models; all others count as wrong answers."""
 Person = Callable[[JSON], Reply]
-"""Answers what an `interrupt` holds: in an agent's place (nodes.people), or whether something is to be (approve)."""
+"""A callback that replies to an `interrupt`: in an agent's place (nodes.people), or with an approval (approve)."""
 
 
 def thread_of(key: Key) -> str:
-    """The name of a discussion's thread in checkpoints."""
+    """Return the name of a discussion's thread in the checkpoints."""
     question, seed = key
     return f"{seed}/{question}"
 
 
 class Going:
-    """A discussion of a run, from where it stands to its decision."""
+    """A discussion of a run, from its current state to its decision."""
 
     def __init__(
         self, run: Run, key: Key, observe: Observer, agents: Sequence[str], person: Person | None = None
     ) -> None:
-        """`agents` are `Settings.names()`; `person` answers where a person is asked."""
+        """Take `Settings.names()` as `agents`; `person` replies when a human is asked."""
         self.record = run.records[key]
         self.thread = run.saver["threads"] + thread_of(key)
         self._run, self._key, self._observe, self._agents, self._person = run, key, observe, agents, person
@@ -52,18 +52,18 @@ class Going:
         self._began, self._before = time.monotonic(), self.record.seconds
         self._task = asyncio.current_task()
         self.broken: BaseException | None = None
-        """What went wrong while a step was recorded: the disk is full, or who looks on broke."""
+        """The error that occurred while a step was recorded: the disk is full, or the observer failed."""
 
     @property
     def seconds(self) -> float:
-        """How long it ran, earlier sessions included."""
+        """How long it ran, including the time before it was resumed."""
         return round(self._before + time.monotonic() - self._began, 3)
 
     async def hold(self, graph: Graph, saver: Saver, *, live: bool) -> None:
-        """Go on to the decision; `live` tells what agents say while it grows.
+        """Run the discussion to its decision; `live` streams what agents say.
 
         Raises:
-            Exception: whatever ends it; what was committed before stays.
+            Exception: whatever ended it; what was committed before stays.
         """
         config: RunnableConfig = {"configurable": {"thread_id": self.thread}, "callbacks": [Listener(self._asked)]}
         begun = self.record.decision is not None or await self._catch_up(saver, config)
@@ -73,7 +73,7 @@ class Going:
             if self.record.decision is None:
                 await self._go(graph, given, config, told, live=live)
             while self.record.decision is None and (asked := (await graph.aget_state(config)).interrupts):
-                first = asked[0]  # one at a time: whoever goes away loses no reply that was given before
+                first = asked[0]  # one at a time: a human who leaves loses no earlier reply
                 reply = await self._replied(first.value)
                 await self._go(graph, Command(resume={first.id: reply}), config, told, live=live)
         except asyncio.CancelledError:
@@ -84,7 +84,7 @@ class Going:
         await saver.adelete_thread(self.thread)  # the log has all of it
 
     async def _go(self, graph: Graph, given: Any, config: RunnableConfig, told: Any, *, live: bool) -> None:
-        """On to the decision, or to a seat whose person is asked."""
+        """Run the graph to the decision, or until a human must reply."""
         if not live:
             await graph.ainvoke(given, config, output_keys=[], **told)
             return
@@ -92,8 +92,8 @@ class Going:
             self._speaks(chunk, about)
 
     async def _replied(self, asked: JSON) -> Reply:
-        """What the person says, asked in a thread of its own: a stop (Ctrl-C) waits for asyncio's threads to end."""
-        assert self._person is not None, "a run in which people are asked has somebody who answers"
+        """Return the human's reply, from a daemon thread: a stop (Ctrl-C) would wait for asyncio's own threads."""
+        assert self._person is not None, "a run that asks humans has a `person` that replies"
         person, reply = self._person, Future[Reply]()
         reply.set_running_or_notify_cancel()
 
@@ -107,7 +107,7 @@ class Going:
         return await asyncio.wrap_future(reply)
 
     async def _catch_up(self, saver: Saver, config: RunnableConfig) -> bool:
-        """Take what was committed before a stop, and log what had not been logged; tells whether anything was."""
+        """Log what was committed before a stop and not logged; return whether checkpoints are there to continue."""
         by_task: dict[str, list[tuple[str, Any]]] = {}  # Any: see Writes
         try:
             kept = [each async for each in saver.alist(config)]
@@ -115,9 +115,9 @@ class Going:
             for checkpoint in reversed(kept):
                 for task, channel, value in checkpoint.pending_writes or []:
                     by_task.setdefault(task, []).append((channel, value))
-        except (ValueError, TypeError, KeyError, AttributeError):  # bytes that are no checkpoint, or none any more
+        except (ValueError, TypeError, KeyError, AttributeError):  # not a checkpoint, or a damaged one
             sound = False
-        # The log may be ahead, after a power cut: what is not in the checkpoints cannot go on.
+        # After a power cut the log may be ahead of the checkpoints: then the discussion restarts.
         if not sound or self.record.tasks - by_task.keys():
             await saver.adelete_thread(self.thread)
             self.record, self._before = self._run.anew(self._key), 0.0
@@ -127,7 +127,7 @@ class Going:
         return bool(kept)
 
     def _agrees(self, state: Mapping[str, Any]) -> bool:  # Any: by channel
-        """Whether checkpoints say what the log says, as far as that goes; a disk may have changed them."""
+        """Return whether checkpoints agree with the log as far as it goes; a disk may have changed them."""
         logged = {message.place: message.text for message in self.record.messages}
         board = map(Message.from_dict, state.get("board", []))
         question = state.get("question", self.record.question["question"])
@@ -136,7 +136,7 @@ class Going:
         )
 
     def committed(self, task: str, writes: Writes) -> None:
-        """A task's writes are in the checkpoints."""
+        """Record and show the events of a task whose writes are in the checkpoints."""
         events = list(self._reading.events(dict(writes)))
         if not events or task in self.record.tasks:
             return
@@ -151,7 +151,7 @@ class Going:
                 self._task.cancel()
 
     def fail(self, error: BaseException) -> str:
-        """Note why it ended without a decision; returns that line."""
+        """Record why it ended without a decision, and return that line."""
         own = str(error) if isinstance(error, SottovoceError) or not isinstance(error, Exception) else failure(error)
         line = own or f"{type(error).__name__}: {error}"
         outside = isinstance(error, OUTSIDE) or failure(error) is not None
@@ -167,7 +167,7 @@ class Going:
     ) -> None:  # Any: a message or a piece of one, as LangGraph streams it
         if "agent" not in about:
             return
-        # A chunk adds to what came before; a whole message is all of it.
+        # A chunk extends the text so far; a whole message replaces it.
         before = self._texts.get(chunk.id, "") if isinstance(chunk, AIMessageChunk) else ""
         self._texts[chunk.id] = before + chunk.text
         place = Place(**{name: about[name] for name in Place._fields})
@@ -181,6 +181,6 @@ class Going:
         self._observe(self.record, Speaking(said))
 
     def _show_whole(self, event: object) -> None:
-        """A step may be committed before the last of its pieces was shown."""
+        """Show a message whose step was committed before its last chunk was shown."""
         if isinstance(event, Message) and self._shown.get(event.place, event.text) != event.text:
             self._show(event)

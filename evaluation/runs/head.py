@@ -1,4 +1,4 @@
-"""What a run is, whatever comes of it: scheme, settings, and all that its results depend on."""
+"""The manifest of a run: scheme, settings, and everything else that its results depend on."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ from sottovoce.prompts.render import Prompts
 
 LIBRARIES = ("torch", "transformers", "langgraph")
 EVERYWHERE = ("answers", "debate", "shared")
-"""Folders of prompts that any scheme may use; others are each a scheme's own."""
+"""Folders of prompts that any scheme may use; each other folder belongs to one scheme."""
 
 
 def versions() -> dict[str, str]:
-    """Of what a run depends on."""
+    """Return the versions of this package, Python and the libraries that a run depends on."""
     ours = {"sottovoce": sottovoce.__version__, "python": platform.python_version()}
     return ours | {name: version(name) for name in LIBRARIES}
 
 
 class ModelOf(BaseModel):
-    """The model behind an agent, told apart from others by its weights."""
+    """The model of an agent, identified by its weights."""
 
     model: str
     weights: str
@@ -48,17 +48,17 @@ class ModelOf(BaseModel):
     """`LoadedModel.vocabulary_key`"""
     parameters: int
     table: int = 0
-    """Numbers in the embedding table, vocabulary times width; 0 in records from before it was counted."""
+    """Size of the embedding table, vocabulary times width; 0 in older records, which do not have it."""
     dtype: str
     format: str = ""
-    """`LoadedModel.format`; empty in records from before there were any besides dtypes."""
+    """`LoadedModel.format`; empty in older records, whose formats were all dtypes."""
     device: str
     threads: int
-    """torch's."""
+    """Number of torch's threads."""
 
     @property
     def stored(self) -> str:
-        """The format that its weights were in."""
+        """The format of its weights."""
         return self.format or self.dtype
 
 
@@ -69,57 +69,57 @@ def _shipped(pack: str) -> str:
 
 
 class Head(BaseModel):
-    """The first line of a run's log."""
+    """The manifest of a run: the first line of its log."""
 
     format: str = FORMAT
     version: int = VERSION
     scheme: str
     settings: JSON
     seeds: list[int]
-    """Under each of them every question is discussed once."""
+    """Every question is discussed once under each of them."""
     origin: str | None = None
-    """Where the questions are from; None where a person asked."""
+    """Where the questions are from; None if a human asked them."""
     questions: str
-    """The sha256 of all of them."""
+    """The sha256 of all questions."""
     prompts: str
     """Digest of the prompts that the scheme may use: see `prompts_digest`."""
     packs: dict[str, Annotated[str, AfterValidator(_shipped)]] = {}
-    """Prompt pack by agent, where the agent's model has one of its own and the settings name none."""
+    """Prompt pack by agent, if the agent's model has one of its own and the settings name none."""
     answers: dict[str, Answers] = {}
     """Wording of the request for an answer by agent: short or sentence."""
     models: dict[str, ModelOf] = {}
     """By agent; hosted models have no entry."""
     budget: Budget | None = None
-    """What its samples were to cost, where their number follows from another run."""
+    """The budget of its samples, if their number follows from the cost of another run."""
     monitors: str = ""
-    """The sha256 of all that watched it; empty where the settings name none."""
+    """The sha256 of all its monitors; empty if the settings name none."""
     versions: dict[str, str] = Field(default_factory=versions)
     started: str = Field(default_factory=lambda: datetime.now(UTC).isoformat(timespec="seconds"))
 
     @property
     def complete(self) -> JSON:
-        """The settings, with the defaults of those that this version knows besides: who began knew no other value."""
+        """The settings, and the defaults of those that are newer than the run: its version knew no other value."""
         return {**scheme(self.scheme).settings().model_dump(mode="json"), **self.settings}
 
     def check_same(self, now: Head, where: str) -> list[str]:
-        """Refuse to go on with other models, prompts or settings than those that spoke so far; versions are notes.
+        """Check that a run continues with the same models, prompts and settings; return other versions as notes.
 
         Raises:
-            RecordError: names what differs.
+            RecordError: something differs; the message names it.
         """
         for name in ("scheme", "settings", "seeds", "questions", "prompts", "monitors"):
             mine, other = (each.complete if name == "settings" else getattr(each, name) for each in (self, now))
             if mine != other:
-                raise RecordError(f"run {where!r} was begun with other {name}; begin another, or put them back")
+                raise RecordError(f"run {where!r} was started with other {name}; start a new run, or restore them")
         for agent, model in self.models.items():
             other = now.models.get(agent)
             if other is None or (model.weights, model.stored) != (other.weights, other.stored):
                 raise RecordError(
-                    f"run {where!r} was begun with the model {model.model!r} of weights {model.weights} in "
-                    f"{model.stored} for {agent}, which is another now; begin another run, or put it back"
+                    f"run {where!r} was started with the model {model.model!r} of weights {model.weights} in "
+                    f"{model.stored} for {agent}, which is a different one now; start a new run, or restore the model"
                 )
         pairs = [(name, old, now.versions.get(name)) for name, old in self.versions.items()]
-        return [f"begun with {name} {old}, resumed with {new}" for name, old, new in pairs if old != new]
+        return [f"started with {name} {old}, resumed with {new}" for name, old, new in pairs if old != new]
 
 
 def head_of(
@@ -130,7 +130,7 @@ def head_of(
     origin: str | None = None,
     models: Models = None,
 ) -> Head:
-    """The head of a run that begins; loads the models.
+    """Return the manifest of a new run; this loads the models.
 
     Raises:
         UsageError: a model, a prompt pack or a monitor cannot be read.
@@ -167,7 +167,7 @@ def prompts_digest(scheme: str, settings: Settings, packs: Mapping[str, str]) ->
 
 
 def digest(data: Any) -> str:  # Any: JSON
-    """The sha256 of plain JSON."""
+    """Return the sha256 of plain JSON."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
@@ -178,7 +178,7 @@ def _monitors(settings: Settings) -> str:
 
 
 def _made(settings: Settings, given: Models) -> dict[str, BaseChatModel]:
-    """Return the models of agents that are no persons, as far as they are given or named by the settings."""
+    """Return the chat models by agent: those given in code, else those that the settings name; humans have none."""
     made = dict[str, BaseChatModel]()
     for agent in (name for name in settings.names() if name not in settings.human):
         model = given.get(agent) if isinstance(given, Mapping) else given or made_from(settings, agent)

@@ -1,4 +1,4 @@
-"""Where the verdicts on a run's answers lie, and which answer each is on."""
+"""The judge directory of a run, and the ids of its questions: which answer each verdict is about."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from sottovoce.evaluation.runs.run import Key
 
 NAME = re.compile(r"-?\d{1,16}:")
-"""How the id of such a question begins: the seed of the discussion whose answer is judged."""
+"""The beginning of such an id: the seed of the discussion whose answer is judged."""
 JUDGED = "judged"
-"""The folder within the run's: a run of its own."""
+"""The judge directory, in the run's directory; it is a run of its own."""
 
 
 def name_of(key: Key) -> str:
-    """The id of the question whether a discussion's answer is right.
+    """Return the id of the question that asks a judge whether a discussion's answer is right.
 
     >>> key_of(name_of(("a:b", 3)))
     ('a:b', 3)
@@ -24,6 +24,6 @@ def name_of(key: Key) -> str:
 
 
 def key_of(name: str) -> Key:
-    """The discussion that a verdict is on."""
+    """Return the discussion that a verdict is about."""
     seed, _, question = name.partition(":")
     return question, int(seed)

@@ -1,4 +1,4 @@
-"""What a run may take before it is stopped: time, tokens, calls.
+"""Limits of a run: time, tokens and calls after which it is stopped, and how it is executed.
 
 Nothing here imports torch or langgraph: the command line reads it to print its help.
 """
@@ -17,20 +17,20 @@ from sottovoce.graphs.saver import POSTGRES, shown
 
 
 class Limits(Checked):
-    """Of a run as a whole; what was said stays, and a stopped run can be resumed."""
+    """Limits of a run as a whole; a run that they stop keeps what was said, and can be resumed."""
 
     model_config = ConfigDict(title="Limits")
 
-    at_once: int = Field(default=32, ge=1, le=1_000, description="how many discussions are under way together")
+    at_once: int = Field(default=32, ge=1, le=1_000, description="Number of discussions that run at the same time.")
     time_limit: float | None = Field(
         default=None,
         gt=0,
         le=LONGEST_WAIT,
         allow_inf_nan=False,
-        description="stop after so many seconds (each time it is resumed)",
+        description="Stop after this many seconds (counted from the start or the last resume).",
     )
-    token_limit: Count | None = Field(default=None, gt=0, description="stop after so many tokens, read and written")
-    call_limit: Count | None = Field(default=None, gt=0, description="stop after so many calls of models")
+    token_limit: Count | None = Field(default=None, gt=0, description="Stop after this many tokens, read and written.")
+    call_limit: Count | None = Field(default=None, gt=0, description="Stop after this many calls of models.")
 
     workers: str | None = Field(
         default=None,
@@ -47,13 +47,13 @@ class Limits(Checked):
     saver: str | None = Field(
         default=None,
         repr=False,  # it may hold a password
-        description="where discussions stand that are not over: sqlite, in the run's folder; memory (one that is "
-        "killed begins anew); or postgresql://USER@HOST/DB (default: sqlite)",
+        description="Where checkpoints of unfinished discussions are saved: sqlite (in the run's folder), memory (a "
+        "killed discussion restarts), or postgresql://USER@HOST/DB (default: sqlite).",
     )
 
     lost: Literal["refuse", "words"] = Field(
         default="refuse",
-        description="a message whose payload is missing or damaged: refuse to go on, or hear its words alone",
+        description="If a message's payload is missing or damaged: refuse to continue, or hear only its words.",
     )
 
     @field_validator("saver")
@@ -67,7 +67,7 @@ class Limits(Checked):
     @classmethod
     def _known(cls, workers: str | None) -> str | None:
         if workers is not None and not re.fullmatch(r"ray(:[1-9]\d*)?", workers):
-            raise UsageError(f"workers is {workers!r}; expected 'ray', or with their number 'ray:4'")
+            raise UsageError(f"workers is {workers!r}; expected 'ray', or 'ray:4' for at most four of them")
         return workers
 
     @field_validator("gpus_per_worker")
@@ -85,15 +85,15 @@ class Limits(Checked):
 
     @property
     def counts(self) -> bool:
-        """Whether calls or tokens are limited."""
+        """True if calls or tokens are limited."""
         return self.call_limit is not None or self.token_limit is not None
 
     def reached(self, calls: int, tokens: int) -> str:
-        """Which limit is reached, in words; empty where none is."""
+        """Return the limit that is reached, in words; empty if none is."""
         taken = (("call", calls, self.call_limit), ("token", tokens, self.token_limit))
         told = [f"the {name} limit is reached: {n:,} of {most:,}" for name, n, most in taken if most and n >= most]
         return told[0] if told else ""
 
     def out_of_time(self) -> str:
-        """The time limit, in words."""
+        """Return the time limit, in words."""
         return f"the time limit is reached: {self.time_limit:g} seconds"

@@ -39,7 +39,7 @@ KIND = re.compile(r"^[a-z]+\.")
 
 
 def _places(event: Any) -> Any:  # Any: an event that names a place
-    """Refuse a place beyond the limits."""
+    """Check that the numbers of a place are within the limits."""
     for name in PLACES:
         if not 0 <= getattr(event, name, 0) < MOST_PLACES:
             raise PydanticCustomError("place", f"its {name} should be from 0 to {MOST_PLACES - 1:,}")
@@ -47,10 +47,10 @@ def _places(event: Any) -> Any:  # Any: an event that names a place
 
 
 def _message(said: _Said) -> _Said:
-    """Refuse statistics that are not finite, and payloads without a valid address."""
+    """Check that statistics are finite and payloads have a valid address."""
     _places(said)
     for name, value in said.stats.items():
-        if not -MOST <= value <= MOST:  # NaN is not, either
+        if not -MOST <= value <= MOST:  # also refuses NaN
             raise PydanticCustomError("stats", f"its stats.{name} should be a finite number of ordinary size")
     for ref in (said.payload, said.measured):
         if ref is not None:
@@ -68,7 +68,7 @@ def _reference(ref: PayloadRef) -> None:
 
 
 def _decision(decision: Decision) -> Decision:
-    """Refuse a score outside 0 to 1, and measures that are not finite."""
+    """Check that the score is from 0 to 1 and measures are finite."""
     score = decision["score"]
     if score is not None and not 0 <= score <= 1:
         raise PydanticCustomError("score", "its score should be from 0 to 1, or null")
@@ -79,7 +79,7 @@ def _decision(decision: Decision) -> Decision:
 
 
 class _Passage(TypedDict):
-    """A passage that a search found."""
+    """A passage that was retrieved."""
 
     title: str
     origins: Annotated[list[Origin], Field(min_length=1)]
@@ -207,17 +207,17 @@ Line = Annotated[
 
 def wrong_in(line: bytes) -> str:
     """Return what is wrong with a line of a log: the field, what was found and what was expected; "" for nothing."""
-    try:  # pydantic takes no half of a character
+    try:  # pydantic does not accept surrogates
         _line().validate_json(SURROGATE.sub(b"\\\\ufffd", line), strict=True)
     except ValidationError as error:
         return KIND.sub("", first_wrong(error, "it"))
-    except SottovoceError as error:  # a kind of answer that there is not
+    except SottovoceError as error:  # an unknown kind of answer
         return str(error)
     return ""
 
 
 def wrong_settings(name: str, settings: JSON) -> str:
-    """Return which setting of a scheme is of another type than its field; "" for none. Unknown ones are ignored."""
+    """Return what is wrong with the type of a scheme's settings; "" for nothing. Unknown settings are ignored."""
     if lacking := sorted(ALWAYS - settings.keys()):
         return f"settings has no {lacking[0]!r}"
     try:
@@ -236,7 +236,7 @@ def _line() -> TypeAdapter[Any]:
 
 @cache
 def _types(name: str) -> type[BaseModel]:
-    """Return a model of the types of a scheme's settings, without what they check of one another."""
+    """Return a model of a scheme's settings that checks only the type of each."""
     fields = scheme(name).settings.model_fields
     made: dict[str, Any] = {
         field: (info.rebuild_annotation(), None) for field, info in fields.items()

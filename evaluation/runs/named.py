@@ -1,4 +1,4 @@
-"""Which payloads are named, and by which message: in the log of a run, and in checkpoints of any application."""
+"""Payloads that are in use, with the messages that name them: in a run's log, or in an application's checkpoints."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from sottovoce.evaluation.runs.saver import FILE
 from sottovoce.graphs.saver import is_of_saver, kind_of, open_saver, shown, told_of
 
 Named = dict[str, list[str]]
-"""By sha256: who names it, in words."""
+"""The messages that name a payload, in words, by its sha256."""
 
 
 def runs_in(folders: Iterable[Path]) -> list[Path]:
-    """The folders of all runs that lie in these, or are one of them: rows of experiments and judged ones too.
+    """Return the directories of all runs in these folders, at any depth: also rows of experiments and judge runs.
 
     Raises:
-        UsageError: one of them is no folder.
+        UsageError: one of them is not a folder.
     """
     found: dict[Path, None] = {}
     for folder in folders:
         if not folder.is_dir():
-            raise UsageError(f"{str(folder)!r} is no folder; give one that holds runs")
+            raise UsageError(f"{str(folder)!r} is not a folder; give one that contains runs")
         found |= dict.fromkeys(log.parent.resolve() for log in sorted(folder.rglob(LOG)))
     return list(found)
 
 
 def named_by_run(folder: Path) -> Named:
-    """What a run's log names, whatever became of it, and what its own checkpoints do.
+    """Return the payloads that a run's log and its own checkpoints name, withdrawn messages included.
 
     Raises:
-        RecordError: log or checkpoints cannot be read.
+        RecordError: the log or the checkpoints cannot be read.
     """
     lines, _, _ = read(folder, wrong_in)
     found = collected((each for line in lines for each in _walk(line)), str(folder.name))
@@ -45,11 +45,11 @@ def named_by_run(folder: Path) -> Named:
 
 
 def named_by_checkpoints(where: str) -> Named:
-    """What all checkpoints of all threads name; a SQLite file or `postgresql://...`.
+    """Return the payloads that the checkpoints of all threads name; `where` is a SQLite file or `postgresql://...`.
 
     Raises:
-        UsageError: there is no such file, or the address is none.
-        RecordError: they cannot be read.
+        UsageError: there is no such file, or the address is not valid.
+        RecordError: the checkpoints cannot be read.
     """
     if kind_of(where) != "postgres" and not Path(where).is_file():
         raise UsageError(f"there is no file of checkpoints {where!r}; give a SQLite file, or postgresql://...")
@@ -69,13 +69,13 @@ def named_by_checkpoints(where: str) -> Named:
 
 
 def add(found: Named, more: Named) -> None:
-    """Take more names in, each once."""
+    """Add `more` to `found`, each name once."""
     for digest, names in more.items():
         found[digest] = list(dict.fromkeys([*found.get(digest, []), *names]))
 
 
 def collected(pairs: Iterable[tuple[str, str]], where: str) -> Named:
-    """Digests with the messages that name them, and where these are."""
+    """Return digests with the messages that name them, and where these are."""
     found: Named = {}
     for digest, who in pairs:
         add(found, {digest: [f"{who} in {where}" if who else where]})
@@ -83,7 +83,7 @@ def collected(pairs: Iterable[tuple[str, str]], where: str) -> Named:
 
 
 def _walk(value: Any, who: str = "") -> Iterator[tuple[str, str]]:  # Any: plain JSON
-    """Digests, wherever they stand under the key that references have, with the message around them."""
+    """Yield each digest under the key `sha256`, at any depth, with the message around it."""
     if isinstance(value, Mapping):
         if {"agent", "round"} <= value.keys():
             who = f"{value['agent']}, round {value['round']},"

@@ -1,4 +1,4 @@
-"""Where payloads lie: with each run, and in the store of applications; and what is known to need them."""
+"""Places of payloads: the directory of each run and the applications' store, with what is known to need them."""
 
 from __future__ import annotations
 
@@ -21,31 +21,31 @@ from sottovoce.regular import bytes_of, opened
 
 @dataclass
 class Place:
-    """A folder of payloads, with all that is known to name some of them."""
+    """A directory of payloads, with everything known that names them."""
 
     name: str
     root: Path
     named: Named = field(default_factory=dict)
     held: str = ""
-    """Why nothing of it may go; empty where it is known who names what."""
+    """The reason why nothing may be deleted there; empty if it is known what is needed."""
     run: bool = True
-    """Whether it is a run's own: then all that is named must be there."""
+    """True if it belongs to a run: then every named payload must be there."""
 
     def files(self) -> dict[str, Path]:
-        """The payload files by digest, sorted; those under keys of an application's own are none."""
+        """Return the payload files by digest, sorted; files under an application's own keys are left out."""
         found = {path.name.removesuffix(SUFFIX): path for path in sorted(self.root.glob(f"*/*{SUFFIX}"))}
         return {digest: path for digest, path in found.items() if DIGEST.fullmatch(digest)}
 
     def unfinished(self) -> list[Path]:
-        """What killed processes left of files that they wrote."""
+        """Return the incomplete files that killed processes left."""
         return sorted(self.root.glob("*/*.part"))
 
 
 def places(runs: Sequence[Path], store: Path | None, checkpoints: Sequence[str]) -> Iterator[Place]:
-    """Those of all runs on the shelf and in the folders `runs`, and the applications' store.
+    """Yield the places of all runs, in the default place and in the folders `runs`, then the applications' store.
 
     Raises:
-        UsageError: a folder or a file of checkpoints is not there.
+        UsageError: a folder or a file of checkpoints does not exist.
         RecordError: the checkpoints cannot be read.
     """
     of_applications: Named = {}
@@ -59,7 +59,7 @@ def places(runs: Sequence[Path], store: Path | None, checkpoints: Sequence[str])
         add(of_run := dict(of_applications), place.named)
         yield place if place.held else Place(place.name, place.root, of_run)
     root = store or default_root()
-    unknown = "" if checkpoints else "who needs them is unknown; name all checkpoints of applications by --checkpoints"
+    unknown = "" if checkpoints else "it is unknown who needs them; name all applications' checkpoints by --checkpoints"
     yield Place(str(root), root, everywhere, unknown, run=False)
 
 
@@ -70,14 +70,14 @@ def _of_run(folder: Path, checkpoints: Sequence[str]) -> Place:
         return place
     try:
         place.named = named_by_run(folder)
-        place.held = "it is under way" if in_use(folder) else _in_database(folder, checkpoints)
+        place.held = "it is running" if in_use(folder) else _in_database(folder, checkpoints)
     except RecordError as error:
         place.held = str(error)
     return place
 
 
 def _in_database(folder: Path, checkpoints: Sequence[str]) -> str:
-    """Why a run is held back whose checkpoints lie in a database that nobody named."""
+    """Return why nothing of a run may be deleted if its checkpoints are in a database that was not named; else ""."""
     run = load_run(folder)
     named = any(kind_of(each) == "postgres" for each in checkpoints)
     if run.saver["kind"] != "postgres" or not run.unfinished or named:
@@ -86,7 +86,7 @@ def _in_database(folder: Path, checkpoints: Sequence[str]) -> str:
 
 
 def wrong(digest: str, path: Path | None) -> str:
-    """What is wrong with a payload's file, in words; empty where nothing is."""
+    """Return what is wrong with a payload's file, in words; empty if nothing is."""
     if path is None:
         return "is missing"
     try:
@@ -97,7 +97,7 @@ def wrong(digest: str, path: Path | None) -> str:
 
 
 def protocol_of(path: Path) -> str:
-    """By the label in the file's head; "?" where it cannot be read."""
+    """Return the protocol in the header of a payload's file; "?" if it cannot be read."""
     try:
         with opened(path) as file:
             head = json.loads(file.read(int.from_bytes(file.read(8), "little")))
@@ -108,5 +108,5 @@ def protocol_of(path: Path) -> str:
 
 
 def size_of(path: Path) -> int:
-    """Bytes of a file; 0 of what is none."""
+    """Return the size of a file in bytes; 0 if it is not a file."""
     return path.stat().st_size if path.is_file() else 0

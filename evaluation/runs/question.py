@@ -1,4 +1,4 @@
-"""The questions of a run: the one that was asked, those of a file, or held-out samples of the bundled set.
+"""The question source of a run: one question, a file of them, or samples generated from a seed.
 
 Nothing here imports torch or langgraph: the command line reads `QuestionOptions` to print its help.
 """
@@ -26,9 +26,9 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.prompts.kinds import KindName, kind_of
 
 COMMON = {"kind", "description", "answer_description", "demonstrations", "hints"}
-"""What can be said of all rows of a file: it tells of the task, and holds for rows without their own."""
+"""Options about the task, which apply to all rows of a file that lack the field."""
 CHOOSING = {"question", "sample", "games", "questions", "where", "limit", "shuffle", "skip", "seeds"}
-"""What chooses questions; all other options are fields of a question."""
+"""Options that choose questions; all others are fields of a question."""
 
 
 def _one(description: str, option: str | None = None) -> Any:  # Any: a field, as pydantic has it
@@ -40,80 +40,80 @@ def _many(description: str, option: str) -> Any:  # Any: see _one
 
 
 class QuestionOptions(Checked):
-    """What a run is asked, as a person can say it on a command line: fields of `Question`, or where many are from."""
+    """Command-line options for the questions of a run: fields of a `Question`, or the source of many."""
 
     model_config = ConfigDict(title="Question")
 
     question: str | None = Field(
         default=None,
-        description="what to discuss, - to read it from stdin; a held-out sample of the bundled set if none",
+        description="Question to discuss, - to read it from stdin; without one, a held-out sample of the bundled set.",
         json_schema_extra={"positional": True},
     )
-    documents: list[str] = _many("a text that all agents read, or NAME=TEXT for one of them", "document")
+    documents: list[str] = _many("Text that all agents read, or NAME=TEXT for one of them.", "document")
     kind: KindName | None = Field(
-        default=None, description="Form of the answer; recognised from the question if not given."
+        default=None, description="Form of the answer; recognized from the question if not given."
     )
-    choices: list[str] = _many("an option to choose from", "choice")
-    target: str | None = _one("the right answer; no agent reads it")
-    solution: str | None = _one("the right answer with its working: what an expert says")
-    decoys: list[str] = _many("a solution of another question: what a dummy says", "decoy")
-    description: str | None = _one("what questions of the task are like, told before it", "task_description")
+    choices: list[str] = _many("Option to choose from.", "choice")
+    target: str | None = _one("Right answer; no agent reads it.")
+    solution: str | None = _one("Right answer with its steps; an expert agent says it.")
+    decoys: list[str] = _many("Solution of another question; a dummy agent says it.", "decoy")
+    description: str | None = _one("Description of the task, shown before the question.", "task_description")
     answer_description: str | None = _one(
-        "how the answer is to be given, in the place of the kind's own request", "task_answer"
+        "Request for the form of the answer, instead of the kind's own request.", "task_answer"
     )
-    demonstrations: list[str] = _many("a worked example: question, steps and answer as one text", "task_demonstration")
-    wordings: list[str] = _many("NAME=TEXT: the question in other words, for one agent", "wording")
-    starting_views: list[str] = _many("NAME=TEXT: the view that an agent starts from", "starting_view")
-    hints: list[str] = _many("what a secretary is to mind (cmd)", "hint")
+    demonstrations: list[str] = _many("Worked example: question, steps and answer as one text.", "task_demonstration")
+    wordings: list[str] = _many("NAME=TEXT: the question in other words, for one agent.", "wording")
+    starting_views: list[str] = _many("NAME=TEXT: the view that an agent starts from.", "starting_view")
+    hints: list[str] = _many("Hint for a secretary (cmd).", "hint")
     sample: str | None = _one(
-        "instead of a question: arithmetic, arithmetic_cipher or arithmetic_files (CIPHER's paper, and its files), "
-        "chain2 to chain6 (so many operations), split or facts (private documents), world (an encyclopedia), "
+        "Instead of a question: arithmetic, arithmetic_cipher or arithmetic_files (CIPHER's paper, and its files), "
+        "chain2 to chain6 (2 to 6 operations), split or facts (private documents), world (an encyclopedia), "
         "world/bridge, world/comparison, world/strategy, world/claim or world/fact; for the scheme of that name "
         "whodunit or govsim (or a split of its games: govsim/train, govsim/validation, govsim/test); problems for "
-        "codegen; or with a seed: split/3"
+        "codegen. A seed may follow: split/3."
     )
-    games: list[Path] = _many("instead of a question: a stored game of whodunit or govsim", "game")
+    games: list[Path] = _many("Instead of a question: a saved game of whodunit or govsim.", "game")
     questions: str | None = _one(
-        "instead of a question: a file of them, .jsonl or .csv, whose columns are its fields (- for JSON Lines on "
-        "stdin); or a published data set: NAME:FILE or NAME/PART:FILE, as gsm8k:test.jsonl, or with ID@COMMIT of the "
-        "Hugging Face hub for FILE"
+        "Instead of a question: a file of questions, .jsonl or .csv, whose columns are question fields (- for JSON "
+        "Lines on stdin); or a published dataset: NAME:FILE or NAME/PART:FILE, such as gsm8k:test.jsonl, or with "
+        "ID@COMMIT of the Hugging Face Hub for FILE."
     )
     where: list[str] = _many(
-        "FIELD=VALUE: only rows of --questions that have it; also != and, for numbers, < <= > >=", "where"
+        "FIELD=VALUE: only rows of --questions with this value; also != and, for numbers, < <= > >=.", "where"
     )
     limit: Count | None = Field(
-        default=None, ge=1, description="ask only the first so many of --questions, or so many of --sample"
+        default=None, ge=1, description="Ask only this many rows of --questions, or this many samples of --sample."
     )
-    shuffle: int | None = _one("take rows of --questions in the order that this seed of Python's random brings them to")
-    skip: Count = Field(default=0, ge=0, description="pass over the first so many rows of --questions")
-    seeds: list[int] = _many("instead of --seed: ask each question once under each", "seeds")
+    shuffle: int | None = _one("Shuffle the rows of --questions by this seed of Python's random.")
+    skip: Count = Field(default=0, ge=0, description="Skip this many rows of --questions.")
+    seeds: list[int] = _many("Instead of --seed: ask each question once under each of these seeds.", "seeds")
 
     @field_validator("questions", mode="before")
     @classmethod
-    def _said(cls, given: Any) -> Any:  # Any: as it was given; in code it may be a path
+    def _said(cls, given: Any) -> Any:  # Any: unchecked input; in code it may be a path
         return str(given) if isinstance(given, Path) else given
 
 
 @dataclass(frozen=True)
 class Origin:
-    """Where questions come from."""
+    """The source of questions."""
 
     words: str | None = None
-    """In a phrase; None where a person asked."""
+    """A phrase for it; None if a human asked."""
     digest: str | None = None
-    """Of a file: the sha256 of its bytes, in hexadecimal."""
+    """For a file: the sha256 of its bytes, in hexadecimal."""
     metadata: Mapping[str, Values] = field(default_factory=dict)
-    """Of a file: the other columns of each question, by its id."""
+    """For a file: the other columns of each question, by its id."""
 
 
 def questions_of(options: QuestionOptions, settings: Settings) -> tuple[list[Question], Origin]:
-    """The questions, each checked for these settings, and where they come from.
+    """Return the questions, each checked for these settings, and their source.
 
-    Those of a file and samples have ids, each its own.
+    Questions of a file and samples have unique ids.
 
     Raises:
-        UsageError: options that contradict one another, an empty question, an unknown sample, documents for
-            agents that do not exist, a file or a row of it that cannot be read or asked.
+        UsageError: options contradict each other, the question is empty, the sample is unknown, documents are for
+            agents that do not exist, or a file or one of its rows cannot be read or asked.
     """
     _check_options(options, settings)
     if options.question == str(STDIN):
@@ -153,7 +153,7 @@ def _of_file(given: str, options: QuestionOptions, settings: Settings) -> tuple[
 
 
 def _check_options(options: QuestionOptions, settings: Settings) -> None:
-    """Refuse what contradicts itself or would be ignored: a sample brings its own documents, kind and target."""
+    """Check that no option contradicts another or would be ignored: a sample has its own documents, kind and target."""
     if options.hints and not settings.others():
         raise UsageError("--hint is for a secretary, and there is none; drop it, or use cmd with its secretary")
     one, many = {"a question": options.question, "--sample": options.sample}, {"--questions": options.questions}
@@ -174,7 +174,7 @@ def _check_options(options: QuestionOptions, settings: Settings) -> None:
 
 
 def _check_fields(options: QuestionOptions) -> None:
-    """Fields belong to a question that a person asks; those of the task may be said of all rows of a file."""
+    """Check that fields of a question come with one; fields of the task may also apply to all rows of a file."""
     if options.question is not None:
         return
     passed = CHOOSING | (COMMON if options.questions else set())

@@ -1,10 +1,10 @@
-"""Questions of a file, JSON Lines or CSV: each row is a question, its columns are the fields of `Question`.
+"""Question files, JSON Lines or CSV: each row is a question, and its columns are the fields of `Question`.
 
 One line of a .jsonl file: {"question": "What is 14 + 3 * 5?", "target": 29, "subject": "sums"}. In a cell of
-CSV, a list (choices, aliases, decoys, demonstrations, hints) is a JSON array, or its texts with | between them; what
-stands by agent (documents, wordings, starting_views) is JSON. Other columns, as `subject`, are kept apart:
-no agent reads them, and rows can be chosen by them. A row without an id is named by a digest of what it asks.
-A row of HumanEval, in JSON Lines, is a problem of CodeGen.
+CSV, a list (choices, aliases, decoys, demonstrations, hints) is a JSON array, or texts separated by |; fields by
+agent (documents, wordings, starting_views) are JSON. Other columns, such as `subject`, are metadata: no agent reads
+them, and rows can be filtered by them. The id of a row without one is a digest of what it asks. A row of HumanEval,
+in JSON Lines, is a problem for CodeGen.
 
 Nothing here imports torch or langgraph.
 """
@@ -31,10 +31,10 @@ WHAT = "question file"
 
 @dataclass(frozen=True)
 class AskedRow:
-    """A row that can be asked."""
+    """A row as a question."""
 
     line: int
-    """Where it begins in the file, from 1."""
+    """The line on which it begins, from 1."""
     question: Question
     """Always with an id and a kind."""
     metadata: Values
@@ -42,39 +42,39 @@ class AskedRow:
 
     @property
     def fields(self) -> Values:
-        """All that it can be chosen by."""
+        """All fields by which rows can be filtered."""
         return {**self.metadata, **self.question}
 
 
 @dataclass(frozen=True)
 class QuestionFile:
-    """Rows of a file that are to be asked, in its order."""
+    """The rows of a file that are asked, in order."""
 
     path: Path
     digest: str
     """sha256 of the file's bytes, in hexadecimal."""
     rows: tuple[AskedRow, ...]
     total: int
-    """How many rows the file holds."""
+    """Number of rows in the file."""
     where: tuple[str, ...] = ()
-    """What all of these have."""
+    """The conditions that these rows meet."""
     order: str | None = None
-    """In which they are taken, where it is not that of the file."""
+    """The order of these rows, in words, if it is not the file's."""
     skipped: int = 0
-    """How many such rows stand before these."""
+    """Number of rows that meet the conditions and were skipped."""
     data_set: str | None = None
-    """Of a published data set: its name and part."""
+    """For a published dataset: its name and part."""
     noun: str = "line"
     """See `DataFile.noun`."""
 
     @property
     def name(self) -> str:
-        """As errors call it."""
+        """Its name in errors."""
         return f"{self.data_set} file {str(self.path)!r}" if self.data_set else f"{WHAT} {str(self.path)!r}"
 
     @property
     def taken(self) -> str:
-        """How many of which file, in a phrase: "40 of 200 rows of a.csv with split=test"."""
+        """A phrase for the rows and their file: "40 of 200 rows of a.csv with split=test"."""
         file = "stdin" if self.path == STDIN else self.path.name
         of = f"{self.data_set} ({file})" if self.data_set else file
         taken = "all" if len(self.rows) == self.total else f"{len(self.rows):,} of"
@@ -85,24 +85,24 @@ class QuestionFile:
 
     @property
     def metadata(self) -> dict[str, Values]:
-        """Other columns of rows that have any, by the question's id."""
+        """Other columns of rows that have some, by the question's id."""
         return {row.question["id"]: row.metadata for row in self.rows if row.metadata}
 
     @property
     def questions(self) -> list[Question]:
-        """What is asked."""
+        """The questions of the rows."""
         return [row.question for row in self.rows]
 
     def take(
         self, where: Sequence[str] = (), limit: int | None = None, shuffle: int | None = None, skip: int = 0
     ) -> QuestionFile:
-        """The first `limit` rows behind the first `skip` that meet all conditions of `where` (see `Condition`).
+        """Return the rows that meet all conditions of `where` (see `Condition`): `limit` of them, after `skip`.
 
-        `shuffle` is a seed of Python's `random`: rows are taken in the order that it brings those to that meet them,
-        as the authors of ReAct (seed 233) and of Du et al. (seed 0) took theirs.
+        `shuffle` is a seed of Python's `random`, by which the rows that meet the conditions are shuffled first, as the
+        authors of ReAct (seed 233) and of Du et al. (seed 0) shuffled theirs.
 
         Raises:
-            UsageError: a condition is none, names a field that no row has, or no row meets them all.
+            UsageError: a condition is not valid, names a field that no row has, or no row is left.
         """
         fields = [*dict.fromkeys(name for row in self.rows for name in row.fields)]
         conditions, broken, rows = read_conditions(where, fields), Broken(self.name, self.noun), []
@@ -123,10 +123,10 @@ class QuestionFile:
         )
 
     def check(self, settings: Settings) -> None:
-        """Refuse rows that cannot be discussed with these settings.
+        """Check that all rows can be discussed with these settings.
 
         Raises:
-            UsageError: as `check_question` does, with the line of the first such row.
+            UsageError: see `check_question`; with the line of the first such row.
         """
         broken = Broken(self.name, self.noun)
         for row in self.rows:
@@ -136,7 +136,7 @@ class QuestionFile:
 
 
 def check(question: Question, settings: Settings) -> None:
-    """Refuse a question that cannot be asked with these settings. Errors: see `check_question` and `check_game`."""
+    """Check that a question can be asked with these settings. Errors: see `check_question` and `check_game`."""
     if question.get("game") is not None:  # first: the agents of a question's wordings belong to its game
         settings.check_game(question)
     check_question(question, settings.owners(), settings.needs(), settings.names())
@@ -148,22 +148,22 @@ def read_questions(
     limit: int | None = None,
     common: Mapping[str, Any] | None = None,  # Any: fields of a Question
 ) -> list[Question]:
-    """The questions of a file: the first `limit` rows that meet all of `where`, such as "subject=sums", "level<=3".
+    """Return the questions of a file: the first `limit` rows that meet all of `where`: "subject=sums", "level<=3".
 
-    `common` holds fields for rows that lack them: {"kind": "option"}.
+    `common` has fields for rows that lack them: {"kind": "option"}.
 
     Raises:
-        UsageError: the file or a row of it cannot be read or asked, or nothing is left.
+        UsageError: the file or one of its rows cannot be read or asked, or no row is left.
     """
     return read_file(path, common).take(where, limit).questions
 
 
 def read_file(path: Path | str, common: Mapping[str, Any] | None = None) -> QuestionFile:  # Any: see read_questions
-    """All rows of a file, each checked as far as that goes without a scheme's settings.
+    """Return all rows of a file, each checked as far as possible without a scheme's settings.
 
     Raises:
-        UsageError: the file cannot be read, or a row is broken or has the id of another: the first one is
-            named with its line, the others are counted.
+        UsageError: the file cannot be read, or a row is broken or has the id of another row. The message quotes the
+            first such row with its line, and counts the others.
     """
     file = read_rows(Path(path), WHAT)
     if file.header is not None:
@@ -190,14 +190,14 @@ def _asked(file: DataFile, common: Values) -> tuple[AskedRow, ...]:
 
 
 def _row(line: int, values: Values, common: Values, *, cells: bool) -> AskedRow:
-    if not cells:  # names of CSV stand in one place, and were checked there
+    if not cells:  # CSV names are in the header, and were checked there
         values = of_row(values)
         check_names(values)
     question, metadata = question_from(values, common, cells=cells)
     try:
         check_question(question, None)
     except UsageError as error:
-        taken = f"; it names no kind, and was taken for {question['kind']!r}" if "target" in question else ""
+        taken = f"; it has no kind, and was recognized as {question['kind']!r}" if "target" in question else ""
         raise UsageError(f"{error}{'' if values.get('kind') else taken}") from error
     question["id"] = question.get("id") or named(question)
     return AskedRow(line, question, metadata)
@@ -206,4 +206,4 @@ def _row(line: int, values: Values, common: Values, *, cells: bool) -> AskedRow:
 def _twice(row: AskedRow, other: AskedRow, values: Values) -> str:
     if values.get("id") is None:
         return f"asks the same as line {other.line}, and has no id; drop one of them, or give both an id"
-    return f"has the id {row.question['id']!r}, as line {other.line} has; expected each to have its own"
+    return f"has the id {row.question['id']!r}, like line {other.line}; give each row its own"

@@ -1,4 +1,4 @@
-"""Read a run from its folder: its log tells all that happened, and no model is needed."""
+"""Reading a run from its directory: the log has everything that happened, so no model is needed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from sottovoce.regular import opened
 
 
 def head_in(folder: Path) -> Head:
-    """The head of a run, without the rest of its log. Errors: see `load_run`."""
+    """Return the manifest of a run, without the rest of its log. Errors: see `load_run`."""
     try:
         with opened(folder / LOG) as file:
             line = file.readline()
@@ -32,10 +32,10 @@ def head_in(folder: Path) -> Head:
 
 
 def load_run(folder: Path | str) -> Run:
-    """Read a run from its folder; it needs no model.
+    """Read a run from its directory; no model is needed.
 
     Raises:
-        RecordError: there is no run, it is damaged, or it was written by another version.
+        RecordError: there is no run, it is damaged, or another version wrote it.
     """
     folder = Path(folder)
     lines, _, cut = read(folder, wrong_in)
@@ -45,7 +45,7 @@ def load_run(folder: Path | str) -> Run:
         if why := _take(run, line):
             raise RecordError(f"run {str(folder / LOG)!r} is damaged: line {number}: {why}; {REPAIR}")
     if cut:
-        run.notes.append(f"the last line of the log was cut off ({cut} bytes); what it told will be done again")
+        run.notes.append(f"the last line of the log was cut off ({cut} bytes); what it recorded is run again")
     if run.status == "running" and not in_use(folder):
         run.status = "stopped"
         run.close()
@@ -55,11 +55,11 @@ def load_run(folder: Path | str) -> Run:
 
 
 def verdicts(judged: Run) -> dict[Key, float]:
-    """What could be read of a judge's replies, 1 for right, by the discussion that each is on."""
+    """Return the verdicts that could be read from a judge's replies, 1 for right, by the judged discussion."""
     said = {name: each.decision["answer"] for (name, _), each in judged.records.items() if each.decision}
     for name in said:
         if not NAME.match(name):
-            raise RecordError(f"run {str(judged.folder)!r} is damaged: {name!r} is no answer to judge; judge it again")
+            raise RecordError(f"run {str(judged.folder)!r} is damaged: {name!r} names no answer; judge the run again")
     return {key_of(name): float(answer == "yes") for name, answer in said.items() if answer is not None}
 
 
@@ -67,12 +67,12 @@ def _head(lines: Sequence[Mapping[str, Any]], folder: Path) -> Head:  # Any: JSO
     about = {name: value for name, value in lines[0].items() if name != "line"} if lines else {}
     if about.get("format") != FORMAT:
         raise RecordError(
-            f"{str(folder / LOG)!r} is no run: its format is {about.get('format')!r}; expected {FORMAT!r}"
+            f"{str(folder / LOG)!r} is not a run: its format is {about.get('format')!r}; expected {FORMAT!r}"
         )
     if about.get("version") != VERSION:
         raise RecordError(
             f"run {str(folder)!r} has version {about.get('version')!r} of the format; expected {VERSION}: "
-            "ask its questions again, or read it with the sottovoce that its field 'versions' names"
+            "run its questions again, or read it with the version of sottovoce in its field 'versions'"
         )
     try:
         head = Head.model_validate(about)
@@ -95,9 +95,9 @@ def _wrong_answer(answer: str | None, question: Question) -> str:
 
 
 def _take(run: Run, line: JSON) -> str:
-    """Let a run take a line; return what does not fit the lines before it, "" where all does."""
+    """Apply a line to a run; return what does not fit the lines before it, "" if everything does."""
     if "of" in line and (key := (line["of"][0], line["of"][1])) not in run.records:
-        return f"of is {shown(key)}: expected a question of a line before, under one of the seeds"
+        return f"of is {shown(key)}: expected a question of an earlier line, under one of the seeds"
     for event in line.get("events", []):
         if event["event"] == "opened" and (why := wrong_settings(run.head.scheme, event["settings"])):
             return f"opened.{why}"

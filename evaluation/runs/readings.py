@@ -1,4 +1,4 @@
-"""How the answers of a discussion were read: at once, from another reply in the form, in an answer turn, or not."""
+"""Parse statistics of a discussion: how its answers were read, or why they could not be."""
 
 from __future__ import annotations
 
@@ -20,25 +20,26 @@ Way = Literal["at_once", "repair", "answer_turn", "unknown", "abstained", "mined
 
 
 class Readings(BaseModel):
-    """What it took to read the answers of those who discuss, of all rounds; nothing before there is a decision."""
+    """Counts of replies by how their answers were read, over all rounds; all 0 before there is a decision."""
 
     at_once: int = 0
+    """Read from the reply itself."""
     repair: int = 0
-    """From another reply, in the form."""
+    """Read from another reply, in the form that was asked for."""
     answer_turn: int = 0
-    """From the answer turn after a reply."""
+    """Read from the answer turn after the reply."""
     unknown: int = 0
-    """An abstention that says so."""
+    """Abstentions that say that the answer is unknown."""
     abstained: int = 0
-    """Nothing could be read."""
+    """Replies from which nothing could be read."""
     mined: int = 0
-    """Replies among the first three whose answer was mined from prose, for want of a mark."""
+    """Replies counted in the first three fields whose answer was mined from prose, since they have no mark."""
 
 
 def readings(state: Discussion, counts: Iterable[Count], answers: tuple[str, ...]) -> Readings:
-    """Count over all rounds, one a reply that states an answer (in one of the acts `answers`).
+    """Count the replies that state answers (in one of the acts `answers`), over all rounds.
 
-    A reply is read as the scheme counted it after its round; where it counts no rounds, as its rule reads the last.
+    A reply is read as the scheme counted it after its round; without such a count, as the scheme's rule reads it.
     """
     counted = {(count.epoch, count.round, vote["agent"]): vote for count in counts for vote in count.votes}
     found = Counter[Way]()
@@ -57,6 +58,6 @@ def _way(vote: Vote, last: Message, question: Discussion) -> Way:
 
 
 def _declines(text: str, question: Discussion) -> bool:
-    """Whether it says that the answer is unknown, in words or in a field."""
+    """Return whether a text says that the answer is unknown, in words or in a field."""
     field = read_json(text, (ANSWER,), may_be_empty=(ANSWER,)).found.get(ANSWER)
     return kinds.declines(text) or (field is not None and kinds.is_open(field, question))

@@ -1,6 +1,6 @@
-"""The record of a discussion: what was asked and said, and how it ended.
+"""The record of a discussion: its question, prompts, messages and end.
 
-It is made of events: those of a discussion that goes on, or the same ones read from the log of its run.
+It is built from events: those of a running discussion, or the same ones read from the log of its run.
 """
 
 from __future__ import annotations
@@ -28,35 +28,35 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.state import JSON, Decision, Discussion, Intervened, Vote, heard
 
 LATENT = "latent"
-"""A measure of a discussion that escalates: the share of hearings of the round before that were more than words."""
+"""A measure of a discussion that escalates: the share of messages that were heard with more than their words."""
 BYTES = "bytes a message"
-"""A measure of every discussion in which messages carry more than words."""
+"""A measure of a discussion in which messages carry more than words."""
 MEANS = "cipher"
-"""The protocol whose steps average and search embedding tables."""
+"""The protocol whose steps average over embedding tables and search them."""
 Status = Literal["waiting", "running", "done", "failed", "stopped"]
 
 
 class Cost(BaseModel):
-    """What the calls of a discussion took."""
+    """The cost of a discussion's calls."""
 
     calls: int = 0
     tokens_in: int = 0
     tokens_reused: int = 0
-    """Of those read: taken from the prefix cache, not computed again."""
+    """Tokens of `tokens_in` that came from the prefix cache."""
     tokens_out: int = 0
     uncounted: int = 0
-    """Calls of which nobody told the tokens: what is counted lacks theirs."""
+    """Calls whose tokens the server did not report; the other fields lack them."""
 
     @property
     def tokens(self) -> str:
-        """The tokens in words, and of how many calls they are not known."""
+        """The tokens in words, with the number of calls whose tokens are unknown."""
         if self.uncounted == self.calls > 0:
-            return "tokens not told"
-        lacks = f" (not told of {counted(self.uncounted, 'call')})" if self.uncounted else ""
+            return "tokens not reported"
+        lacks = f" (not reported for {counted(self.uncounted, 'call')})" if self.uncounted else ""
         return f"{counted(self.tokens_in, 'token')} read, {counted(self.tokens_out, 'token')} written{lacks}"
 
     def add(self, message: Message) -> None:
-        """Count the call that made a message, if a model did."""
+        """Add the call that made a message, if a model made it."""
         if message.source in ("model", "hosted"):
             self.calls += 1
             self.uncounted += "tokens_out" not in message.stats
@@ -71,66 +71,66 @@ class Record(BaseModel):
     version: int = VERSION
     status: Status = "waiting"
     error: str | None = None
-    """The line that says why it failed."""
+    """One line that says why it failed."""
     outside: bool = False
-    """Whether that lies outside of scheme and protocol: a server, a file, a disk."""
+    """True if scheme and protocol are not the cause, but a server, a file or a disk."""
     scheme: str
     settings: JSON
     question: Question
     seed: int = 0
     origin: str | None = None
-    """Where the question is from; None where a person asked it."""
+    """Where the question is from; None if a human asked it."""
     versions: dict[str, str] = Field(default_factory=versions)
-    """Of what the run depends on."""
+    """Versions of this package, Python and the libraries that the run depends on."""
     models: dict[str, ModelOf] = {}
     """By agent; hosted models have no entry."""
     messages: list[Message] = []
-    """All that the board held, in its order: earlier attempts and what was withdrawn too."""
+    """All messages in board order, including earlier attempts and withdrawn messages."""
     prompts: list[Asked] = []
-    """What agents were asked, in the order of the calls."""
+    """The prompts of the agents, in the order of the calls."""
     interventions: list[Intervened] = []
-    """Of a watch, in order of time; a reset takes none back."""
+    """Interventions of a watch, in order of time; a reset removes none of them."""
     resets: list[Reset] = []
     levels: list[Level] = []
-    """Of schemes with groups."""
+    """Only in schemes with groups."""
     counts: list[Count] = []
-    """Of schemes that vote after a round."""
+    """Only in schemes that vote after a round."""
     notes: list[str] = []
     decision: Decision | None = None
     readings: Readings = Readings()
     cost: Cost = Field(default_factory=Cost)
     seconds: float = 0.0
-    """How long it ran, all sessions of the run together."""
+    """How long it ran, including the time before it was resumed."""
     _tasks: set[str] = PrivateAttr(default_factory=set)
 
     @field_serializer("messages")
     def _plain(self, messages: list[Message]) -> list[JSON]:
-        """As everywhere else; pydantic alone would write counts of tokens as floats."""
+        """Serialize messages by `to_dict`; pydantic alone would write token counts as floats."""
         return [message.to_dict() for message in messages]
 
     def to_json(self) -> str:
-        """The record as it is printed and exported."""
+        """Return the record as it is printed and exported."""
         return self.model_dump_json(indent=2) + "\n"
 
     @property
     def tasks(self) -> frozenset[str]:
-        """The graph's tasks whose events it has."""
+        """The graph's tasks whose events the record has."""
         return frozenset(self._tasks)
 
     def anew(self) -> Record:
-        """The record of the same discussion before anybody spoke."""
+        """Return the record of the same discussion before anybody spoke."""
         kept = {"scheme", "settings", "question", "seed", "origin", "versions", "models"}
         return Record(**{name: getattr(self, name) for name in kept})
 
     def step(self, task: str, events: list[Kept], seconds: float) -> None:
-        """Take the events of one task."""
+        """Add the events of one task."""
         self._tasks.add(task)
         self.seconds = seconds
         for event in events:
             self.take(event)
 
     def take(self, event: Kept) -> None:
-        """Take one event."""
+        """Add one event."""
         self.status, self.error = "running", None
         match event:
             case Opened():
@@ -154,35 +154,34 @@ class Record(BaseModel):
                 self.readings = readings(self._state(), self.counts, scheme(self.scheme).answers)
 
     def _state(self) -> Discussion:
-        """As far as answers are read from it."""
+        """Return the part of the state from which answers are read."""
         cuts = [reset.cut for reset in self.resets]
         return cast(Discussion, {**self.question, "board": self.messages, "epochs": cuts})
 
     def fail(self, error: str, seconds: float, *, outside: bool = False) -> None:
-        """Note that it ended without a decision."""
+        """Record that it ended without a decision."""
         self.status, self.error, self.seconds, self.outside = "failed", error, seconds, outside
 
     @property
     def flops(self) -> float | None:
-        """Floating-point operations of its calls, about: 2 a parameter and computed token (arXiv 2001.08361, 2.1).
+        """Approximate FLOPs of its calls: 2 per parameter and computed token (arXiv 2001.08361, 2.1).
 
-        None where a hosted model spoke. Tokens of a prompt that were reused count nothing: their keys and values
-        were there. A tied table counts once, as the head that multiplies by it; the head counts for every token of
-        a prompt, too, though only the last one has logits (SmolLM2-135M's is 21 % of it), and an untied table
-        counts twice. A token by CIPHER costs a mean over the table of each hearer and a search of the nearest token
-        in the speaker's: 2 vocabulary x width each, as a whole product has it (a CPU may look through less). Left out
-        are attention over what was read before (SmolLM2-135M: 13 % at position 500) and the encoders and rerankers
-        of a retriever.
+        None if a hosted model spoke. Reused tokens of a prompt count nothing: their keys and values are cached. A
+        tied table counts once, as the head that multiplies by it; an untied one counts twice. The head also counts
+        for every token of a prompt, though only the last one has logits (the head of SmolLM2-135M is 21 % of it). A
+        CIPHER token costs a mean over the table of each hearer and a search for the nearest token in the speaker's:
+        2 x vocabulary x width each, as for the full product (a CPU may search less). Attention to earlier tokens is
+        left out (SmolLM2-135M: 13 % at position 500), and so are a retriever's encoders and rerankers.
         """
         found = [self.flops_of(message) for message in self.messages]
         known = [each for each in found if each is not None]
         return sum(known, 0.0) if len(known) == len(found) else None
 
     def flops_of(self, message: Message) -> float | None:
-        """The same of one call; 0 of what was given, not computed."""
+        """Return the same for one call; 0 if no model computed the message, None if a hosted model did."""
         if message.source not in ("model", "hosted"):
             return 0.0
-        # Who has no model of its own thinks with the first agent's.
+        # An agent without a model of its own uses the first agent's.
         made = self.models.get(message.agent, next(iter(self.models.values()), None))
         if message.source == "hosted" or made is None:
             return None
@@ -190,15 +189,15 @@ class Record(BaseModel):
         return float(2 * (made.parameters * computed(message) + means))
 
     def _tables(self, speaker: ModelOf) -> int:
-        """Return the numbers that a step of CIPHER multiplies besides: tables to average over, and one to search."""
+        """Return the size of the tables of a CIPHER step: those that it averages over, and the one that it searches."""
         heard = {each.weights: each.table for each in self.models.values() if each.vocabulary == speaker.vocabulary}
         return sum(heard.values()) + speaker.table
 
     @property
     def carried(self) -> dict[str, float]:
-        """Bytes that a message carries beside words and statistics, and the share of messages heard with those.
+        """Bytes that a message carries besides words and statistics, and the share of messages heard with them.
 
-        The bytes are a mean over the messages that carry any; the share is told where words come first.
+        The bytes are a mean over the messages that carry any. The share exists only if the discussion may escalate.
         """
         found = [each.stats["carried_bytes"] for each in self.messages if each.stats.get("carried_bytes")]
         return ({BYTES: fmean(found)} if found else {}) | self._escalated()
@@ -209,12 +208,12 @@ class Record(BaseModel):
         return {LATENT: latent / (latent + plain)} if latent + plain else {}
 
     def _of_decision(self) -> dict[str, int | float | None]:
-        """What its world measures of a game, and what a free answer has of its target."""
+        """Return the measures of the decision: those of a game, and EM and F1 of a free answer."""
         decision = self.decision
         return {**decision.get("measures", {}), **measures(self.question, decision)} if decision else {}
 
     def result(self) -> Result:
-        """What it came to."""
+        """Return the result of the discussion so far."""
         decision, cost = self.decision, self.cost
         return Result(
             question=question_id(self.question),
@@ -238,11 +237,11 @@ class Record(BaseModel):
         )
 
     def chosen(self) -> Settings:
-        """The settings as the scheme's own kind, unchecked: a run is shown whatever this program knows of them."""
+        """Return the settings as the scheme's class, unchecked: a run is shown even if this version would refuse it."""
         return scheme(self.scheme).settings.model_construct(**self.settings)
 
     def answered(self) -> list[dict[str, Message]]:
-        """What was heard in the acts that state answers, by round and agent, the agents in their order."""
+        """Return the messages that state answers and are heard, by round and agent, the agents in their order."""
         spoken = [each for each in heard(self._state()) if each.act in scheme(self.scheme).answers]
         rounds: list[dict[str, Message]] = [{} for _ in range(1 + max((each.round for each in spoken), default=-1))]
         for each in spoken:
@@ -250,7 +249,7 @@ class Record(BaseModel):
         return rounds
 
     def answered_as(self) -> list[dict[str, tuple[Message, Vote]]]:
-        """The same with what each was read as: the vote that the scheme counted, or as its rule reads the last."""
+        """Return the same, each with its vote: as the scheme counted it, or as the scheme's rule reads the message."""
         state = self._state()
         counted = {(each.epoch, each.round, vote["agent"]): vote for each in self.counts for vote in each.votes}
         return [
@@ -262,15 +261,15 @@ class Record(BaseModel):
         ]
 
     def last_texts(self) -> list[str]:
-        """The replies of the last round in which answers were stated; [] where none were."""
+        """Return the replies of the last round in which answers were stated; [] if there is none."""
         return [each.whole for each in (self.answered() or [{}])[-1].values()]
 
     def withdrew(self, message: Message) -> bool:
-        """Whether a reset withdrew a message: each later one leaves what was said before its cut."""
+        """Return whether a later reset withdrew a message; a reset keeps messages from before its cut."""
         return any(message.time >= tuple(reset.cut) for reset in self.resets[message.epoch :])
 
     def said(self, agent: str) -> Message | None:
-        """An agent's last message that states an answer; of several attempts the last, before its answer turn."""
+        """Return an agent's last message that states an answer: the last attempt, not the answer turn after it."""
         answers = scheme(self.scheme).answers
         spoken = [each for each in self.messages if each.agent == agent and each.act in answers]
         replies = (message for message in reversed(spoken) if message.asked != "answer")
@@ -282,17 +281,17 @@ def _is_mean(message: Message) -> bool:
 
 
 def computed(message: Message) -> float:
-    """The tokens of a call that were read and not reused, and those that were written."""
+    """Return how many tokens a call computed: those read and not reused, and those written."""
     stats = message.stats
     return stats.get("tokens_in", 0) - stats.get("tokens_reused", 0) + stats.get("tokens_out", 0)
 
 
 def ordered(messages: list[Message]) -> list[Message]:
-    """Messages in the board's order; of two at one place the later."""
+    """Return messages in board order; of two at one place the later."""
     return Board(list[Message]).from_checkpoint(messages).get()
 
 
 def abstains(decision: Decision) -> bool:
-    """Whether no answer came of it; where each agent's counts by itself, whether nobody gave one."""
+    """Return whether a decision has no answer; under the rule `average`, whether no agent gave one."""
     alone = decision["rule"] == "average" and any(vote["answer"] is not None for vote in decision["votes"])
     return decision["answer"] is None and not alone

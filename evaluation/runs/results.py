@@ -1,4 +1,4 @@
-"""What discussions came to, a row each: all that scores, comparisons and tables need to know of them."""
+"""Results of discussions, one row each: everything that scores, comparisons and tables need."""
 
 from __future__ import annotations
 
@@ -11,49 +11,49 @@ from typing import Any
 
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 FORMULA = re.compile(r"'*[=+\-@\t\r\n]")
-"""How a text begins that a spreadsheet would compute, behind as many quotes as one likes."""
+"""The beginning of a text that a spreadsheet would compute, after any number of quotes."""
 
 
 @dataclass(frozen=True)
 class Result:
-    """One discussion: a question under one seed."""
+    """The result of one discussion: a question under one seed."""
 
     question: str
-    """Its id; discussions of one question under several seeds are a cluster."""
+    """The question's id; discussions of one question under several seeds form a cluster."""
     seed: int = 0
     answer: str | None = None
-    """None where it failed or abstained, and where each agent's answer counts by itself (rule `average`)."""
+    """None if it failed or abstained, or if each agent's answer counts by itself (rule `average`)."""
     abstained: bool = False
-    """Whether it ended, and without an answer."""
+    """True if it ended with a decision that has no answer."""
     mined: bool = False
-    """True where a vote that counts was mined from prose, for want of a mark or a form."""
+    """True if a vote that counts was mined from prose, since the reply has no mark or form."""
     score: float | None = None
-    """In [0, 1]; None without a target, or where it failed."""
+    """In [0, 1]; None if there is no target or it failed."""
     target: str | None = None
-    """What it was scored against; scores against different targets are not compared."""
+    """The right answer; scores against different targets are not compared."""
     failed: bool = False
-    """Whether it ended without a decision."""
+    """True if it ended without a decision."""
     outside: bool = False
-    """Whether what ended it lies outside of scheme and protocol: a server, a file, a disk."""
+    """True if it failed, and not by scheme or protocol but by a server, a file or a disk."""
     digest: str = ""
-    """The sha256 of what is asked (`question_digest`): by it questions of two runs are the same."""
+    """The sha256 of what is asked (`question_digest`); equal digests mean equal questions in two runs."""
     documents: tuple[str, ...] = ()
     """The sha256 of each text that agents were dealt."""
     measures: Mapping[str, int | float | None] = field(default_factory=dict)
-    """What a world measures of it, and EM and F1 of a few words, by name; None where a measure does not apply."""
+    """By name: measures of a game, of retrieval, of payloads, and EM and F1; None if a measure does not apply."""
     calls: int = 0
     tokens_in: int | None = 0
-    """None, as the next two, where a hosted model's server did not tell."""
+    """None, like the next two, if a hosted model's server did not report it."""
     tokens_reused: int | None = 0
-    """Of those read: taken from the prefix cache, not computed again."""
+    """Tokens of `tokens_in` that came from the prefix cache."""
     tokens_out: int | None = 0
     flops: float | None = None
-    """Floating-point operations of all calls, about; None where a hosted model spoke."""
+    """Approximate floating-point operations of all calls; None if a hosted model spoke."""
     seconds: float = 0.0
 
     @property
     def failed_wrong(self) -> float | None:
-        """The score, where a failed discussion is wrong; None without a target."""
+        """The score, with a failed discussion as wrong; None without a target."""
         return 0.0 if self.failed and self.target is not None else self.score
 
     @property
@@ -73,7 +73,7 @@ OF_RESULT = [name for each in fields(Result) for name in (each.name, *([FAILED_W
 
 
 def table(results: Sequence[Result]) -> str:
-    """As CSV, a row each; what a world measures stands in columns of its own after the others."""
+    """Return the results as CSV, a row each; each measure has a column of its own after the others."""
     rows = [{name: as_cell(value) for name, value in {**each.to_dict(), **each.measures}.items()} for each in results]
     names = [*OF_RESULT, *(name for each in results for name in each.measures)]
     columns = [name for name in dict.fromkeys(names) if name not in ("measures", "documents")]
@@ -85,14 +85,14 @@ def table(results: Sequence[Result]) -> str:
 
 
 def as_cell(value: object) -> object:
-    """Return a value as a cell that no spreadsheet computes: a quote before what begins like a formula (OWASP)."""
+    """Return a value as a cell that no spreadsheet computes: a text like a formula gets a quote before it (OWASP)."""
     if isinstance(value, str) and FORMULA.match(value) and not NUMBER.fullmatch(value):
         return f"'{value}"
     return value
 
 
 def of_cell(text: str) -> str:
-    """Return the text that `as_cell` made a cell of.
+    """Return the text from which `as_cell` made a cell.
 
     >>> of_cell(str(as_cell("=1+1"))), as_cell("-5")
     ('=1+1', '-5')

@@ -18,7 +18,7 @@ RECALLS, GAIN = (5, 10), 10
 """Cut-off ranks of recall, and of nDCG."""
 OF_RETRIEVAL = (*(f"recall@{k}" for k in RECALLS), f"nDCG@{GAIN}", FOUND, ALL_FOUND)
 SEARCHERS = ("library", "environment")
-"""Agents whose messages list what was found."""
+"""Agents whose messages list retrieved passages."""
 
 
 def retrieval(question: Question, messages: Iterable[Message]) -> dict[str, float]:
@@ -50,7 +50,7 @@ def measured(gold: Mapping[str, int], messages: Iterable[Message]) -> dict[str, 
 
 
 def ranking(messages: Iterable[Message]) -> list[tuple[str, ...]]:
-    """Return the passages that were found, in order: for each all its names, its docid first."""
+    """Return the retrieved passages in order; each as all its names, its docid first."""
     found: dict[str, tuple[str, ...]] = {}
     for piece in (piece for message in messages for piece in message.evidence):
         names = [name for each in piece["origins"] for name in (each["docid"], f"{each['source']}:{each['docid']}")]
@@ -59,7 +59,7 @@ def ranking(messages: Iterable[Message]) -> list[tuple[str, ...]]:
 
 
 def matched(ranked: Sequence[Sequence[str]], relevant: Mapping[str, int]) -> list[str | None]:
-    """Return for each passage the name of the relevant one that it is, once for each name; None for all others."""
+    """Return the name by which each passage is relevant, each name once; None for passages that are not."""
     seen: set[str] = set()
     found: list[str | None] = []
     for names in ranked:
@@ -70,9 +70,9 @@ def matched(ranked: Sequence[Sequence[str]], relevant: Mapping[str, int]) -> lis
 
 
 def names_for_trec(gold: Mapping[str, int], messages: Iterable[Message]) -> list[str]:
-    """Return the names of what was found for a TREC run file: as the judgments name a passage, else its docid.
+    """Return the retrieved passages' names for a TREC run file: as the judgments name a passage, else its docid.
 
-    No name occurs twice: of two sources with one docid the second goes by `source:docid`.
+    No name occurs twice: if two sources have the same docid, the second is named `source:docid`.
     """
     ranked = ranking(messages)
     found = matched(ranked, _relevant(gold))

@@ -1,6 +1,6 @@
-"""Rows of a data file, each with the line on which an editor shows it.
+"""Table reader: rows of a data file, each with its line number in an editor.
 
-JSON Lines (.jsonl, .ndjson), one object a line, or CSV (.csv) with a row of names above; both in UTF-8.
+JSON Lines (.jsonl, .ndjson), one object a line, or CSV (.csv) with a header row; both in UTF-8.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ from sottovoce.regular import bytes_of
 
 Values = dict[str, Any]  # Any: JSON; cells of CSV are texts
 Row = tuple[int, Callable[[], Values]]
-"""The line on which a row begins, from 1, and what reads it: a UsageError where it is broken."""
+"""The line on which a row begins, from 1, and a function that parses it; a UsageError if it is broken."""
 MARK = "\ufeff"
-"""With which some editors begin a file in UTF-8."""
+"""The byte order mark, with which some editors begin a UTF-8 file."""
 BINARY = {
-    b"PK\x03\x04": "a ZIP archive, as Excel's workbooks are",
+    b"PK\x03\x04": "a ZIP archive, such as an Excel workbook",
     b"\xd0\xcf\x11\xe0": "an old Excel workbook",
     b"\x1f\x8b": "a gzip archive",
     b"PAR1": "a Parquet table",
@@ -35,48 +35,48 @@ BINARY = {
     b"%PDF-": "a PDF page",
 }
 ENDINGS = (".xlsx", ".xls", ".parquet", ".zip", ".gz", ".sqlite", ".pdf", ".arrow", ".ods")
-"""Of files that are no texts."""
+"""Suffixes of files that are not text."""
 STDIN = Path("-")
-"""In the place of a file: what is piped in, as JSON Lines."""
-LONGEST = 400  # characters of what is wrong with a row, which may quote a document
+"""Instead of a file: stdin, as JSON Lines."""
+LONGEST = 400  # characters of a row's error, which may quote a document
 
 
 @dataclass(frozen=True)
 class DataFile:
-    """What a file holds; its rows are split, and each is read when it is called."""
+    """A file split into rows, each of which is parsed when it is called."""
 
     name: str
-    """With what it is for: "question file 'a.csv'"."""
+    """The file with its purpose: "question file 'a.csv'"."""
     digest: str
     """sha256 of its bytes, in hexadecimal."""
     header: tuple[int, list[str]] | None
-    """Of CSV: the line of the names, and the names."""
+    """For CSV: the line of the header, and its names."""
     rows: list[Row]
     noun: str = "line"
-    """What its rows are counted by: lines, or the rows of a JSON list."""
+    """The word for a row in errors: a line, or a row of a JSON list."""
 
 
 class Broken:
-    """What is wrong with rows of a file, so that the first is told and the others are counted."""
+    """A collector of the errors of a file's rows, of which it raises the first and counts the others."""
 
     def __init__(self, name: str, noun: str = "line") -> None:
-        """`name` is the file's, as errors call it; `noun` what its rows are counted by."""
+        """Take the file's name in errors, and the word for a row."""
         self.name, self.noun = name, noun
         self._found: list[tuple[int, UsageError]] = []
 
     @contextmanager
     def at(self, line: int) -> Iterator[None]:
-        """Keeps a UsageError as one of this line."""
+        """Collect a UsageError as one of this line."""
         try:
             yield
         except UsageError as error:
             self._found.append((line, error))
 
     def tell(self) -> None:
-        """Raise the first, if there is any.
+        """Raise the first error, if there is one.
 
         Raises:
-            UsageError: with its line, and how many more there are.
+            UsageError: the error with its line, and the number of further ones.
         """
         if not self._found:
             return
@@ -86,28 +86,28 @@ class Broken:
 
 
 def read_rows(path: Path, what: str) -> DataFile:
-    """Split a file into its rows; blank lines are passed over. `what` it is called in errors.
+    """Split a file into its rows, without blank lines; `what` is the file's purpose in errors.
 
     Raises:
-        UsageError: it cannot be read, is neither JSON Lines nor CSV, holds no row, or its CSV cannot be split.
+        UsageError: it cannot be read, is neither JSON Lines nor CSV, has no row, or its CSV cannot be split.
     """
     name = f"{what} {str(path)!r}"
     if (form := ".jsonl" if path == STDIN else path.suffix.lower()) not in (".jsonl", ".ndjson", ".csv"):
         raise UsageError(f"{name} is neither JSON Lines nor CSV by its name; expected .jsonl or .csv")
     text, digest = read_text(path, name)
     if form == ".csv" and text.lstrip()[:2] in ('{"', "[{"):
-        raise UsageError(f"{name} holds JSON, and not the CSV that its name says; rename it to .jsonl")
+        raise UsageError(f"{name} contains JSON, not CSV as its name says; rename it to .jsonl")
     header, rows = split_csv(text, name) if form == ".csv" else (None, split_lines(text))
     if not rows:
-        raise UsageError(f"{name} {'is empty' if header is None else 'holds names and no row'}; expected rows")
+        raise UsageError(f"{name} {'is empty' if header is None else 'has a header and no row'}; expected rows")
     return DataFile(name, digest, header, rows)
 
 
 def read_text(path: Path, name: str) -> tuple[str, str]:
-    """The text of a file in UTF-8, or of stdin, and the sha256 of its bytes.
+    """Return the text of a UTF-8 file, or of stdin, and the sha256 of its bytes.
 
     Raises:
-        UsageError: there is none, it cannot be read, or it is not UTF-8.
+        UsageError: there is no such file, it cannot be read, or it is not UTF-8.
     """
     try:
         data = _piped(name) if path == STDIN else bytes_of(path)
@@ -121,30 +121,30 @@ def read_text(path: Path, name: str) -> tuple[str, str]:
 
 
 def _check_text(data: bytes, path: Path, name: str) -> None:
-    """Refuse what its first bytes or its name call something else than a text."""
+    """Raise UsageError for a file that is not text by its first bytes or by its name."""
     for begins, what in BINARY.items():
         if data.startswith(begins):
-            raise UsageError(f"{name} holds {what}; expected a text in UTF-8: export or unpack it first")
+            raise UsageError(f"{name} is {what}; expected UTF-8 text: export or unpack it first")
     if path.suffix.lower() in ENDINGS:
-        raise UsageError(f"{name} ends in {path.suffix!r}, and holds something else; rename it by what it holds")
+        raise UsageError(f"{name} ends in {path.suffix!r} but contains something else; rename it by its contents")
 
 
 def _piped(name: str) -> bytes:
-    """All of stdin; who types it is told how it ends."""
+    """Return all of stdin; at a terminal, say how to end it."""
     if sys.stdin.isatty():
         print(f"reading {name} from the terminal; Ctrl-D ends it", file=sys.stderr)
     return sys.stdin.buffer.read()
 
 
 def split_lines(text: str) -> list[Row]:
-    """The rows of a text of JSON Lines."""
-    # Not splitlines: a text may hold U+2028, at which that would split too.
+    """Split JSON Lines into rows."""
+    # Not splitlines: that also splits at U+2028, which a text may contain.
     lines = enumerate(text.split("\n"), start=1)
     return [(number, partial(_object, line)) for number, line in lines if line.strip()]
 
 
 def _object(line: str) -> Values:
-    """The object of a line of JSON."""
+    """Parse a line as a JSON object."""
     values = json_of(line, "the line")
     if not isinstance(values, dict):
         raise UsageError(f"found {type(values).__name__}; expected one JSON object a line")
@@ -152,28 +152,28 @@ def _object(line: str) -> Values:
 
 
 def json_of(text: str, name: str) -> Any:  # Any: JSON
-    """What a text of JSON holds.
+    """Parse JSON.
 
     Raises:
-        UsageError: it is none; `name` says what it is.
+        UsageError: the text is not JSON; the message calls it `name`.
     """
     try:
         return json.loads(text, parse_constant=_no_number)
-    except json.JSONDecodeError as error:  # its own words say "line 1", which would be taken for the file's
+    except json.JSONDecodeError as error:  # its own message says "line 1", which could be read as the file's
         raise UsageError(f"{name} is no JSON: {error.msg} at character {error.pos + 1}") from error
     except (ValueError, RecursionError) as error:
         raise UsageError(f"{name} is no JSON: {error}") from error
 
 
 def _no_number(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def split_csv(text: str, name: str, columns: Sequence[str] = ()) -> tuple[tuple[int, list[str]] | None, list[Row]]:
-    """The names of a text of CSV, with their line, and its rows; `columns` are the names where no row holds them.
+    """Split CSV into its header (its line and its names) and its rows; `columns` are the names if it has no header.
 
     Raises:
-        UsageError: it cannot be split, or a name stands there twice.
+        UsageError: it cannot be split, or a name occurs twice.
     """
     found = [(line, cells) for line, cells in _cells(text, name) if any(cells)]
     if not found or columns:
@@ -185,8 +185,8 @@ def split_csv(text: str, name: str, columns: Sequence[str] = ()) -> tuple[tuple[
 
 
 def _cells(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
-    """Rows of CSV, without the spaces around a cell; a row with line breaks in it has the number of its first line."""
-    # Strict: otherwise a quote that is never closed swallows the rest of the file without a word.
+    """Yield rows of CSV, cells stripped of spaces; a row with line breaks has the number of its first line."""
+    # Strict: otherwise an unclosed quote silently swallows the rest of the file.
     reader = csv.reader(io.StringIO(text, newline=""), strict=True, skipinitialspace=True)
     while True:
         line = reader.line_num + 1
@@ -195,11 +195,11 @@ def _cells(text: str, name: str) -> Iterator[tuple[int, list[str]]]:
         except StopIteration:
             return
         except csv.Error as error:
-            raise UsageError(f"line {line} of {name} is no row of CSV: {error}; is a quote left open?") from error
+            raise UsageError(f"line {line} of {name} is not a CSV row: {error}; is a quote left open?") from error
 
 
 def _named(names: Sequence[str], cells: list[str]) -> Values:
-    """Cells by name; empty ones are left out, and a column without a name too (pandas writes its index so)."""
+    """Return the cells by name, without empty ones and unnamed columns (pandas writes its index in one)."""
     if len(cells) != len(names):
-        raise UsageError(f"found {len(cells)} cells; expected {len(names)}, as many as names; quote cells with commas")
+        raise UsageError(f"found {len(cells)} cells; expected {len(names)}, one per name; quote cells with commas")
     return {name: cell for name, cell in zip(names, cells, strict=True) if name and cell}

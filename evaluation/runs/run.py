@@ -1,9 +1,9 @@
-"""A run: what it is, the records of its discussions, and its folder, if it is kept in one.
+"""A run: its manifest, the records of its discussions, and its directory if it is saved.
 
-RUN/log.jsonl           what happened (see `log`)
-RUN/payloads/           what lay under the messages
-RUN/judged/             the run in which a model judged the answers, if one did
-RUN/checkpoints.sqlite  where discussions stand that are not over
+RUN/log.jsonl           the event log (see `log`)
+RUN/payloads/           the payloads of the messages
+RUN/judged/             the run in which a model judged the answers, if any
+RUN/checkpoints.sqlite  checkpoints of unfinished discussions
 """
 
 from __future__ import annotations
@@ -39,43 +39,43 @@ Key = tuple[str, int]
 """A discussion: the question's id, and the seed."""
 Status = Literal["running", "done", "stopped"]
 Observer = Callable[[Record, Event], None]
-"""Is shown each event, after record and log took it."""
+"""A callback for each event, called after the record and the log have it."""
 
 
 class Counts(BaseModel):
-    """How the discussions of a run ended; the log's last line has it, so that runs are listed without the rest."""
+    """Counts of how a run's discussions ended; the log's last line has them, so that listing runs is quick."""
 
     discussions: Counted = 0
     done: Counted = 0
     failed: Counted = 0
     abstained: Counted = 0
     scored: Counted = 0
-    """Those that were done and have a target."""
+    """Discussions that are done and have a target."""
     score: float = Field(default=0.0, ge=0, le=MOST)
-    """Of all scored ones together."""
+    """Sum of their scores."""
 
 
 class Run:
-    """A run, read from its folder or going on; the one way in which anything enters record and log."""
+    """A run, read from its directory or in progress; all events enter its records and its log through it."""
 
     def __init__(self, head: Head, questions: Sequence[Question] = (), folder: Path | None = None) -> None:
-        """A run in which nothing happened yet. In a folder it is begun by `begin`, and read by `load_run`."""
+        """Make a run without events. `begin` starts one in a directory, and `load_run` reads one from there."""
         self.head, self.folder = head, folder
         self.records: dict[Key, Record] = {}
         self.notes: list[str] = []
-        """What a reader must know, e.g. that the log's last line was cut off."""
+        """Remarks for the reader, e.g. that the log's last line was cut off."""
         self.status: Status = "running"
         self.verdicts: dict[Key, float] = {}
-        """What a judge said of answers, 1 for right, where one was asked (see `judging`)."""
+        """The verdicts of an LLM judge on the answers, 1 for right, if one was asked (see `judging`)."""
         self.qrels: Qrels | None = None
-        """Judgments of passages in the place of the questions' own, as a command was given them."""
+        """Relevance judgments from the command line, which replace those of the questions."""
         self.why = ""
-        """Why it was stopped."""
+        """The reason why it was stopped."""
         self._log: Log | None = None
         self.saver: JSON = {"kind": "sqlite", "threads": ""}
-        """Which kind holds its checkpoints, and what the names of its threads begin with there."""
+        """The kind of saver that has its checkpoints, and the prefix of its thread names there."""
         self.lines = 0
-        """Of the log it was read from."""
+        """Number of lines of the log that it was read from."""
         for question in questions:
             self._add(question)
 
@@ -93,54 +93,54 @@ class Run:
 
     @classmethod
     def begin(cls, head: Head, questions: Sequence[Question], folder: Path | None) -> Run:
-        """A new run, in a new folder unless that is None.
+        """Start a new run, saved in `folder` unless that is None.
 
         Raises:
-            UsageError: there is a run in the folder already, or two questions have one id.
-            RecordError: the folder cannot be written.
+            UsageError: the directory contains a run already, or two questions have the same id.
+            RecordError: the directory cannot be written.
         """
         run = cls(head, questions, folder)
         if folder is not None:
             if (folder / LOG).exists():
                 raise UsageError(
-                    f"{str(folder)!r} holds a run already; choose another folder, or go on with it by "
+                    f"{str(folder)!r} contains a run already; choose another folder, or continue that run with "
                     f"{command('runs', 'resume', str(folder))}"
                 )
             run._log = Log(folder, new=True)
-            LOGGER.info("keeps the run in %s", folder)
+            LOGGER.info("saving the run in %s", folder)
             try:
                 run.write({"line": "run", **head.model_dump(mode="json")})
                 run.write(*({"line": "question", "question": question} for question in questions))
-            except RecordError:  # a log without a run in it would be in the way of the next try
+            except RecordError:  # an empty log would block the next attempt
                 run.discard()
                 raise
         return run
 
     @property
     def only(self) -> Record:
-        """The record of a run that is a single discussion."""
+        """The record of a run's only discussion."""
         (record,) = self.records.values()
         return record
 
     @property
     def unfinished(self) -> list[Key]:
-        """The discussions without a decision; failed ones are tried again."""
+        """The discussions without a decision; failed ones are included and tried again."""
         return [key for key, record in self.records.items() if record.status != "done"]
 
     @property
     def spoken(self) -> bool:
-        """Whether anybody said anything."""
+        """True if any discussion has a message."""
         return any(record.messages for record in self.records.values())
 
     @property
     def cost(self) -> Cost:
-        """What all its calls took so far."""
+        """The cost of all its calls so far."""
         costs = [record.cost for record in self.records.values()]
         return Cost(**{name: sum(getattr(each, name) for each in costs) for name in Cost.model_fields})
 
     @property
     def counts(self) -> Counts:
-        """How its discussions ended so far."""
+        """Counts of how its discussions ended so far."""
         records = self.records.values()
         decisions = [record.decision for record in records if record.decision is not None]
         scores = [decision["score"] for decision in decisions if decision["score"] is not None]
@@ -154,19 +154,19 @@ class Run:
         )
 
     def questions(self) -> list[Question]:
-        """What is asked, each once."""
+        """Return the questions, each once."""
         return [record.question for (_, seed), record in self.records.items() if seed == self.head.seeds[0]]
 
     def results(self) -> list[Result]:
-        """What each discussion that ended came to."""
+        """Return the result of each discussion that ended."""
         ended = {key: record for key, record in self.records.items() if record.status in ("done", "failed")}
         return [self._judged(key, self._looked_up(record)) for key, record in ended.items()]
 
     def judge_passages(self, qrels: Qrels) -> None:
-        """Measure retrieval by these judgments.
+        """Measure retrieval by these relevance judgments.
 
         Raises:
-            UsageError: they are of other questions.
+            UsageError: they judge none of the run's questions.
         """
         if not any(bare(question) in qrels for question, _ in self.records):
             known = next((question for question, _ in self.records), "")
@@ -174,7 +174,7 @@ class Run:
         self.qrels = qrels
 
     def _looked_up(self, record: Record) -> Result:
-        """Return a result, its retrieval measured by the judgments that were given, if any were."""
+        """Return a result; its retrieval is measured by the judgments of `judge_passages`, if there are any."""
         result = record.result()
         if self.qrels is None:
             return result
@@ -183,57 +183,57 @@ class Run:
         return replace(result, measures={**own, **measured(gold, record.messages)})
 
     def _judged(self, key: Key, result: Result) -> Result:
-        """With what a judge said of it; of abstentions it is not asked, and they are wrong."""
+        """Add the judge's verdict to a result; abstentions are wrong without asking it."""
         said = self.verdicts.get(key, 0.0 if self.verdicts and result.abstained else None)
         return result if said is None else replace(result, measures={**result.measures, "judged": said})
 
     def store(self) -> PayloadStore:
-        """The payloads of its messages."""
+        """Return the store of the payloads of its messages."""
         return PayloadStore(self.folder / PAYLOADS if self.folder else None)
 
-    # What happens
+    # Events
 
     def asked(self, key: Key, event: Asked) -> None:
-        """An agent is asked."""
+        """Record that an agent is asked."""
         self.records[key].take(event)
         self.write({"line": "asked", "of": key, **to_json(event)})
 
     def step(self, key: Key, task: str, events: list[Kept], seconds: float) -> None:
-        """A task's writes were committed."""
+        """Record the events of a task whose writes were committed."""
         self.records[key].step(task, events, seconds)
         made = {"task": task, "seconds": seconds, "events": [to_json(event) for event in events]}
         self.write({"line": "step", "of": key, **made})
 
     def failed(self, key: Key, error: str, seconds: float, *, outside: bool = False) -> None:
-        """A discussion ended without a decision, by a cause `outside` of scheme and protocol or not."""
+        """Record that a discussion ended without a decision; `outside`: the cause is not the scheme or protocol."""
         self.records[key].fail(error, seconds, outside=outside)
         cause = {"outside": True} if outside else {}
         self.write({"line": "failed", "of": key, "error": error, "seconds": seconds, **cause})
 
     def anew(self, key: Key) -> Record:
-        """A discussion begins again, whatever was logged of it."""
+        """Restart a discussion: drop what was recorded of it, and return its empty record."""
         record = self.records[key] = self.records[key].anew()
         self.write({"line": "again", "of": key})
         return record
 
     def keep_in(self, kind: str) -> None:
-        """Discussions go on from checkpoints of this kind; a database holds those of many runs.
+        """Use checkpoints of this kind from now on; a database has those of many runs.
 
         Raises:
-            UsageError: what is not over was begun with checkpoints that lie elsewhere.
+            UsageError: unfinished discussions have their checkpoints elsewhere.
         """
         if "postgres" not in (kind, self.saver["kind"]) or kind == self.saver["kind"]:
-            return  # in memory nothing is kept that another kind would lack
+            return  # sqlite and memory may alternate: a discussion without checkpoints restarts
         if any(self.records[key].tasks for key in self.unfinished):
             option = "--saver postgresql://USER@HOST/DATABASE" if kind != "postgres" else "no --saver"
             raise UsageError(
-                f"the checkpoints of run {str(self.folder)!r} are in {self.saver['kind']}; go on with {option}"
+                f"the checkpoints of run {str(self.folder)!r} are in {self.saver['kind']}; continue with {option}"
             )
         self.saver = {"kind": kind, "threads": f"{uuid.uuid4().hex}/" if kind == "postgres" else ""}
         self.write({"line": "saver", **self.saver})
 
     def end(self, why: str = "") -> None:
-        """The run is over, or stopped for a reason."""
+        """Record that the run is done, or that it stopped for the reason `why`."""
         self.status, self.why = ("stopped" if why or self.unfinished else "done"), why
         told: JSON = {"why": why, "nbytes": self.nbytes, "counts": self.counts.model_dump()}
         if self._log is not None:
@@ -242,7 +242,7 @@ class Run:
 
     @property
     def nbytes(self) -> int:
-        """Of all payloads, each file once."""
+        """Bytes of all payloads, each file counted once."""
         return sum({ref.sha256: ref.nbytes for ref in self._payloads()}.values())
 
     def _payloads(self) -> Iterator[PayloadRef]:
@@ -255,12 +255,12 @@ class Run:
             self._log.write(lines)
 
     def sync(self) -> None:
-        """Wait until the disk has the log."""
+        """Wait until the log is on the disk."""
         if self._log is not None:
             self._log.sync()
 
     def close(self) -> None:
-        """Let go of the folder."""
+        """Close the log and release its lock; mark running discussions as stopped."""
         for record in self.records.values():
             record.status = "stopped" if record.status == "running" else record.status
         if self._log is not None:
@@ -268,7 +268,7 @@ class Run:
             self._log = None
 
     def discard(self) -> None:
-        """Remove the folder of a run in which nobody spoke."""
+        """Close the run and delete its files; for a run in which nobody spoke."""
         self.close()
         if self.folder is not None:
             for name in (LOG, LOCK, *CHECKPOINTS):
@@ -278,25 +278,25 @@ class Run:
                 self.folder.rmdir()
 
     def resume(self) -> None:
-        """Take hold of the folder again, and cut off what a killed process left of a line. Errors: see `Log`.
+        """Open the log again for writing, and cut off an incomplete last line. Errors: see `Log`.
 
         Raises:
-            RecordError: another process went on with it since it was read.
+            RecordError: another process continued the run since it was read.
         """
         assert self.folder is not None, "read from a folder"
         self._log = Log(self.folder)
-        LOGGER.info("goes on with the run in %s", self.folder)
+        LOGGER.info("resuming the run in %s", self.folder)
         lines, sound, cut = read(self.folder)
         if len(lines) != self.lines:
             self.close()
-            raise RecordError(f"run {str(self.folder)!r} went on in another process meanwhile; try again")
+            raise RecordError(f"run {str(self.folder)!r} was continued by another process meanwhile; try again")
         if cut:
             self._log.cut(sound)
         self.status = "running"
         self.write({"line": "resumed"})
 
     def replay(self, line: JSON) -> None:
-        """Take a line of the log."""
+        """Apply a line of the log."""
         if line["line"] == "question":
             self._add(line["question"])
             return

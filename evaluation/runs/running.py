@@ -1,7 +1,6 @@
-"""Hold the discussions of a run, many at once on one graph.
+"""The runner: it runs the discussions of a run, many at once, on one graph.
 
-The graph runs on an event loop, so that a stop (Ctrl-C) cancels what the agents' models are at,
-instead of waiting for it.
+The graph runs on an event loop, so a stop (Ctrl-C) cancels the models' calls instead of waiting for them.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from sottovoce.nodes.settings import Settings
 from sottovoce.nodes.watch import Watch
 
 SYNC = 1.0
-"""Seconds between two times at which the disk is made to have the log: a power cut takes no more, a kill nothing."""
+"""Seconds between two syncs of the log to the disk: a power cut loses no more than that, a kill loses nothing."""
 
 
 @dataclass(frozen=True)
@@ -43,16 +42,16 @@ class Task:
     settings: Settings
     question: Question
     origin: str | None = None
-    """What is to be said of the question's origin; None where a person asked it."""
+    """The question's origin, in words; None if a human asked it."""
     models: Models = None
-    """Chat models that play the agents; None makes those that the settings name."""
+    """Chat models of the agents; None loads those that the settings name."""
     watch: Watch | None = None
-    """Looks at what an agent says before it is published."""
+    """Checks each message before it is published."""
 
 
 @contextmanager
 def payloads(folder: Path | None) -> Iterator[PayloadStore]:
-    """The store of a run: in its folder, or in one that is removed at the end."""
+    """Yield the payload store of a run: in its directory, or in a temporary one that is deleted at the end."""
     if folder is not None:
         yield PayloadStore(folder / PAYLOADS)
         return
@@ -68,14 +67,14 @@ def hold(
     observe: Observer | None = None,
     person: Person | None = None,
 ) -> Record:
-    """Hold one discussion to its end and return its record; `folder` keeps it as a run, step by step.
+    """Run one discussion to its end and return its record; `folder` saves it as a run, step by step.
 
-    `observe` is shown what happens; `person` answers where a person has a seat or gets one, or approves.
+    `observe` is called with each event. `person` replies when a human plays or takes over an agent, or must approve.
 
     Raises:
-        SottovoceError: it failed; the run in `folder` says why, unless nothing was said yet.
+        SottovoceError: the discussion failed; the run in `folder` says why, unless nothing was said yet.
         KeyboardInterrupt: it was stopped.
-        Exception: whatever else ended it, recorded too: a hosted model's provider has errors of its own.
+        Exception: any other cause, also recorded: a hosted model's provider has errors of its own.
     """
     head = head_of(task.scheme, task.settings, [task.question], origin=task.origin, models=task.models)
     run = Run.begin(head, [task.question], folder)
@@ -104,20 +103,21 @@ def hold_all(
     alone: bool = False,
     person: Person | None = None,
 ) -> None:
-    """Hold the discussions of a run that are not over, and close it.
+    """Run the unfinished discussions of a run, and close it.
 
     Args:
-        run: New, or one that was resumed.
-        settings: Those of its head.
-        store: Where payloads go.
-        models: See `Task`, as for `watch`.
-        observe: Is shown what happens.
-        limits: Stop the run when one is reached.
-        alone: Whether it is a single discussion: what an agent says is told while it grows, and what ends it is raised.
-        person: Who answers where a person has a seat or gets one, or approves.
+        run: A new run, or a resumed one.
+        settings: The settings of its manifest.
+        store: The store for payloads.
+        models: See `Task`.
+        watch: See `Task`.
+        observe: Called with each event.
+        limits: The run stops when one is reached.
+        alone: True for a single discussion: replies are streamed to `observe`, and the error that ends it is raised.
+        person: Replies when a human plays or takes over an agent, or must approve.
 
     Raises:
-        SottovoceError: the run cannot be held, or kept (the disk is full), or its only discussion failed.
+        SottovoceError: the run cannot be run or saved (the disk is full), or its only discussion failed.
         KeyboardInterrupt: it was stopped.
     """
     observing = observe or (lambda record, event: None)
@@ -126,7 +126,7 @@ def hold_all(
     pool = Pool(run, settings.names(), observing, limits or Limits(), alone=alone, person=person)
     try:
         if person is None and (settings.asks_people or _hands_over(settings, watch)):
-            raise UsageError("a person takes part in it, and nobody is there who answers; hold it by its own command")
+            raise UsageError("a human takes part in it, but nobody can answer here; run it with its scheme's command")
         if limits is not None and limits.workers:
             _check_for_workers(settings, limits, models, watch)
             over = hold_on_cluster(hold_all, run, settings, store, limits, observing)
@@ -139,43 +139,43 @@ def hold_all(
     except Exception as error:
         of_saver = is_of_saver(error)
         if (of_saver or isinstance(error, (UsageError, RecordError))) and not run.spoken:
-            run.discard()  # what was refused before anything was said leaves nothing: it is corrected and run again
+            run.discard()  # refused before anything was said: leave nothing, so that it can be corrected and re-run
         if of_saver:
             why = told_of(error, place_of(limits.saver if limits else None, run.folder))
             raise RecordError(f"the checkpoints of {str(run.folder)!r} cannot be written: {_mended(why)}") from None
         if _is_full(error) and run.spoken:
             name = str(run.folder)
             again = command("runs", "resume", name)
-            raise RecordError(f"run {name!r}: the disk is full; make room, and {again} goes on") from error
+            raise RecordError(f"run {name!r}: the disk is full; free some space, then continue with {again}") from error
         raise
     finally:
         run.close()
 
 
 def _hands_over(settings: Settings, watch: Watch | None) -> bool:
-    """Whether a seat may become a person's."""
+    """Return whether an intervention may hand an agent over to a human."""
     return bool((watch or settings.watch) and settings.intervention == "human")
 
 
 def _check_for_workers(settings: Settings, limits: Limits, models: Models, watch: Watch | None) -> None:
-    """Refuse what cannot be sent to another process."""
+    """Raise UsageError for models, watches, humans and savers, which cannot be sent to another process."""
     if models is not None or watch is not None:
         raise UsageError("workers make their models and monitors from the settings; name them there, or drop --workers")
     if settings.asks_people or _hands_over(settings, watch):
-        raise UsageError("workers cannot ask a person; drop --workers, or let models alone take part")
+        raise UsageError("workers cannot ask a human; drop --workers, or let only models take part")
     if limits.saver is not None:
         raise UsageError("workers keep checkpoints of their own; leave out --saver, or --workers")
 
 
 def _clear(run: Run) -> None:
-    """Remove the checkpoints of a run in which every discussion has its decision: the log has all of it."""
+    """Delete the checkpoints of a run whose discussions all have a decision: the log has everything."""
     if run.folder is not None and run.status == "done":
         for name in CHECKPOINTS:
             (run.folder / name).unlink(missing_ok=True)
 
 
 class Pool:
-    """The discussions of a run, so many at once."""
+    """The worker pool that runs the discussions of a run, `Limits.at_once` at a time."""
 
     def __init__(
         self,
@@ -188,14 +188,14 @@ class Pool:
         person: Person | None = None,
     ) -> None:
         self.over = ""
-        """Which limit was reached."""
+        """The limit that was reached, in words; empty if none was."""
         self._run, self._agents, self._observe, self._limits, self._alone = run, agents, observe, limits, alone
         self._person = person
         self._going: dict[str, Going] = {}
         self._workers: list[asyncio.Task[None]] = []
 
     async def hold(self, graph: Any) -> None:  # Any: a StateGraph
-        """Hold all that are not over, or as many as the limits let."""
+        """Run all unfinished discussions, or as many as the limits allow."""
         waiting, place = iter(self._run.unfinished), place_of(self._limits.saver, self._run.folder)
         async with saver(place, self._committed) as opened:
             self._run.keep_in(kind_of(place))
@@ -208,12 +208,12 @@ class Pool:
             if timer is not None:
                 timer.cancel()
         errors = [error for error in ended if error is not None]
-        errors.sort(key=lambda error: isinstance(error, asyncio.CancelledError))  # first what made the others stop
+        errors.sort(key=lambda error: isinstance(error, asyncio.CancelledError))  # the cause before the cancellations
         if errors and not (self.over and isinstance(errors[0], asyncio.CancelledError)):
             raise errors[0]
 
     async def _work(self, waiting: Iterator[Key], graph: Any, opened: Saver) -> None:  # Any: a compiled graph
-        """One after another of those that wait."""
+        """Run the waiting discussions one after another."""
         for key in waiting:
             going = Going(self._run, key, self._observe, self._agents, self._person)
             self._going[going.thread] = going
@@ -227,7 +227,7 @@ class Pool:
                 del self._going[going.thread]
 
     def _failed(self, going: Going, error: Exception) -> bool:
-        """Note a discussion that failed; tells whether the run goes on."""
+        """Record a failed discussion; return whether the run continues."""
         if _of_the_disk(error) or (isinstance(error, UsageError) and not self._run.spoken):
             return False
         with suppress(RecordError):  # the disk may be full by now: the first error counts
@@ -246,7 +246,7 @@ class Pool:
             self._stop(why)
 
     def _stop(self, why: str = "") -> None:
-        """Cancel what is under way."""
+        """Cancel all workers."""
         self.over = self.over or why
         for worker in self._workers:
             worker.cancel()
@@ -257,23 +257,23 @@ class Pool:
         return asyncio.get_running_loop().call_later(seconds, self._stop, self._limits.out_of_time())
 
     async def _sync(self) -> None:
-        """See to it that the log reaches the disk."""
+        """Sync the log to the disk every `SYNC` seconds."""
         while True:
             await asyncio.sleep(SYNC)
             await asyncio.to_thread(self._run.sync)
 
 
 def _mended(why: str) -> str:
-    """With what to do where SQLite's file itself is damaged."""
-    return f"{why}; delete {FILE} there, and what is not over begins anew" if "malformed" in why else why
+    """Add what to do if SQLite's file itself is damaged."""
+    return f"{why}; delete {FILE} there, and unfinished discussions restart" if "malformed" in why else why
 
 
 def _is_full(error: BaseException) -> bool:
-    """Whether there is no room: told by the system, or by a payload store in its own words."""
+    """Return whether an error says that the disk is full, directly or as the cause of a PayloadError."""
     told = error.__cause__ if isinstance(error, PayloadError) else error
     return isinstance(told, OSError) and told.errno in FULL
 
 
 def _of_the_disk(error: Exception) -> bool:
-    """Whether the run cannot be kept: no other discussion could be either."""
+    """Return whether an error says that the run cannot be saved, which holds for all its discussions."""
     return _is_full(error) or isinstance(error, RecordError) or is_of_saver(error)

@@ -1,4 +1,4 @@
-"""Where the checkpoints of runs lie, and how a run hears what was committed to them."""
+"""Checkpoint savers of runs: where checkpoints are saved, and how a run learns what was committed."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sottovoce.graphs.saver import kind_of, open_saver
 
 FILE = "checkpoints.sqlite"
 CHECKPOINTS = (FILE, f"{FILE}-wal", f"{FILE}-shm")
-"""The file, and those that SQLite has beside it."""
+"""The file, and those that SQLite puts next to it."""
 ERROR = "__error__"
-"""The channel of what a task raised: kept by its class alone, since a provider's error may quote the user's key."""
+"""The channel of a task's error: only its class is saved, since a provider's error may quote the user's key."""
 Writes = Sequence[tuple[str, Any]]  # Any: plain JSON, and LangGraph's own marks
-"""Channel and value, as a task wrote them."""
+"""Channel and value of each write of a task."""
 Tell = Callable[[str, str, Writes], None]
-"""Is told the thread, the task and what it wrote, once that is committed."""
+"""A callback that gets the thread, the task and its writes, once they are committed."""
 
 
 class _Telling(BaseCheckpointSaver[str]):
-    """A saver that tells of a task's writes after they were saved, in their order."""
+    """A saver that reports a task's writes after they were saved, in their order."""
 
     tell: Tell | None = None
 
@@ -36,20 +36,20 @@ class _Telling(BaseCheckpointSaver[str]):
 
 
 def place_of(saver: str | None, folder: Path | None) -> str | Path:
-    """Where a run's checkpoints lie: as `--saver` says, else in its folder, or in memory where it has none."""
+    """Return the place of a run's checkpoints: as `--saver` says, else in its directory; without one, in memory."""
     if saver in (None, "sqlite"):
         return "memory" if folder is None else folder / FILE
-    assert saver is not None, "asked above"
+    assert saver is not None, "checked above"
     return saver
 
 
 @asynccontextmanager
 async def saver(where: str | Path, tell: Tell | None = None) -> AsyncIterator[BaseCheckpointSaver[str]]:
-    """A saver that tells what is committed, in a place that `open_saver` takes. Errors: as there."""
+    """Open a saver that reports what is committed, in a place that `open_saver` accepts. Errors: as there."""
     async with open_saver(where, also=_Telling) as opened:
         opened.tell = tell  # type: ignore[attr-defined]  # of _Telling
         if kind_of(where) == "sqlite":
             # A commit that waits for the disk takes 10 ms and more, and a killed process loses none either way. After
-            # a power cut a discussion may be behind its log: then it begins anew (`Going`).
+            # a power cut the checkpoints may be behind the log: then the discussion restarts (`Going`).
             await opened.conn.execute("PRAGMA synchronous=NORMAL")  # type: ignore[attr-defined]  # of aiosqlite
         yield opened

@@ -1,6 +1,6 @@
-"""Some discussions of a run, held apart from it: in another process, or on another machine.
+"""Shards: some discussions of a run, run by a worker in another process or on another machine.
 
-What comes back is plain: lines of the log and the bytes of payloads, which the run takes as if it had held them.
+A worker returns plain data: lines of the log and bytes of payloads, which the run adds as if they were its own.
 """
 
 from __future__ import annotations
@@ -21,39 +21,39 @@ from sottovoce.nodes.state import JSON
 
 @dataclass(frozen=True)
 class Held:
-    """Discussions that ended, or failed."""
+    """The output of a worker: its discussions, which ended or failed."""
 
     lines: list[JSON]
-    """Of the log, each of one of the discussions, in order of time."""
+    """Lines of the log about these discussions, in order of time."""
     payloads: dict[str, bytes]
     """Files by sha256."""
 
 
 class Apart(Run):
-    """A run of which only some discussions are held, and whose lines are collected."""
+    """A run of only some discussions, whose lines are collected instead of written."""
 
     def __init__(self, head: Head, questions: Sequence[Question], keys: Collection[Key]) -> None:
-        """`questions` are those of `keys`."""
+        """Take the keys of some discussions, and their questions."""
         super().__init__(head, questions)
         self.records = {key: record for key, record in self.records.items() if key in keys}
         self.written: list[JSON] = []
 
     def write(self, *lines: JSON) -> None:
-        """Collect what is told of discussions; lines about the run as a whole are its own to write."""
+        """Collect the lines about discussions; the run itself writes those about the run as a whole."""
         self.written += [line for line in lines if "of" in line]
 
 
 def hold_apart(
     hold: Callable[..., None], head: Head, questions: Sequence[Question], keys: Collection[Key], at_once: int
 ) -> Held:
-    """Hold these discussions to their end by `hold` (`running.hold_all`); one that fails says so in its line.
+    """Run these discussions to their end by `hold` (`running.hold_all`); a failed one has a line that says so.
 
     Raises:
-        SottovoceError: none of them can be held: a model is not there, or not the one of the head.
+        SottovoceError: none of them can be run: a model is missing, or differs from the manifest's.
     """
     check_here(head, questions)
     run = Apart(head, questions, keys)
-    settings = settings_begun(run)  # who sent it chose all of them
+    settings = settings_begun(run)  # the sender chose all of them, the sandbox too
     with TemporaryDirectory(prefix="sottovoce-", ignore_cleanup_errors=True) as temporary:
         store = PayloadStore(Path(temporary))
         hold(run, settings, store, limits=Limits(at_once=at_once))
@@ -61,10 +61,10 @@ def hold_apart(
 
 
 def check_here(head: Head, questions: Sequence[Question]) -> None:
-    """Load the models of a run; they stay loaded.
+    """Load the models of a run, which stay loaded, and check that they are those of the manifest.
 
     Raises:
-        SottovoceError: a model, prompt or monitor is not here, or not the one of the head.
+        SottovoceError: a model, prompt or monitor is missing here, or differs from the manifest's.
     """
     settings = settings_begun(Run(head))
     here = head_of(head.scheme, settings, questions, head.seeds, head.origin)
@@ -72,7 +72,7 @@ def check_here(head: Head, questions: Sequence[Question]) -> None:
 
 
 def take(run: Run, store: PayloadStore, held: Held) -> None:
-    """Let a run have what was held apart from it: payloads first, so that no line names one that is not there."""
+    """Add a worker's output to a run: payloads first, so that no line names a missing one."""
     store.mset([*held.payloads.items()])
     run.write(*held.lines)
     for line in held.lines:

@@ -1,4 +1,4 @@
-"""Where runs are kept that nobody gave a folder: one folder a run, the oldest ones removed.
+"""The default place of runs, for those without a directory of their own: one directory a run, the oldest removed.
 
 Nothing here imports torch or langgraph.
 """
@@ -15,13 +15,13 @@ from sottovoce.errors import RecordError, command
 from sottovoce.evaluation.runs.log import LOG, in_use, last_line
 
 KEPT = 200
-"""Runs, of which the oldest go first when another begins."""
+"""Largest number of runs; the oldest are removed when another starts."""
 ROOM = 10 << 30
-"""Bytes of payloads that they may have together, as far as their logs tell; the newest run stays whatever it has."""
+"""Largest size of all their payloads, in bytes, as their logs state it; the newest run stays whatever its size."""
 
 
 def shelf() -> Path:
-    """`$SOTTOVOCE_RUNS`, or `sottovoce/runs` in the user's folder for what programs keep."""
+    """Return `$SOTTOVOCE_RUNS`, or `sottovoce/runs` in the user's state directory (XDG)."""
     if chosen := os.environ.get("SOTTOVOCE_RUNS"):
         return Path(chosen)
     kept = os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state"
@@ -29,53 +29,53 @@ def shelf() -> Path:
 
 
 def kept() -> list[Path]:
-    """The folders of all runs there, oldest first."""
+    """Return the directories of all runs there, oldest first."""
     return sorted(log.parent for log in shelf().glob(f"*/{LOG}"))
 
 
 def new_folder(scheme: str) -> Path:
-    """A folder for a run that begins now, named by time and scheme, so that names stand in order of time."""
+    """Return a new directory for a run that starts now, named by time and scheme, so that names sort by time."""
     now = datetime.now().strftime("%Y-%m-%d-%H%M%S")
     names = [f"{now}-{scheme}", *(f"{now}-{scheme}-{n}" for n in range(2, 10_000))]
     return next(folder for folder in map(shelf().joinpath, names) if not folder.exists())
 
 
 def folder_of(name: str) -> Path:
-    """The folder of a run: a path, or the name (or its beginning, or `latest`) of one that is kept.
+    """Return the directory of a run: by its path, by its name or the beginning of that, or by `latest`.
 
     Raises:
-        RecordError: there is no such run, or several names begin so.
+        RecordError: there is no such run, or several names begin with this one.
     """
-    for folder in (Path(name), shelf() / name):  # the latter a row of an experiment, too
+    for folder in (Path(name), shelf() / name):  # the latter may also be a row of an experiment
         if (folder / LOG).exists():
             return folder
     folders = kept()
-    starts = dict.fromkeys((Path(name), shelf() / name))  # a whole path is one and the same
+    starts = dict.fromkeys((Path(name), shelf() / name))  # the same one for an absolute path
     if rows := [each.parent for start in starts for each in sorted(start.glob(f"*/{LOG}"))]:
         told = ", ".join(repr(row.name) for row in rows)
-        raise RecordError(f"{name!r} is no run, but holds some: {told}; name one of them: {str(rows[0])!r}")
+        raise RecordError(f"{name!r} is not a run but contains some: {told}; name one of them: {str(rows[0])!r}")
     if name == "latest" and folders:
         return folders[-1]
     found = [folder for folder in folders if folder.name.startswith(name)]
     if len(found) == 1:
         return found[0]
-    why = f"{len(found)} runs begin so" if found else "there is no such run, nor a folder that holds one"
+    why = f"{len(found)} runs begin with it" if found else "there is no such run, nor a folder that contains one"
     raise RecordError(f"unknown run {name!r}: {why}; see {command('runs', 'list')}, or give a folder")
 
 
 def name_of(folder: Path) -> str:
-    """By what `folder_of` finds a run."""
+    """Return the name by which `folder_of` finds a run."""
     return folder.name if folder.parent == shelf() else str(folder)
 
 
 def _nbytes(folder: Path) -> int:
-    """Return the bytes of a run's payloads; 0 where its log does not say so."""
+    """Return the size of a run's payloads in bytes; 0 if its log does not state it."""
     told = last_line(folder).get("nbytes", 0)
     return told if isinstance(told, int) and told >= 0 else 0
 
 
 def prune(keep: int = KEPT, room: int = ROOM) -> list[Path]:
-    """Remove all but the newest `keep` runs, as far as there is `room`; returns them. One that is in use stays."""
+    """Remove all but the newest `keep` runs within `room` bytes, and those in use; return the removed ones."""
     folders = kept()
     taken = accumulate(_nbytes(folder) for folder in reversed(folders))
     newest = [folder for folder, nbytes in zip(reversed(folders), taken, strict=True) if nbytes <= room][:keep]

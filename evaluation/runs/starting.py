@@ -1,4 +1,4 @@
-"""A run begins, or goes on where an earlier session stopped."""
+"""Starting a run, or resuming one that was stopped."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from sottovoce.nodes.settings import Settings
 
 
 def begun(head: Head, questions: Sequence[Question], folder: Path | None = None) -> Run:
-    """A new run, in `folder` or on the shelf, where the oldest make room. Errors: see `Run.begin`."""
+    """Start a run, in `folder` or in the default place, where the oldest runs are removed. Errors: see `Run.begin`."""
     if folder is None:
         shelf.prune(shelf.KEPT - 1)
     return Run.begin(head, questions, folder or shelf.new_folder(head.scheme))
 
 
 def continued(head: Head, questions: Sequence[Question], folder: Path | None = None) -> Run:
-    """The latest run of the same kind that is not over, resumed; a new one where there is none.
+    """Resume the run in `folder`, or the latest unfinished one with the same manifest; start a new run otherwise.
 
     Raises:
-        RecordError: the run in `folder` is of another kind, or in use.
+        RecordError: the run in `folder` has another manifest, or is in use.
     """
     if folder is not None:
         return resumed(load_run(folder), head) if (folder / LOG).exists() else begun(head, questions, folder)
@@ -37,7 +37,7 @@ def continued(head: Head, questions: Sequence[Question], folder: Path | None = N
         try:
             head_in(each).check_same(head, each.name)
             run = load_run(each)
-        except RecordError:  # another kind of run, or one of another version
+        except RecordError:  # another manifest or version
             continue
         if run.unfinished and not in_use(each):
             return resumed(run, head)
@@ -45,10 +45,10 @@ def continued(head: Head, questions: Sequence[Question], folder: Path | None = N
 
 
 def resumed(run: Run, now: Head | None = None, models: Models = None, settings: Settings | None = None) -> Run:
-    """A run that was read from its folder, to go on with; `settings` are its own unless given.
+    """Resume a run that was read from its directory; `settings` default to its own.
 
     Raises:
-        RecordError: models or prompts are others now, or another process has it.
+        RecordError: its models or prompts have changed, or another process uses it.
     """
     settings = settings or settings_of(run)
     now = now or head_of(run.head.scheme, settings, run.questions(), run.head.seeds, run.head.origin, models=models)
@@ -61,7 +61,7 @@ def settings_of(run: Run) -> Settings:
     """Return the settings of a run without its sandbox, which only the command line chooses (`Trust`).
 
     Raises:
-        UsageError: this version knows one of them no more.
+        UsageError: this version no longer knows one of them.
     """
     return NO_TRUST.applied(settings_begun(run))
 
@@ -70,5 +70,5 @@ def settings_begun(run: Run) -> Settings:
     """Return all settings of a run. Errors: see `settings_of`."""
     kind = scheme(run.head.scheme).settings
     usual = kind().model_dump(mode="json")
-    # What is as usual was not chosen: given models have their own of it.
+    # Defaults count as not chosen: models given in code bring values of their own.
     return kind.model_validate({name: value for name, value in run.head.settings.items() if value != usual.get(name)})

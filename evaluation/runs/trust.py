@@ -25,32 +25,32 @@ TRUST_PATHS: Any = Field(default=False, description=TRUST_HELP)  # Any: a defaul
 
 
 class Trust(Checked):
-    """What may be run and opened that a run or a file names."""
+    """The permissions to run and open what a run or a file names."""
 
     model_config = ConfigDict(title="Trust")
 
     sandbox: str | None = Field(
         default=None,
-        description="Sandbox in which programs of models run, as for `codegen`; the one of the run is not used.",
+        description="Sandbox in which programs of models run, as for `codegen`; the run's own choice is not used.",
     )
-    unsafe: bool = Field(default=False, description="Run them even where nothing but limits contains them.")
+    unsafe: bool = Field(default=False, description="Run the programs even if only limits contain them.")
     trust_paths: bool = TRUST_PATHS
 
     @model_validator(mode="after")
     def _of_a_sandbox(self) -> Self:
         if self.unsafe and self.sandbox is None:
-            raise UsageError("--unsafe is of a sandbox, and none was named; add --sandbox isolated, or drop it")
+            raise UsageError("--unsafe belongs to a sandbox, and none was named; add --sandbox isolated, or drop it")
         return self
 
     def lacking(self, settings: Settings, what: str, folder: Path | None = None) -> str:
-        """Return one line about the first thing that this command line must add; empty where there is none.
+        """Return one line about the first option that the command line must add; empty if none is missing.
 
-        `what` is the run or the row. In `folder` lie files that may be opened, and runs that a probe may hear.
+        `what` names the run or the row. Files in `folder` may be opened, and a probe may hear the runs in it.
         """
         return self.closed(settings, what, folder) or self.uncontained(settings, what)
 
     def closed(self, settings: Settings, what: str, folder: Path | None = None) -> str:
-        """Return one line about the first path or server that is not opened. See `lacking`."""
+        """Return one line about the first path or server that must not be opened. See `lacking`."""
         marks = marked(type(settings))
         for name, value in named(settings) if not self.trust_paths else ():
             if marks[name].opens and not _is_known(name, value, settings, folder):
@@ -59,7 +59,7 @@ class Trust(Checked):
         return ""
 
     def uncontained(self, settings: Settings, what: str) -> str:
-        """Return one line about programs that have no sandbox. See `lacking`."""
+        """Return one line if programs would run without a sandbox that this command line chose. See `lacking`."""
         used = getattr(settings, OF_SANDBOX[0], None)
         if used is None or self.sandbox is not None:
             return ""
@@ -68,7 +68,7 @@ class Trust(Checked):
         return f"{told}, and only this command line may choose one; add --sandbox isolated"
 
     def check(self, settings: Settings, what: str, folder: Path | None = None) -> None:
-        """Refuse what this command line did not allow.
+        """Check that the command line allows all that the settings name.
 
         Raises:
             UsageError: see `lacking`.
@@ -76,20 +76,20 @@ class Trust(Checked):
         _refuse(self.lacking(settings, what, folder))
 
     def check_paths(self, settings: Settings, what: str, folder: Path | None = None) -> None:
-        """Refuse paths and servers that this command line did not allow. Errors: see `lacking`."""
+        """Check that the command line allows the paths and servers of the settings. Errors: see `lacking`."""
         _refuse(self.closed(settings, what, folder))
 
     def check_model(self, name: str, what: str) -> None:
-        """Refuse a model that this command line did not allow. Errors: see `check`."""
+        """Check that the command line allows a model. Errors: see `check`."""
         self.check_paths(Settings(model=[name]), what)
 
     def applied(self, settings: AnySettings) -> AnySettings:
-        """Return settings whose programs run where this command line says, and nowhere else."""
+        """Return the settings with the sandbox of this command line."""
         return contained(settings, self)
 
 
 def contained(settings: AnySettings, like: Trust | Settings) -> AnySettings:
-    """Return settings with the sandbox of others, where their scheme runs programs."""
+    """Return the settings with the sandbox of `like`, if their scheme runs programs."""
     if OF_SANDBOX[0] not in type(settings).model_fields:
         return settings
     return settings.model_copy(update={name: getattr(like, name) for name in OF_SANDBOX})
@@ -101,30 +101,30 @@ def _refuse(line: str) -> None:
 
 
 NO_TRUST = Trust()
-"""Without any of these options."""
+"""None of these options."""
 
 
 def _is_known(name: str, value: object, settings: Settings, folder: Path | None) -> bool:
-    """Return whether a value ships with the project, or lies in a folder that is read anyway."""
+    """Return whether a value ships with the project, is pinned, or lies in a folder that is read anyway."""
     if not isinstance(value, str):
         return False
     if marked(type(settings))[name].is_shipped(value) or (name == "model" and _is_pinned(value)):
         return True
     if folder is None:
         return False
-    if name == DONOR:  # a run beside this one
+    if name == DONOR:  # a run next to this one
         return (folder / value).resolve().parent == folder.resolve() and (folder / value / LOG).is_file()
     return Path(value).is_absolute() and lies_in(folder, Path(value))
 
 
 def lies_in(folder: Path, path: Path) -> bool:
-    """Return whether a file or a folder lies in a folder with all that it holds: no link leads out of it."""
+    """Return whether a path, with all its contents, lies in a folder: no link leads out of it."""
     root, inside = folder.resolve(), path.rglob("*") if path.is_dir() else ()
     return all(each.resolve().is_relative_to(root) for each in (path, *inside))
 
 
 def _is_pinned(model: str) -> bool:
-    """Return whether a model is one that `models pull` gets, whose digest is known."""
+    """Return whether `models pull` gets this model, so that its digest is known."""
     from sottovoce.models.sources.catalogue import CATALOGUE  # late: its package imports torch
 
     return model in CATALOGUE

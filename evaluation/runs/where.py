@@ -1,4 +1,4 @@
-"""Conditions on the fields of a row: subject=algebra, split!=train, level<=3."""
+"""Filters of rows: conditions on their fields, such as subject=algebra, split!=train, level<=3."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ ORDERS: dict[str, Callable[[float, float], bool]] = {
 
 @dataclass(frozen=True)
 class Condition:
-    """One field, held against one value."""
+    """A comparison of one field with one value."""
 
     field: str
     sign: str
     value: str
 
     def holds(self, fields: Fields) -> bool:
-        """Whether a row meets it; one that lacks the field meets != alone.
+        """Return whether a row meets the condition; a row without the field meets only !=.
 
         Raises:
-            UsageError: an order is asked for, and what is there is no number.
+            UsageError: the condition compares by < or >, but the field is not a number.
         """
         found = fields.get(self.field)
         if self.sign not in ORDERS:
@@ -47,10 +47,10 @@ class Condition:
 
 
 def read_condition(written: str) -> Condition:
-    """A condition as it is typed.
+    """Parse a condition.
 
     Raises:
-        UsageError: it is none, or compares with < or > what is no number.
+        UsageError: it is not a condition, or compares by < or > with something that is not a number.
     """
     if not (found := WRITTEN.fullmatch(written)):
         raise UsageError(f"--where is {written!r}; expected FIELD=VALUE, FIELD!=VALUE, or for numbers < <= > >=")
@@ -61,10 +61,10 @@ def read_condition(written: str) -> Condition:
 
 
 def read_conditions(where: Sequence[str], known: Sequence[str]) -> list[Condition]:
-    """Conditions on the fields that there are.
+    """Parse conditions on the fields `known`.
 
     Raises:
-        UsageError: a condition is none, or is on another field.
+        UsageError: one is not a condition, or is on another field.
     """
     conditions = [read_condition(written) for written in where]
     for condition in conditions:
@@ -74,7 +74,7 @@ def read_conditions(where: Sequence[str], known: Sequence[str]) -> list[Conditio
 
 
 def _equal(found: Any, value: str) -> bool:  # Any: JSON
-    """Texts are equal letter by letter; a number of JSON is equal to all its spellings."""
+    """Return whether a field equals a value: texts letter by letter, a JSON number in any spelling."""
     if isinstance(found, str):
         return found == value
     if isinstance(found, bool) or not isinstance(found, (int, float)):
@@ -83,7 +83,7 @@ def _equal(found: Any, value: str) -> bool:  # Any: JSON
 
 
 def _number(found: Any) -> float | None:  # Any: JSON
-    """A finite number, or the text of one; None for anything else."""
+    """Return the value of a finite number or of its text; None for anything else."""
     if isinstance(found, bool) or not isinstance(found, (int, float, str)):
         return None
     try:

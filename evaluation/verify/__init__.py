@@ -1,1 +1,1 @@
-"""Whether a kept run is what it says: read again from its own folder, and held anew."""
+"""Verification of a saved run: its directory is checked, and some of its discussions are re-run."""

@@ -1,4 +1,4 @@
-"""A discussion as the run has it, beside itself led again: messages, prompts, votes, decision, score."""
+"""Checks of discussions against their replay: messages, prompts, votes, decision and score."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from sottovoce.nodes.state import JSON
 
 HUMAN = "human"
 REDRAWN = "said again at temperature"
-"""The note of what an intervention has said again (nodes/say.py)."""
+"""The note of a message that an intervention had said again (nodes/say.py)."""
 OF_MODELS = {"stats", "payload", "measured", "notes", "donors"}
-"""Of a message: what its model made, which is said again as it is."""
+"""Fields of a message that its model made; a replay repeats them unchanged."""
 OF_SCHEME = ("levels", "interventions", "resets", "counts")
 
 
 def check_discussions(run: Run, verified: Verified, *, prompts: bool, trust: Trust) -> None:
-    """Lead all discussions again, and note what differs; `prompts`: those of this version are the run's.
+    """Replay all discussions, and add what differs; `prompts`: this version's prompts are the run's.
 
-    `trust` has the sandbox in which programs are run.
+    `trust` names the sandbox in which programs run.
     """
     keys = []
     for key, record in run.records.items():
         if why := _not_led(record):
-            verified.note(f"{of(key)[0]}: not read again by its scheme: {why}")
+            verified.note(f"{of(key)[0]}: not replayed by its scheme: {why}")
         elif record.messages:
             keys.append(key)
     given = _given_in_code(run)
     if given and prompts:
-        verified.note(f"models were given in code for {', '.join(sorted(given))}: what they were asked is not compared")
+        verified.note(f"models were given in code for {', '.join(sorted(given))}: their prompts are not compared")
     try:
         led, asked = rehearsed(run, keys, run.store(), trust)
     except SottovoceError as error:
-        verified.findings.append(Finding("reading it again by its scheme", str(error), "decisions"))
+        verified.findings.append(Finding("the replay by its scheme", str(error), "decisions"))
         return
     verified.findings += _odd_temperatures(run)
     for key in keys:
@@ -55,7 +55,7 @@ def check_discussions(run: Run, verified: Verified, *, prompts: bool, trust: Tru
 
 
 def _in_order(name: str, record: JSON) -> list[Any]:  # Any: plain JSON
-    """Side by side, agents are looked at in any order: interventions by their places."""
+    """Return a list of a record, interventions sorted by place: a watch checks parallel agents in any order."""
     if name != "interventions":
         return list(record[name])
     return sorted(
@@ -65,9 +65,9 @@ def _in_order(name: str, record: JSON) -> list[Any]:  # Any: plain JSON
 
 def _not_led(record: Record) -> str:
     if record.settings.get("human") or any(message.source == HUMAN for message in record.messages):
-        return "a person spoke in it"
+        return "a human spoke in it"
     if any(each["what"] == "reject" for each in record.interventions):
-        return "a person rejected what was said in it"
+        return "a human rejected a message in it"
     if not record.settings.get("watch") and (record.interventions or any(each.withdrawn for each in record.messages)):
         return "a watch given in code intervened"
     if record.settings.get("watch") and any(message.measured for message in record.messages):
@@ -76,11 +76,11 @@ def _not_led(record: Record) -> str:
 
 
 def _settings(run: Run, key: Key) -> Iterator[Finding]:
-    """The opening has the head's settings; models that were given in code bring a protocol of their own."""
+    """Check the first event's settings against the manifest; models given in code bring a protocol of their own."""
     record = run.records[key]
     expected = {**run.head.settings, "seed": key[1], "protocol": record.settings["protocol"]}
     for name, found, wanted in differences(record.settings, expected):
-        yield Finding(f"the setting {name} as the discussion began", found, wanted, of(key))
+        yield Finding(f"the setting {name} when the discussion started", found, wanted, of(key))
 
 
 def _messages(record: Record, again: Record, key: Key) -> Iterator[Finding]:
@@ -89,7 +89,7 @@ def _messages(record: Record, again: Record, key: Key) -> Iterator[Finding]:
         if place not in had:
             yield Finding("a message", None, "one, as its scheme asks for it", at(key, place))
             continue
-        if "evidence" not in had[place]:  # runs of earlier versions have none; the message's words list it, too
+        if "evidence" not in had[place]:  # runs of earlier versions do not have it; the message's words list it too
             message.pop("evidence", None)
         for name, found, expected in differences(had[place], message):
             yield Finding(f"the message's {name}", found, expected, at(key, place))
@@ -106,11 +106,11 @@ def _temperatures(record: Record, asked: Temperatures, key: Key) -> Iterator[Fin
     for message in record.messages:
         wanted, found = asked.get((key, message.place)), message.stats.get("temperature")
         if record.settings["temperature"] and None not in (wanted, found) and wanted != found:
-            yield Finding("the temperature it was said at", found, wanted, at(key, message))
+            yield Finding("the message's temperature", found, wanted, at(key, message))
 
 
 def _odd_temperatures(run: Run) -> Iterator[Finding]:
-    """Of what an agent says in one act by one protocol all has one temperature, but where it was drawn again."""
+    """Yield messages whose temperature differs from those of the same agent, act and protocol, unless redrawn."""
     said: dict[tuple[str, str, str, str], list[tuple[Key, Message]]] = {}
     for key, record in run.records.items():
         for message in record.messages:
@@ -122,13 +122,11 @@ def _odd_temperatures(run: Run) -> Iterator[Finding]:
         ((usual, _),) = found.most_common(1)
         for key, message in messages:
             if (own := message.stats.get("temperature")) != usual:
-                yield Finding(
-                    "the temperature it was said at", own, f"{usual}, as its other messages", at(key, message)
-                )
+                yield Finding("the message's temperature", own, f"{usual}, like its other messages", at(key, message))
 
 
 def _given_in_code(run: Run) -> set[str]:
-    """Agents of which nothing tells whether their models read heard messages as such, or in words."""
+    """Return the hosted agents whose models were given in code: it is unknown in which form they heard messages."""
     settings = settings_of(run)
     spoke = {said.agent for record in run.records.values() for said in record.messages if said.source == HOSTED}
     named = {name for name in settings.names() if is_hosted(settings.of("model", name))}
@@ -139,17 +137,17 @@ def _prompts(record: Record, again: Record, key: Key, given: set[str]) -> Iterat
     had, made = ({each.place: each.turns for each in one.prompts} for one in (record, again))
     for place in sorted(had.keys() & made.keys()):
         if had[place] != made[place] and place.agent not in given:
-            yield Finding("the prompt as asked", *_parted(had[place], made[place]), at(key, place))
+            yield Finding("the prompt", *_parted(had[place], made[place]), at(key, place))
 
 
 def _parted(found: list[tuple[str, str]], expected: list[tuple[str, str]]) -> tuple[Any, Any]:
-    """The first turns that differ."""
+    """Return the first turns that differ, or the numbers of turns."""
     pairs = zip(found, expected, strict=False)
     return next((pair for pair in pairs if pair[0] != pair[1]), (f"{len(found)} turns", f"{len(expected)} turns"))
 
 
 def _ending(record: Record, again: Record, key: Key) -> Iterator[Finding]:
-    """Votes, and what came of them; of a discussion that is not over what there is."""
+    """Compare votes, levels, resets, interventions and the decision; nothing without a decision."""
     if record.decision is None:  # it may have been stopped after its last message
         return
     had, made = (each.model_dump(mode="json") for each in (record, again))

@@ -1,4 +1,4 @@
-"""What a verification finds: where something is otherwise than it must be, and what could not be looked at."""
+"""Findings of a verification: what differs from what it must be, and notes on what could not be checked."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from sottovoce.channels.message import Message, Place
 from sottovoce.evaluation.runs.run import Key
 
 Where = tuple[str, ...]
-"""From the outside in: the discussion, then the place of a message; () is the run as a whole."""
+"""The discussion, then the place of a message in it; () is the run as a whole."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as the rest of the run says."""
+    """A value that contradicts the rest of the run."""
 
     what: str
-    found: Any  # Any: of whatever is compared, as for `expected`
+    found: Any  # Any: whatever is compared, as for `expected`
     expected: Any
     where: Where = ()
 
@@ -29,29 +29,29 @@ class Finding:
 
 @dataclass
 class Verified:
-    """All that was found in a run."""
+    """The findings of a verification, with notes and counts."""
 
     findings: list[Finding] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    """What a reader must know, and no reason to doubt the run."""
+    """Remarks for the reader that are no reason to doubt the run."""
     discussions: int = 0
     messages: int = 0
     anew: int = 0
-    """Discussions that were held anew."""
+    """Number of discussions that were re-run."""
 
     def note(self, text: str) -> None:
-        """Add a note, each once."""
+        """Add a note unless it is there."""
         if text not in self.notes:
             self.notes.append(text)
 
 
 def of(key: Key) -> Where:
-    """A discussion."""
+    """Return the place of a discussion, in words."""
     return (f"question {key[0]}, seed {key[1]}",)
 
 
 def at(key: Key, place: Place | Message) -> Where:
-    """A message of a discussion."""
+    """Return the place of a message, in words."""
     place = place.place if isinstance(place, Message) else place
     epoch = f", epoch {place.epoch + 1}" if place.epoch else ""
     attempt = f", attempt {place.attempt + 1}" if place.attempt else ""
@@ -59,7 +59,7 @@ def at(key: Key, place: Place | Message) -> Where:
 
 
 def differences(found: Any, expected: Any, name: str = "") -> Iterator[tuple[str, Any, Any]]:  # Any: plain JSON
-    """Where two values of JSON differ: the path of the field, and both values; None where one has no such field."""
+    """Yield where two JSON values differ: the field's path and both values; None if one does not have the field."""
     if isinstance(found, Mapping) and isinstance(expected, Mapping):
         for key in sorted(found.keys() | expected.keys()):
             yield from differences(found.get(key), expected.get(key), f"{name}.{key}" if name else str(key))
@@ -71,6 +71,6 @@ def differences(found: Any, expected: Any, name: str = "") -> Iterator[tuple[str
 
 
 def shown(value: Any) -> str:  # Any: as above
-    """A value on a line: long texts from where a reader can tell them apart."""
+    """Return a value on one line; a long one is cut after 100 characters."""
     text = value if isinstance(value, str) and value.isalnum() else repr(value)
     return text if len(text) <= 120 else f"{text[:100]}... ({len(text)} characters)"

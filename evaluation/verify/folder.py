@@ -1,4 +1,4 @@
-"""What a run's log must hold whatever was said: its lines in order and whole, its digests, and its own counts."""
+"""Checks of a run's log, whatever was said: the order of its lines, its digests and its counts."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from sottovoce.regular import bytes_of
 
 CLOSING = ("done", "stopped")
 BROKEN = ("again", "failed", "resumed", "stopped")
-"""Lines after which payloads may lie in the folder that no message names."""
+"""Lines after which the directory may have payloads that no message names."""
 
 
 def check_folder(run: Run) -> Iterator[Finding]:
-    """All that the log's lines tell of one another."""
+    """Check the log's lines against each other, and the payloads against the log."""
     assert run.folder is not None, "read from a folder"
     lines, _, _ = read(run.folder)
     yield from _order(lines)
@@ -32,7 +32,7 @@ def check_folder(run: Run) -> Iterator[Finding]:
 
 
 def _order(lines: list[JSON]) -> Iterator[Finding]:
-    """Head, questions, then what happened; nobody speaks unasked, and nothing follows a decision."""
+    """Check the order: manifest, questions, discussions; nobody speaks unasked, and nothing follows a decision."""
     asked, decided = set[tuple[Key, Place]](), set[Key]()
     tasks = dict[tuple[Key, str], int]()
     for number, line in enumerate(lines[1:], 2):
@@ -65,7 +65,7 @@ def _place(line: JSON) -> Place:
 
 
 def _digests(folder: Path) -> Iterator[Finding]:
-    """Each closing line seals all bytes before it; logs from before there were digests have none."""
+    """Check the digest in each closing line, of all bytes before it; logs of older versions have none."""
     before = hashlib.sha256()
     for number, (line, data) in enumerate(zip(read(folder)[0], _raw(folder), strict=False), 1):
         told = line.get("digest") if line["line"] in CLOSING else None
@@ -79,7 +79,7 @@ def _raw(folder: Path) -> list[bytes]:
 
 
 def _closing(run: Run, last: JSON) -> Iterator[Finding]:
-    """The last line counts what the records come to."""
+    """Check the status, counts and bytes in the last line against the records."""
     if last["line"] not in CLOSING:
         return
     where: Where = ("the log's last line",)
@@ -93,7 +93,7 @@ def _closing(run: Run, last: JSON) -> Iterator[Finding]:
 
 
 def _orphans(run: Run, lines: list[JSON]) -> Iterator[Finding]:
-    """Payloads that no message names are what is left of discussions that were taken out."""
+    """Yield payloads that no message names: they may be left from discussions that were removed."""
     if any(line["line"] in BROKEN for line in lines) or lines[-1]["line"] not in CLOSING:
         return
     refs = [ref for each in run.records.values() for said in each.messages for ref in refs_of(said)]

@@ -1,4 +1,4 @@
-"""Where a message parts from itself held anew: were two tokens as good as level there, or were they not?"""
+"""Tolerances of a re-run: whether another order of floating-point sums explains a difference."""
 
 from __future__ import annotations
 
@@ -12,23 +12,23 @@ HALF = "bfloat16"
 
 
 def parted(had: Payload, made: Payload, message: Message, form: str, where: Where) -> tuple[Finding | None, str]:
-    """A finding, or a note where another order of sums explains it: the first other token was level with the run's."""
+    """Return a finding, or a note if the first tokens that differ are level: another order of sums explains that."""
     i = next((i for i, (a, b) in enumerate(zip(had.ids, made.ids, strict=False)) if a != b), min(len(had), len(made)))
     margin = _margin(had, i)
     drawn = message.stats.get("temperature", 0.0) > 0 and message.payload and message.payload.protocol != "cipher"
     if margin is not None and not drawn and margin <= _allowed(had, i, form):
-        return None, f"{', '.join(where)}: held anew it parts from token {i + 1} on, where the margin was {margin:.1e}"
+        return None, f"{', '.join(where)}: re-run, it differs from token {i + 1} on, where the margin was {margin:.1e}"
     told = "" if margin is None else f" (margin {margin:.2g} nats)"
     found, expected = (each.ids[i] if i < len(each) else "the end" for each in (had, made))
-    return Finding(f"token {i + 1}{told}, held anew", found, expected, where), ""
+    return Finding(f"token {i + 1}{told}, re-run", found, expected, where), ""
 
 
 def apart(had: Payload, made: Payload, form: str) -> str:
-    """Which tensor of equal tokens differs by more than other orders of sums explain, if any."""
+    """Return how a tensor of equal tokens differs by more than another order of sums explains; "" if none does."""
     if missing := had.tensors.keys() ^ made.tensors.keys():
-        return f"the tensor {min(missing)} is in one of them"
+        return f"only one of them has the tensor {min(missing)}"
     for name, tensor in sorted(had.tensors.items()):
-        if name == "top_ids" or _rounded(name, had):  # level ones change places
+        if name == "top_ids" or _rounded(name, had):  # level tokens may swap
             continue
         other = made.tensors[name]
         if tensor.shape != other.shape:
@@ -41,16 +41,16 @@ def apart(had: Payload, made: Payload, form: str) -> str:
 
 
 def _rounded(name: str, payload: Payload) -> bool:
-    """Whether it is stored in fewer bytes: a step of int8, or the sign of a factor, may be another."""
+    """Return whether a tensor is stored compressed: a step of int8 or the sign of a factor may then differ."""
     return payload.label.format == COMPRESSED and (name == KEPT or is_carried(name))
 
 
 ROOM = 50
-"""Times the tolerance of logits: errors grow through a reply, and higher moments of a distribution raise them."""
+"""Multiple of the logits' tolerance: errors grow through a reply, and higher moments of a distribution raise them."""
 
 
 def _margin(payload: Payload, i: int) -> float | None:
-    """Between the two most probable tokens at a position, in nats."""
+    """Return the margin between the two most probable tokens at a position, in nats; None if it is not stored."""
     top = payload.tensors.get("top_logprobs")
     if top is None or i >= len(top) or top.shape[-1] < 2:
         return None
@@ -58,7 +58,7 @@ def _margin(payload: Payload, i: int) -> float | None:
 
 
 def _allowed(payload: Payload, i: int, form: str) -> float:
-    """Each of the two may be off by the tolerance of the weights' format (`models.doctor`)."""
+    """Return the largest margin of level tokens: each may be off by the tolerance of the format (`models.doctor`)."""
     return 2 * _of(form) * max(1.0, float(payload.tensors["top_logprobs"][i].abs().max()))
 
 

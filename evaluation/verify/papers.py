@@ -1,4 +1,4 @@
-"""What was written of a run, beside it: an exported table of results, and its card."""
+"""Checks of files exported from a run: its table of results and its card."""
 
 from __future__ import annotations
 
@@ -21,17 +21,17 @@ from sottovoce.evaluation.views.comparison import rows_of
 from sottovoce.regular import text_of
 
 SINCE_2 = re.compile(r"^accuracy_failed_wrong$|^models\..*\.table$")
-"""Fields that cards of version 1 lack."""
+"""Fields that cards of version 1 do not have."""
 NUMBERS = re.compile(r'<section id="numbers">.*?</section>', re.DOTALL)
 CARDS = re.compile(r'<script type="application/json" id="data-cards">(.*?)</script>', re.DOTALL)
-"""Where a report has the cards of its runs: no "<" stands in the JSON of a page."""
+"""The cards of a report's runs; the JSON of a page contains no "<"."""
 
 
 def check_table(run: Run, path: Path) -> Iterator[Finding]:
-    """A CSV as `runs export` wrote it, row by row.
+    """Check a CSV of `runs export`, row by row.
 
     Raises:
-        RecordError: it cannot be read, or is no such table.
+        RecordError: it cannot be read, or is not such a table.
     """
     found, expected = _rows(_text(path), path), _rows(table(run.results()), path)
     for key in dict.fromkeys([*found, *expected]):
@@ -42,25 +42,25 @@ def check_table(run: Run, path: Path) -> Iterator[Finding]:
 
 def _rows(text: str, path: Path) -> dict[tuple[str, str], dict[str, str]]:
     reader = csv.DictReader(io.StringIO(text), restkey="beyond the names")
-    try:  # a row may have more cells than there are names, or fewer
+    try:  # a row may have more or fewer cells than there are names
         rows = [
             {name: of_cell(cell) if isinstance(cell, str) else cell for name, cell in row.items()} for row in reader
         ]
     except csv.Error as error:
-        raise RecordError(f"{str(path)!r} is no table of results: {error}, line {reader.line_num}") from error
+        raise RecordError(f"{str(path)!r} is not a table of results: {error}, line {reader.line_num}") from error
     if not rows or not {"question", "seed"} <= rows[0].keys():
-        raise RecordError(f"{str(path)!r} is no table of results: expected the columns question, seed, answer, ...")
+        raise RecordError(f"{str(path)!r} is not a table of results: expected the columns question, seed, answer, ...")
     found = {(row["question"], row["seed"]): row for row in rows}
     if len(found) < len(rows):
-        raise RecordError(f"{str(path)!r} has two rows of one question and seed; expected one each")
+        raise RecordError(f"{str(path)!r} has two rows for one question and seed; expected one each")
     return found
 
 
 def check_card(run: Run, path: Path) -> Iterator[Finding]:
-    """A card as `runs export` wrote it, or as a report holds it: field by field, and its own seal.
+    """Check a card of `runs export` or of a report: each field, and its seal.
 
     Raises:
-        RecordError: it cannot be read, is no card, or the run is not over.
+        RecordError: it cannot be read, is not a card, or the run is not over.
     """
     yield from _page(path, run)
     given = _card(path, run)
@@ -74,7 +74,7 @@ def check_card(run: Run, path: Path) -> Iterator[Finding]:
 
 
 def _page(path: Path, run: Run) -> Iterator[Finding]:
-    """Check what a reader of a report sees: the page's own digest, and the run's row of figures, made again."""
+    """Check what a reader of a report sees: the page's digest, and the run's row of figures."""
     text = _text(path)
     if run.folder is None or not CARDS.search(text):
         return
@@ -100,15 +100,15 @@ def _card(path: Path, run: Run) -> dict[str, Any]:  # Any: plain JSON
     try:
         given = json.loads(in_page[1] if in_page else text)
     except (ValueError, RecursionError) as error:
-        raise RecordError(f"{str(path)!r} is no card of a run: it is no JSON ({error})") from error
+        raise RecordError(f"{str(path)!r} is not a card of a run: it is no JSON ({error})") from error
     given = _of_report(given, run, path) if in_page else given
     if not isinstance(given, dict) or given.get("format") != FORMAT:
-        raise RecordError(f"{str(path)!r} is no card of a run that is over: expected the format {FORMAT!r}")
+        raise RecordError(f"{str(path)!r} is not a card of a run that is over: expected the format {FORMAT!r}")
     return given
 
 
 def _of_report(cards: Any, run: Run, path: Path) -> Any:  # Any: JSON
-    """The run's own of the cards of a report, which knows runs by the names of their folders."""
+    """Return the run's card from the cards of a report, which are named after the runs' directories."""
     name = run.folder.resolve().name if run.folder else ""
     if not isinstance(cards, dict) or name not in cards:
         known = ", ".join(map(repr, cards)) or "none"
@@ -126,4 +126,4 @@ def _text(path: Path) -> str:
     except OSError as error:
         raise RecordError(f"{str(path)!r} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
-        raise RecordError(f"{str(path)!r} cannot be read: it is no text ({error})") from error
+        raise RecordError(f"{str(path)!r} cannot be read: it is not text ({error})") from error

@@ -1,4 +1,4 @@
-"""What lies under each message: whole, of that message, by the model and the protocol that the run names."""
+"""Checks of payloads: each is intact, and fits its message and the model and protocol that the run names."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ WORDS = "nl"
 
 
 def check_payloads(run: Run, key: Key) -> Iterator[Finding]:
-    """All payloads of a discussion."""
+    """Check all payloads of a discussion."""
     store, record = run.store(), run.records[key]
     for message in record.messages:
         for what, found, expected in _message(message, record, store):
@@ -28,12 +28,12 @@ def check_payloads(run: Run, key: Key) -> Iterator[Finding]:
 
 
 def refs_of(message: Message) -> list[PayloadRef]:
-    """Return what a message names: what it carries, what was measured of it, and what a probe let its speaker hear."""
+    """Return the payloads that a message names: its own, the measured one, and those that a probe let it hear."""
     return [ref for ref in (message.payload, message.measured, *message.donors) if ref is not None]
 
 
 Difference = tuple[str, Any, Any]
-"""What, found and expected."""
+"""The name of what differs, the value found, and the value expected."""
 
 
 def _message(message: Message, record: Record, store: PayloadStore) -> Iterator[Difference]:
@@ -52,7 +52,7 @@ def _message(message: Message, record: Record, store: PayloadStore) -> Iterator[
 
 
 def _read(ref: PayloadRef, store: PayloadStore) -> Payload | PayloadError:
-    """From the file, verified; a copy in memory proves nothing."""
+    """Read a payload from its file, verified; a copy in memory would prove nothing."""
     try:
         (data,) = store.mget([ref.sha256])
         return Payload.from_bytes(data) if data is not None else PayloadError(f"{ref.sha256} is missing")
@@ -87,7 +87,7 @@ def _label(
 
 
 def _tokens(payload: Payload) -> Iterator[Difference]:
-    """Whether its tensors tell of as many tokens as it has, and what is carried of as many as are kept."""
+    """Check that each tensor has a row per token, and each carried one a row per kept token."""
     n, kept, tensors = len(payload), payload.kept, payload.tensors
     whole = [name for name in tensors if not is_carried(name) and name not in (KEPT, "sparse.covered")]
     found = {name: len(tensors[name]) for name in whole}
@@ -97,7 +97,7 @@ def _tokens(payload: Payload) -> Iterator[Difference]:
     for name in carried_names(tensors):
         try:
             carried = vectors(tensors, name)
-        except (RuntimeError, KeyError) as error:  # torch's own, of factors and scales that do not fit together
+        except (RuntimeError, KeyError) as error:  # from torch, if factors and scales do not fit together
             yield f"the tensor {name}", str(error), "parts that fit together"
             continue
         found[name] = 0 if carried is None else carried.shape[-2]
@@ -106,12 +106,12 @@ def _tokens(payload: Payload) -> Iterator[Difference]:
 
 
 def _stats(message: Message, payload: Payload) -> Iterator[Difference]:
-    """The summaries that its tensors come to."""
+    """Compare the message's statistics with those that its tensors yield."""
     fresh = summary(payload, message.stats.get("temperature", 0.0))
     yield from differences({name: message.stats.get(name) for name in fresh}, fresh, "the summary")
     read, reused = (message.stats.get(name) for name in ("tokens_in", "tokens_reused"))
-    if read is not None and not 0 <= (reused or 0) < read:  # the last token is computed always
+    if read is not None and not 0 <= (reused or 0) < read:  # the last token is always computed
         yield "tokens_reused", reused, f"from 0 to {read - 1:g}, fewer than were read"
     out = message.stats.get("tokens_out")
-    if out not in (len(payload), len(payload) + 1):  # the token that ends a reply is none of its text's
+    if out not in (len(payload), len(payload) + 1):  # the token that ends a reply is not part of its text
         yield "tokens_out", out, f"{len(payload)}, or one more that ended it"

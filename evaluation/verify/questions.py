@@ -1,4 +1,4 @@
-"""Whether the questions of a run are those of its origin: samples are made again, a file is read again."""
+"""Checks of a run's questions against their origin: samples are generated again, a file is read again."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from sottovoce.evaluation.verify.findings import Finding, Verified, differences
 from sottovoce.nodes.question import Question, question_id
 
 TAKEN = re.compile(r"^(?:all|(?P<n>[\d,]+) of) (?P<total>[\d,]+) rows? of (?P<file>[^;]*)$")
-"""What a file of questions says of itself (`QuestionFile.taken`)."""
+"""The phrase of a question file (`QuestionFile.taken`)."""
 CHOSEN = re.compile(r" with \S+ |[=<>]| shuffled by seed | behind the first ")
-"""Signs that not just the first rows of a file were taken."""
+"""Signs that a run took other rows than the first ones of a file."""
 MADE = re.compile(r"^(?:([\d,]+) )?(?:held-out )?samples? (\S+)/(\d+) ")
-"""What `samples.origin` says."""
+"""The phrase of samples (`samples.origin`)."""
 
 
 def check_questions(run: Run, file: Path | None, verified: Verified) -> None:
-    """Beside the samples that the origin names, or the rows of the file that they were taken from."""
+    """Compare the questions with the samples that their origin names, or with the rows of their file."""
     asked = run.questions()
     taken = TAKEN.match(run.head.origin or "")
     n = _number(taken["n"] or taken["total"]) if taken else len(asked)
@@ -39,7 +39,7 @@ def check_questions(run: Run, file: Path | None, verified: Verified) -> None:
         n, name, seed = _number(found[1] or "1"), found[2], int(found[3])
         _check_samples(run, asked, (name, n, seed), verified)
     else:
-        verified.note("the questions themselves are taken as the run has them; --questions FILE compares them")
+        verified.note("the questions themselves are not checked; --questions FILE compares them with their file")
 
 
 def _number(text: str) -> int:
@@ -49,12 +49,12 @@ def _number(text: str) -> int:
 def _check_samples(run: Run, asked: list[Question], made: tuple[str, int, int], verified: Verified) -> None:
     (name, n, seed), settings = made, settings_of(run)
     if name not in known(settings) or origin(name, n, seed) != run.head.origin:
-        verified.findings.append(Finding("the origin of the questions", run.head.origin, "samples that there are"))
+        verified.findings.append(Finding("the origin of the questions", run.head.origin, "existing samples"))
         return
     try:
         expected = samples(name, n, settings, seed)
     except SottovoceError as error:
-        verified.note(f"the samples cannot be made again: {error}")
+        verified.note(f"the samples cannot be generated again: {error}")
         return
     kind = {"kind": settings.answers_in} if settings.answers_in else {}
     verified.findings += _beside(asked, [{**each, **kind} for each in expected])  # type: ignore[typeddict-item]

@@ -1,7 +1,7 @@
-"""A discussion is led again through its scheme's own graph, in which each agent says what the run has it say.
+"""Replay of discussions through their scheme's own graph, in which each agent repeats its saved messages.
 
-No model is needed, and what comes of it are the scheme's own readings, votes, decision and score, and the prompts that
-each agent must have been asked. Whatever the run has otherwise was not made by this scheme from these messages.
+No model is needed. The replay yields the scheme's own parsed answers, votes, decision and score, and the prompts that
+each agent must have been asked. Whatever differs in the run was not made by this scheme from these messages.
 """
 
 from __future__ import annotations
@@ -26,11 +26,10 @@ from sottovoce.nodes.settings import Settings
 
 HOSTED = "hosted"
 Temperatures = dict[tuple[Key, Place], float]
-"""By discussion and place; of calls for which the settings say one."""
-
+"""The temperatures of calls by discussion and place, as far as the settings name one."""
 
 Said = dict[tuple[str, Place], tuple[Key, Message]]
-"""By the discussion's thread and the place."""
+"""The saved messages by the discussion's thread and their place."""
 
 
 class NotRecorded(SottovoceError):
@@ -38,7 +37,7 @@ class NotRecorded(SottovoceError):
 
 
 class Recorded(ScriptedChatModel):
-    """Says at each place of each discussion what a run has there."""
+    """A chat model that replies with the message that a run has at each place of each discussion."""
 
     said: Any  # Any: `Said`, which pydantic would copy
     temperatures: Any  # Any: `Temperatures`, likewise
@@ -61,7 +60,7 @@ class Recorded(ScriptedChatModel):
 
 
 def _reply(message: Message) -> AIMessage:
-    """What the agent's model returned, as far as the board keeps it."""
+    """Return the reply of the agent's model, as far as the board has it."""
     kept: dict[str, Any] = {"source": message.source, "stats": dict(message.stats)}  # Any: as LangChain has it
     if message.payload is not None:
         kept["payload"] = message.payload.to_dict()
@@ -70,10 +69,10 @@ def _reply(message: Message) -> AIMessage:
 
 
 def rehearsed(run: Run, keys: Sequence[Key], store: PayloadStore, trust: Trust) -> tuple[Run, Temperatures]:
-    """Discussions of a run led again, and the temperatures that their calls were asked to be made at.
+    """Replay discussions of a run; return the replayed run, and the temperatures that its calls asked for.
 
     Raises:
-        SottovoceError: none can be led, e.g. as an index that they look things up in is not there.
+        SottovoceError: none can be replayed, e.g. since an index for retrieval is missing.
     """
     settings, asked, hosted, said = _without_models(run, trust), Temperatures(), set[str](), Said()
     for key in keys:
@@ -97,7 +96,7 @@ def rehearsed(run: Run, keys: Sequence[Key], store: PayloadStore, trust: Trust) 
 
 
 def _without_models(run: Run, trust: Trust) -> Settings:
-    """Return the settings without what makes the models, as they are given, with the sandbox of the command line."""
+    """Return the settings without those of models, which are given in code, and with the command line's sandbox."""
     chosen = trust.applied(settings_of(run))
     kept = chosen.model_dump(include=chosen.model_fields_set - chosen.of_models() - {"approve"})  # nobody is asked
     return type(chosen).model_validate(kept)

@@ -23,38 +23,38 @@ from sottovoce.graphs import scheme
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is to be looked at besides the folder."""
+    """The checks to make besides those of the run directory."""
 
     anew: int = 3
-    """Discussions to hold anew; 0 loads no model."""
+    """Number of discussions to re-run; 0 loads no model."""
     seed: int = 0
-    """By which they are drawn."""
+    """Seed by which they are drawn."""
     questions: Path | None = None
     """The file that the questions are from."""
     table: Path | None = None
     card: Path | None = None
     trust: Trust = NO_TRUST
-    """What of it may be run and opened."""
+    """Permissions to run and open what the run names."""
 
 
 def verify(run: Run, wanted: Wanted) -> Verified:
-    """Whether a run that was read from its folder is what it says.
+    """Check a run that was read from its directory, and return the findings.
 
     Raises:
-        RecordError: a file to be compared cannot be read.
-        UsageError: the questions' file cannot be read, or discussions are to be held anew with what is not trusted.
+        RecordError: the table or the card cannot be read.
+        UsageError: the questions' file cannot be read, or a re-run needs something that `trust` does not allow.
     """
     folder = run.folder.parent if run.folder else None
     lacking = wanted.trust.lacking(settings_begun(run), "the run", folder)
     if lacking and wanted.anew:
-        raise UsageError(f"{lacking}, or --no-model, which checks what can be checked without")
+        raise UsageError(f"{lacking}, or --no-model to check only what needs no model")
     verified = Verified(discussions=len(run.records))
     verified.messages = sum(len(record.messages) for record in run.records.values())
     verified.notes += run.notes
     if going := sum(record.status not in ("done", "failed") for record in run.records.values()):
-        verified.note(f"{going} of {len(run.records)} discussions are not over: what is to come cannot be looked at")
+        verified.note(f"{going} of {len(run.records)} discussions are not over: only what they have so far is checked")
     if failed := sum(record.status == "failed" for record in run.records.values()):
-        verified.note(f"{failed} of {len(run.records)} discussions failed: these are not held anew")
+        verified.note(f"{failed} of {len(run.records)} discussions failed: these are not re-run")
     verified.findings += check_folder(run)
     if lacking:
         verified.note(f"questions, prompts, messages, votes and decisions are not checked: {lacking}")
@@ -76,17 +76,17 @@ def verify(run: Run, wanted: Wanted) -> Verified:
 
 
 def _note_versions(run: Run, verified: Verified) -> None:
-    """Note library versions that differ from those here; nothing can show that the run really used them."""
+    """Note versions that differ from the current ones; nothing can prove which ones the run used."""
     here = versions()
     others = [
         f"{name} {then} (here {here.get(name)})" for name, then in run.head.versions.items() if then != here.get(name)
     ]
     if others or run.head.versions.keys() != here.keys():
-        verified.note(f"the run says that it was held with other versions: {', '.join(others) or 'some are not named'}")
+        verified.note(f"the run says that it used other versions: {', '.join(others) or 'some are not named'}")
 
 
 def _same_prompts(run: Run, verified: Verified) -> bool:
-    """Whether this version asks in the run's words; where it does not, what was asked cannot be compared."""
+    """Return whether this version has the run's prompts; if not, the prompts as asked cannot be compared."""
     try:
         settings = scheme(run.head.scheme).settings.model_validate(run.head.complete)
         now = prompts_digest(run.head.scheme, settings, run.head.packs)
@@ -98,7 +98,7 @@ def _same_prompts(run: Run, verified: Verified) -> bool:
         verified.findings.append(Finding("the digest of the prompts", run.head.prompts, now))
         return False
     verified.note(
-        f"the run was held with sottovoce {run.head.versions.get('sottovoce')} in other prompts than are here "
-        f"(digest {run.head.prompts[:12]}, here {now[:12]}): what was asked is not compared"
+        f"the run was made by sottovoce {run.head.versions.get('sottovoce')} with other prompts than those here "
+        f"(digest {run.head.prompts[:12]}, here {now[:12]}): prompts are not compared"
     )
     return False

@@ -351,10 +351,10 @@ def test_a_reply_in_another_role_is_a_reply(call: Call, odd: Odd, tmp_path: Path
 @pytest.mark.parametrize(
     ("usage", "tokens"),
     [
-        ({}, "tokens not told"),
-        ({"usage": {}}, "tokens not told"),
-        ({"usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}}, "tokens not told"),
-        ({"usage": {"prompt_tokens": 3, "completion_tokens": -5, "total_tokens": 0}}, "tokens not told"),
+        ({}, "tokens not reported"),
+        ({"usage": {}}, "tokens not reported"),
+        ({"usage": {"prompt_tokens": 0, "completion_tokens": 0, "total_tokens": 0}}, "tokens not reported"),
+        ({"usage": {"prompt_tokens": 3, "completion_tokens": -5, "total_tokens": 0}}, "tokens not reported"),
         ({"usage": {"prompt_tokens": 3, "completion_tokens": 5, "total_tokens": 8}}, "3 tokens read, 5 tokens written"),
     ],
 )
@@ -367,4 +367,4 @@ def test_tokens_that_a_server_does_not_tell_are_not_counted_as_none(
 
     assert f"1 call, {tokens}, " in " ".join(answer.out.split())
     found = load_run(tmp_path / "run").only.result()
-    assert (found.tokens_out is None) == (tokens == "tokens not told")
+    assert (found.tokens_out is None) == (tokens == "tokens not reported")

@@ -41,7 +41,7 @@ def test_verdicts_are_kept_with_the_run_and_told_with_its_measures(
     (result,) = load_run(run).results()
     assert result.measures == {"judged": float(record.decision["answer"] == "yes")}
     other = call("judge", run, "--model", models.other_weights)
-    assert other.code == 1 and "was begun with other settings" in other.err
+    assert other.code == 1 and "was started with other settings" in other.err
 
 
 def test_labels_that_cannot_be_read_are_told_with_their_line(call: Call, run: Path, tmp_path: Path) -> None:

@@ -116,10 +116,10 @@ def test_a_configuration_that_is_nested_without_end_is_refused(
 @pytest.mark.parametrize(
     ("name", "data", "line"),
     [
-        ("a.csv", b'{"question": "1 + 1?"}\n', "holds JSON, and not the CSV that its name says; rename it to .jsonl"),
-        ("a.jsonl", b"PK\x03\x04\x00", "holds a ZIP archive, as Excel's workbooks are; expected a text in UTF-8"),
-        ("a.csv", b"\x1f\x8b\x08", "holds a gzip archive; expected a text in UTF-8"),
-        ("a.jsonl", b"PAR1\x15", "holds a Parquet table; expected a text in UTF-8"),
+        ("a.csv", b'{"question": "1 + 1?"}\n', "contains JSON, not CSV as its name says; rename it to .jsonl"),
+        ("a.jsonl", b"PK\x03\x04\x00", "is a ZIP archive, such as an Excel workbook; expected UTF-8 text"),
+        ("a.csv", b"\x1f\x8b\x08", "is a gzip archive; expected UTF-8 text"),
+        ("a.jsonl", b"PAR1\x15", "is a Parquet table; expected UTF-8 text"),
         ("a.xlsx", b'{"question": "1 + 1?"}\n', "is neither JSON Lines nor CSV by its name"),
     ],
 )
@@ -137,7 +137,7 @@ def test_a_published_file_that_is_named_a_workbook_and_is_none_is_refused(call: 
 
     line = refused(call, USAGE, "datasets", f"gsm8k:{tmp_path / 'a.xlsx'}")
 
-    assert line.endswith("ends in '.xlsx', and holds something else; rename it by what it holds")
+    assert line.endswith("ends in '.xlsx' but contains something else; rename it by its contents")
 
 
 @pytest.mark.parametrize(

@@ -170,7 +170,7 @@ def test_an_unknown_run_is_told_how_to_find_one(call: Call) -> None:
     line = refused(call, FAILED, "runs", "show", "nowhere")
 
     assert line == (
-        "unknown run 'nowhere': there is no such run, nor a folder that holds one; see `sottovoce runs list`, "
+        "unknown run 'nowhere': there is no such run, nor a folder that contains one; see `sottovoce runs list`, "
         "or give a folder"
     )
 

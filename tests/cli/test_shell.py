@@ -153,5 +153,5 @@ def test_verbose_tells_on_stderr_what_is_loaded_read_and_kept(call: Call, models
 
     assert json.loads(answer.out)["status"] == "done"
     told = [line.split(": ", 1)[1] for line in answer.err.splitlines()]
-    assert told[0].startswith(f"loaded {model} from ") and told[1] == f"keeps the run in {tmp_path / 'run'}"
+    assert told[0].startswith(f"loaded {model} from ") and told[1] == f"saving the run in {tmp_path / 'run'}"
     assert any(line.startswith("reads a prompt of ") for line in told[2:])

@@ -76,7 +76,7 @@ def test_a_scheme_of_one_s_own_is_asked_by_its_record() -> None:
     ("scheme", "questions", "settings", "line"),
     [
         ("debat", SUM, None, "unknown scheme 'debat'; choose from"),
-        ("debate", [], None, "there are no questions; give one at least"),
+        ("debate", [], None, "there are no questions; give at least one"),
         ("debate", [7], None, "a question is 7; expected a text"),
         ("debate", "", None, "the question is empty"),
         ("debate", [SUM, SUM], None, "two questions have the id"),

@@ -84,7 +84,7 @@ def test_what_fails_apart_fails_in_its_line(settings: Debate, tmp_path: Path) ->
 
 def test_a_worker_with_another_model_refuses(settings: Debate, alone: Run) -> None:
     models = {name: each.model_copy(update={"weights": "others"}) for name, each in alone.head.models.items()}
-    with pytest.raises(RecordError, match=r"run 'on a worker' was begun with the model .* of weights others"):
+    with pytest.raises(RecordError, match=r"run 'on a worker' was started with the model .* of weights others"):
         hold_apart(hold_all, alone.head.model_copy(update={"models": models}), QUESTIONS, [("sum/0", 0)], at_once=1)
 
 
@@ -98,7 +98,7 @@ def test_a_discussion_that_costs_three_workers_has_failed(settings: Debate, tmp_
 
     assert lost == 1 + 2 * (ATTEMPTS - 1)  # together once, then each alone
     assert {record.error for record in run.records.values()} == {
-        "3 workers were lost that ran it; is there memory enough?"
+        "3 workers that ran it were lost; is there enough memory?"
     }
     run.close()
 
@@ -114,7 +114,9 @@ def test_shards_are_small_enough_for_all_workers(settings: Debate, workers: int,
 
 @pytest.mark.parametrize("workers", ["dask", "ray:0", "ray:two", "4"])
 def test_workers_that_are_none_are_refused(workers: str) -> None:
-    with pytest.raises(UsageError, match=f"workers is '{workers}'; expected 'ray', or with their number 'ray:4'"):
+    with pytest.raises(
+        UsageError, match=f"workers is '{workers}'; expected 'ray', or 'ray:4' for at most four of them"
+    ):
         Limits(workers=workers)
 
 

@@ -43,7 +43,7 @@ def test_a_seed_mixes_all_of_them_and_there_are_no_more() -> None:
     first, other = (asked(sample=f"problems/{seed}", limit=16)[0] for seed in (0, 1))
     names = [[each["game"]["entry_point"] for each in found] for found in (first, other)]
     assert names[0] != names[1] and sorted(names[0]) == sorted(names[1])
-    with pytest.raises(UsageError, match="--limit is 17; --sample problems makes at most 16 different ones"):
+    with pytest.raises(UsageError, match="--limit is 17; --sample problems has at most 16 different ones"):
         asked(limit=17)
 
 

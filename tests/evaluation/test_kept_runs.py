@@ -86,7 +86,7 @@ def test_a_line_that_was_cut_off_is_said_and_done_again(stopped: Path) -> None:
     log.write_bytes(log.read_bytes() + b'{"line":"step","of":["su')
 
     run = load_run(stopped)
-    assert run.notes == ["the last line of the log was cut off (24 bytes); what it told will be done again"]
+    assert run.notes == ["the last line of the log was cut off (24 bytes); what it recorded is run again"]
     assert hold(resumed(run, models=fresh())).only.decision is not None
     assert load_run(stopped).notes == []
 
@@ -140,7 +140,7 @@ def test_a_run_that_went_on_elsewhere_since_it_was_read_is_not_held_twice(stoppe
     stale = load_run(stopped)
     hold(resumed(load_run(stopped), models=fresh()))
 
-    with pytest.raises(RecordError, match="went on in another process meanwhile; try again"):
+    with pytest.raises(RecordError, match="was continued by another process meanwhile; try again"):
         resumed(stale, models=fresh())
 
     assert load_run(stopped).status == "done"
@@ -152,7 +152,7 @@ def test_a_run_that_went_on_elsewhere_since_it_was_read_is_not_held_twice(stoppe
 def test_a_run_of_other_prompts_or_settings_is_not_gone_on_with(stopped: Path, field: str, value: Any) -> None:
     run = load_run(stopped)
 
-    with pytest.raises(RecordError, match=f"was begun with other {field}; begin another, or put them back"):
+    with pytest.raises(RecordError, match=f"was started with other {field}; start a new run, or restore them"):
         resumed(run, run.head.model_copy(update={field: value}))
 
     assert load_run(stopped).status == "stopped"
@@ -175,7 +175,7 @@ def test_a_run_in_another_format_is_not_gone_on_with() -> None:
     other = begun.models["agent_1"].model_copy(update={"format": "int4"})
     older = begun.model_copy(update={"models": {"agent_1": other.model_copy(update={"format": ""})}})
 
-    with pytest.raises(RecordError, match=r"of weights \w+ in int8 for agent_1, which is another now"):
+    with pytest.raises(RecordError, match=r"of weights \w+ in int8 for agent_1, which is a different one now"):
         begun.check_same(begun.model_copy(update={"models": {"agent_1": other}}), "here")
     plain = other.model_copy(update={"format": "float32"})
     assert older.check_same(begun.model_copy(update={"models": {"agent_1": plain}}), "here") == []  # before formats
@@ -188,7 +188,7 @@ def test_another_version_of_a_library_is_a_note(stopped: Path) -> None:
     went_on = resumed(run, now)
     went_on.close()
 
-    assert went_on.notes == [f"begun with torch {run.head.versions['torch']}, resumed with 9.9"]
+    assert went_on.notes == [f"started with torch {run.head.versions['torch']}, resumed with 9.9"]
 
 
 # Many discussions

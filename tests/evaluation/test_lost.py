@@ -110,7 +110,7 @@ def test_a_disk_that_is_full_when_a_payload_is_written_stops_the_run_and_says_ho
     def full(path: Path, data: bytes) -> int:
         raise OSError(28, "No space left on device")
 
-    line = "the disk is full; make room, and `sottovoce runs resume"
+    line = "the disk is full; free some space, then continue with `sottovoce runs resume"
     with monkeypatch.context() as patched, pytest.raises(RecordError, match=line):
         patched.setattr(Path, "write_bytes", full)
         go_on(folder)

@@ -166,7 +166,7 @@ def test_a_run_that_is_under_way_loses_nothing(store: PayloadStore, capsys: pyte
     collect_payloads(Where(), Collecting())
 
     log.close()
-    assert "it is under way" in capsys.readouterr().out and len(kept(of_run)) == 2
+    assert "it is running" in capsys.readouterr().out and len(kept(of_run)) == 2
 
 
 def test_a_run_whose_log_is_damaged_loses_nothing(store: PayloadStore, capsys: pytest.CaptureFixture[str]) -> None:

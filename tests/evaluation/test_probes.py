@@ -188,7 +188,7 @@ def test_a_probing_message_that_names_no_donor_is_found_by_holding_it_anew(kept:
     forger.write()
 
     found = verify(load_run(copy), Wanted(anew=2, trust=Trust(trust_paths=True))).findings
-    assert any("the message's donors, held anew: found []" in str(each) for each in found)
+    assert any("the message's donors, re-run: found []" in str(each) for each in found)
 
 
 def test_a_run_in_which_a_question_failed_is_over_and_gives_donors_and_has_baselines(tmp_path: Path) -> None:
@@ -240,7 +240,7 @@ def test_a_run_that_knew_fewer_options_goes_on_with_their_defaults(kept: Path) -
 
     assert old.head.check_same(now, "old") == []
     now.settings["probe"] = "noise"
-    with pytest.raises(RecordError, match="'old' was begun with other settings"):
+    with pytest.raises(RecordError, match="'old' was started with other settings"):
         old.head.check_same(now, "old")
 
 

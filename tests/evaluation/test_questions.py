@@ -101,7 +101,7 @@ def test_an_id_is_made_of_what_is_asked_and_not_of_what_is_right(tmp_path: Path)
     [
         ("{", "no JSON: Expecting property name enclosed in double quotes at character 2"),
         ("[1]", "found list; expected one JSON object a line"),
-        ('{"question": "?", "target": NaN}', "NaN is no number of JSON"),
+        ('{"question": "?", "target": NaN}', "NaN is not a JSON number"),
         ({"qestion": "?"}, "unknown field 'qestion'; did you mean 'question'?"),
         ({"Question": "?"}, "unknown field 'Question'; did you mean 'question'?"),
         ({"question": "?", "targets": "1"}, "unknown field 'targets'; did you mean 'target'?"),
@@ -111,11 +111,11 @@ def test_an_id_is_made_of_what_is_asked_and_not_of_what_is_right(tmp_path: Path)
         ({"question": " "}, "the question is empty"),
         ({"question": 5}, "question is 5: expected a valid string"),
         ({"question": "?", "kind": "opt"}, "unknown kind of answer 'opt'; choose from: label, number,"),
-        ({"question": "1 + 1?", "target": "two"}, "22, -3.5; it names no kind, and was taken for 'number'"),
+        ({"question": "1 + 1?", "target": "two"}, "22, -3.5; it has no kind, and was recognized as 'number'"),
         ({"question": "?", "target": "C", "kind": "option", "choices": ["a", "b"]}, "expected a letter from A to B"),
         ({"question": "?", "choices": "a|b"}, "choices is 'a|b': expected a valid list"),
         ({"question": "?", "documents": "abc"}, "documents is 'abc': "),
-        ('{"question": "?", "target": "\\ud800"}', "found a character that is no text: '\\ud800'"),
+        ('{"question": "?", "target": "\\ud800"}', "found '\\ud800', which cannot be encoded as UTF-8"),
     ],
 )  # fmt: skip
 def test_a_broken_row_is_named_with_what_is_wrong(tmp_path: Path, row: Any, said: str) -> None:
@@ -141,9 +141,9 @@ def test_a_long_value_does_not_make_a_long_line(tmp_path: Path) -> None:
         ("question;target\n?;1\n", "line 1 of question file 'q.csv': found no 'question' among 'question;target'"),
         ("question,question\n?,1\n", "line 1 of question file 'q.csv' names 'question' twice"),
         ('question,target\n"a\nb",1\n?,2,3\n', "line 4 of question file 'q.csv': found 3 cells; expected 2"),
-        ('question,target\n?,1\n"?,1\n?,2\n', "line 3 of question file 'q.csv' is no row of CSV: unexpected end of"),
+        ('question,target\n?,1\n"?,1\n?,2\n', "line 3 of question file 'q.csv' is not a CSV row: unexpected end of"),
         ('question,hints\n?,"[1, "\n', "line 2 of question file 'q.csv': hints ([1,) is no JSON: Expecting value"),
-        ("question\n", "question file 'q.csv' holds names and no row"),
+        ("question\n", "question file 'q.csv' has a header and no row"),
         ("\n", "question file 'q.csv' is empty"),
     ],
 )  # fmt: skip
@@ -156,7 +156,7 @@ def test_broken_csv_is_refused_with_the_line_that_an_editor_shows(tmp_path: Path
 def test_two_rows_of_one_id_are_both_named(tmp_path: Path) -> None:
     named = [{"question": f"{i}?", "id": "a"} for i in range(2)]
 
-    assert "line 2 of question file 'q.jsonl': has the id 'a', as line 1 has" in refused(lines(tmp_path, *named))
+    assert "line 2 of question file 'q.jsonl': has the id 'a', like line 1" in refused(lines(tmp_path, *named))
     told = refused(lines(tmp_path, SUMS[0], {**SUMS[0], "level": 4}))
     assert "line 2 of question file 'q.jsonl': asks the same as line 1, and has no id" in told
 

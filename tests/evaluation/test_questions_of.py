@@ -63,10 +63,10 @@ def test_rows_that_are_asked_must_suit_the_agents_and_others_need_not(tmp_path: 
         ({"where": ["a=b"], "sample": "split"}, "--where chooses rows of a file, and none was given"),
         ({"question": "?", "limit": 2}, "--limit is for --questions and --sample, and one question was given"),
         ({"seeds": [0, 1, 0]}, "--seeds are 0, 1, 0; give each once"),
-        ({"sample": "facts", "limit": 289}, "--limit is 289; --sample facts makes at most 288"),
+        ({"sample": "facts", "limit": 289}, "--limit is 289; --sample facts has at most 288"),
         (
             {"sample": "arithmetic", "limit": 99999999999},
-            "--limit is 99,999,999,999; --sample arithmetic makes at most",
+            "--limit is 99,999,999,999; --sample arithmetic has at most",
         ),
         (
             {"sample": "riddles/1"},

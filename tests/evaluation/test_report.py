@@ -253,7 +253,7 @@ def test_an_experiments_folder_is_all_its_rows_against_the_one_it_names(tmp_path
     assert found.unfinished == "unfinished: 1 of 1 discussion ended (not begun: one)"
     with pytest.raises(RecordError, match="holds experiments, 'table'; report one of them"):
         gathered([str(tmp_path)])
-    with pytest.raises(RecordError, match=r"is no run, but holds some: 'two'; name one of them: '.*two'"):
+    with pytest.raises(RecordError, match=r"is not a run but contains some: 'two'; name one of them: '.*two'"):
         folder_of(str(folder))
 
 

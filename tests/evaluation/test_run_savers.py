@@ -57,9 +57,9 @@ def test_no_file_of_a_run_holds_the_password(tmp_path: Path, database: str) -> N
 def test_a_run_in_a_database_is_not_resumed_without_it(tmp_path: Path, database: str) -> None:
     folder = stopped(tmp_path / "run", database)
 
-    with pytest.raises(UsageError, match="are in postgres; go on with --saver postgresql://"):
+    with pytest.raises(UsageError, match="are in postgres; continue with --saver postgresql://"):
         hold(resumed(load_run(folder), models=fresh()))
-    with pytest.raises(UsageError, match="are in sqlite; go on with no --saver"):
+    with pytest.raises(UsageError, match="are in sqlite; continue with no --saver"):
         hold(resumed(load_run(stopped(tmp_path / "other", "sqlite")), models=fresh()), limits=Limits(saver=database))
     assert len(load_run(folder).only.messages) == 4
 

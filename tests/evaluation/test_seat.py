@@ -116,7 +116,7 @@ def test_a_stop_does_not_wait_for_a_person(tmp_path: Path) -> None:
 
 
 def test_a_run_that_nobody_can_answer_in_is_refused_before_it_begins(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="nobody is there who answers"):
+    with pytest.raises(UsageError, match="nobody can answer here"):
         hold(task(), PayloadStore(tmp_path))
 
 
@@ -173,5 +173,5 @@ def test_of_many_questions_one_is_asked_at_a_time_and_a_run_goes_on_where_its_pe
 def test_workers_ask_nobody(tmp_path: Path) -> None:
     settings = Single(human=["agent_1"])
     run = Run.begin(head_of("single", settings, [QUESTION]), [QUESTION], tmp_path / "run")
-    with pytest.raises(UsageError, match="workers cannot ask a person"):
+    with pytest.raises(UsageError, match="workers cannot ask a human"):
         hold_all(run, settings, PayloadStore(tmp_path), limits=Limits(workers="ray"), person=lambda _: "22")

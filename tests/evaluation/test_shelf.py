@@ -26,7 +26,7 @@ def test_a_run_is_found_by_name_by_its_beginning_as_the_latest_and_by_folder() -
     assert shelf.folder_of(str(older)) == older
 
 
-@pytest.mark.parametrize(("name", "why"), [("2026", "2 runs begin so"), ("2025", "there is no such run")])
+@pytest.mark.parametrize(("name", "why"), [("2026", "2 runs begin with it"), ("2025", "there is no such run")])
 def test_a_name_that_fits_none_or_several_is_refused(name: str, why: str) -> None:
     put("2026-01-01-120000-debate"), put("2026-01-02-120000-mad")
 

@@ -51,7 +51,7 @@ read from: Well.
 a reply without an answer of the kind number abstains;
 --kind asks for another
 right: the answer is 22
-6 calls, tokens not told, 1.5 s; of 4 answers 2 read at
+6 calls, tokens not reported, 1.5 s; of 4 answers 2 read at
 once, 1 by the answer turn, 1 not to be read
 """
 

@@ -174,7 +174,7 @@ def test_an_experiment_file_opens_and_runs_nothing_beyond_its_folder(
 
 
 def test_unsafe_is_of_a_sandbox() -> None:
-    with pytest.raises(UsageError, match="--unsafe is of a sandbox, and none was named"):
+    with pytest.raises(UsageError, match="--unsafe belongs to a sandbox, and none was named"):
         Trust(unsafe=True)
 
 

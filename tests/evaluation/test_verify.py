@@ -94,12 +94,12 @@ def test_an_untouched_run_has_no_findings(true_run: Path) -> None:
         (tampering.flipped_byte, "the payload: found .* is damaged"),
         (tampering.removed_discussion, "question arithmetic/0/1: a question: found none, expected one"),
         (tampering.removed_without_its_payloads, "payloads: payload .*: found 'named by no message'"),
-        (tampering.prompt, "the prompt as asked: found .*Think hard"),
+        (tampering.prompt, "the prompt: found .*Think hard"),
         (tampering.tokens_out, "tokens_out: found"),
         (tampering.entropy, "the summary.mean_entropy: found 0.5"),
         (tampering.doubled_step, "a step of the graph: found .a second time"),
         (tampering.reused, "tokens_reused: found 99999, expected .from 0 to"),
-        (tampering.said_hotter, "the temperature it was said at: found 1.5, expected 2.0"),
+        (tampering.said_hotter, "the message's temperature: found 1.5, expected 2.0"),
         (tampering.prompts, "the digest of the prompts: found 0000"),
         (tampering.seconds, "the digest of all lines before: found"),
     ],
@@ -114,17 +114,17 @@ def test_what_contradicts_the_rest_of_the_folder_is_found_without_a_model(copy: 
 @pytest.mark.parametrize(
     ("forge", "found"),
     [
-        (tampering.text, "the message's text, held anew: found .*Thus"),
+        (tampering.text, "the message's text, re-run: found .*Thus"),
         pytest.param(
             tampering.wrong_made_right,
-            "the message's text, held anew: found .*So the answer is",
+            "the message's text, re-run: found .*So the answer is",
             marks=pytest.mark.slow,
         ),
-        pytest.param(tampering.temperature, "token .* held anew: found", marks=pytest.mark.slow),
-        (tampering.seed, "token .* held anew: found"),
-        (tampering.forged_payload, "the digest of the payload, held anew: found"),
-        pytest.param(tampering.swapped, "held anew: found", marks=pytest.mark.slow),
-        pytest.param(tampering.tokens_in, "the message's tokens_in, held anew: found", marks=pytest.mark.slow),
+        pytest.param(tampering.temperature, "token .* re-run: found", marks=pytest.mark.slow),
+        (tampering.seed, "token .* re-run: found"),
+        (tampering.forged_payload, "the digest of the payload, re-run: found"),
+        pytest.param(tampering.swapped, "re-run: found", marks=pytest.mark.slow),
+        pytest.param(tampering.tokens_in, "the message's tokens_in, re-run: found", marks=pytest.mark.slow),
         (tampering.weights, "the model's weights: found 0000000000000000"),
         (tampering.table_size, "the model's table: found 1, expected"),
     ],
@@ -145,7 +145,7 @@ def test_other_versions_are_noted_and_a_card_of_the_run_finds_them(copy: Path, t
 
     verified = verify(load_run(copy), Wanted(0, card=tmp_path / "card.json"))
 
-    assert any("held with other versions: torch 9.9" in note for note in verified.notes)
+    assert any("used other versions: torch 9.9" in note for note in verified.notes)
     assert "the card's versions.torch" in [each.what for each in verified.findings]
 
 
@@ -304,7 +304,7 @@ def test_schemes_with_roles_groups_and_answer_turns_are_led_again_as_they_were(
     verified = verify(load_run(tmp_path / "run"), Wanted(1))
 
     assert verified.findings == [] and verified.anew == 0
-    assert verified.notes[-1].endswith("not held anew: not all was said by local models (hosted)")
+    assert verified.notes[-1].endswith("not re-run: not everything was said by local models (hosted)")
 
 
 def test_the_questions_of_a_file_are_compared_with_it(tmp_path: Path) -> None:
@@ -319,15 +319,16 @@ def test_what_is_no_table_and_no_card_is_refused_in_one_line_and_a_run_that_goes
     true_run: Path, copy: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "other").write_text("a,b\n1,2\n")
-    with pytest.raises(RecordError, match="is no table of results: expected the columns question, seed"):
+    with pytest.raises(RecordError, match="is not a table of results: expected the columns question, seed"):
         findings(true_run, table=tmp_path / "other")
-    with pytest.raises(RecordError, match="is no card of a run: it is no JSON"):
+    with pytest.raises(RecordError, match="is not a card of a run: it is no JSON"):
         findings(true_run, card=tmp_path / "other")
 
     log = copy / LOG
     log.write_bytes(b"".join(log.read_bytes().splitlines(keepends=True)[:6]))
     with pytest.raises(
-        RecordError, match="3 discussions that are not over; a card needs a run that is; `sottovoce runs resume"
+        RecordError,
+        match="3 discussions that are not over; a card needs a run that is; continue it with `sottovoce runs resume",
     ):
         card(load_run(copy))
     assert verify(load_run(copy), Wanted(0)).notes[-1].startswith("3 of 3 discussions are not over")
@@ -349,7 +350,7 @@ def test_a_card_is_read_out_of_a_report_by_the_name_of_its_run(true_run: Path, t
         findings(true_run, card=html)
 
 
-@pytest.mark.parametrize(("margin", "told"), [(1e-6, "parts from token 2 on"), (0.5, "")])
+@pytest.mark.parametrize(("margin", "told"), [(1e-6, "differs from token 2 on"), (0.5, "")])
 def test_parting_where_two_tokens_were_level_is_a_note_and_elsewhere_a_finding(margin: float, told: str) -> None:
     ours, theirs = (_says(ids, margin) for ids in ([5, 6, 7], [5, 8, 9]))
 
@@ -357,7 +358,7 @@ def test_parting_where_two_tokens_were_level_is_a_note_and_elsewhere_a_finding(m
 
     assert told in note and (finding is None) == bool(note)
     if finding:
-        assert str(finding) == "here: token 2 (margin 0.5 nats), held anew: found 6, expected 8"
+        assert str(finding) == "here: token 2 (margin 0.5 nats), re-run: found 6, expected 8"
 
 
 def _says(ids: list[int], margin: float) -> Payload:

@@ -78,7 +78,7 @@ def test_a_file_of_games_is_asked_in_its_order(tmp_path: Path) -> None:
     ("change", "settings", "said"),
     [
         ({"game": {"suspect_count": 2, "suspects": [{"a": "b"}, {"a": "c"}]}}, SMALL, "Game has no 'culprit'"),
-        ({"id": "whodunit/0/0"}, SMALL, "has the id 'whodunit/0/0', as line 1 has"),
+        ({"id": "whodunit/0/0"}, SMALL, "has the id 'whodunit/0/0', like line 1; give each row its own"),
         ({"game": 3}, SMALL, "game is 3: expected a valid dictionary"),
         ({"target": "9"}, SMALL, "the target is '9', but the game's winner is "),
         ({}, Debate(), "the question brings a game, and this scheme plays none"),

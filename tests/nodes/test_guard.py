@@ -187,7 +187,7 @@ def test_a_run_does_not_go_on_with_another_monitor(tmp_path: Path) -> None:
     begun = head_of("debate", settings, [cast(Question, QUESTION)], models=Unsure())
     saved(tmp_path, "agent_1", threshold=2.0)
 
-    with pytest.raises(RecordError, match="begun with other monitors"):
+    with pytest.raises(RecordError, match="started with other monitors"):
         begun.check_same(head_of("debate", settings, [cast(Question, QUESTION)], models=Unsure()), "run")
 
 
