@@ -1,4 +1,4 @@
-"""Data sets of programs to be written, for CodeGen; their tests are hidden from agents, and run in a sandbox alone."""
+"""Programming data sets for CodeGen; their tests are hidden from agents and run only in a sandbox."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sottovoce.evaluation.runs.rows import json_of
 METHOD = re.compile(r"class\s+Solution\b.*?def\s+(\w+)\s*\(", re.DOTALL)
 FUNCTION = re.compile(r"^def\s+(\w+)\s*\(", re.MULTILINE)
 TYPES = "from typing import Dict, List, Optional, Tuple"
-"""What starter code takes for granted."""
+"""Imports that starter code relies on."""
 
 
 def _humaneval(row: Row) -> Fields:
@@ -25,7 +25,7 @@ def _humaneval(row: Row) -> Fields:
 
 
 def _livecodebench(row: Row) -> Fields:
-    """A function or method to be written; what reads standard input cannot be tried."""
+    """Read a row that asks for a function or method; programs that read standard input cannot be tested."""
     starter = str(row.values.get("starter_code") or "").strip()
     if not starter:
         raise UsageError("it reads standard input, which CodeGen's trials do not give; name the part functional")
@@ -42,7 +42,7 @@ def _checked(fields: Fields) -> Fields:
 
 
 def _entry(starter: str) -> tuple[str, str]:
-    """What is asked for by name, and how a test calls it."""
+    """Return the name that the starter code defines, and the expression with which a test calls it."""
     if found := METHOD.search(starter):
         return "Solution", f"candidate().{found[1]}"
     if found := FUNCTION.search(starter):
@@ -51,7 +51,7 @@ def _entry(starter: str) -> tuple[str, str]:
 
 
 def _tests(row: Row, column: str) -> list[tuple[list[Any], Any]]:  # Any: JSON
-    """Arguments, a line of JSON each, with what is to be returned."""
+    """Return pairs of arguments (one line of JSON each) and expected result."""
     given = row.get(column)
     if isinstance(given, str) and given.lstrip()[:1] != "[":
         raise UsageError(
@@ -70,7 +70,7 @@ def _arguments(lines: str) -> list[Any]:  # Any: JSON
 
 
 def _is_program(row: Row) -> bool:
-    """Whether a part that asks for functions passes a row over: it reads standard input."""
+    """Return whether the row reads standard input, so that a part of functions skips it."""
     return bool(row.part) and row.part in FUNCTIONS and not str(row.values.get("starter_code") or "").strip()
 
 
