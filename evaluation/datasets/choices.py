@@ -67,12 +67,12 @@ def _ecqa(row: Row) -> Fields:
 
 
 def _twice(row: Row, choices: Sequence[str]) -> str:
-    return "with an option that stands twice" if len({*choices}) < len(choices) else ""
+    return "with a repeated option" if len({*choices}) < len(choices) else ""
 
 
 MMLU = DataSet(
     "mmlu",
-    "multiple choice of four in 57 subjects; a part is a subject",
+    "multiple choice with four options in 57 subjects; a part is a subject",
     "option",
     {name: "..." for name in ("question", "A", "B", "C", "D", "answer")},
     _mmlu,
@@ -103,7 +103,7 @@ AQUA = DataSet(
 )
 ECQA = DataSet(
     "ecqa",
-    "questions of common sense with five options and an explanation",
+    "common-sense questions with five options and an explanation",
     "option",
     {name: "..." for name in ("q_text", *(f"q_op{i}" for i in range(1, 6)), "q_ans", "taskB")},
     _ecqa,

@@ -28,7 +28,7 @@ def _livecodebench(row: Row) -> Fields:
     """Read a row that asks for a function or method; programs that read standard input cannot be tested."""
     starter = str(row.values.get("starter_code") or "").strip()
     if not starter:
-        raise UsageError("it reads standard input, which CodeGen's trials do not give; name the part functional")
+        raise UsageError("it reads standard input, which CodeGen does not provide; use the part functional")
     tests = [*_tests(row, "public_test_cases"), *([] if row.part == "public" else _tests(row, "private_test_cases"))]
     entry, call = _entry(starter)
     lines = "".join(f"    assert {call}(*{args!r}) == {wanted!r}\n" for args, wanted in tests)
@@ -55,14 +55,14 @@ def _tests(row: Row, column: str) -> list[tuple[list[Any], Any]]:  # Any: JSON
     given = row.get(column)
     if isinstance(given, str) and given.lstrip()[:1] != "[":
         raise UsageError(
-            f"{column} are packed as a pickle, which runs code when it is read, and is not opened; "
-            "give them as JSON, or name the part public, which has the public tests alone"
+            f"{column} are packed as a pickle, which could run code and is not opened; "
+            "give them as JSON, or use the part public, with only the public tests"
         )
     cases = json_of(given, column) if isinstance(given, str) else given
     try:
         return [(_arguments(each["input"]), json.loads(each["output"])) for each in cases]
     except (TypeError, KeyError, ValueError, AttributeError):
-        raise UsageError(f"{column} hold no inputs and outputs in JSON; expected [{{input, output}}, ...]") from None
+        raise UsageError(f"{column} contain no inputs and outputs in JSON; expected [{{input, output}}, ...]") from None
 
 
 def _arguments(lines: str) -> list[Any]:  # Any: JSON
@@ -75,12 +75,12 @@ def _is_program(row: Row) -> bool:
 
 
 FUNCTIONS = {
-    "functional": "functions alone, with all tests",
-    "public": "functions alone, with the public tests alone",
+    "functional": "functions only, with all tests",
+    "public": "functions only, with only the public tests",
 }
 HUMANEVAL = DataSet(
     "humaneval",
-    "functions to be written, with hidden tests (HumanEval)",
+    "functions to write, with hidden tests (HumanEval)",
     "text",
     {"task_id": "HumanEval/0", "prompt": "def f(x):", "canonical_solution": "...", "test": "...", "entry_point": "f"},
     _humaneval,

@@ -32,7 +32,7 @@ def read_published(path: Path, data: DataSet, part: str = "") -> DataFile:
     text, digest = read_text(path, name)
     noun, rows = _split(text, name, data)
     if not rows:
-        raise UsageError(f"{name} holds no row; expected {data.shape}")
+        raise UsageError(f"{name} contains no row; expected {data.shape}")
     return DataFile(name, digest, None, rows, noun)
 
 
@@ -50,7 +50,7 @@ def _split(text: str, name: str, data: DataSet) -> tuple[str, list[Row]]:
         return "line", _split_tabs(text, data)
     header, rows = split_csv(text, name, data.columns)
     if header and not {*data.row} & {*header[1]}:
-        raise UsageError(f"{name} names {', '.join(map(repr, header[1]))}; expected {data.shape}")
+        raise UsageError(f"{name} has the columns {', '.join(map(repr, header[1]))}; expected {data.shape}")
     return "line", rows
 
 
@@ -67,7 +67,7 @@ def _split_tabs(text: str, data: DataSet) -> list[Row]:
 def _cells(line: str, data: DataSet) -> Values:
     cells = [cell.strip() for cell in line.split("\t")]
     if len(cells) != len(data.columns):
-        raise UsageError(f"found {len(cells)} texts with tabs between; expected {len(data.columns)}")
+        raise UsageError(f"found {len(cells)} cells separated by tabs; expected {len(data.columns)}")
     return dict(zip(data.columns, cells, strict=True))
 
 

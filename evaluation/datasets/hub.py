@@ -36,7 +36,7 @@ def read_hub(where: str, data: DataSet, part: str) -> DataFile:
     path, commit = (where, None) if Path(where).is_dir() else _pinned(where)
     rows = _load(name, path, commit, *data.on_hub(part))
     if not rows:
-        raise UsageError(f"{name} holds no row; expected {data.shape}")
+        raise UsageError(f"{name} contains no row; expected {data.shape}")
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps(row, sort_keys=True, default=str).encode() + b"\n")
@@ -49,11 +49,11 @@ def _pinned(where: str) -> tuple[str, str]:
     if not found or not COMMIT.fullmatch(found[2] or ""):
         id = found[1] if found else where
         raise UsageError(
-            f"{where!r} is no file, and names no commit on the hub; expected a file, or {id}@COMMIT "
+            f"{where!r} is not a file and names no commit on the hub; expected a file, or {id}@COMMIT "
             "with the 40 hexadecimal digits that the hub shows under 'Files and versions', 'History'"
         )
     if Path(found[1]).exists():
-        raise UsageError(f"a folder {found[1]!r} lies here, and would be read instead of the hub's; ask elsewhere")
+        raise UsageError(f"the local folder {found[1]!r} would be read instead of the hub's; run in another directory")
     return found[1], found[2]
 
 

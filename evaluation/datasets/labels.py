@@ -97,7 +97,7 @@ FOLIO = DataSet(
 )
 STRATEGYQA = DataSet(
     "strategyqa",
-    "yes or no, where the steps that answer are not told",
+    "yes-or-no questions that leave the reasoning steps implicit",
     "yes_no",
     {"qid": "...", "question": "...", "answer": True, "facts": ["..."]},
     _strategyqa,
@@ -109,7 +109,7 @@ STRATEGYQA = DataSet(
 )
 FEVER = DataSet(
     "fever",
-    "claims held against Wikipedia: SUPPORTS, REFUTES or NOT ENOUGH INFO",
+    "claims checked against Wikipedia: SUPPORTS, REFUTES or NOT ENOUGH INFO",
     "label",
     FEVER_ROW,
     _fever,
@@ -120,7 +120,7 @@ FEVER = DataSet(
 )
 FEVER2 = DataSet(
     "fever2",
-    "the same, claims written to mislead (FEVER 2.0, fixers)",
+    "the same, with claims written to mislead (FEVER 2.0, fixers)",
     "label",
     FEVER_ROW,
     _fever,

@@ -103,7 +103,7 @@ ARITHMETIC = DataSet(
 )
 CIAR = DataSet(
     "ciar",
-    "questions whose first thought is wrong (counter-intuitive arithmetic)",
+    "questions whose intuitive answer is wrong (counter-intuitive arithmetic)",
     "number",
     {"question": "...", "answer": ["15", "fifteen"], "explanation": "...", "incorrect explanation": "..."},
     _ciar,

@@ -113,9 +113,9 @@ class DataSet:
     def shape(self) -> str:
         """The expected format of a row, for error messages."""
         if self.columns:
-            return f"{len(self.columns)} cells without a row of names: {', '.join(self.columns)}"
+            return f"{len(self.columns)} cells without a header: {', '.join(self.columns)}"
         if self.is_csv:
-            return f"CSV with the names {', '.join(self.row)}"
+            return f"CSV with the columns {', '.join(self.row)}"
         return json.dumps(dict(self.row), ensure_ascii=False)
 
     def on_hub(self, part: str) -> tuple[str | None, str]:

@@ -70,7 +70,7 @@ def read_source(source: Source, common: Mapping[str, object] | None = None) -> Q
     """
     if "kind" in (common or {}):
         known = f"answers of {source.data.name} are of kind {source.data.kind!r}"
-        raise UsageError(f"--kind is for files of your own; {known}")
+        raise UsageError(f"--kind is only for your own files; {known}")
     path = Path(source.where)
     file = _read(source)
     rows = _with_decoys(_asked(file, source, dict(common or {})))

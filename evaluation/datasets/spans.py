@@ -20,7 +20,7 @@ def span(question: str, forms: Iterable[Any]) -> Fields:  # Any: JSON
     """
     found = list(dict.fromkeys(form.strip() for form in forms if isinstance(form, str) and form.strip()))
     if not found:
-        raise UsageError("it has no answer that says anything; expected a text, or a list of them")
+        raise UsageError("it has no answer; expected a text that is not empty, or a list of texts")
     fields: Fields = {"question": question, "target": found[0]}
     return {**fields, "aliases": found[1:]} if found[1:] else fields
 
@@ -36,7 +36,7 @@ def paragraphs(given: Any) -> list[dict[str, str]]:  # Any: JSON
     try:
         return [{"title": title, "text": " ".join(each.strip() for each in sentences)} for title, sentences in given]
     except (TypeError, ValueError, AttributeError):
-        raise UsageError("context holds no [title, sentences] pairs; expected the paragraphs as published") from None
+        raise UsageError("context contains no [title, sentences] pairs; expected the paragraphs as published") from None
 
 
 def _multihop(row: Row) -> Fields:
@@ -80,7 +80,7 @@ def _open(row: Row) -> Fields:
 
 HOTPOTQA = DataSet(
     "hotpotqa",
-    "questions that two articles answer, some with yes or no",
+    "questions that need two articles, some with the answer yes or no",
     "text",
     {"_id": "...", "question": "...", "answer": "...", "type": "bridge", "context": [["Title", ["A sentence."]]]},
     _multihop,

@@ -13,7 +13,7 @@ def _commonmt(row: Row) -> Fields:
 
 COMMONMT = DataSet(
     "commonmt",
-    "Chinese sentences that only common sense translates (lexical ambiguity); a .tsv file of both texts",
+    "Chinese sentences whose translation needs common sense (lexical ambiguity); a .tsv file of both texts",
     "text",
     {"source": "...", "reference": "..."},
     _commonmt,
@@ -23,5 +23,5 @@ COMMONMT = DataSet(
     is_csv=True,
     tabs=True,
     kept=("reference",),
-    needs="COMET or BLEURT weights, which are not part of this program: answers are kept, and not scored",
+    needs="COMET or BLEURT weights, which are not part of this program: answers are saved but not scored",
 )

@@ -98,7 +98,7 @@ def _layers(study: Study, row: Prepared) -> tuple[int, tuple[int, ...]]:
 def _loaded(settings: Settings, agent: str) -> LoadedModel:
     model = made_from(settings, agent)
     if agent in settings.human:
-        raise UsageError(f"layers are a model's, and the seat of {agent} is a person's; drop --human")
+        raise UsageError(f"layers need a model, and {agent} is a human; drop --human")
     if not isinstance(model, HookedChatModel):
         raise UsageError(f"{settings.of('model', agent)!r} is a hosted model, whose layers cannot be reached")
     return model.loaded

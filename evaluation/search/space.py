@@ -46,13 +46,13 @@ class Space:
         speakers = row.settings.speakers()
         if len(speakers) < 2:
             raise UsageError(
-                f"{row.scheme} has {len(speakers)} agent that discusses, and a search is for the temperatures of "
-                "several; give a scheme, or --agents, with two or more"
+                f"{row.scheme} has {len(speakers)} agent that discusses; expected at least two: "
+                "choose another scheme, or raise --agents"
             )
         if row.settings.temperature:
-            raise UsageError("--temperature was given, and it is what is searched; drop it, or say --from and --to")
+            raise UsageError("--temperature was given, but temperatures are searched; drop it, or use --from and --to")
         if wants_map and len(speakers) != 2:
-            raise UsageError(f"a temperature map is of two agents, and {len(speakers)} discuss; drop --map")
+            raise UsageError(f"a temperature map needs two agents, and {len(speakers)} discuss; drop --map")
         self._check_range()
 
     def _check_range(self) -> None:

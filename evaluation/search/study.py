@@ -96,7 +96,7 @@ def about(command: str, row: Prepared, search: Mapping[str, Any]) -> JSON:  # An
     """
     for each in row.questions:
         if each.get("target") is None and "game" not in each:
-            raise UsageError(f"question {question_id(each)!r} has no target: nothing would tell which trial is best")
+            raise UsageError(f"question {question_id(each)!r} has no target, so trials cannot be ranked; drop it")
     head = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
     common = {name: getattr(head, name) for name in SAME}
     return {"format": FORMAT, "version": VERSION, "command": command, **common, "search": {**search}}
@@ -136,7 +136,7 @@ def check_folder(folder: Path) -> None:
     check_output_folder(folder, "--save", SEARCH)
     others = [path for path in folder.iterdir() if path.name != LOCK] if folder.exists() else []
     if others and not (folder / FILE).exists():
-        raise UsageError(f"--save {str(folder)!r} holds something else than a search; give a new folder")
+        raise UsageError(f"--save {str(folder)!r} contains something other than a search; give a new folder")
 
 
 def read_study(folder: Path) -> JSON | None:
@@ -152,7 +152,7 @@ def read_study(folder: Path) -> JSON | None:
     except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{str(folder / FILE)!r} is damaged ({error}); give another folder (--save)") from error
     if not isinstance(found, dict) or (found.get("format"), found.get("version")) != (FORMAT, VERSION):
-        raise RecordError(f"{str(folder / FILE)!r} is no search of this version; give another folder (--save)")
+        raise RecordError(f"{str(folder / FILE)!r} is not a search of this version; give another folder (--save)")
     return found
 
 
@@ -160,8 +160,8 @@ def _check(before: JSON, now: JSON, folder: Path) -> None:
     for name, wanted in now.items():
         if (found := before.get(name)) != wanted:
             raise UsageError(
-                f"the search in {str(folder)!r} was begun with other {name}{_told(name, found, wanted)}; "
-                "put that back, or give another folder (--save)"
+                f"the search in {str(folder)!r} was started with different {name}{_told(name, found, wanted)}; "
+                "restore that, or give another folder (--save)"
             )
 
 
@@ -177,9 +177,9 @@ def _check_over(run: Run, name: str) -> None:
     if failed:
         raise SottovoceError(
             f"{len(failed)} of {len(run.records)} discussions of {name} failed, the first one: {failed[0].error}; "
-            "the same command tries them again"
+            "run the same command to try them again"
         )
 
 
 def _stopped(why: str) -> SottovoceError:
-    return SottovoceError(f"{why}; the same command goes on, with a higher limit or none")
+    return SottovoceError(f"{why}; run the same command to continue, with a higher limit or none")

@@ -131,7 +131,7 @@ def _trials(study: Study, row: Prepared, space: Space, objective: Objective) -> 
 def _checked(trial: Trial, objective: Objective) -> Trial:
     if objective == "first" and trial.first is None:
         raise UsageError(
-            "the decisions of this scheme do not tell the first speaker's answer; use --objective decision"
+            "the decisions of this scheme do not contain the first speaker's answer; use --objective decision"
         )
     return trial
 
@@ -167,6 +167,6 @@ def _points(study: Study, row: Prepared, trials: Sequence[Trial], space: Space) 
         other = temperatures_of(trial.temperatures[::-1])
         swapped = by_pair.get(other) or _held(study, row, f"{trial.name}-swapped", other)
         if trial.first is None or swapped.first is None:
-            raise UsageError("the decisions of this scheme do not tell the first speaker's answer: there is no map")
+            raise UsageError("the decisions of this scheme do not contain the first speaker's answer; drop --map")
         found.append(Point(trial.temperatures, trial.first, swapped.first))
     return tuple(found)

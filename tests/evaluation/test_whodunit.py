@@ -50,7 +50,7 @@ def test_games_have_the_size_and_words_that_the_settings_say() -> None:
     [
         (Debate(), {"sample": "whodunit"}, "--sample whodunit cannot be used here"),
         (SMALL, {"sample": "split"}, "--sample split cannot be used here"),
-        (Debate(), {"game": ["a.json"]}, "--game is for whodunit and govsim, and this is another scheme"),
+        (Debate(), {"game": ["a.json"]}, "--game is only for whodunit and govsim; drop it"),
         (SMALL, {"game": ["a.json"], "sample": "whodunit"}, "--sample and --game were given; give one of them"),
         (SMALL, {"game": ["no/such.json"]}, r"game file 'no/such\.json' cannot be read: No such file"),
     ],
