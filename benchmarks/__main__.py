@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     what = f"{shape}, {size:,} parameters, weights in {given.loaded.format}; torch {torch.__version__}"
     print(f"`{' '.join(['python -m benchmarks', *sys.argv[1:]])}`: {what}, transformers {version('transformers')},")
     print(
-        f"{where}; {asked.threads} torch threads where nothing else is said; middle of {asked.repeats} repeats in turn,"
+        f"{where}; torch threads: {asked.threads} unless stated otherwise; medians of {asked.repeats} repeats in turn,"
     )
     print(f"{asked.clock} time.")
     for name in sections:

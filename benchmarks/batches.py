@@ -89,7 +89,7 @@ def _rated(asked: Asked, run: Callable[[], object], rows: int, tokens: int) -> t
     try:
         seconds = interleaved({"it": run}, min(asked.repeats, 3), asked.clock).median("it")
     except torch.OutOfMemoryError:
-        return "no room", ""
+        return "out of memory", ""
     peak = f"{(torch.cuda.max_memory_allocated() - before) / 1e6 / rows:.0f}" if on_cuda else ""
     return f"{tokens / seconds:.0f}", peak
 

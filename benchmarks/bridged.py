@@ -185,7 +185,7 @@ def main() -> None:
             between.append([f"{t:g}", names, *losses(said, speaker, hearer), against_words(said, hearer)])
             print(between[-1], f"{time.process_time():.0f} s", flush=True)
     print(table(HEAD.format("the hearer", OF_TRUTH), rows))
-    print(table(HEAD.format("who to whom", "words from the bridge (nats, variation)"), between))
+    print(table(HEAD.format("speaker and hearer", "words from the bridge (nats, variation)"), between))
 
 
 if __name__ == "__main__":

@@ -29,14 +29,16 @@ def tables(asked: Asked) -> Iterator[Table]:
     loaded, new = with_engine(asked.loaded, threads=asked.threads, reuse=False), max(asked.most(NEW), 64)
     batches = asked.some(*BATCHES)
     table = Table()
-    table.add(f"kept to a form, against as many free tokens ({new} at most)", *(f"batch {n}" for n in batches), "aim")
+    table.add(
+        f"constrained, against the same number of free tokens (at most {new})", *(f"batch {n}" for n in batches), "aim"
+    )
     for name, form in FORMS.items():
         rivals = [_rivals(loaded, form, batch, new) for batch in batches]
         found = [interleaved(each, asked.repeats, asked.clock, warm=2) for each in rivals]
         table.add(name, *(percent(1 / each.speed("kept", "free") - 1) for each in found), AIM)
         steps = [_longest(loaded, form, batch, new) for batch in batches]
         times = [1000 * each.median("free") / n for each, n in zip(found, steps, strict=True)]
-        table.add(f"milliseconds a free step: {name}", *(f"{each:.2f}" for each in times))
+        table.add(f"milliseconds per free step: {name}", *(f"{each:.2f}" for each in times))
     yield table
     yield _once(loaded)
 
@@ -67,12 +69,12 @@ def _once(loaded: LoadedModel) -> Table:
     """Return the one-time delays of the first request of a model and of a response format."""
     start, table = time.perf_counter(), Table()
     grammars = Grammars(loaded.tokenizer)
-    table.add("done once", "milliseconds")
-    table.add("a vocabulary is read", _since(start))
+    table.add("one-time costs", "milliseconds")
+    table.add("reading a vocabulary", _since(start))
     for name, form in FORMS.items():
         start = time.perf_counter()
         grammars.of(form.offered.key).check(Stop(NEW))
-        table.add(f"a form is compiled, and its least length found: {name}", _since(start))
+        table.add(f"compiling a format and finding its minimum length: {name}", _since(start))
     return table
 
 

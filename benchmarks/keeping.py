@@ -101,7 +101,7 @@ def overhead(given: argparse.Namespace) -> str:
             cells.append(f"{added:+.1%}" if mode != "nothing" else "")
         more = median(run["cpu"] - none["cpu"] for run, none in pairs) / given.n
         lines.append([mode, *cells, f"{1000 * more:.1f}" if mode != "nothing" else ""])
-    return table("kept | seconds a question | more, by the clock | more, of the processor | ms of it a question", lines)
+    return table("saved | seconds per question | added wall time | added CPU time | added CPU ms per question", lines)
 
 
 def in_flight(given: argparse.Namespace) -> str:
@@ -114,7 +114,7 @@ def in_flight(given: argparse.Namespace) -> str:
         lines.append(
             [str(at_once), str(n), rate, f"{found['peak'] / 2**30:.2f} GiB", f"{found['left'] / n / 1000:.0f} kB"]
         )
-    return table("under way | questions | a minute | peak memory of the process | kept a question", lines)
+    return table("in flight | questions | per minute | peak memory of the process | saved per question", lines)
 
 
 def besides(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens: str, protocol: str) -> None:
@@ -153,7 +153,7 @@ def frame(given: argparse.Namespace) -> str:
         f"{median(each['whole'] for each in found) / given.n:.3f}",
         *(f"{median(each[name] / each['whole'] for each in found):.2%}" for name in ("graph", "store")),
     ]
-    return table("seconds of the processor a question | graph, log and checkpoints | writing payloads", [cells])
+    return table("CPU seconds per question | graph, log and checkpoints | writing payloads", [cells])
 
 
 def main() -> None:

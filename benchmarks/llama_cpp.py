@@ -26,7 +26,7 @@ class LlamaCpp:
     def __init__(self, file: Path, batch: int, threads: int) -> None:
         import llama_cpp  # type: ignore[import-not-found]  # an optional rival, not a dependency
 
-        self._api: Any = llama_cpp  # Any: ctypes, of which it types little
+        self._api: Any = llama_cpp  # Any: ctypes, mostly untyped
         self._api.llama_log_set(_silent(llama_cpp), None)
         self._api.llama_backend_init()
         self._model = self._api.llama_model_load_from_file(str(file).encode(), self._api.llama_model_default_params())

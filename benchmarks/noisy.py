@@ -105,7 +105,7 @@ class Dice:
     threshold: float
 
     def __call__(self, run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
-        """Any: the run and the state of every scheme."""
+        """Intervene at random (Any: the run and the state of every scheme)."""
         last = messages[-1]
         if last.measured is None or '"character"' not in last.text or spent(state, run.settings, "accuser", last):
             return None

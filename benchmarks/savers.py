@@ -82,7 +82,7 @@ def main() -> None:
             lines.append([kind_of(where), *map(amount, kept(where))])
         files = [path.stat().st_size for path in (folder / "payloads").rglob("*.safetensors")]
     print(table("saver | stored | on disk", lines))
-    print(f"beside it {len(files)} payloads, {amount(sum(files))}")
+    print(f"besides: {len(files)} payloads, {amount(sum(files))}")
 
 
 if __name__ == "__main__":

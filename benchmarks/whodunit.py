@@ -53,7 +53,7 @@ def main(games: int) -> None:
         won, sure = sum(each.won for each in ended), sum(each.won and each.sure for each in ended)
         turns = sum(each.turns for each in ended) / games
         rates = f"{games / took:,.0f} games/s, {games / (took - thought):,.0f} without the time of the players"
-        alone = f"in {sure} of them one character alone remained"
+        alone = f"in {sure} of them only one character remained"
         print(f"{settings.variant}: {won} of {games} won in {turns:.1f} turns on average, {alone}; {rates}")
 
 

@@ -35,7 +35,7 @@ class Call(NamedTuple):
     agent: str
     round: int
     prompt: str
-    """The act and the prompt's lines, without the names of agents."""
+    """The act and the prompt's distinct lines, without agents' names; for a dummy, the source of its message."""
     turn: int = 0
 
 
