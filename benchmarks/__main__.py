@@ -1,4 +1,4 @@
-"""`make bench`: how fast we are, as ratios of rivals that ran in one process in turn. Markdown on stdout."""
+"""`make bench`: speed as ratios to rivals that ran in turn in the same process. Prints Markdown to stdout."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ STARTS: Mapping[str, list[str]] = {
 
 
 def starting(asked: Asked) -> Iterator[Table]:
-    """How long the command line and a graph take to start, each in a fresh process."""
+    """Yield the start-up times of the command line and of a graph, each in a fresh process."""
     start = partial(subprocess.run, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     chosen = [list(STARTS.items())[i] for i in asked.some(*range(len(STARTS)))]
     runs = {name: partial(start, [sys.executable, *arguments]) for name, arguments in chosen}
@@ -54,12 +54,12 @@ SECTIONS: Mapping[str, Callable[[Asked], Iterable[Table]]] = {
     "batches": batches.tables,
     "starting": starting,
 }
-OF_ANY_SHAPE = ("decoding", "memory", "guiding")  # the others hold debates, or measure what a small model costs
-OF_REAL = ("decoding", "formats", "step", "debates")  # of a model by its name: what only real weights show
+OF_ANY_SHAPE = ("decoding", "memory", "guiding")  # the others run debates, or measure a small model
+OF_REAL = ("decoding", "formats", "step", "debates")  # for a model given by name: they need real weights
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Measure and print; ratios above 1 are in our favour."""
+    """Measure and print; ratios above 1 are in our favor."""
     asked = _arguments().parse_args(arguments)
     if asked.device != "cpu" and not torch.accelerator.is_available():
         sys.exit(f"--device {asked.device} needs a GPU, and torch {torch.__version__} sees none here")
@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     what = f"{shape}, {size:,} parameters, weights in {given.loaded.format}; torch {torch.__version__}"
     print(f"`{' '.join(['python -m benchmarks', *sys.argv[1:]])}`: {what}, transformers {version('transformers')},")
     print(
-        f"{where}; {asked.threads} torch threads where nothing else is said; middle of {asked.repeats} repeats in turn,"
+        f"{where}; torch threads: {asked.threads} unless stated otherwise; medians of {asked.repeats} repeats in turn,"
     )
     print(f"{asked.clock} time.")
     for name in sections:
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _sections(shape: str) -> Iterable[str]:
-    """What is measured of a model where nobody says."""
+    """Return the default sections for a model."""
     if shape == BUNDLED:
         return (name for name in SECTIONS if name not in ("formats", "step"))
     return OF_ANY_SHAPE if shape in SHAPES else OF_REAL
@@ -93,20 +93,25 @@ def _sections(shape: str) -> Iterable[str]:
 
 def _arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=main.__doc__)
-    parser.add_argument("--only", help=f"sections, joined by commas, of: {', '.join(SECTIONS)}")
-    parser.add_argument("--repeats", type=int, default=7, help="of each rival (7; at most 3 of whole debates)")
+    parser.add_argument("--only", help=f"sections to run, separated by commas: {', '.join(SECTIONS)}")
+    parser.add_argument("--repeats", type=int, default=7, help="repeats of each rival (7; whole debates at most 3)")
     parser.add_argument(
-        "--clock", choices=("wall", "cpu"), default="wall", help="cpu counts the process's own time: for a busy machine"
+        "--clock",
+        choices=("wall", "cpu"),
+        default="wall",
+        help="cpu counts only the process's own time, for a busy machine",
     )
-    parser.add_argument("--threads", type=int, default=1, help="torch's, of engine and rivals (1)")
-    parser.add_argument("--device", default="cpu", help="cpu or cuda (cpu)")
+    parser.add_argument("--threads", type=int, default=1, help="torch threads of engine and rivals (1)")
+    parser.add_argument("--device", default="cpu", help="device: cpu or cuda (cpu)")
     parser.add_argument(
-        "--shape", choices=(BUNDLED, *SHAPES), help="the bundled model, or random weights in a shape (7b on a GPU)"
+        "--shape", choices=(BUNDLED, *SHAPES), help="the bundled model, or random weights of a shape (7b on a GPU)"
     )
-    parser.add_argument("--model", help="a model by its name instead: a folder, a file, or what `models pull` got")
-    parser.add_argument("--weights", default="auto", help="the format of that model's weights (auto)")
-    parser.add_argument("--batches", help="sizes for `decoding`, joined by commas (1,8,32)")
-    parser.add_argument("--tiny", action="store_true", help="small sizes: whether it runs, not how fast")
+    parser.add_argument(
+        "--model", help="a model by name instead: a folder, a file, or one that `models pull` downloaded"
+    )
+    parser.add_argument("--weights", default="auto", help="format of that model's weights (auto)")
+    parser.add_argument("--batches", help="batch sizes for `decoding`, separated by commas (1,8,32)")
+    parser.add_argument("--tiny", action="store_true", help="use small sizes, to check that it runs")
     return parser
 
 

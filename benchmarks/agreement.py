@@ -1,7 +1,7 @@
-"""`python -m benchmarks.agreement FOLDER`: how often formats of weights reply as float32, and how likely it finds that.
+"""`python -m benchmarks.agreement FOLDER`: how often weight formats reply like float32, and how likely its replies are.
 
-FOLDER keeps `experiments/weights.yaml`. Likelihoods are taken anew: the prompt is read at once and float32's reply
-a few tokens at a time, so that it goes through the products that decoding uses.
+FOLDER contains a run of `experiments/weights.yaml`. Likelihoods are computed again: the prompt in one pass and the
+reply of float32 a few tokens at a time, so that it uses the same matrix products as decoding.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sottovoce.evaluation.views.tables import share_cells, table
 from sottovoce.models import LoadedModel, load
 
 TRUTH = "float32"
-AT_ONCE = 8  # tokens of a reply that are read in a pass
+AT_ONCE = 8  # tokens of a reply per pass
 
 
 class _Turn(NamedTuple):
@@ -40,7 +40,7 @@ class Said(NamedTuple):
 
 
 def said(run: Run, loaded: LoadedModel) -> Iterator[Said]:
-    """The first reply of each discussion."""
+    """Yield the first reply of each discussion."""
     for record in run.records.values():
         turns = [_Turn(role, (text,)) for role, text in record.prompts[0].turns]
         payload = record.messages[0].payload
@@ -51,7 +51,7 @@ def said(run: Run, loaded: LoadedModel) -> Iterator[Said]:
 
 @torch.inference_mode()
 def likelihood(loaded: LoadedModel, said: Said) -> float:
-    """The mean log-probability (nats) of a reply's tokens after its prompt."""
+    """Return the mean log-probability (nats) of a reply's tokens after its prompt."""
     cache, ids, found = DynamicCache(), torch.tensor([said.reply]), []
     logits = loaded.model(input_ids=torch.tensor([said.prompt]), past_key_values=cache).logits[:, -1:]
     for part in ids.split(AT_ONCE, dim=1):
@@ -63,7 +63,7 @@ def likelihood(loaded: LoadedModel, said: Said) -> float:
 
 
 def compared(name: str, records: Sequence[Record], truth: Sequence[Record], likelihoods: Sequence[float]) -> list[str]:
-    """A row of the table."""
+    """Return a row of the table."""
     pairs = list(zip(records, truth, strict=True))
     answers = share([own.result().answer == other.result().answer for own, other in pairs])
     texts = share([own.messages[0].text == other.messages[0].text for own, other in pairs])
@@ -73,10 +73,10 @@ def compared(name: str, records: Sequence[Record], truth: Sequence[Record], like
 
 
 def tables(runs: Mapping[str, Run]) -> str:
-    """Of the rows that are over; float32's must be."""
+    """Return the table of all finished rows; the row of float32 must be finished."""
     over = {name: run for name, run in runs.items() if not run.unfinished}
     if TRUTH not in over:
-        raise SystemExit(f"row {TRUTH!r} is not over: the others are compared with it")
+        raise SystemExit(f"row {TRUTH!r} is not finished; the others are compared with it, so finish it first")
     truth, lines = list(over[TRUTH].records.values()), []
     for name, run in over.items():
         loaded = load(run.head.settings["model"][0], weights=run.head.settings["weights"][0])
@@ -87,9 +87,9 @@ def tables(runs: Mapping[str, Run]) -> str:
 
 
 def main() -> None:
-    """Print the table of a folder."""
+    """Print the table for a folder."""
     parser = argparse.ArgumentParser("python -m benchmarks.agreement", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where `experiment experiments/weights.yaml` says it is kept")
+    parser.add_argument("folder", type=Path, help="the folder of `experiment experiments/weights.yaml`")
     folder: Path = parser.parse_args().folder
     experiment, _ = read_experiment(folder / FILE)
     print(tables(runs_in(folder, experiment.rows)))

@@ -1,8 +1,8 @@
-"""Tokens a second of whole debates by how many are held at once, by protocol, against `transformers.generate`.
+"""Tokens per second of concurrent debates, by number and protocol, against `transformers.generate`.
 
-A row is a reply under way: a debate of two agents is two. Every reply is as long, so that all count the same tokens.
-The rival is given the prompts that the debates in words came to, round by round, as one batch each; it holds no
-discussion. What the debates take besides (the graph, payloads on disk) counts against them.
+A row is a reply in progress: a debate of two agents has two. All replies have the same length, so that all rivals
+make the same number of tokens. The rival gets the prompts of the natural-language debates, one batch per round, and
+runs no discussion. Other costs of the debates (the graph, payloads on disk) count against them.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ RIVAL = "`transformers.generate`"
 
 
 class Unending(Engine):
-    """An engine whose replies are as long as they may be; keeps what it was asked."""
+    """An engine whose replies always have the maximum length; it records its requests."""
 
     def __init__(self, *arguments: Any, **limits: Any) -> None:  # Any: as an engine's own
         super().__init__(*arguments, **limits)
         self.asked: list[Request] = []
 
     def submit(self, request: Request, on_text: Callable[[str], None] | None = None) -> Future[Reply]:
-        """Queue it without what would end it early."""
+        """Queue the request without its stop ids and stop texts."""
         self.asked.append(replace(request, stop=replace(request.stop, ids=(), texts=())))
         return super().submit(self.asked[-1], on_text)
 
 
 def tables(asked: Asked) -> Iterator[Table]:
-    """Rates, their ratios and memory, a column for each number of rows."""
+    """Yield rates, their ratios and memory, with a column for each number of rows."""
     sizes = asked.batches or asked.some(*ROWS)
     found = [_measured(asked, rows) for rows in sizes]
     table = Table()
@@ -69,7 +69,7 @@ def _ratio(found: dict[str, tuple[str, str]], name: str, against: str) -> str:
 
 
 def _measured(asked: Asked, rows: int) -> dict[str, tuple[str, str]]:
-    """Of each rival, tokens a second, and MB a row (empty on a CPU)."""
+    """Return the tokens per second and the MB per row (empty on a CPU) of each rival."""
     longest = asked.most(TOKENS, 4)
     fresh = with_engine(asked.loaded, kind=Unending, max_batch=rows, threads=asked.threads)
     runs = {f"`{name}`": partial(_hold, fresh, name, rows // 2, longest) for name in PROTOCOLS}
@@ -79,7 +79,7 @@ def _measured(asked: Asked, rows: int) -> dict[str, tuple[str, str]]:
 
 
 def _rated(asked: Asked, run: Callable[[], object], rows: int, tokens: int) -> tuple[str, str]:
-    """One rival alone, so that none finds the memory of another taken; one that does not fit is no error."""
+    """Measure one rival alone, so that rivals do not share memory; one that does not fit is reported, not an error."""
     gc.collect()
     on_cuda = asked.loaded.network.device.type == "cuda"
     if on_cuda:
@@ -89,13 +89,13 @@ def _rated(asked: Asked, run: Callable[[], object], rows: int, tokens: int) -> t
     try:
         seconds = interleaved({"it": run}, min(asked.repeats, 3), asked.clock).median("it")
     except torch.OutOfMemoryError:
-        return "no room", ""
+        return "out of memory", ""
     peak = f"{(torch.cuda.max_memory_allocated() - before) / 1e6 / rows:.0f}" if on_cuda else ""
     return f"{tokens / seconds:.0f}", peak
 
 
 def _hold(loaded: LoadedModel, protocol: str, debates: int, longest: int) -> None:
-    """Debates at once, on an engine that read nothing before."""
+    """Run concurrent debates on an engine with an empty prefix cache."""
     loaded.engine.close()
     with debating(loaded, protocol, SETTINGS, longest) as graph:
         asyncio.run(graph.abatch(questions(debates), {"recursion_limit": STEPS}))
@@ -103,7 +103,7 @@ def _hold(loaded: LoadedModel, protocol: str, debates: int, longest: int) -> Non
 
 
 def _rounds(loaded: LoadedModel, rows: int, longest: int) -> list[list[Request]]:
-    """What debates in words ask of the model, round by round: each round's prompts are longer than those before."""
+    """Return the requests of natural-language debates by round: prompts grow from round to round."""
     heard = with_engine(loaded, kind=Unending, max_batch=rows)
     _hold(heard, "nl", rows // 2, longest)
     assert isinstance(heard.engine, Unending), "as made"

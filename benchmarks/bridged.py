@@ -1,9 +1,9 @@
 """`python -m benchmarks.bridged`: what CIPHER loses over a bridge between two vocabularies.
 
-A model speaks by means to itself behind a tokenizer that lacks a share of its merged tokens, so that the truth is
-known: its ordinary rows. The hearer then goes on in the twelve tokens that it says greedily after the truth, and its
-distributions at these are compared after the truth, the bridge, and words. Then the model and the bundled one speak
-to each other, for whom there is no truth: there bridge and words are compared.
+A model sends mean embeddings to itself with a tokenizer that lacks a share of its merged tokens, so that the true
+message is known: its ordinary rows. The hearer continues with the twelve tokens that it generates greedily after the
+true message; its distributions at these are compared after the true message, the bridge, and words. Then the model and
+the bundled one send messages to each other; there is no true message, so bridge and words are compared.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.views import View
 from sottovoce.prompts.render import Prompts
 
-LONGEST, COMPARED = 48, 12  # tokens of a message, and of what the hearer goes on in
+LONGEST, COMPARED = 48, 12  # tokens of a message, and of the hearer's continuation
 LACKING = (0.05, 0.2, 0.5)
 HEAD = "temperature | {} | tokens shared | mass shared | heard as words | {}"
 OF_TRUTH = (
@@ -47,21 +47,21 @@ CROSS = Cipher(bridge=True)
 
 
 class Apart(NamedTuple):
-    """How far one distribution is from another, on average over positions."""
+    """The distance of one distribution from another, averaged over positions."""
 
     nats: float
-    """Kullback-Leibler, of the other from the first."""
+    """Kullback-Leibler divergence of the other from the first."""
     variation: float
     """Half the sum of absolute differences of probabilities."""
 
 
 def lacking(loaded: LoadedModel, share: float) -> LoadedModel:
-    """The same weights and ids behind a tokenizer that lacks a random share of the tokens that merges make."""
+    """Return the same weights and ids with a tokenizer that lacks a random share of its merged tokens."""
     backend = json.loads(loaded.tokenizer.backend_tokenizer.to_str())
     vocabulary, merges = backend["model"]["vocab"], backend["model"]["merges"]
     made_by_merges = sorted({"".join(pair) for pair in merges})
     gone = {*random.Random(0).sample(made_by_merges, round(share * len(made_by_merges)))}
-    # Ids stay in place, under spellings that nothing is written with, so that rows and truth need no other order.
+    # Ids keep their places under spellings that never occur, so that rows keep their order.
     backend["model"]["vocab"] = {
         f"{token}\u0100{id}" if token in gone else token: id for token, id in vocabulary.items()
     }
@@ -78,7 +78,7 @@ def lacking(loaded: LoadedModel, share: float) -> LoadedModel:
 
 
 def spoken(loaded: LoadedModel, asked: Sequence[Question], hearers: Sequence[LoadedModel], t: float) -> list[Payload]:
-    """The payload of one reply to each question, by means over the bridges to all hearers."""
+    """Return the payload of one reply to each question, with mean embeddings over the bridges to all hearers."""
     sampling, requests = replace(loaded.sampling, temperature=t), list[Request]()
     for question in asked:
         prompt = CROSS.hear(
@@ -90,7 +90,7 @@ def spoken(loaded: LoadedModel, asked: Sequence[Question], hearers: Sequence[Loa
 
 
 def heard(protocol: Protocol, payload: Payload, hearer: LoadedModel) -> Prompt:
-    """The prompt of who hears a message."""
+    """Return the prompt of an agent that hears a message."""
     with TemporaryDirectory() as folder:
         message = Message("agent_1", 0, "answer", payload.label.text, payload=PayloadStore(folder).put(payload))
     turn = Turn("user", ("Another agent answered:\n", Heard(message), "\n\nWhat is right? Say why."))
@@ -98,18 +98,18 @@ def heard(protocol: Protocol, payload: Payload, hearer: LoadedModel) -> Prompt:
 
 
 def instead(prompt: Prompt, message: Piece) -> Prompt:
-    """A prompt with its latent piece in another form."""
+    """Return a prompt with its latent piece replaced by another form of the message."""
     return Prompt(tuple(message if isinstance(piece, Rows) else piece for piece in prompt.pieces))
 
 
 def said_after(prompts: Sequence[Prompt], hearer: LoadedModel) -> list[tuple[int, ...]]:
-    """What a hearer says greedily after each."""
+    """Return the token ids that a hearer generates greedily after each prompt."""
     replies = hearer.engine.run_all([Request(each.pieces, Stop(COMPARED)) for each in prompts])
     return [reply.ids for reply in replies]
 
 
 def distributions(prompt: Prompt, said: tuple[int, ...], hearer: LoadedModel) -> torch.Tensor:
-    """Log-probabilities (COMPARED, V) of the tokens that a hearer goes on in."""
+    """Return the hearer's log-probabilities (COMPARED, V) at the tokens of its continuation."""
     rows = hearer.table.rows
     pieces = [rows[list(each.ids)] if isinstance(each, Ids) else each.rows for each in (*prompt.pieces, Ids(said[:-1]))]
     with torch.inference_mode():
@@ -118,18 +118,18 @@ def distributions(prompt: Prompt, said: tuple[int, ...], hearer: LoadedModel) ->
 
 
 def apart(first: torch.Tensor, other: torch.Tensor) -> Apart:
-    """Of log-probabilities (n, V) each."""
+    """Return the distance of two arrays of log-probabilities (n, V)."""
     nats = (first.exp() * (first - other)).sum(-1).mean()
     return Apart(max(float(nats), 0.0), float((first.exp() - other.exp()).abs().sum(-1).mean()) / 2)
 
 
 def told(found: Sequence[Apart]) -> str:
-    """Means over messages."""
+    """Format the means over messages."""
     return f"{fmean(each.nats for each in found):.4f}, {fmean(each.variation for each in found):.3f}"
 
 
 def losses(payloads: Sequence[Payload], speaker: LoadedModel, hearer: LoadedModel) -> list[str]:
-    """What is shared on one bridge, as cells: of tokens, of mass, and the positions that are heard as words."""
+    """Return cells for one bridge: the shares of tokens and of mass it keeps, and of positions heard as words."""
     name = bridge.name(speaker.vocabulary_key, hearer)
     alone = [replace(each, tensors={**_others(each), name: each.tensors[name]}) for each in payloads]
     found = [bridge.measured(each) for each in alone]
@@ -142,7 +142,7 @@ def _others(payload: Payload) -> dict[str, torch.Tensor]:
 
 
 def against_truth(payloads: Sequence[Payload], speaker: LoadedModel, hearer: LoadedModel) -> list[str]:
-    """How far bridge and words are from the truth for a hearer with the speaker's weights, as cells."""
+    """Return cells: the distance of bridge and words from the true message, for a hearer with the speaker's weights."""
     crossed = [heard(CROSS, each, hearer) for each in payloads]
     words = [heard(NL(), each, hearer) for each in payloads]
     rows = [each.tensors[f"rows.{speaker.table.key}"] for each in payloads]
@@ -157,7 +157,7 @@ def against_truth(payloads: Sequence[Payload], speaker: LoadedModel, hearer: Loa
 
 
 def against_words(payloads: Sequence[Payload], hearer: LoadedModel) -> str:
-    """How far words are from the bridge for any hearer."""
+    """Return the distance of words from the bridge, for any hearer."""
     crossed = [heard(CROSS, each, hearer) for each in payloads]
     words = [heard(NL(), each, hearer) for each in payloads]
     each = zip(crossed, words, said_after(crossed, hearer), strict=True)
@@ -165,9 +165,9 @@ def against_words(payloads: Sequence[Payload], hearer: LoadedModel) -> str:
 
 
 def main() -> None:
-    """Speak, hear, compare, and print."""
+    """Generate messages, compare them, and print the tables."""
     parser = argparse.ArgumentParser("python -m benchmarks.bridged", description=__doc__)
-    parser.add_argument("-n", type=int, default=10, help="messages each")
+    parser.add_argument("-n", type=int, default=10, help="messages per model")
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--temperature", type=float, nargs="*", default=[0.2, 0.35])
     given = parser.parse_args()
@@ -185,7 +185,7 @@ def main() -> None:
             between.append([f"{t:g}", names, *losses(said, speaker, hearer), against_words(said, hearer)])
             print(between[-1], f"{time.process_time():.0f} s", flush=True)
     print(table(HEAD.format("the hearer", OF_TRUTH), rows))
-    print(table(HEAD.format("who to whom", "words from the bridge (nats, variation)"), between))
+    print(table(HEAD.format("speaker and hearer", "words from the bridge (nats, variation)"), between))
 
 
 if __name__ == "__main__":

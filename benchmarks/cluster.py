@@ -1,7 +1,7 @@
-"""`python -m benchmarks.cluster`: questions a minute without Ray, and with one worker and two of a cluster here.
+"""`python -m benchmarks.cluster`: questions per minute without Ray, and with one and two workers of a local cluster.
 
-The same debates each time; the first shard of each worker also starts a process and loads the model there. Memory is
-that of the process that keeps the run, at its peak.
+The debates are always the same; the first shard of each worker also starts a process and loads the model there.
+Memory is the peak of the process that saves the run.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WORKERS = (NONE, "ray:1", "ray:2")
 
 
 def one(workers: str, model: str, n: str) -> None:
-    """The body of a process of its own."""
+    """Measure one run in this process and print the result as JSON."""
     settings = scheme("debate").settings.model_validate({"model": [model], "rounds": 2, "max_tokens": 64})
     asked = samples("arithmetic", int(n), settings, 0)
     limits = Limits(at_once=8, workers=None if workers == NONE else workers)

@@ -1,7 +1,7 @@
-"""How many tests of CodeGen a second a sandbox runs: `python -m benchmarks.codegen [BACKEND]`; "isolated" unless named.
+"""CodeGen tests per second in a sandbox: `python -m benchmarks.codegen [BACKEND]`; the default is "isolated".
 
-The solutions and tests of the problems that ship, each test in a process of its own, one after another, without a
-model; the first, which also looks at what the machine offers, is left out.
+Solutions and tests of the bundled problems, without a model, each test in its own process, one after another. A first
+run, which also checks what the machine supports, is not timed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sottovoce.environments.trying import report
 
 
 def main(backend: str) -> None:
-    """Print a line."""
+    """Print the result in a line."""
     run = partial(sandbox.run, backend=backend)
     cases = [(f"{each.prompt}{each.body}", [f"assert {test}" for test in each.tests]) for each in PROBLEMS]
     report(*cases[0], run)

@@ -1,4 +1,4 @@
-"""Whole debates: many together against one after another, how time grows, and what messages weigh."""
+"""Whole debates: concurrent against sequential ones, growth of time, and sizes of payloads."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from sottovoce.nodes.settings import Debate
 DEBATES = 32
 IN_FLIGHT = (1, 8, 32, 128)
 ROUNDS = (2, 4, 8)
-STEPS = 100  # of a graph: `abatch` has langchain's limit of 25 otherwise, and a round takes three
-TOKENS = 48  # of a reply, at most
+STEPS = 100  # recursion limit of a graph: the default of `abatch` is 25, and a round takes three steps
+TOKENS = 48  # maximum length of a reply
 SETTINGS = Debate(agents=2, rounds=3)
-IN_TURN = 4  # debates of a model with real weights that are held one after another: each takes half a minute
+IN_TURN = 4  # sequential debates of a model with real weights: each takes half a minute
 PROTOCOLS = ("nl", "cipher", "sde", "hidden")
 
 
@@ -42,19 +42,19 @@ AGAINST = {
 def debating(
     loaded: LoadedModel, protocol: str = "nl", settings: Debate = SETTINGS, longest: int = TOKENS
 ) -> Iterator[Any]:
-    """A graph (Any: its input type is its full state) of one model with itself, payloads in a folder of their own."""
+    """Yield a graph (Any: its input type is its full state) of one model with itself; payloads in a temp folder."""
     with tempfile.TemporaryDirectory() as folder:
         model = HookedChatModel(preloaded=loaded, protocol=protocol, max_tokens=longest, store=PayloadStore(folder))
         yield create_debate(settings, models=model).compile()
 
 
 def questions(n: int) -> list[dict[str, str]]:
-    """Questions that differ early, as a data set's do."""
+    """Return questions that differ early, as those of a data set do."""
     return [{"question": f"What is {10 + i} + 3 * 5 - 7?"} for i in range(n)]
 
 
 def tables(asked: Asked) -> Iterator[Table]:
-    """Debates together and in turn, and payloads."""
+    """Yield a table of concurrent and sequential debates, and of payload sizes."""
     n, cores = asked.most(DEBATES, 2), os.cpu_count() or 1
     table = Table()
     table.add(
@@ -81,7 +81,7 @@ def tables(asked: Asked) -> Iterator[Table]:
 
 
 def growth(asked: Asked) -> Iterator[Table]:
-    """Milliseconds a debate by how many are in flight, and by its rounds: each run has an engine that read nothing."""
+    """Yield milliseconds per debate by concurrency and by rounds; each run starts with an empty prefix cache."""
     table, flying = Table(), asked.some(*IN_FLIGHT)
     table.add("debates in flight", *flying, "aim")
     table.add("ms a debate", *(f"{_each(asked, n):.0f}" for n in flying), "falling, then flat")
@@ -95,7 +95,7 @@ def growth(asked: Asked) -> Iterator[Table]:
 
 
 def payload(loaded: LoadedModel, protocol: str) -> tuple[float, float]:
-    """The middle bytes of a payload of one debate, and the middle tokens of its message."""
+    """Return the median bytes of one debate's payloads, and the median tokens of its messages."""
     with debating(loaded, protocol) as graph:
         state = graph.invoke(questions(1)[0], output_keys=["board"])
         refs = [message.payload for message in state["board"]]
@@ -103,7 +103,7 @@ def payload(loaded: LoadedModel, protocol: str) -> tuple[float, float]:
 
 
 def _each(asked: Asked, n: int, settings: Debate = SETTINGS) -> float:
-    """Milliseconds a debate, of the middle run."""
+    """Return the milliseconds per debate of the median run."""
     runs: dict[str, Run] = {"debates": partial(_hold, asked.loaded, n, settings, threads=asked.threads)}
     return 1000 * interleaved(runs, min(asked.repeats, 3), asked.clock).median("debates") / n
 
@@ -114,7 +114,7 @@ def _as_papers(loaded: LoadedModel) -> LoadedModel:
 
 
 def _hold(loaded: LoadedModel, n: int, settings: Debate = SETTINGS, *, together: bool = True, **engine: Any) -> None:
-    """On an engine (Any: its arguments) that read nothing before: a repeat must not find its prompts read."""
+    """Run debates on a new engine (Any: its arguments), so that a repeat does not find its prompts cached."""
     fresh = with_engine(loaded, **engine)
 
     async def in_turn(graph: Any) -> None:  # Any: see debating

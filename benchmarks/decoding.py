@@ -1,4 +1,4 @@
-"""The decoding loop against `transformers.generate`, and the protocols against words."""
+"""The decoding loop against `transformers.generate`, and the protocols against natural language."""
 
 from __future__ import annotations
 
@@ -25,57 +25,57 @@ from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.pack import parameters_of
 from sottovoce.models.huggingface.passes import Pass
 
-NEW, NEW_OF_REAL = 64, 32  # tokens a reply; no stop ids, so that every rival makes as many
-SHORTEST, LONGEST = 40, 120  # tokens of the prompts, which grow evenly between
+NEW, NEW_OF_REAL = 64, 32  # tokens per reply; no stop ids, so that every rival generates the same number
+SHORTEST, LONGEST = 40, 120  # tokens of the prompts, evenly spaced
 BATCHES, LARGE_BATCHES = (1, 8, 32), (1, 8, 32, 64)
-LARGE = 1_000_000_000  # parameters from which on the larger batches are tried too
+LARGE = 1_000_000_000  # parameters; larger models also run the larger batches
 KEEPING = "`nl` with statistics"
-CIPHERS = {f"`cipher` at {temperature}": temperature for temperature in (0.175, 0.35, 0.7)}  # 0.7: models' own
+CIPHERS = {f"`cipher` at {temperature}": temperature for temperature in (0.175, 0.35, 0.7)}  # 0.7: the models' own
 FIRST = ", the first token"
-"""Behind a rival's name: the same requests for one token, which is what their prompts take."""
+"""Suffix of a rival's name for the same requests with one new token: the time of their prompts."""
 CACHES = {"`generate`": None, "`generate`, static cache": "static"}
 
 
 def requests(batch: int, new: int = NEW) -> list[Request]:
-    """Greedy requests for bare tokens after prompts of mixed lengths."""
+    """Return greedy requests without payloads for prompts of mixed lengths."""
     lengths = [LONGEST] if batch == 1 else [SHORTEST + (LONGEST - SHORTEST) * i // (batch - 1) for i in range(batch)]
     prompts = [tuple(10 + (7 * i + 13 * j) % 500 for j in range(n)) for i, n in enumerate(lengths)]
     return [Request((Ids(prompt),), Stop(new)) for prompt in prompts]
 
 
 def spoken(protocol: Protocol, bare: Sequence[Request], loaded: LoadedModel, temperature: float = 0.0) -> list[Request]:
-    """What a protocol makes of the same prompts."""
+    """Return a protocol's requests for the same prompts."""
     sampling = Sampling(temperature)
     asked = [protocol.speak(Prompt(each.prompt), loaded, Speech(each.stop.max_new, sampling)) for each in bare]
     return [replace(each, stop=replace(each.stop, ids=())) for each in asked]
 
 
 def sde(loaded: LoadedModel) -> SDE:
-    """With two layers that lie where a model is read by default."""
+    """Return SDE with two layers: the last default one and the one before it."""
     last = loaded.latent_layers()[-1]
     return SDE(layers=(last - 1, last))
 
 
 def ids_of(request: Request) -> list[int]:
-    """A prompt's token ids."""
+    """Return the token ids of a prompt."""
     return [id for piece in request.prompt if isinstance(piece, Ids) for id in piece.ids]
 
 
 def with_first(rivals: Callable[[int], Mapping[str, Run]], new: int) -> dict[str, Run]:
-    """Rivals that make `new` tokens, and each once more for the first token alone."""
+    """Return rivals that generate `new` tokens, and each of them again for the first token only."""
     return {**rivals(new), **{f"{name}{FIRST}": run for name, run in rivals(1).items()}}
 
 
 @torch.inference_mode()
 def generate(loaded: LoadedModel, asked: Sequence[Request], cache: str | None = None) -> list[list[int]]:
-    """The same requests by `transformers.generate`: left padding, greedy, as many new tokens."""
+    """Generate for the same requests with `transformers.generate`: left padding, greedy, the same number of tokens."""
     rows = [ids_of(request) for request in asked]
     longest = max(map(len, rows))
     ids = torch.tensor([[0] * (longest - len(row)) + row for row in rows], device=loaded.network.device)
     mask = torch.tensor([[0] * (longest - len(row)) + [1] * len(row) for row in rows], device=ids.device)
     config = deepcopy(loaded.model.generation_config)
     assert config is not None, "a model that generates has a generation configuration"
-    never = loaded.model.config.vocab_size  # None would take the model's own end of sequence
+    never = loaded.model.config.vocab_size  # None would use the model's end-of-sequence id
     config.update(do_sample=False, max_new_tokens=asked[0].stop.max_new, eos_token_id=never, pad_token_id=0)
     config.update(temperature=None, top_p=None, top_k=None, repetition_penalty=None, cache_implementation=cache)
     model: Any = loaded.model  # Any: transformers types the class of `generate` as a tensor
@@ -84,7 +84,7 @@ def generate(loaded: LoadedModel, asked: Sequence[Request], cache: str | None = 
 
 
 def tables(asked: Asked) -> Iterator[Table]:
-    """Ratios by batch size, with their aims; no prefix is reused, since every repeat asks the same."""
+    """Yield ratios by batch size, with their aims; prefixes are not reused, since repeats send the same requests."""
     loaded = with_engine(asked.loaded, threads=asked.threads, reuse=False)
     size, published = parameters_of(loaded.model), as_published(loaded)
     batches = asked.batches or asked.some(*(LARGE_BATCHES if size >= LARGE else BATCHES))
@@ -113,7 +113,7 @@ def tables(asked: Asked) -> Iterator[Table]:
 
 
 def _repeats(asked: Asked, loaded: LoadedModel, batch: int) -> int:
-    """More of what is short and therefore noisy, fewer of what takes minutes."""
+    """Return more repeats for short, noisy measurements, and fewer for those that take minutes."""
     if loaded.network.small:
         return asked.repeats * max(4 - batch // 4, 1)
     return max(asked.repeats // max(batch // 8, 1), 1)
@@ -124,8 +124,8 @@ def _new(loaded: LoadedModel) -> int:
 
 
 def _ratios(loaded: LoadedModel, caches: list[str]) -> Iterator[tuple[str, str, Callable[[Times], str]]]:
-    """Name, aim, and how it follows from the times."""
-    # A mean under a flat distribution, as any on a GPU, is one product with the whole table more.
+    """Yield name, aim, and the function that computes the ratio from the times."""
+    # A mean under a flat distribution, and any mean on a GPU, adds a product with the whole embedding table.
     whole = f"{min(1 - loaded.table.rows.numel() / parameters_of(loaded.model), 0.9):.2f}x"
     few = "0.96x" if loaded.network.device.type == "cpu" else whole
     against = "`nl` against `transformers.generate`, the faster of its caches"
@@ -155,13 +155,13 @@ def _rivals(loaded: LoadedModel, published: LoadedModel, batch: int, new: int) -
         try:
             run()
             theirs[name] = run
-        except Exception as error:  # on a GPU a static cache is compiled for, which needs a compiler there
+        except Exception as error:  # on a GPU a static cache needs a compiler
             print(f"{name} is left out: {type(error).__name__}: {error}", file=sys.stderr)
     return theirs | {name: partial(loaded.engine.run_all, each) for name, each in ours.items()}
 
 
 def _agree(loaded: LoadedModel, published: LoadedModel, batch: int) -> float:
-    """The share of tokens before the first that differs; two that are as likely may part after any."""
+    """Return the share of tokens before the first that differs; ties between tokens may cause differences."""
     asked = requests(batch, _new(loaded))
     pairs = zip(loaded.engine.run_all(asked), generate(published, asked), strict=True)
     equal = [sum(itertools.takewhile(bool, map(operator.eq, own.ids, other))) for own, other in pairs]
@@ -169,27 +169,27 @@ def _agree(loaded: LoadedModel, published: LoadedModel, batch: int) -> float:
 
 
 class Timed(Network):
-    """A network that adds its passes' seconds up."""
+    """A network that sums the seconds of its forward passes."""
 
     inside = 0.0
 
     def forward(self, *arguments: Any, **options: Any) -> Pass:  # Any: as a network's own
-        """As ever, timed."""
+        """Run and time a pass."""
         return self._timed(super().forward, *arguments, **options)
 
     def step(self, *arguments: Any, **options: Any) -> Pass:  # Any: as above
-        """As ever, timed."""
+        """Run and time a decoding step."""
         return self._timed(super().step, *arguments, **options)
 
     def _timed(self, make: Callable[..., Pass], *arguments: Any, **options: Any) -> Pass:
         start, before = time.perf_counter(), self.inside
         seen = make(*arguments, **options)
-        self.inside = before + time.perf_counter() - start  # a step may be made by `forward`
+        self.inside = before + time.perf_counter() - start  # a step may call `forward`
         return seen
 
 
 def _outside(asked: Asked, batch: int) -> float:
-    """The share of the wall time of a batch that is not spent in forward passes."""
+    """Return the share of a batch's wall time that is spent outside forward passes."""
     kept = spoken(NL(), requests(batch, asked.most(_new(asked.loaded))), asked.loaded)
     network = Timed(asked.loaded.model, len(asked.loaded.table))
     engine = with_engine(asked.loaded, network=network, threads=asked.threads, reuse=False).engine
@@ -200,7 +200,7 @@ def _outside(asked: Asked, batch: int) -> float:
 
 
 def _peak(loaded: LoadedModel, run: Run) -> str:
-    loaded.engine.close()  # what it keeps is no rival's
+    loaded.engine.close()  # frees its cache, so that it does not count
     torch.cuda.reset_peak_memory_stats()
     run()
     return f"{torch.cuda.max_memory_allocated() / 1e9:.2f} GB"

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.degenerate`: how many replies show a sign that they degenerate, by the way they are spoken.
+"""`python -m benchmarks.degenerate`: how many replies show signs of degeneration, by protocol and temperature.
 
-The questions of `benchmarks.replies`, the prompts of the product, one reply each. What shows a sign is printed below
-the table, to be judged by reading.
+One reply to each question of `benchmarks.replies`, with the product's prompts. Replies with signs are printed below
+the table for inspection.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ HEAD = f"way | replies | of {WINDOW} tokens or more | repeats itself | unlikely 
 
 
 def made(model: str, n: int) -> list[Question]:
-    """As many of each kind; arithmetic for the bundled model, which knows nothing else."""
+    """Return equally many questions of each kind; for the bundled model only arithmetic, which it was trained on."""
     if model == "bundled":
         return list(questions(n, 11))
     return [question for kind in KINDS for question in asked(kind, n // len(KINDS))]
 
 
 def spoken(loaded: LoadedModel, asked: list[Question], way: str) -> list[Payload]:
-    """The payload of one reply to each question."""
+    """Return the payload of one reply to each question."""
     name, _, temperature = way.partition(":")
     protocol, prompts, own = create(name), Prompts(), replace(loaded.sampling, temperature=float(temperature))
 
@@ -49,7 +49,7 @@ def spoken(loaded: LoadedModel, asked: list[Question], way: str) -> list[Payload
 
 
 def counts(payloads: list[Payload]) -> list[str]:
-    """A row of the table behind the way."""
+    """Return the cells of a row after the first."""
     found = [signs(payload) for payload in payloads]
     long = sum(len(payload) >= WINDOW for payload in payloads)
     repeats, unlikely = (sum(any(word in sign for sign in each) for each in found) for word in ("repeats", "unlikely"))

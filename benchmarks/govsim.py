@@ -1,6 +1,6 @@
-"""How many months of GovSim's fishery a second the rules play without a model: `python -m benchmarks.govsim [GAMES]`.
+"""Months of GovSim's fishery per second without a model: `python -m benchmarks.govsim [GAMES]`.
 
-Players by rule write their replies as a model would, and they are read as those of a model; their time counts too.
+Rule-based players write replies as a model would, and these are parsed as usual; the time of the players counts too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ALLOCATIONS: tuple[Allocation, ...] = ("stochastic", "proportional")
 
 
 def line(player: Player, how: Allocation, games: int) -> str:
-    """What games over the start values of the test split come to, all agents alike, and how fast they are played."""
+    """Return the results and speed of games with the test split's start values and identical agents."""
     values = starts("test")
     drawn = [Game(start=values[i % len(values)], seed=str(i), allocation=how) for i in range(games)]
     began = perf_counter()
@@ -30,7 +30,7 @@ def line(player: Player, how: Allocation, games: int) -> str:
 
 
 def main(games: int) -> None:
-    """Print a line for each kind of player and each way to share."""
+    """Print a line for each kind of player and each allocation."""
     for player in (sustainable, free_rider, greedy):
         for how in ALLOCATIONS:
             print(line(player, how, games))

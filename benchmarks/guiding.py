@@ -1,4 +1,4 @@
-"""What it costs to keep replies to their forms: the same numbers of tokens, free and in forms."""
+"""The cost of constrained decoding: the same numbers of tokens with and without a response format."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sottovoce.form import Form
 from sottovoce.models import LoadedModel, Request, Stop
 from sottovoce.models.engine.grammar import Grammars
 
-NEW = 96  # tokens of a reply, at most
+NEW = 96  # maximum length of a reply
 BATCHES = 1, 8
 FORMS = {
     "an object of three texts": Form.of_object("reasoning", "answer", "confidence"),
@@ -25,18 +25,20 @@ AIM = "2 % where a step takes 5 ms or more"
 
 
 def tables(asked: Asked) -> Iterator[Table]:
-    """Cost by form and batch; then what is done once for a model, and once for a form."""
+    """Yield the cost by response format and batch; then the one-time costs per model and per format."""
     loaded, new = with_engine(asked.loaded, threads=asked.threads, reuse=False), max(asked.most(NEW), 64)
     batches = asked.some(*BATCHES)
     table = Table()
-    table.add(f"kept to a form, against as many free tokens ({new} at most)", *(f"batch {n}" for n in batches), "aim")
+    table.add(
+        f"constrained, against the same number of free tokens (at most {new})", *(f"batch {n}" for n in batches), "aim"
+    )
     for name, form in FORMS.items():
         rivals = [_rivals(loaded, form, batch, new) for batch in batches]
         found = [interleaved(each, asked.repeats, asked.clock, warm=2) for each in rivals]
         table.add(name, *(percent(1 / each.speed("kept", "free") - 1) for each in found), AIM)
         steps = [_longest(loaded, form, batch, new) for batch in batches]
         times = [1000 * each.median("free") / n for each, n in zip(found, steps, strict=True)]
-        table.add(f"milliseconds a free step: {name}", *(f"{each:.2f}" for each in times))
+        table.add(f"milliseconds per free step: {name}", *(f"{each:.2f}" for each in times))
     yield table
     yield _once(loaded)
 
@@ -55,7 +57,7 @@ def _longest(loaded: LoadedModel, form: Form, batch: int, new: int) -> int:
 
 
 def _rivals(loaded: LoadedModel, form: Form, batch: int, new: int) -> dict[str, Run]:
-    """Greedy replies in the form, and free ones of the same lengths."""
+    """Return runs of greedy constrained replies, and of free ones of the same lengths."""
     bare = _asked(loaded, batch, new)
     lengths = _lengths(loaded, form, batch, new)
     free = [replace(each, stop=replace(each.stop, max_new=n)) for each, n in zip(bare, lengths, strict=True)]
@@ -64,15 +66,15 @@ def _rivals(loaded: LoadedModel, form: Form, batch: int, new: int) -> dict[str, 
 
 
 def _once(loaded: LoadedModel) -> Table:
-    """What the first request of a model, and of a form, waits for."""
+    """Return the one-time delays of the first request of a model and of a response format."""
     start, table = time.perf_counter(), Table()
     grammars = Grammars(loaded.tokenizer)
-    table.add("done once", "milliseconds")
-    table.add("a vocabulary is read", _since(start))
+    table.add("one-time costs", "milliseconds")
+    table.add("reading a vocabulary", _since(start))
     for name, form in FORMS.items():
         start = time.perf_counter()
         grammars.of(form.offered.key).check(Stop(NEW))
-        table.add(f"a form is compiled, and its least length found: {name}", _since(start))
+        table.add(f"compiling a format and finding its minimum length: {name}", _since(start))
     return table
 
 

@@ -1,9 +1,9 @@
-"""Passages of invented words with what analyzers meet in real ones, and questions about them; the same for a seed.
+"""Passages of invented words with the features of real text, and questions about them; reproducible by seed.
 
-A passage has 60 to 140 words, as Wikipedia's have in DPR's cut (100), in sentences with capitals and commas. Of
-a hundred words 38 are English stop words, 43 drawn by Zipf's law from 40,000 stems, 18 from the twelve of the
-passage's own topic, with English endings, and one is a number (1,204, 3.5, 1987), an abbreviation (U.S.), a name with
-an apostrophe (O'Vasel) or a compound with a hyphen. A question has six words of a passage, with other endings.
+A passage has 60 to 140 words (DPR's Wikipedia passages have 100), in sentences with capitals and commas. Of
+a hundred words, 38 are English stop words, 43 are drawn by Zipf's law from 40,000 stems and 18 from the twelve stems
+of the passage's topic (both with English endings), and one is a number (1,204, 3.5, 1987), an abbreviation (U.S.), a
+name with an apostrophe (O'Vasel) or a compound with a hyphen. A question has six words of a passage, with new endings.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sottovoce.retrievers import Passage
 
 SYLLABLES = [a + b for a, b in product("bcdfghklmnprstvz", "aeiou")]
 STEMS, FLATTER = 40_000, 30
-"""So many, drawn as 1 / (rank + 30), so that the first is one in 220 (Mandelbrot's form of Zipf's law)."""
+"""Number of stems, and the 30 of their frequencies 1 / (rank + 30): the first is one in 220 (Mandelbrot's Zipf law)."""
 STOP = "the of and in to a is was for as on with by that it are at be an this from or".split()
 STOP_WEIGHTS = [1 / rank for rank in range(1, len(STOP) + 1)]
 ENDINGS = {"": 50, "s": 16, "ed": 9, "ing": 8, "er": 4, "ation": 4, "ly": 3, "ness": 2, "'s": 4}
@@ -27,17 +27,17 @@ WORDS, SENTENCE, TOPIC, ASKED = (60, 140), (8, 24), 12, 6
 
 
 class Language:
-    """Words by how often they are said, and what is said with them."""
+    """A vocabulary with word frequencies, which generates passages and questions."""
 
     def __init__(self, seed: int) -> None:
-        """The vocabulary and the draws of a seed."""
+        """Create the vocabulary and the random generator of a seed."""
         self.rng = random.Random(f"invented/{seed}")
         stems = {"".join(self.rng.choices(SYLLABLES, k=self.rng.randint(2, 4))) for _ in range(2 * STEMS)}
         self.stems = self.rng.sample(sorted(stems), STEMS)
         self._cumulated = list(accumulate(1 / (rank + FLATTER) for rank in range(1, STEMS + 1)))
 
     def passages(self) -> Iterator[Passage]:
-        """One after another, without end."""
+        """Yield passages without end."""
         number = 0
         while True:
             topic = self._stems(TOPIC)
@@ -46,7 +46,7 @@ class Language:
             number += 1
 
     def question(self, passage: Passage) -> str:
-        """What might be asked of a passage."""
+        """Return a question about a passage."""
         words = {word.strip(",.").lower() for word in passage.text.split()} - set(STOP)
         plain = sorted({_without_ending(word) for word in words if word.isalpha()})
         asked = self.rng.sample(plain, min(ASKED, len(plain)))
@@ -93,7 +93,7 @@ def _without_ending(word: str) -> str:
 
 
 def write_corpus(file: Path, n: int, questions: int, seed: int = 0) -> list[str]:
-    """Write `n` passages as JSON Lines; those of fewer are the first ones of more.
+    """Write `n` passages as JSON Lines; a smaller `n` gives a prefix of the same passages.
 
     Returns:
         Questions about some of them, evenly spaced.

@@ -1,8 +1,8 @@
-"""`python -m benchmarks.keeping`: what it costs to keep a run, how many questions a minute, and how much memory.
+"""`python -m benchmarks.keeping`: the cost of saving a run, questions per minute, and memory.
 
-The same questions are discussed with nothing kept, with checkpoints in memory (as every run has), and in a folder
-with log, payloads and SQLite. Each run is a process of its own; the runs of a round follow one another, so that a
-busy machine slows all of them.
+The same questions are discussed without saving, with checkpoints in memory (as every run has), and in a folder
+with log, payloads and SQLite. Each run is a process of its own; the modes of a repeat run one after another, so that
+a busy machine slows all of them.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ MANY = 512
 
 
 def hold(settings: Settings, asked: list[Question], at_once: int, folder: Path, run: Run | None) -> None:
-    """Discuss all questions, and keep what a run does; None keeps nothing."""
+    """Discuss all questions and save them in a run; None saves nothing."""
     if run is None:
         graph = scheme("debate").create(settings, store=PayloadStore(folder)).compile()
         room = asyncio.Semaphore(at_once)
 
         async def one_of(question: Question) -> None:
-            async with room:  # not max_concurrency, which holds the agents of a round apart as well
+            async with room:  # not max_concurrency, which would also serialize the agents of a round
                 await graph.ainvoke(question, output_keys=["decision"])
 
         async def together() -> None:
@@ -58,7 +58,7 @@ def hold(settings: Settings, asked: list[Question], at_once: int, folder: Path, 
 
 
 def measured(mode: str, given: argparse.Namespace, n: int, at_once: int) -> dict[str, float]:
-    """One run in a process of its own: seconds, tokens' peak memory, bytes left in the folder."""
+    """Measure one run in its own process: seconds by both clocks, peak memory, and bytes in the folder."""
     told = [mode, str(n), str(at_once), given.model, given.memory, str(given.max_tokens), given.protocol]
     done = subprocess.run([sys.executable, "-m", "benchmarks.keeping", "--one", *told], capture_output=True, text=True)
     if done.returncode:
@@ -68,7 +68,7 @@ def measured(mode: str, given: argparse.Namespace, n: int, at_once: int) -> dict
 
 
 def one(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens: str, protocol: str) -> None:
-    """The body of that process."""
+    """Measure one run in this process and print the result as JSON."""
     options: dict[str, Any] = {"model": [model], "max_tokens": int(max_tokens), "rounds": 2, "protocol": protocol}
     kind = scheme("debate").settings
     settings = kind.model_validate({**options, **({"memory": [memory]} if memory else {}), "temperature": [0.0]})
@@ -87,7 +87,7 @@ def one(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens: st
 
 
 def overhead(given: argparse.Namespace) -> str:
-    """Each mode, repeated in turn: seconds a question, and what keeping adds, of the clock and of the processor."""
+    """Return a table of the modes, repeated in turn: seconds per question, and wall and CPU time added by saving."""
     found: dict[str, list[dict[str, float]]] = {mode: [] for mode in MODES}
     for _ in range(given.repeats):
         for mode in MODES:
@@ -101,11 +101,11 @@ def overhead(given: argparse.Namespace) -> str:
             cells.append(f"{added:+.1%}" if mode != "nothing" else "")
         more = median(run["cpu"] - none["cpu"] for run, none in pairs) / given.n
         lines.append([mode, *cells, f"{1000 * more:.1f}" if mode != "nothing" else ""])
-    return table("kept | seconds a question | more, by the clock | more, of the processor | ms of it a question", lines)
+    return table("saved | seconds per question | added wall time | added CPU time | added CPU ms per question", lines)
 
 
 def in_flight(given: argparse.Namespace) -> str:
-    """Questions a minute and peak memory by how many are under way."""
+    """Return a table of questions per minute and peak memory by the number of concurrent questions."""
     lines = []
     for at_once in (*IN_FLIGHT, *([MANY] if given.memory else [])):
         n = max(given.n, min(2 * at_once, MANY))
@@ -114,11 +114,11 @@ def in_flight(given: argparse.Namespace) -> str:
         lines.append(
             [str(at_once), str(n), rate, f"{found['peak'] / 2**30:.2f} GiB", f"{found['left'] / n / 1000:.0f} kB"]
         )
-    return table("under way | questions | a minute | peak memory of the process | kept a question", lines)
+    return table("in flight | questions | per minute | peak memory of the process | saved per question", lines)
 
 
 def besides(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens: str, protocol: str) -> None:
-    """What is not the model's: graph, log and checkpoints with replies that are there already, and writing payloads."""
+    """Measure the cost outside the model: graph, log and checkpoints with scripted replies, and writing payloads."""
     settings = scheme("debate").settings.model_validate(
         {"model": [model], "max_tokens": int(max_tokens), "rounds": 2, "protocol": protocol, "temperature": [0.0]}
     )
@@ -140,24 +140,24 @@ def besides(mode: str, n: str, at_once: str, model: str, memory: str, max_tokens
 
 
 def _used(act: Callable[[], object]) -> float:
-    """Seconds of the processor, of all threads."""
+    """Return the CPU seconds of a call, over all threads."""
     began = time.process_time()
     act()
     return time.process_time() - began
 
 
 def frame(given: argparse.Namespace) -> str:
-    """Of a run in a folder: the part of the processor that is not the model's, medians."""
+    """Return a table of the median CPU shares outside the model, for a run in a folder."""
     found = [measured("besides", given, given.n, given.at_once) for _ in range(given.repeats)]
     cells = [
         f"{median(each['whole'] for each in found) / given.n:.3f}",
         *(f"{median(each[name] / each['whole'] for each in found):.2%}" for name in ("graph", "store")),
     ]
-    return table("seconds of the processor a question | graph, log and checkpoints | writing payloads", [cells])
+    return table("CPU seconds per question | graph, log and checkpoints | writing payloads", [cells])
 
 
 def main() -> None:
-    """Print the table of costs, or with `--in-flight` that of rates, or with `--frame` what is not the model's."""
+    """Print the table of costs, with `--in-flight` that of rates, or with `--frame` that of costs outside the model."""
     if sys.argv[1:2] == ["--one"]:
         (besides if sys.argv[2] == "besides" else one)(*sys.argv[2:])
         return
@@ -168,7 +168,7 @@ def main() -> None:
     parser.add_argument("--at-once", type=int, default=8)
     parser.add_argument("--max-tokens", type=int, default=64)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--memory", default="", help="for keys and values; with it, 512 discussions are held together")
+    parser.add_argument("--memory", default="", help="for keys and values; with it, up to 512 discussions run at once")
     parser.add_argument("--in-flight", action="store_true")
     parser.add_argument("--frame", action="store_true")
     given = parser.parse_args()

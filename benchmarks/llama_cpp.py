@@ -1,6 +1,6 @@
-"""llama.cpp as a rival, through `llama-cpp-python` where that is installed: greedy, one thread, sequences in one batch.
+"""llama.cpp as a rival, through `llama-cpp-python` if installed: greedy, all sequences in one batch.
 
-It reads a GGUF file itself, with products of its own that multiply packed weights by packed activations.
+It reads a GGUF file itself, and its own kernels multiply packed weights by packed activations.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ LONGEST = 2048  # positions of all sequences together
 
 
 def installed() -> bool:
-    """Whether there is a llama.cpp to run against."""
+    """Return whether llama.cpp is installed."""
     return find_spec("llama_cpp") is not None
 
 
 class LlamaCpp:
-    """One file with a context for so many sequences."""
+    """A GGUF file loaded with a context for `batch` sequences."""
 
     def __init__(self, file: Path, batch: int, threads: int) -> None:
-        import llama_cpp  # type: ignore[import-not-found]  # no dependency: whoever compares installs it
+        import llama_cpp  # type: ignore[import-not-found]  # an optional rival, not a dependency
 
-        self._api: Any = llama_cpp  # Any: ctypes, of which it types little
+        self._api: Any = llama_cpp  # Any: ctypes, mostly untyped
         self._api.llama_log_set(_silent(llama_cpp), None)
         self._api.llama_backend_init()
         self._model = self._api.llama_model_load_from_file(str(file).encode(), self._api.llama_model_default_params())
@@ -38,7 +38,7 @@ class LlamaCpp:
         self._vocabulary = self._api.llama_vocab_n_tokens(self._api.llama_model_get_vocab(self._model))
 
     def generate(self, prompts: Sequence[Sequence[int]], new: int) -> list[list[int]]:
-        """As many new tokens after each prompt, whatever they are."""
+        """Return `new` tokens after each prompt, ignoring end-of-sequence tokens."""
         api = self._api
         api.llama_memory_clear(api.llama_get_memory(self._context), True)
         chosen = self._pass(
@@ -52,7 +52,7 @@ class LlamaCpp:
         return made
 
     def _pass(self, read: Sequence[tuple[int, int, int, bool]]) -> list[int]:
-        """Read (sequence, position, id, whether its logits count), and take the best after those that count."""
+        """Read (sequence, position, id, whether to return logits), and return the best id at each of the latter."""
         batch = self._api.llama_batch_init(len(read), 0, 1)
         batch.n_tokens = len(read)
         for j, (sequence, position, id, counts) in enumerate(read):

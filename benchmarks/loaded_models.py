@@ -1,4 +1,4 @@
-"""The model that is measured: the bundled one, or random weights in a shape, made where they are to lie."""
+"""The measured model: the bundled one, or random weights of a shape, created on their device."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHAPES = {"tiny": (640, 32, 64, 6, 2, 1), "7b": (152064, 3584, 18944, 28, 28, 4)
 
 
 def loaded_of(shape: str, device: str, weights: Weights = "auto") -> LoadedModel:
-    """A model by its name, or random weights in a shape: bfloat16 on an accelerator, float32 on a CPU."""
+    """Return a model by name, or random weights of a shape: bfloat16 on an accelerator, float32 on a CPU."""
     if shape not in SHAPES:
         return load(shape, device=device, weights=weights)
     sizes: dict[str, Any] = dict(zip(SIZES, SHAPES[shape], strict=True))  # Any: as the configuration takes them
@@ -49,12 +49,12 @@ def loaded_of(shape: str, device: str, weights: Weights = "auto") -> LoadedModel
 def with_engine(
     loaded: LoadedModel, kind: type[Engine] = Engine, network: Network | None = None, **limits: Any
 ) -> LoadedModel:  # Any: keyword arguments of an engine
-    """The same weights under an engine of their own."""
+    """Return the same weights with a new engine."""
     return replace(loaded, engine=kind(network or loaded.network, loaded.tokenizer, **limits))
 
 
 def as_published(loaded: LoadedModel) -> LoadedModel:
-    """The same weights in the modules that transformers makes: what a rival that is not ours computes with."""
+    """Return the same weights in transformers' own modules, which the rivals compute with."""
     shared = {id(each): each for each in (*loaded.model.parameters(), *loaded.model.buffers())}
     model = deepcopy(loaded.model, shared)
     for module in model.modules():
@@ -64,7 +64,7 @@ def as_published(loaded: LoadedModel) -> LoadedModel:
 
 
 def _tokenizer(size: int) -> PreTrainedTokenizerFast:
-    """A token for every row of the table, bytes among them: what is cut to fewer would be cheaper."""
+    """Return a tokenizer with a token for every row of the table, bytes included; fewer would be cheaper."""
     alphabet = [*SPECIAL, *sorted(pre_tokenizers.ByteLevel.alphabet())]
     words = [*alphabet, *(f"word{i}" for i in range(size - len(alphabet)))]
     plain = Tokenizer(models.BPE({word: i for i, word in enumerate(words)}, []))

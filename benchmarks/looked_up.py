@@ -1,8 +1,8 @@
-"""`python -m benchmarks.looked_up FOLDER`: what relays and discussions with passages of their own took; needs no model.
+"""`python -m benchmarks.looked_up FOLDER`: statistics of schemes with retrieval or private passages; needs no model.
 
-FOLDER keeps an experiment such as `experiments/madra.yaml`, `relay.yaml` or `ia.yaml`. Debates are told by how many
-agreed, and what was chosen of their evidence; relays by how many questions somebody finished, and what their steps
-did; discussions by how many ended with an answer in its form; all by the type of question.
+FOLDER contains an experiment such as `experiments/madra.yaml`, `relay.yaml` or `ia.yaml`. Debates are described by how
+many agreed and which evidence they selected, relays by how many finished and what their steps did, discussions by how
+many ended with an answer in its format; all by type of question.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ Counts = Callable[[Sequence[Record]], list[str]]
 
 
 def state_of(record: Record) -> Discussion:
-    """What the rules of a scheme read of a discussion that was never taken back."""
+    """Return the state that a scheme's rules read, for a discussion that was never reset."""
     rounds = max(message.round for message in record.messages) + 1
     return cast(Discussion, {**record.question, "board": record.messages, "round": rounds - 1, "epochs": []})
 
 
 def relays(records: Sequence[Record]) -> list[str]:
-    """How many were finished, and what all their steps were."""
+    """Return how many were finished, and counts of their steps."""
     states = [state_of(record) for record in records]
     finished = sum(any(message.act == ANSWER for message in record.messages) for record in records)
     said = [[step for step, _ in steps_of(state)] for state in states]
@@ -52,13 +52,13 @@ def relays(records: Sequence[Record]) -> list[str]:
 
 
 def repeated(steps: Sequence[Said]) -> int:
-    """How many steps search what was searched before."""
+    """Return how many steps repeat an earlier search."""
     done = [step.does.argument for step in steps if isinstance(step.does, Action) and step.does.verb == "search"]
     return len(done) - len(set(done))
 
 
 def discussions(records: Sequence[Record]) -> list[str]:
-    """How many had an answer in its form, rounds on average, questions and answers of all messages."""
+    """Return how many had an answer in its format, the mean rounds, and the questions and answers of all messages."""
     states = [state_of(record) for record in records]
     texts = [exchange(message.whole) for record in records for message in record.messages]
     rounds = sum(state["round"] + 1 for state in states) / len(states)
@@ -67,7 +67,7 @@ def discussions(records: Sequence[Record]) -> list[str]:
 
 
 def debates(records: Sequence[Record]) -> list[str]:
-    """How many came to agree, rounds on average, and how many choices held an article that is needed, or nothing."""
+    """Return how many agreed, the mean rounds, and how many choices contained a needed article, or nothing."""
     agreed = sum(bool(record.decision and record.decision.get("agreed")) for record in records)
     rounds = sum(state_of(record)["round"] + 1 for record in records) / len(records)
     choices = [(titles, record) for record in records for titles in chosen(record)]
@@ -77,14 +77,14 @@ def debates(records: Sequence[Record]) -> list[str]:
 
 
 def chosen(record: Record) -> Iterator[list[str]]:
-    """The titles of each choice of evidence."""
+    """Yield the titles of each choice of evidence."""
     for message in record.messages:
         if message.act == SELECT:
             yield re.findall(r"\[\d+\] ([^,]*)", message.notes[-1])
 
 
 def right(records: Sequence[Record]) -> list[str]:
-    """The mean score with its interval, and how many are right of each type of question."""
+    """Return the mean score with its interval, and the number of right answers by type of question."""
     scores = {record.question["question"]: record.decision["score"] or 0.0 for record in records if record.decision}
     by_type = defaultdict[str, list[float]](list)
     for text, score in scores.items():
@@ -95,18 +95,18 @@ def right(records: Sequence[Record]) -> list[str]:
 
 @cache
 def needed_by() -> Mapping[str, set[str]]:
-    """The articles that each question about the encyclopedia needs."""
+    """Return the articles that each question about the encyclopedia needs."""
     return {asked.text: {title for title, _ in asked.gold} for type in get_args(Type) for asked in questions(type)}
 
 
 @cache
 def type_of() -> Mapping[str, str]:
-    """The type of each question about the encyclopedia that ships."""
+    """Return the type of each question about the bundled encyclopedia."""
     return {asked.text: type for type in get_args(Type) for asked in questions(type)}
 
 
 def tables(runs: Mapping[str, Run]) -> str:
-    """A table of each scheme, of the rows that are over."""
+    """Return a table for each scheme, of its finished rows."""
     parts: dict[str, tuple[list[str], Counts]] = {
         "single": ([], lambda records: []),
         "madra": (DEBATE, debates),
@@ -129,9 +129,9 @@ def _is_over(run: Run, scheme: str) -> bool:
 
 
 def main() -> None:
-    """Print the tables of a folder."""
+    """Print the tables for a folder."""
     parser = argparse.ArgumentParser("python -m benchmarks.looked_up", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where the experiment says it is kept")
+    parser.add_argument("folder", type=Path, help="the experiment's folder")
     folder: Path = parser.parse_args().folder
     experiment, _ = read_experiment(folder / FILE)
     print(tables(runs_in(folder, experiment.rows)))

@@ -1,4 +1,4 @@
-"""What a section is given, rivals that run in turn, and tables: a busy machine slows both rivals, their ratio stays."""
+"""Options, rivals that run in turn, and tables: a busy machine slows all rivals, and their ratios stay the same."""
 
 from __future__ import annotations
 
@@ -17,43 +17,43 @@ CLOCKS: Mapping[Clock, Callable[[], float]] = {"wall": time.perf_counter, "cpu":
 
 @dataclass(frozen=True)
 class Asked:
-    """The model that is measured, and how."""
+    """The model to measure, and the options."""
 
     loaded: LoadedModel
     repeats: int = 7
     clock: Clock = "wall"
     threads: int = 1
-    """torch's, for rivals and engine alike; a section that compares numbers of threads says so."""
+    """Torch threads of rivals and engine; a section that compares numbers of threads says so."""
     batches: tuple[int, ...] = ()
-    """Sizes of batches for `decoding`; none are its own."""
+    """Batch sizes for `decoding`; empty for its defaults."""
     tiny: bool = False
-    """Small sizes: to see that a section runs, not to learn anything."""
+    """Whether to use small sizes, only to check that a section runs."""
 
     def some(self, *sizes: int) -> tuple[int, ...]:
-        """The sizes that a section goes through."""
+        """Return the sizes that a section measures."""
         return sizes[:2] if self.tiny else sizes
 
     def most(self, size: int, least: int = 6) -> int:
-        """A size that the tiny form cuts."""
+        """Return a size, reduced if `tiny`."""
         return min(size, least) if self.tiny else size
 
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of each rival, one number a repeat, in the order of the repeats."""
+    """Seconds of each rival, one number per repeat, in order."""
 
     seconds: Mapping[str, list[float]]
 
     def median(self, name: str) -> float:
-        """The middle time of a rival."""
+        """Return the median time of a rival."""
         return median(self.seconds[name])
 
     def speed(self, name: str, against: str) -> float:
-        """How many times as fast as `against` a rival is: the middle of the ratios within each repeat."""
+        """Return how many times as fast as `against` a rival is: the median of the ratios within each repeat."""
         return median(other / own for own, other in zip(self.seconds[name], self.seconds[against], strict=True))
 
     def beyond(self, first: str) -> Times:
-        """What each rival took beyond the run whose name has `first` at its end, which is its beginning alone."""
+        """Return each rival's times minus those of the run with the suffix `first`, which covers only its beginning."""
         begins = {name: self.seconds[name + first] for name in self.seconds if name + first in self.seconds}
         return Times(
             {
@@ -64,7 +64,7 @@ class Times:
 
 
 def interleaved(rivals: Mapping[str, Run], repeats: int, clock: Clock = "wall", *, warm: int = 1) -> Times:
-    """Run all rivals `warm` times to warm up, then `repeats` times in turn, every other time in reverse."""
+    """Run all rivals `warm` times untimed, then `repeats` times in turn, every other time in reverse order."""
     now, names = CLOCKS[clock], list(rivals)
     for name in names * warm:
         rivals[name]()
@@ -79,12 +79,12 @@ def interleaved(rivals: Mapping[str, Run], repeats: int, clock: Clock = "wall", 
 
 @dataclass
 class Table:
-    """A table that grows row by row, in Markdown; the first row is its head."""
+    """A Markdown table, built row by row; the first row is its head."""
 
     rows: list[tuple[str, ...]] = field(default_factory=list)
 
     def add(self, *cells: object) -> None:
-        """Another row; what it lacks at its end stays empty."""
+        """Add a row; missing cells at its end stay empty."""
         self.rows.append(tuple(map(str, cells)))
 
     def __str__(self) -> str:
@@ -95,4 +95,4 @@ class Table:
 
 
 times, percent = "{:.2f}x".format, "{:.1%}".format
-"""How many times as fast, and a share of the whole, as a table shows them."""
+"""Formats of a speed ratio and of a share in tables."""

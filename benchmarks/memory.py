@@ -1,4 +1,4 @@
-"""What recording hidden states adds to the peak of memory, against the states themselves."""
+"""Peak memory added by recording hidden states, compared with the size of the states."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ WARM = 3
 
 
 def tables(asked: Asked) -> Iterator[Table]:
-    """Peaks of the same requests with and without two layers recorded, until the last reply is made."""
+    """Yield the peaks of the same requests with and without recording two layers, up to the last reply."""
     loaded = with_engine(asked.loaded, threads=asked.threads, reuse=False)
     bare = requests(asked.most(ROWS, 2), asked.most(NEW, 40))
     kept, recorded = spoken(NL(), bare, loaded), spoken(sde(loaded), bare, loaded)
-    for _ in range(WARM):  # what is made once and kept does not count
+    for _ in range(WARM):  # one-time allocations do not count
         loaded.engine.run_all(recorded)
     words, deltas, states = _peaks(loaded, kept), _peaks(loaded, recorded), _states(loaded, recorded)
     table = Table()
@@ -41,15 +41,15 @@ def tables(asked: Asked) -> Iterator[Table]:
 
 
 def _states(loaded: LoadedModel, requests: Sequence[Request]) -> int:
-    """Bytes of what is recorded: the state at the prompt's end and one for each new token."""
+    """Return the bytes of the recorded states: one at the prompt's end and one for each new token."""
     positions = sum(len(request.record.layers) * (request.stop.max_new + 1) for request in requests)
     return positions * loaded.network.hidden * loaded.dtype.itemsize
 
 
 def _peaks(loaded: LoadedModel, requests: Sequence[Request]) -> tuple[int, int]:
-    """Bytes that are allocated at their peaks, up to the first step and from there to the last reply.
+    """Return the peaks of allocated bytes: up to the first step, and from there to the last reply.
 
-    The loop takes its steps in this thread, where torch's profiler sees what is allocated and freed.
+    The loop runs in this thread, so that torch's profiler sees allocations.
     """
     statistics = Statistics()
     loop = Loop(loaded.network, loaded.tokenizer, loaded.engine.limits, statistics)

@@ -1,10 +1,10 @@
-"""`python -m benchmarks.noisy [GAMES]`: what a monitor is worth where a player's uncertainty foretells its errors.
+"""`python -m benchmarks.noisy [GAMES]`: the value of a monitor if a player's uncertainty predicts its errors.
 
-A scripted Accuser plays WhoDunit with an Intel by rule, in the graph, and returns log-probabilities as hosted models
-do. It asks twice and then awards: in one game of three it is confused, and draws whom it awards from an even
-distribution. A monitor is trained on games that nobody watches. On as many others it resets games, once each, and so
-does a trigger that throws dice, with a threshold of as many resets. All three play the same games, and nothing is
-taken for granted of what a reset is worth.
+A scripted Accuser plays WhoDunit with a rule-based Intel in the graph and returns log-probabilities as hosted models
+do. It asks twice and then accuses; in one game of three it is confused and draws the character from a nearly even
+distribution. A monitor is trained on unmonitored games. On as many other games it resets each game at most once, and
+so does a random trigger whose threshold gives as many resets. All three variants play the same games, and the value
+of a reset is measured, not assumed.
 """
 
 from __future__ import annotations
@@ -47,17 +47,17 @@ from sottovoce.nodes.watch import Intervention, Watch
 SETTINGS = WhoDunit(golden=True)
 MEASURE = Measure(positions="id", distribution="top")
 CONFUSED = 1 / 3
-"""How often the Accuser is, when it awards."""
+"""Probability that the Accuser is confused when it decides."""
 STEEP, EVEN = 9.0, 0.5
-"""Logits of its first choice above the others."""
+"""Logits of the winner above the others, when sure and when confused."""
 ASKS = 2
 
 
 class Noisy(BaseChatModel):
-    """The Accuser; it knows the winners, as it knows their descriptions."""
+    """The Accuser, which knows the winner of each game."""
 
     winners: dict[str, int]
-    """By description."""
+    """Winners by their descriptions."""
     logprobs: bool = True
 
     @property
@@ -76,7 +76,7 @@ class Noisy(BaseChatModel):
 
 
 def _awards(winner: int, rng: random.Random) -> ChatResult:
-    """One of the characters, drawn from the distribution that is returned with it."""
+    """Return a character drawn from the distribution that the reply contains."""
     steep = EVEN if rng.random() < CONFUSED else STEEP
     logits = {each: rng.gauss(0, 0.3) + steep * (each == winner) for each in range(1, 11)}
     whole = math.log(sum(map(math.exp, logits.values())))
@@ -86,7 +86,7 @@ def _awards(winner: int, rng: random.Random) -> ChatResult:
 
 
 def _reply(text: str, candidates: list[tuple[str, float]]) -> ChatResult:
-    """A reply whose last number has these candidates, and whose other tokens are certain."""
+    """Return a reply whose last number has these candidates and whose other tokens are certain."""
     before, number, after = text.rpartition(text.split()[-1].rstrip("}")) if candidates else (text, "", "")
     sure = [(each, 0.0 if place == 0 else -30.0) for place, each in enumerate("0123456789")]
     tokens = [(each, candidates if each == number else sure) for each in (before, number, after) if each]
@@ -100,12 +100,12 @@ def _reply(text: str, candidates: list[tuple[str, float]]) -> ChatResult:
 
 @dataclass(frozen=True)
 class Dice:
-    """A trigger that throws dice at each of the Accuser's turns that has features."""
+    """A random trigger at each of the Accuser's turns that has features."""
 
     threshold: float
 
     def __call__(self, run: Any, state: Any, messages: Sequence[Message]) -> Intervention | None:
-        """Any: the run and the state of every scheme."""
+        """Intervene at random (Any: the run and the state of every scheme)."""
         last = messages[-1]
         if last.measured is None or '"character"' not in last.text or spent(state, run.settings, "accuser", last):
             return None
@@ -114,7 +114,7 @@ class Dice:
 
 
 def played(questions: list[Question], folder: Path, watch: Watch | None = None) -> Run:
-    """All games."""
+    """Play all games."""
     found = [Game.model_validate(question["game"]) for question in questions]
     model = Noisy(winners={described(game.person(game.winner)): game.winner for game in found})
     run = Run.begin(head_of("whodunit", SETTINGS, questions, models=model), questions, folder)
@@ -123,7 +123,7 @@ def played(questions: list[Question], folder: Path, watch: Watch | None = None) 
 
 
 def trained(run: Run, folder: Path) -> Monitor:
-    """The best of all candidates on rows of the run."""
+    """Return the best monitor of all candidates, trained on rows of the run."""
     rows, _ = collected([run], MEASURE)
     file = folder / "rows.jsonl"
     file.write_text("".join(row.model_dump_json() + "\n" for row in rows if row.role == "accuser"))
@@ -131,7 +131,7 @@ def trained(run: Run, folder: Path) -> Monitor:
 
 
 def main(n: int) -> None:
-    """Print the successes of the three, the resets of two, and the difference between these."""
+    """Print successes and resets of the three variants, and the difference between monitor and random trigger."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         monitor = trained(played(games(n, SETTINGS, 1), folder / "seen"), folder)

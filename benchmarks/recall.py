@@ -1,6 +1,6 @@
-"""What a search finds for the questions of the encyclopedia that ships: `python -m benchmarks.retrieval --world`.
+"""Recall of retrievers on questions about the bundled encyclopedia: `python -m benchmarks.retrieval --world`.
 
-Its query is the question. *First* is the article that must be read first, *all* are all that are needed.
+The query is the question. *First* is the article that must be read first, *all* are all articles that are needed.
 """
 
 from __future__ import annotations
@@ -21,29 +21,29 @@ from sottovoce.retrievers.fusion import Hybrid
 from sottovoce.retrievers.passage import Hit
 
 DEPTHS = (1, 5, 6, 10)
-"""Six is what a scheme that looks things up takes."""
+"""Numbers of passages; schemes with retrieval take six."""
 
 
 class Remembered(Embeddings):
-    """An encoder that encodes each query once."""
+    """An encoder that caches its query vectors."""
 
     def __init__(self, encoder: Embeddings) -> None:
-        """Of what encodes them."""
+        """Wrap an encoder."""
         self._encoder, self._known = encoder, dict[str, list[float]]()
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """As they are."""
+        """Return the encoder's vectors, without caching."""
         return self._encoder.embed_documents(texts)
 
     def embed_query(self, text: str) -> list[float]:
-        """What is known of it, or its vector."""
+        """Return the cached vector of a query, computed on first use."""
         if text not in self._known:
             self._known[text] = self._encoder.embed_query(text)
         return self._known[text]
 
 
 def kinds() -> dict[str, list[Asked]]:
-    """The questions by type and by how many articles are read one after another."""
+    """Return the questions by type and number of hops (articles read one after another)."""
     asked = [each for type in TYPES for each in questions(type)]
     names = sorted({(TYPES.index(each.type), each.hops) for each in asked})
     return {
@@ -55,13 +55,13 @@ def kinds() -> dict[str, list[Asked]]:
 
 
 def ranks(asked: Asked, hits: Sequence[Hit]) -> list[float]:
-    """The 1-based places of the gold articles, in the order in which they are read; infinite where one is missing."""
+    """Return the 1-based ranks of the gold articles in reading order; infinite for a missing one."""
     places = {hit.passage.docid: place for place, hit in enumerate(hits, 1)}
     return [places.get(title, float("inf")) for title in dict.fromkeys(title for title, _ in asked.gold)]
 
 
 def recalls(asked: Sequence[Asked], searcher: Searcher) -> tuple[list[float], list[float]]:
-    """By depth: of how many questions the first gold article is found, and of how many all are."""
+    """Return the shares of questions, by depth, for which the first gold article and all of them are found."""
     found = [ranks(each, searcher.search(each.text, max(DEPTHS))) for each in asked]
     return (
         [fmean(each[0] <= depth for each in found) for depth in DEPTHS],
@@ -70,7 +70,7 @@ def recalls(asked: Sequence[Asked], searcher: Searcher) -> tuple[list[float], li
 
 
 def searchers(work: Path, encoder: Embeddings | None = None) -> dict[str, Searcher]:
-    """All retrievers over the same articles; without an encoder MiniLM encodes."""
+    """Return all retrievers over the same articles; the default encoder is MiniLM."""
     from sottovoce.retrievers.building import build_index
     from sottovoce.retrievers.corpus import Corpus
     from sottovoce.retrievers.dense import DenseIndex
@@ -88,7 +88,7 @@ def searchers(work: Path, encoder: Embeddings | None = None) -> dict[str, Search
 
 
 def tables(encoder: Embeddings | None = None, most: int | None = None) -> Iterator[Table]:
-    """A table for each kind of question; `most` is how many of a kind are asked."""
+    """Yield a table for each kind of question, with at most `most` questions of each."""
     with TemporaryDirectory() as name:
         opened = searchers(Path(name), encoder)
         for kind, asked in kinds().items():
@@ -96,7 +96,7 @@ def tables(encoder: Embeddings | None = None, most: int | None = None) -> Iterat
 
 
 def recalled(kind: str, asked: Sequence[Asked], opened: Mapping[str, Searcher]) -> Table:
-    """The retrievers on one kind of question."""
+    """Return the table of all retrievers on one kind of question."""
     table = Table()
     heads = [f"{which} @{depth}" for which in ("first", "all") for depth in DEPTHS]
     table.add(f"{kind} ({len(asked)})", *heads)

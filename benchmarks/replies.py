@@ -1,7 +1,7 @@
-"""`python -m benchmarks.replies KIND`: what models really reply to questions of a kind, one JSON object a line.
+"""`python -m benchmarks.replies KIND`: replies of a real model to questions of a kind, one JSON object per line.
 
-The questions are our own, the prompts those of the product; each is answered greedily once and then sampled at
-T = 0.7. Replies are labelled by reading them (tests/prompts/replies), and hold the readers to what was said.
+The questions are our own, the prompts those of the product; the first half is answered greedily, the rest sampled at
+T = 0.7. People label the replies (tests/prompts/replies), which then test the answer parsers.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ STORIES = (
 
 
 def asked(kind: str, n: int) -> Iterator[Question]:
-    """Questions of a kind, in an order that a seed decides."""
+    """Yield questions of a kind in a fixed random order."""
     rng = random.Random(f"replies/{kind}")
     for i in range(n):
         yield _MADE[kind](rng, i)
@@ -133,7 +133,7 @@ _MADE = {"number": _number, "option": _option, "yes_no": _yes_no, "label": _labe
 
 
 def replied(loaded: LoadedModel, turns: list[tuple[Turn, ...]], temperature: float) -> list[str]:
-    """One reply to each chat."""
+    """Return one reply to each chat."""
     requests = []
     for i, chat in enumerate(turns):
         (ids,) = loaded.chat.encode(chat)
@@ -144,7 +144,7 @@ def replied(loaded: LoadedModel, turns: list[tuple[Turn, ...]], temperature: flo
 
 
 def main() -> None:
-    """Ask, and print the replies."""
+    """Ask the questions, and print the replies."""
     parser = argparse.ArgumentParser("python -m benchmarks.replies", description=__doc__)
     parser.add_argument("kind", choices=list(_MADE))
     parser.add_argument("-n", type=int, default=200)

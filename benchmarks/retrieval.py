@@ -1,9 +1,9 @@
-"""`python -m benchmarks.retrieval`: BM25, Lucene and dense indexes of 100,000 passages; `--world`: what they find.
+"""`python -m benchmarks.retrieval`: BM25, Lucene and dense indexes of 100,000 passages; `--world`: their recall.
 
-Passages and queries are `benchmarks/invented.py`'s. Each index is built, and then asked, in a process of its own;
-repeats go through the retrievers in turn. A dense index gets vectors drawn at random, for MiniLM would take hours on
-a CPU: its speed is measured on some hundred passages of 100 words, cut from the encyclopedia that ships, for invented
-words have several times as many tokens as English ones. Lucene works in one thread, and Java's own beside it.
+Passages and queries come from `benchmarks/invented.py`. Each index is built and searched in its own processes;
+repeats alternate between the retrievers. The dense index gets random vectors, because MiniLM would take hours on a
+CPU. The encoder's speed is measured separately on about a hundred passages of 100 words from the bundled encyclopedia,
+because invented words have several times as many tokens. Lucene uses one thread, besides those of Java itself.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ ROOT = Path(__file__).resolve().parents[1]
 RETRIEVERS = ("bm25", "lucene", "dense")
 ENCODER = "minilm"
 ENCODED, CUT = 128, 100
-"""Passages, and their words, from which the speed of the encoder is taken."""
+"""Number of passages, and of their words, for measuring the encoder."""
 EVERY = 0.02
-"""Seconds between two looks at a process's memory."""
+"""Seconds between two measurements of a process's memory."""
 
 
 @dataclass
 class Found:
-    """What the processes of one retriever told, repeat by repeat."""
+    """The reports of one retriever's processes, one per repeat."""
 
-    builds: list[dict[str, Any]] = field(default_factory=list)  # Any: as `build` tells it
-    asks: list[dict[str, Any]] = field(default_factory=list)  # Any: as `ask` tells it
+    builds: list[dict[str, Any]] = field(default_factory=list)  # Any: as `build` returns it
+    asks: list[dict[str, Any]] = field(default_factory=list)  # Any: as `ask` returns it
 
 
-def alone(task: str, name: str, first: Path, second: Path) -> dict[str, Any]:  # Any: as the task tells it
-    """What a task told, and the `peak` of its process and of those that it started, looked at 50 times a second."""
+def alone(task: str, name: str, first: Path, second: Path) -> dict[str, Any]:  # Any: as the task returns it
+    """Run a task; return its report with the `peak` memory of its process tree, sampled 50 times per second."""
     report = second.with_name(f"{task}-{name}.json")
     arguments = [task, name, str(first), str(second), str(report)]
     process = psutil.Popen([sys.executable, "-m", "benchmarks.searching", *arguments], cwd=ROOT, env=_one_thread())
@@ -65,7 +65,7 @@ def _one_thread() -> dict[str, str]:
 
 
 def _resident(process: psutil.Process) -> int:
-    """Bytes in memory; nothing once it is over."""
+    """Return the bytes in memory of a process and its children; 0 once it has ended."""
     try:
         return sum(each.memory_info().rss for each in (process, *process.children(recursive=True)))
     except psutil.NoSuchProcess:
@@ -73,7 +73,7 @@ def _resident(process: psutil.Process) -> int:
 
 
 def measured(work: Path, corpus: Path, queries: Path, repeats: int) -> dict[str, Found]:
-    """All retrievers in turn, every other time in reverse."""
+    """Measure all retrievers in turn, every other time in reverse order."""
     found = {name: Found() for name in RETRIEVERS}
     for repeat in range(repeats):
         for name in RETRIEVERS if repeat % 2 == 0 else reversed(RETRIEVERS):
@@ -84,7 +84,7 @@ def measured(work: Path, corpus: Path, queries: Path, repeats: int) -> dict[str,
 
 
 def speed(found: Mapping[str, Found], passages: int, clock: Clock) -> Table:
-    """Times, memory and disk, as middles of the repeats and as multiples of BM25's."""
+    """Return times, memory and disk space: medians of the repeats, and speeds relative to BM25."""
     builds = Times({name: [each["seconds"][clock] for each in one.builds] for name, one in found.items()})
     asks = Times({name: [late(each["seconds"], clock, 0.5) for each in one.asks] for name, one in found.items()})
     told = "build | of BM25's | a query | of BM25's | 95th percentile | memory: build | search"
@@ -100,12 +100,12 @@ def speed(found: Mapping[str, Found], passages: int, clock: Clock) -> Table:
 
 
 def late(seconds: Sequence[Mapping[str, float]], clock: Clock, share: float) -> float:
-    """The seconds within which that share of queries was answered."""
+    """Return the seconds within which this share of queries was answered."""
     return sorted(each[clock] for each in seconds)[int(share * len(seconds))]
 
 
 def encoding(work: Path, passages: int, clock: Clock) -> Table:
-    """The encoder that a dense index needs besides."""
+    """Return the speed of the encoder that a dense index also needs."""
     words = " ".join(article.text for article in encyclopedia().articles).split()
     cut = [" ".join(words[at : at + CUT]) for at in range(0, ENCODED * CUT, CUT)]
     (corpus := work / "cut.jsonl").write_text("".join(json.dumps({"docid": text, "text": text}) + "\n" for text in cut))
@@ -119,7 +119,7 @@ def encoding(work: Path, passages: int, clock: Clock) -> Table:
 
 
 def agreement(one: Sequence[Sequence[str]], other: Sequence[Sequence[str]]) -> dict[str, float]:
-    """Of queries that both find something for: how often the best is the same, and the shares of 6 and 10 that are."""
+    """Return how often the best hit, and the shares of the first 6 and 10, agree, over queries with hits in both."""
     pairs = [(first, second) for first, second in zip(one, other, strict=True) if first and second]
     shares = {k: fmean(len({*a[:k]} & {*b[:k]}) / max(len(a[:k]), len(b[:k])) for a, b in pairs) for k in (6, 10)}
     return {
@@ -130,7 +130,7 @@ def agreement(one: Sequence[Sequence[str]], other: Sequence[Sequence[str]]) -> d
 
 
 def agreeing(found: Mapping[str, Found]) -> Table:
-    """BM25 against Lucene."""
+    """Return the agreement of BM25 and Lucene."""
     bm25, lucene = (found[name].asks[0]["found"] for name in ("bm25", "lucene"))
     told, table = agreement(bm25, lucene), Table()
     table.add(f"bm25 and lucene, {len(bm25)} queries", *told)
@@ -139,7 +139,7 @@ def agreeing(found: Mapping[str, Found]) -> Table:
 
 
 def tables(passages: int, queries: int, repeats: int, clock: Clock) -> Iterator[Table]:
-    """All that is measured at a size."""
+    """Yield all tables for a number of passages."""
     with TemporaryDirectory() as name:
         work = Path(name)
         corpus, asked = work / "corpus.jsonl", work / "queries.json"
@@ -152,25 +152,27 @@ def tables(passages: int, queries: int, repeats: int, clock: Clock) -> Iterator[
 
 
 def megabytes(n: float) -> str:
-    """Bytes, as a table shows them."""
+    """Format bytes for a table."""
     return f"{n / 1e6:,.0f} MB"
 
 
 def milliseconds(seconds: float) -> str:
-    """Short times, as a table shows them."""
+    """Format short times for a table."""
     return f"{1000 * seconds:.1f} ms"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser("python -m benchmarks.retrieval", description=__doc__)
-    parser.add_argument("--passages", type=int, default=100_000, help="how many (100,000)")
-    parser.add_argument("--queries", type=int, default=200, help="how many (200)")
-    parser.add_argument("--repeats", type=int, default=2, help="of each retriever (2)")
+    parser.add_argument("--passages", type=int, default=100_000, help="number of passages (100,000)")
+    parser.add_argument("--queries", type=int, default=200, help="number of queries (200)")
+    parser.add_argument("--repeats", type=int, default=2, help="repeats of each retriever (2)")
     parser.add_argument(
-        "--clock", choices=CLOCKS, default="wall", help="cpu counts the processes' own time: for a busy machine"
+        "--clock", choices=CLOCKS, default="wall", help="cpu counts only the processes' own time, for a busy machine"
     )
-    parser.add_argument("--world", action="store_true", help="recall on the questions of the encyclopedia that ships")
+    parser.add_argument(
+        "--world", action="store_true", help="measure recall on questions about the bundled encyclopedia instead"
+    )
     asked = parser.parse_args(arguments)
     if asked.world:
         from benchmarks import recall

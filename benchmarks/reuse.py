@@ -1,4 +1,4 @@
-"""What an engine makes of its room: slots that are busy, and prompts that need not be computed again in debates."""
+"""Utilization of an engine: the share of busy slots, and the share of prompts in debates that the cache saves."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sottovoce.nodes.settings import Debate
 
 SETTINGS = Debate(agents=3, rounds=3)
 QUESTIONS = 8
-TOKENS = 64  # of a reply, at most
+TOKENS = 64  # maximum length of a reply
 CASES: dict[str, tuple[str, dict[str, str]]] = {
     "`nl`": ("nl", {}),
     "`cipher`": ("cipher", {}),
@@ -42,7 +42,7 @@ PROMPT = 24  # tokens
 
 
 def slots(asked: Asked) -> Iterator[Table]:
-    """The busy share by number of slots, while more requests wait than there are, their replies of lengths 1:10."""
+    """Yield the share of busy slots by number of slots, with more requests than slots and reply lengths of 1:10."""
     table, requests = Table(), mixed(asked.most(REQUESTS, 40))
     table.add(f"{len(requests)} requests of {SHORT} or {LONG} new tokens", *(f"{n} slots" for n in SLOTS), "aim")
     found = [busy(asked, n, requests) for n in SLOTS]
@@ -52,7 +52,7 @@ def slots(asked: Asked) -> Iterator[Table]:
 
 
 def mixed(n: int) -> list[Request]:
-    """Requests of two lengths in a fixed random order."""
+    """Return requests of two lengths in a fixed random order."""
     lengths = [SHORT, LONG] * (n // 2)
     random.Random(0).shuffle(lengths)
     prompts = [tuple(10 + (7 * i + 13 * j) % 500 for j in range(PROMPT)) for i in range(n)]
@@ -60,7 +60,7 @@ def mixed(n: int) -> list[Request]:
 
 
 def busy(asked: Asked, slots: int, requests: list[Request]) -> tuple[float, float]:
-    """Slots that decoded, of all slots in all steps: while anybody waited, and to the end of the last reply."""
+    """Return the share of slots that decoded, over all steps: while requests waited, and up to the last reply."""
     engine = with_engine(asked.loaded, threads=asked.threads, reuse=False, max_batch=slots).engine
     seen: list[Statistics] = []
 
@@ -78,19 +78,19 @@ def busy(asked: Asked, slots: int, requests: list[Request]) -> tuple[float, floa
 
 
 class Counting(HookedChatModel):
-    """Knows of each of its requests how many replies of its own are in it: that is the round, from 0."""
+    """A chat model that records the 0-based round of each request: the number of its own replies in the prompt."""
 
     _rounds: dict[Request, int] = PrivateAttr(default_factory=dict)
 
     def request(self, messages: Sequence[BaseMessage], stop: list[str] | None = None, **options: Any) -> Request:
-        """As ever, counted."""  # Any: as a chat model's own
+        """Create a request and record its round."""  # Any: as a chat model's own
         request = super().request(messages, stop, **options)
         self._rounds[request] = sum(message.type == "ai" for message in messages)
         return request
 
 
 def tables(asked: Asked) -> Iterator[Table]:
-    """By protocol: of the prompts of the second round and later, what was reused, and what could have been."""
+    """Yield, by protocol, the shares of later rounds' prompts that were reused, and that could have been."""
     n = asked.most(QUESTIONS, 2)
     table = Table()
     table.add(
@@ -110,7 +110,7 @@ def tables(asked: Asked) -> Iterator[Table]:
 
 
 def counted(asked: Asked, protocol: str, options: dict[str, str], asking: Sequence[dict[str, str]]) -> Counter[str]:
-    """Positions of the later rounds' prompts: all, reused, and possible, on an engine that read nothing before."""
+    """Count the positions of later rounds' prompts on a new engine: all, reused, and possible."""
     loaded = with_engine(asked.loaded, Watched, threads=asked.threads)
     engine = loaded.engine
     assert isinstance(engine, Watched), "as was asked"
@@ -128,18 +128,18 @@ def counted(asked: Asked, protocol: str, options: dict[str, str], asking: Sequen
     return count
 
 
-# What a prefix cache without limits could reuse: the longest beginning that anything read before shares.
+# An unlimited prefix cache could reuse the longest prefix shared with anything read before.
 
 
 class Watched(Engine):
-    """An engine that notes what was asked of it and what came, in the order of the events."""
+    """An engine that records requests and replies in chronological order."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # Any: an engine's own
         super().__init__(*arguments, **options)
         self.events: list[tuple[Request, Reply | None]] = []
 
     def submit(self, request: Request, on_text: Any = None) -> Future[Reply]:  # Any: as an engine's own
-        """As ever, noted; the answer with it."""
+        """Queue a request, and record it and its reply."""
         self.events.append((request, None))
         future = super().submit(request, on_text)
         future.add_done_callback(lambda done: self.events.append((request, done.result())))
@@ -147,7 +147,7 @@ class Watched(Engine):
 
 
 def possible(engine: Watched) -> dict[Request, int]:
-    """By request, the positions of its prompt that were read before it was asked; the last is always read anew."""
+    """Return how many prompt positions of each request had been read before; the last one is always read again."""
     read, found = set[bytes](), dict[Request, int]()
     for request, reply in engine.events:
         keys = position_keys(request, engine.network.table.rows.dtype)
@@ -159,7 +159,7 @@ def possible(engine: Watched) -> dict[Request, int]:
 
 
 def _read(reply: Reply, request: Request, engine: Watched) -> list[bytes]:
-    """Keys of the reply's positions that were read: a reply that was cut at its length ended before its last token."""
+    """Return keys of the reply's positions that were read: the last token of a reply cut at its length was not."""
     n = len(reply.ids) - (reply.finish == "length" and not request.record.layers)
     rows = reply.rows.get(engine.network.table.key)
     return id_keys(reply.ids[:n]) if rows is None else row_keys(rows[:n].to(engine.network.table.rows.dtype))

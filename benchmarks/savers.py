@@ -1,7 +1,7 @@
-"""`python -m benchmarks.savers`: the bytes that each saver keeps of one debate.
+"""`python -m benchmarks.savers`: the bytes that each checkpoint saver stores for one debate.
 
-The same debate is held in memory, in a SQLite file, and in the database that `--postgres` names. Stored is what
-checkpoints and writes hold; on disk, what file or tables take.
+The same debate is saved in memory, in a SQLite file, and in the database given by `--postgres`. "Stored" is the size
+of checkpoints and writes; "on disk" is the size of the file or tables.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ON_DISK = "SELECT sum(pg_total_relation_size(relid)) FROM pg_stat_user_tables"
 
 
 def hold(where: str, settings: Debate, folder: Path) -> int:
-    """Hold the debate with a saver; returns the bytes that one in memory holds."""
+    """Run the debate with a saver, and return the bytes that a saver in memory stores."""
     config: Any = {"configurable": {"thread_id": "1"}}
     with open_saver(where) as saver:
         graph: Any = create_debate(settings, store=PayloadStore(folder / "payloads")).compile(checkpointer=saver)
@@ -41,7 +41,7 @@ def hold(where: str, settings: Debate, folder: Path) -> int:
 
 
 def kept(where: str) -> tuple[int, int]:
-    """Bytes that are stored, and bytes on disk."""
+    """Return the bytes stored, and the bytes on disk."""
     if kind_of(where) == "postgres":
         import psycopg
 
@@ -62,17 +62,17 @@ def _bytes_in(value: Any) -> int:  # Any: mappings and tuples of bytes, as LangG
 
 
 def main() -> None:
-    """Print a line for each saver, and what the payloads beside it take."""
+    """Print a line for each saver, and the size of the payloads."""
     parser = argparse.ArgumentParser("python -m benchmarks.savers", description=__doc__)
     parser.add_argument("--model", default="bundled")
     parser.add_argument("--protocol", default="cipher")
     parser.add_argument("--agents", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--postgres", help="postgresql://USER@HOST/DATABASE, an empty one")
+    parser.add_argument("--postgres", help="an empty database: postgresql://USER@HOST/DATABASE")
     given = parser.parse_args()
     settings = Debate.model_validate(
         {name: getattr(given, name) for name in ("protocol", "agents", "rounds")}
-        | {"model": [given.model], "exact": True}  # the three debates are one, to the bit
+        | {"model": [given.model], "exact": True}  # all debates are equal to the bit
     )
     with TemporaryDirectory(prefix="savers-") as temporary:
         folder = Path(temporary)
@@ -82,7 +82,7 @@ def main() -> None:
             lines.append([kind_of(where), *map(amount, kept(where))])
         files = [path.stat().st_size for path in (folder / "payloads").rglob("*.safetensors")]
     print(table("saver | stored | on disk", lines))
-    print(f"beside it {len(files)} payloads, {amount(sum(files))}")
+    print(f"besides: {len(files)} payloads, {amount(sum(files))}")
 
 
 if __name__ == "__main__":

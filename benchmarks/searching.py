@@ -1,6 +1,6 @@
-"""`python -m benchmarks.searching WHAT RETRIEVER ...`: one retriever builds or is asked, in a process of its own.
+"""`python -m benchmarks.searching TASK RETRIEVER ...`: one task of one retriever, in its own process.
 
-`benchmarks.retrieval` starts it and watches its memory; what it found is written as JSON.
+`benchmarks.retrieval` starts it and monitors its memory; the result is written as JSON.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sottovoce.retrievers.corpus import Corpus
 
 K = 10
 WIDTH = 384
-"""Numbers of a vector, as all-MiniLM-L6-v2 makes them."""
+"""Dimensions of a vector, as in all-MiniLM-L6-v2."""
 
 
 class Drawn(Embeddings):
-    """Vectors drawn at random, all at once: with them a dense index shows what it takes without an encoder."""
+    """An encoder with random vectors, to measure a dense index without the cost of encoding."""
 
     def embed_documents(self, texts: list[str]) -> list[list[float]]:
-        """As many as there are texts."""
+        """Return a random vector for each text."""
         import numpy as np
 
         vectors = np.random.default_rng(len(texts)).standard_normal((len(texts), WIDTH), dtype=np.float32)
@@ -38,12 +38,12 @@ class Drawn(Embeddings):
         return drawn
 
     def embed_query(self, text: str) -> list[float]:
-        """The same for every text."""
+        """Return the same vector for every text."""
         return self.embed_documents([text])[0]
 
 
 def maker_of(retriever: str) -> Maker:
-    """What makes its index."""
+    """Return the index maker of a retriever."""
     if retriever == "bm25":
         return BM25Maker()
     if retriever == "lucene":
@@ -57,7 +57,7 @@ def maker_of(retriever: str) -> Maker:
 
 
 def opened(retriever: str, folder: Path) -> Searcher:
-    """Its index."""
+    """Open the index of a retriever."""
     if retriever == "bm25":
         return BM25Index.open(folder)
     if retriever == "lucene":
@@ -70,32 +70,32 @@ def opened(retriever: str, folder: Path) -> Searcher:
 
 
 class Watch(NamedTuple):
-    """Seconds from some moment on."""
+    """A point in time by two clocks, in seconds."""
 
     wall: float
     cpu: float
-    """Of the processor, in this process and in those that it started and that are over."""
+    """CPU time of this process and of its finished children."""
 
     @classmethod
     def now(cls) -> Self:
-        """This moment."""
+        """Return the current time."""
         return cls(time.perf_counter(), time.process_time() + sum(os.times()[2:4]))
 
     def since(self) -> dict[str, float]:
-        """What has passed, by clock."""
+        """Return the elapsed time by clock."""
         now = Watch.now()
         return {"wall": now.wall - self.wall, "cpu": now.cpu - self.cpu}
 
 
 def build(retriever: str, corpus: Path, folder: Path) -> dict[str, Any]:  # Any: bytes beside seconds
-    """Seconds that it took, and bytes on disk."""
+    """Build an index; return the seconds it took, and its bytes on disk."""
     start = Watch.now()
     build_index(maker_of(retriever), Corpus(corpus), folder)
     return {"seconds": start.since(), "bytes": sum(file.stat().st_size for file in folder.rglob("*"))}
 
 
 def ask(retriever: str, folder: Path, queries: Path) -> dict[str, Any]:  # Any: docids beside times
-    """Seconds that each query took when all were asked a second time, and docids of the best ten."""
+    """Return the docids of each query's ten best hits, and the seconds of each query when asked a second time."""
     asked: list[str] = json.loads(queries.read_text())
     searcher, seconds = opened(retriever, folder), list[dict[str, float]]()
     found = [[hit.passage.docid for hit in searcher.search(query, K)] for query in asked]
@@ -107,7 +107,7 @@ def ask(retriever: str, folder: Path, queries: Path) -> dict[str, Any]:  # Any: 
 
 
 def encode(encoder: str, corpus: Path, queries: Path) -> dict[str, Any]:  # Any: a list beside a number
-    """Seconds of a passage on average, and of each query."""
+    """Return the mean seconds of encoding a passage, and the seconds of each query."""
     import torch
 
     from sottovoce.retrievers.encoders import SentenceEncoder
@@ -130,7 +130,7 @@ TASKS: Mapping[str, Callable[[str, Path, Path], dict[str, Any]]] = {"build": bui
 
 
 def main() -> None:
-    """Do a task, and write what it found."""
+    """Run a task and write its result."""
     task, name, *paths, report = sys.argv[1:]
     first, second = map(Path, paths)
     Path(report).write_text(json.dumps(TASKS[task](name, first, second)))

@@ -1,4 +1,4 @@
-"""What one decoding step consists of: products, attention, and all else: small operations, and Python."""
+"""The parts of a decoding step: matrix products, attention, and the rest (small operations and Python)."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from sottovoce.models.huggingface.network import Network
 from sottovoce.models.huggingface.passes import Pass, Reading
 
 BATCHES = (1, 8)
-NEW = 8  # the last step of so many tokens is looked at
-TIMES = 10  # it is made again
+NEW = 8  # tokens of a reply; its last step is measured
+TIMES = 10  # repeats of that step
 PRODUCTS = ("aten::mm", "aten::addmm", "aten::bmm", "mkldnn::_linear_pointwise", "aten::_weight_int4pack_mm_for_cpu")
 ATTENTION = "attention"
 PARTS = ("products of weights", "attention", "all else: small operations, Python")
 
 
 class Watched(Network):
-    """A network that keeps what its last step read."""
+    """A network that stores the input of its last step."""
 
     reading: Reading
 
     def step(self, reading: Reading, layers: Sequence[int] = ()) -> Pass:
-        """As ever."""
+        """Run a step and store its input."""
         self.reading = reading
         return super().step(reading, layers)
 
 
 def tables(asked: Asked) -> Iterator[Table]:
-    """Milliseconds of each part, by batch size."""
+    """Yield the milliseconds of each part, by batch size."""
     found = [_parts(asked, batch) for batch in BATCHES]
     table = Table()
     table.add(f"a step after 40-120 positions, weights in {asked.loaded.format}, ms", *(f"batch {n}" for n in BATCHES))
@@ -45,7 +45,10 @@ def tables(asked: Asked) -> Iterator[Table]:
 
 @torch.inference_mode()
 def _parts(asked: Asked, batch: int) -> list[float]:
-    """The last is what is left of the whole, which is timed without the profiler, since that slows what is short."""
+    """Return milliseconds of products, attention and the rest.
+
+    The total is timed without the profiler, which slows short operations.
+    """
     network = Watched(asked.loaded.model, len(asked.loaded.table))
     engine = with_engine(asked.loaded, network=network, threads=asked.threads, reuse=False).engine
     engine.run_all(requests(batch, NEW))

@@ -1,7 +1,7 @@
-"""`python -m benchmarks.two_facts FOLDER`: who learnt the answer, and who was talked out of it; needs no model.
+"""`python -m benchmarks.two_facts FOLDER`: which agents learned the answer or were talked out of it; needs no model.
 
-FOLDER keeps `experiments/two_facts.yaml`, where each of two agents holds one of two facts. The agent that holds the
-last one can name the answer by repeating it, the other cannot guess it: so results are told by what an agent holds,
+FOLDER contains a run of `experiments/two_facts.yaml`, where each of two agents knows one of two facts. The agent with
+the last fact can name the answer by repeating it, and the other cannot guess it. Results are therefore listed by fact
 and by round.
 """
 
@@ -26,11 +26,11 @@ from sottovoce.prompts import kinds
 
 FIRST, LAST = "first", "last"
 Right = dict[str, list[bool]]
-"""By the fact that an agent holds (or both): whether it was right, round by round."""
+"""Whether an agent was right in each round, by the fact that it knows ("both" if it knows both)."""
 
 
 def right(record: Record) -> Right:
-    """What the agents of a discussion came to."""
+    """Return which agents of a discussion were right, round by round."""
     rounds = max(message.round for message in record.messages) + 1
     about = {**record.question, "board": record.messages, "round": rounds - 1, "epochs": []}
     state = cast(Discussion, about)
@@ -43,14 +43,14 @@ def right(record: Record) -> Right:
 
 
 def holds(question: Question, agent: str) -> str:
-    """Which of the two facts an agent knows: first, last, both; empty for none. The solution states them in order."""
+    """Return which fact an agent knows: first, last, both, or empty for none. The solution states them in order."""
     texts = [passage["text"] for passage in passages_of(question, agent)]
     begins = [question["solution"].startswith(text) for text in texts]
     return "both" if len(texts) > 1 else "" if not texts else FIRST if begins[0] else LAST
 
 
 def alone(rows: Mapping[str, list[Right]]) -> str:
-    """The single agents."""
+    """Return the table of single agents."""
     lines = [
         [f"`{name}`", *share_cells(share([answers[0] for said in found for answers in said.values()]))]
         for name, found in rows.items()
@@ -59,7 +59,7 @@ def alone(rows: Mapping[str, list[Right]]) -> str:
 
 
 def together(rows: Mapping[str, list[Right]]) -> str:
-    """The debates: right by what an agent holds and by round, who learnt, and who was talked out of it."""
+    """Return the table of debates: right answers by fact and round, answers learned, and answers lost."""
     headings = " | ".join(f"{held} fact: round 1 | last round | 95 % | learnt, lost" for held in (FIRST, LAST))
     return table(f"debate | {headings}", [[f"`{name}`", *_cells(found)] for name, found in rows.items()])
 
@@ -74,7 +74,7 @@ def _cells(found: list[Right]) -> Iterator[str]:
 
 
 def tables(runs: Mapping[str, Run]) -> str:
-    """Both tables, of the rows that are over."""
+    """Return both tables, of all finished rows."""
     over = {name: run for name, run in runs.items() if not run.unfinished}
     rows = {name: [right(record) for record in run.records.values()] for name, run in over.items()}
     debated = {name: found for name, found in rows.items() if over[name].head.scheme != "single"}
@@ -83,9 +83,9 @@ def tables(runs: Mapping[str, Run]) -> str:
 
 
 def main() -> None:
-    """Print the tables of a folder."""
+    """Print the tables for a folder."""
     parser = argparse.ArgumentParser("python -m benchmarks.two_facts", description=__doc__)
-    parser.add_argument("folder", type=Path, help="where `experiment experiments/two_facts.yaml` says it is kept")
+    parser.add_argument("folder", type=Path, help="the folder of `experiment experiments/two_facts.yaml`")
     folder: Path = parser.parse_args().folder
     experiment, _ = read_experiment(folder / FILE)
     print(tables(runs_in(folder, experiment.rows)))

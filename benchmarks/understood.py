@@ -1,7 +1,7 @@
-"""`python -m benchmarks.understood`: by kind and scheme, how replies of a real model come to be read.
+"""`python -m benchmarks.understood`: how answers of a real model are parsed, by kind and scheme.
 
-Of all replies that are to hold an answer: readable at once, by being asked again in the form, by the answer turn, or
-abstaining; and the share of right ones in each. With guidance and without, on the questions of `benchmarks.replies`.
+Of all replies that should contain an answer: parsed at once, after a retry with the format, by the answer turn, or
+abstaining; and the right ones in each. With and without constrained decoding, on the questions of `benchmarks.replies`.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ READ: Mapping[tuple[str, str], Callable[[Message, Question], Vote]] = {
 }
 ACTS = ("answer", "revise", "judge", "decide")
 Cell = list[tuple[str, bool]]
-"""Of each reply: how it came to be read, and whether it is right."""
+"""For each reply: how it was parsed, and whether it is right."""
 
 
 def replies(name: str, end: Discussion) -> Iterator[tuple[str, bool]]:
-    """Each reply of a discussion that is to hold an answer; MAD's debaters need hold none."""
+    """Yield each reply of a discussion that should contain an answer; those of MAD's debaters need not."""
     for message in heard(end):
         if message.act not in ACTS or (name == "mad" and message.act != "judge"):
             continue
@@ -59,7 +59,7 @@ def replies(name: str, end: Discussion) -> Iterator[tuple[str, bool]]:
 
 
 async def measure(name: str, kind: str, guide: str, n: int, model: str) -> Cell:
-    """The replies of n discussions."""
+    """Return the replies of n discussions."""
     record = scheme(name)
     given = {"model": [model], "temperature": [0.0], "max_tokens": 96, "guide": guide}
     settings = record.settings.model_validate({**given, **SETTINGS[name]})
@@ -72,7 +72,7 @@ async def measure(name: str, kind: str, guide: str, n: int, model: str) -> Cell:
 
 
 def line(key: str, cell: Sequence[Sequence[Any]]) -> list[str]:
-    """A row: share of each way, and in brackets how many of them are right."""
+    """Return a row: the share of each way of parsing, and in brackets how many of these are right."""
     counted, right = Counter(how for how, _ in cell), Counter(how for how, is_right in cell if is_right)
     told = {how: f"{counted[how] / max(len(cell), 1):.0%}" for how in HOW}
     shares = [told[how] + (f" ({right[how]} right)" if counted[how] else "") for how in HOW]
@@ -80,12 +80,17 @@ def line(key: str, cell: Sequence[Sequence[Any]]) -> list[str]:
 
 
 def main() -> None:
-    """Measure the cells that are not yet measured, and print the table."""
+    """Measure the missing cells, and print the table."""
     parser = argparse.ArgumentParser("python -m benchmarks.understood", description=__doc__)
-    parser.add_argument("-n", type=int, default=20, help="questions a cell")
+    parser.add_argument("-n", type=int, default=20, help="questions per cell")
     parser.add_argument("--model", default="smollm2")
     parser.add_argument("--scheme", nargs="*", default=list(SETTINGS))
-    parser.add_argument("--results", type=Path, default=WORK / "understood.json", help="cells that are there are kept")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=WORK / "understood.json",
+        help="a file of earlier results, which are not measured again",
+    )
     given = parser.parse_args()
     saved: dict[str, Cell] = json.loads(given.results.read_text()) if given.results.exists() else {}
     for key in (f"{name}/{kind}/{guide}" for name in given.scheme for kind in KINDS for guide in ("off", "auto")):

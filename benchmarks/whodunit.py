@@ -1,7 +1,7 @@
-"""How many games of WhoDunit a second the rules play without a model: `python -m benchmarks.whodunit [GAMES]`.
+"""Games of WhoDunit per second without a model: `python -m benchmarks.whodunit [GAMES]`.
 
-Perfect players write their replies as a model would, and they are read as those of a model: drawing a game, reading,
-rules and tracking count, and the players too, which is told apart.
+Perfect players write replies as a model would, and these are parsed as usual. The time includes drawing a game,
+parsing, rules, tracking and the players; a second rate leaves the players out.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ class Played(NamedTuple):
 
     won: bool
     sure: bool
-    """True where the winner alone remained for the agent that awarded it."""
+    """Whether the winner was the only remaining character for the agent that chose it."""
     turns: int
     thought: float
-    """Seconds that its players took."""
+    """Seconds that the players took."""
 
 
 def played(settings: WhoDunit, game: Game) -> Played:
@@ -53,7 +53,7 @@ def main(games: int) -> None:
         won, sure = sum(each.won for each in ended), sum(each.won and each.sure for each in ended)
         turns = sum(each.turns for each in ended) / games
         rates = f"{games / took:,.0f} games/s, {games / (took - thought):,.0f} without the time of the players"
-        alone = f"in {sure} of them one character alone remained"
+        alone = f"in {sure} of them only one character remained"
         print(f"{settings.variant}: {won} of {games} won in {turns:.1f} turns on average, {alone}; {rates}")
 
 

@@ -1,4 +1,4 @@
-"""Arithmetic questions, and questions whose numbers are split between agents, made from a seed.
+"""Arithmetic questions, and questions whose numbers are split between agents, generated from a seed.
 
 One sample: "What is 14 + 3 * 5 - 7?", target "22", solution
 "3 * 5 = 15; 14 + 15 = 29; 29 - 7 = 22. The answer is 22."
@@ -29,9 +29,9 @@ MIXED: tuple[Shape, ...] = (("+", "*", "-"), ("-", "*", "+"), ("*", "+"), ("*", 
 SHORT: tuple[Shape, ...] = (("+",), ("-",), ("*",), ("+", "*"), ("-", "*"), ("*", "+"), ("+", "-"), ("+", "+"))
 SPLIT: tuple[Shape, ...] = (("+",), ("-",), ("+", "-"), ("+", "+"), ("-", "+"), ("+", "*"), ("*", "+"), ("*", "-"))
 CHAINS: dict[str, int] = {f"chain{operations}": operations for operations in range(2, 7)}
-"""Difficulties by name: how many operations an expression has."""
+"""Difficulties by name: the number of operations in an expression."""
 TOP = 700
-"""Largest number of held-out questions: the bundled model gets about three in four of them right."""
+"""Largest number in held-out questions; the bundled model gets about three in four of them right."""
 
 
 @dataclass(frozen=True)
@@ -42,12 +42,12 @@ class Expression:
     operators: Shape
 
     def text(self, names: Sequence[object] = ()) -> str:
-        """The expression with spaces, over `names` instead of its numbers where these are given."""
+        """Return the expression with spaces, with `names` in place of its numbers if given."""
         first, *rest = names or self.operands
         return str(first) + "".join(f" {op} {name}" for op, name in zip(self.operators, rest, strict=True))
 
     def steps(self, slip: tuple[int, int] = (0, 0)) -> list[Step]:
-        """What is computed, in order, products first; `slip` is (step, by how much its result is wrong)."""
+        """Return the steps of the computation in order, products first; `slip` is (step, error of its result)."""
         numbers, operators = list(self.operands), list(self.operators)
         steps: list[Step] = []
         while operators:
@@ -60,24 +60,24 @@ class Expression:
 
     @property
     def value(self) -> int:
-        """The result, products before sums."""
+        """The result, with products computed before sums."""
         return self.steps()[-1][3]
 
     @property
     def held_out(self) -> bool:
-        """Whether the hash of the expression keeps it out of training: one in ten."""
+        """Return whether the hash of the expression keeps it out of training (one in ten)."""
         digest = hashlib.sha256(self.text().replace(" ", "").encode()).digest()
         return int.from_bytes(digest[:4], "big") % 10 == 0
 
 
 def solution(steps: Sequence[Step]) -> str:
-    """The steps in words, and the answer: "3 * 5 = 15; 14 + 15 = 29. The answer is 29."."""
+    """Return the steps and the answer as text: "3 * 5 = 15; 14 + 15 = 29. The answer is 29."."""
     working = "; ".join(f"{left} {op} {right} = {result}" for left, op, right, result in steps)
     return f"{working}. The answer is {steps[-1][3]}."
 
 
 def draw(rng: random.Random, shapes: Sequence[Shape] = MIXED, top: int = 99, split: Split = "any") -> Expression:
-    """An expression with numbers up to `top`; each product has one factor of one digit."""
+    """Draw an expression with numbers up to `top`; each product gets a one-digit factor."""
     while True:
         operators = rng.choice(shapes)
         numbers = [rng.randint(1, top) for _ in range(len(operators) + 1)]
@@ -90,7 +90,7 @@ def draw(rng: random.Random, shapes: Sequence[Shape] = MIXED, top: int = 99, spl
 
 
 def questions(n: int, seed: int, split: Split = "held_out", top: int = TOP) -> list[Question]:
-    """Different arithmetic questions, the same ones for the same arguments."""
+    """Return `n` different arithmetic questions, the same ones for the same arguments."""
     return [
         Question(id=f"arithmetic/{seed}/{i}", question=f"What is {expression.text()}?", **_answer(expression))
         for i, expression in enumerate(_different(n, seed, split, MIXED, top))
@@ -98,17 +98,17 @@ def questions(n: int, seed: int, split: Split = "held_out", top: int = TOP) -> l
 
 
 def six_numbers(rng: random.Random) -> Expression:
-    """Six different numbers of two digits, joined by + - *: as the paper of CIPHER says (arXiv 2310.06272)."""
+    """Draw six different two-digit numbers joined by + - *, as the CIPHER paper says (arXiv 2310.06272)."""
     return Expression(tuple(rng.sample(range(10, 100), 6)), tuple(rng.choices("+-*", k=5)))
 
 
 def two_products(rng: random.Random) -> Expression:
-    """a+b*c+d-e*f with numbers from 0 to 29: as the files of CIPHER's experiments are."""
+    """Draw a+b*c+d-e*f with numbers from 0 to 29, as in the files of CIPHER's experiments."""
     return Expression(tuple(rng.randrange(30) for _ in range(6)), ("+", "*", "+", "-", "*"))
 
 
 def chain(operations: int) -> Callable[[random.Random], Expression]:
-    """So many operations of + - *, over numbers to 99; the bundled model was trained on none of these expressions."""
+    """Return a generator of held-out expressions with this many operations of + - * over numbers up to 99."""
     shapes = tuple(product("+-*", repeat=operations))
     return lambda rng: draw(rng, shapes, split="held_out")
 
@@ -118,11 +118,11 @@ MADE: dict[str, Callable[[random.Random], Expression]] = {
     "arithmetic_files": two_products,
     **{name: chain(operations) for name, operations in CHAINS.items()},
 }
-"""Other arithmetic, by the name of its sample."""
+"""Generators of other arithmetic, by the name of the sample."""
 
 
 def made_arithmetic(name: str, n: int, seed: int) -> list[Question]:
-    """Different questions of one of `MADE`, the same ones for the same arguments."""
+    """Return `n` different questions of one of `MADE`, the same ones for the same arguments."""
     found = islice(_unlike(random.Random(f"{name}/{seed}"), MADE[name]), n)
     return [
         Question(id=f"{name}/{seed}/{i}", question=f"What is {expression.text()}?", **_answer(expression))
@@ -131,10 +131,9 @@ def made_arithmetic(name: str, n: int, seed: int) -> list[Question]:
 
 
 def split_knowledge(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0) -> list[Question]:
-    """Questions over letters whose values are dealt to `agents`: only together do they know them.
+    """Return questions over letters whose values are dealt to `agents`, so that only all together know them.
 
-    The solution is that of someone who knows all values. Where there are more agents than letters,
-    some know nothing.
+    The solution uses all values. If there are more agents than letters, some agents know nothing.
     """
     made = []
     for i, expression in enumerate(_different(n, seed, "held_out", SPLIT, top=20)):
@@ -150,12 +149,12 @@ def split_knowledge(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed
 
 
 def listed(values: dict[str, int]) -> str:
-    """Known values in words: "a = 14; b = 3"."""
+    """Format known values as text: "a = 14; b = 3"."""
     return "; ".join(f"{name} = {value}" for name, value in values.items())
 
 
 def deal(rng: random.Random, names: Sequence[str], agents: Sequence[str]) -> list[tuple[str, list[str]]]:
-    """Each name to one agent, as evenly as it goes, at random; an agent's names in their order."""
+    """Deal each name to one agent at random, as evenly as possible; an agent's names keep their order."""
     holders = [agents[i % len(agents)] for i in range(len(names))]
     if len(names) < len(agents):
         holders = rng.sample(list(agents), len(names))
@@ -169,7 +168,7 @@ def _different(n: int, seed: int, split: Split, shapes: Sequence[Shape], top: in
 
 
 def _unlike(rng: random.Random, make: Callable[[random.Random], Expression]) -> Iterator[Expression]:
-    """What is made, without end, each expression once."""
+    """Yield generated expressions without end, each only once."""
     seen: set[Expression] = set()
     while True:
         expression = make(rng)

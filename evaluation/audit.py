@@ -1,4 +1,4 @@
-"""A run scored again from its records, under other policies than ours: does the result depend on how it was counted?"""
+"""Re-scoring of a run from its records under other scoring policies, to see how far the result depends on them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OURS = "ours"
 FAILED = "failed as wrong"
 """The policy that counts failed discussions too, as verdicts do where scheme or protocol can cause them."""
 Policy = Callable[[Record, Decision], float | None]
-"""In [0, 1]; None leaves a discussion out."""
+"""Scores a discussion in [0, 1]; None leaves it out."""
 
 
 @dataclass(frozen=True)
@@ -28,17 +28,17 @@ class Audited:
 
     policy: str
     counted: int
-    """Discussions."""
+    """The number of discussions."""
     accuracy: Share
     difference: Difference | None
-    """To ours, over the discussions that both count; None of ours itself, and where failed ones are counted too."""
+    """The difference from ours, over the discussions of both; None for ours itself and if failed ones are counted."""
     better: tuple[str, ...]
-    """Questions that score higher than under ours, one for each discussion."""
+    """Questions that score higher than under ours, one entry per discussion."""
     worse: tuple[str, ...]
 
 
 def audit(run: Run) -> list[Audited]:
-    """Under all policies that apply to any of its discussions; [] where no question has a target."""
+    """Return the run under all policies that apply to any of its discussions; [] if no question has a target."""
     found = {name: _scores(run, policy) for name, policy in POLICIES.items()}
     if any(each.failed for each in run.results()):
         scores = {(each.question, each.seed): each.failed_wrong for each in run.results()}
@@ -56,7 +56,7 @@ def _audited(name: str, scores: Mapping[Key, float], ours: Mapping[Key, float]) 
     changes = {key: score - ours[key] for key, score in scores.items() if key in ours}
     clusters = [question for question, _ in scores]
     better, worse = (tuple(key[0] for key, by in changes.items() if sign * by > 0) for sign in (1, -1))
-    unlike = name == OURS or not changes or len(changes) < len(scores)  # of failed ones ours has no score
+    unlike = name == OURS or not changes or len(changes) < len(scores)  # ours has no score for failed ones
     difference = None if unlike else paired_bootstrap([*changes.values()], clusters)
     return Audited(name, len(scores), share([*scores.values()], clusters), difference, better, worse)
 
@@ -77,13 +77,13 @@ def _wrong(record: Record, decision: Decision) -> float | None:
 
 
 def _each(record: Record, decision: Decision) -> float | None:
-    """Each agent by itself; an unreadable answer is wrong."""
+    """Return the mean over the agents' own answers; an unreadable answer is wrong."""
     votes = decision["votes"]
     return fmean(kinds.right(vote["answer"], record.question) for vote in votes) if votes else None
 
 
 def _ties_last(record: Record, decision: Decision) -> float | None:
-    """The most frequent answer, of several that of the last agent."""
+    """Score the most frequent answer; of equally frequent ones, that of the last agent."""
     if not decision["votes"]:
         return None
     best = leading(viewpoints([*reversed(decision["votes"])], record.question))
@@ -91,7 +91,7 @@ def _ties_last(record: Record, decision: Decision) -> float | None:
 
 
 def _published(scorers: Mapping[str, Scorer]) -> Policy:
-    """What the last round said, as a paper's own program read it."""
+    """Return a policy that scores the texts of the last round as a paper's own program does."""
 
     def policy(record: Record, decision: Decision) -> float | None:
         scorer, texts = scorers.get(kinds.kind_of(record.question)), record.last_texts()
@@ -101,7 +101,7 @@ def _published(scorers: Mapping[str, Scorer]) -> Policy:
 
 
 def gold_of(question: Mapping[str, Any]) -> str:  # Any: of a Question
-    """The right answer as its data set prints it: also behind "####" of a solution (GSM8K), or a choice's letter."""
+    """Return the right answer as its data set prints it: also after "####" in a solution (GSM8K), or a letter."""
     solution = str(question.get("solution", ""))
     behind = solution.rpartition("####")[2].strip() if "####" in solution else ""
     return str(question.get("printed_target") or behind or kinds.target_of(question) or "")

@@ -1,7 +1,7 @@
-"""Every model call of a discussion and what it hears (CMD, arXiv 2402.18272, Appendix A), read from a scripted run.
+"""The model calls of a discussion and the edges between them (CMD, arXiv 2402.18272, Appendix A), from a scripted run.
 
-The graph is run by agents that never agree, so that all rounds are held and a tie is put to whoever is asked at one;
-the prompts say who hears what. An agent's own history, with all that it read before, goes without saying.
+The graph is run with agents that never agree, so that all rounds take place and ties are put to the tie-breaker. The
+prompts show who hears what. An agent's own history, including all that it read before, adds no edges.
 """
 
 from __future__ import annotations
@@ -22,25 +22,25 @@ Carries = Literal["question", "full", "viewpoint", "summary", "vote"]
 Create = Callable[..., Any]  # Any: `create(settings, models=...)` returns an uncompiled graph
 Acts = tuple[str, ...]
 Key = tuple[int, int, str, str]
-"""Round, turn, agent and act: where a call's reply stands, whatever the attempt."""
-MOST_CALLS = 300  # half a minute, where each hears all
+"""Round, turn, agent and act of a call, whatever the attempt."""
+MOST_CALLS = 300  # half a minute if each agent hears all others
 QUESTION = {"question": "How many?", "solution": "The answer is 1.", "decoys": ["The answer is 2."]}
 FIRST_VALUE = 813_000_000_000
 VALUE = re.compile(r"\b813\d{9}\b")
 
 
 class Call(NamedTuple):
-    """One model call, an inference node."""
+    """One model call (an inference node in CMD)."""
 
     agent: str
     round: int
     prompt: str
-    """What it is told, whoever said it."""
+    """The act and the prompt's distinct lines, without agents' names; for a dummy, the source of its message."""
     turn: int = 0
 
 
 class Edge(NamedTuple):
-    """What one call says is part of what another reads; None is the question (source x) or the decision (sink y)."""
+    """A message from one call to another; None is the question (source x) or the decision (sink y)."""
 
     speaker: Call | None
     hearer: Call | None
@@ -48,26 +48,26 @@ class Edge(NamedTuple):
 
 
 class Unrolled(NamedTuple):
-    """The calls of a discussion, in order of time, and the edges between them."""
+    """The calls of a discussion in chronological order, and the edges between them."""
 
     calls: tuple[Call, ...]
     edges: tuple[Edge, ...]
     others: tuple[str, ...] = ()
-    """Who is called and does not discuss, each named by its role: nobody takes its place."""
+    """Agents that are called but do not discuss, named by their roles; they stay in place."""
     left_out: str = ""
-    """What a reader must know of calls that are made and are not here."""
+    """A note on calls that are made but not listed; empty if all are."""
 
     def agents(self) -> list[str]:
-        """Who discusses, in the order of their first calls."""
+        """Return the agents that discuss, in the order of their first calls."""
         return [name for name in dict.fromkeys(call.agent for call in self.calls) if name not in self.others]
 
 
 class NeverAgreeing(ScriptedChatModel):
-    """States a value of its own in each answer, in the form that was asked for, and leaves all else open."""
+    """A scripted model that states a new value in each answer, in the requested format, and leaves all else open."""
 
     answers: Acts
     undecided: frozenset[str] = frozenset()
-    """Agents that have no answer either."""
+    """Agents that give no answer."""
 
     def _next(self, agent: str) -> str:
         if len(self._asked) > MOST_CALLS:
@@ -77,15 +77,15 @@ class NeverAgreeing(ScriptedChatModel):
         value = str(FIRST_VALUE + len(self._asked)) if states else "unknown"
         if not (schema := (asked.options.get("form") or {}).get("schema")):
             return f"The answer is {value}."
-        # A confidence is enough for any other field.
+        # A confidence is valid for any other field.
         return json.dumps({name: value if "answer" in name else "0.5" for name in schema["properties"]})
 
 
 def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revise"), **question: Any) -> Unrolled:
-    """The calls that a scheme's `create`, or `partial(create_discussion, rule)`, makes with these settings.
+    """Return the calls that a scheme's `create`, or `partial(create_discussion, rule)`, makes with these settings.
 
-    No model is loaded. `answers` are the acts that hold answers; fields of the `question` (documents, wordings,
-    starting_views) may tell agents apart.
+    No model is loaded. `answers` are the acts that contain answers; fields of the `question` (documents, wordings,
+    starting_views) may distinguish agents.
 
     Raises:
         UsageError: the discussion is too large.
@@ -121,14 +121,17 @@ def unroll(create: Create, settings: Settings, answers: Acts = ("answer", "revis
 
 
 def _settled_until(speakers: list[set[str]], other_runs: Iterable[list[set[str]]]) -> int:
-    """Before which round the same agents speak, also where those who speak last had no answer and lots differed."""
-    runs = other_runs if speakers[-1] < speakers[0] else ()  # else nobody was chosen to go on
+    """Return the first round whose speakers depend on answers or lots, else the number of rounds.
+
+    In the other runs the last speakers gave no answer, and lots fell differently.
+    """
+    runs = other_runs if speakers[-1] < speakers[0] else ()  # else no agents were selected to continue
     differ = ([one != other for one, other in zip(speakers, run, strict=False)] for run in runs)
     return next((each.index(True) for each in differ if True in each), len(speakers))
 
 
 def _edges(asked: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> Iterator[tuple[Key, Key, Carries]]:
-    """Who hears whom: messages of others, and their answers in a prompt's words; what was read before adds nothing."""
+    """Yield who hears whom: others' messages, and their values in a prompt's text; what was read before is skipped."""
     read = defaultdict[str, set[tuple[Key, Carries]]](set)
     for hearer, each in asked.items():
         parts = [part for turn in each.turns for part in turn.parts]
@@ -142,7 +145,7 @@ def _edges(asked: dict[Key, Asked], stated: dict[str, Key], answers: Acts) -> It
 
 
 def _told(asked: Asked, names: list[str]) -> str:
-    """The act and each line of a prompt once, without what depends on who said it; their order is left out."""
+    """Return the act and the distinct lines of a prompt, sorted, with values and agents' names replaced."""
     turns = ("".join(part if isinstance(part, str) else "<said>" for part in turn.parts) for turn in asked.turns)
     told = set(VALUE.sub("<said>", "\n".join(turns)).split("\n"))
     for name in (asked.agent, *names):  # prompts write "debater 3"

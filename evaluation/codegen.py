@@ -1,7 +1,7 @@
-"""Problems of CodeGen as questions: those that ship, and rows of HumanEval.
+"""CodeGen problems as questions: the bundled ones, and rows of HumanEval.
 
 A row (github.com/openai/human-eval): {"task_id": "HumanEval/0", "prompt": "def f(x):...", "canonical_solution":
-"    return x", "test": "def check(candidate):...", "entry_point": "f"}. No agent reads its test or its solution.
+"    return x", "test": "def check(candidate):...", "entry_point": "f"}. Agents see neither its test nor its solution.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from sottovoce.nodes.question import Question
 from sottovoce.nodes.settings import CodeGen
 
 ROW = {"prompt": "question", "task_id": "id"}
-"""Columns of such a row by our names; `test` and `entry_point` are the problem."""
+"""Our names for the columns of such a row; `test` and `entry_point` make up the problem."""
 PROBLEM = ("test", "entry_point")
 
 
 def problems(n: int, settings: CodeGen, seed: int = 0, split: Split | None = None) -> list[Question]:
-    """The first `n` problems that ship, easy ones first in seed 0, else in the order that a seed brings them to."""
+    """Return the first `n` bundled problems: easy ones first for seed 0, else shuffled by the seed."""
     order = [*PROBLEMS]
     if seed:
         random.Random(f"problems/{seed}").shuffle(order)
@@ -30,7 +30,7 @@ def problems(n: int, settings: CodeGen, seed: int = 0, split: Split | None = Non
 
 
 def of_row(values: Mapping[str, Any]) -> dict[str, Any]:  # Any: JSON
-    """A row of a file with our names, where it is one of HumanEval's; any other as it is."""
+    """Return a HumanEval row with our names for its columns; return any other row unchanged."""
     if "question" in values or not {"prompt", *PROBLEM} <= set(values):
         return dict(values)
     found = {ROW.get(name, name): value for name, value in values.items() if name not in PROBLEM}
@@ -51,7 +51,7 @@ def _question(id: str, problem: Written) -> Question:
 
 
 WORLD = World(
-    samples={"problems": "small functions to be written, with hidden tests; for codegen"},
+    samples={"problems": "small functions to write, with hidden tests; for the scheme codegen"},
     draw=problems,
     most={"problems": len(PROBLEMS)},
 )

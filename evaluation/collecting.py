@@ -1,8 +1,8 @@
-"""Rows for monitors from saved runs: the uncertainty of each agent's replies, and how the discussion ended.
+"""Monitor datasets from saved runs: the uncertainty of each agent's replies, and how the discussion ended.
 
-The game is a question under a seed, the role what the scheme calls an agent to monitors, the turn a round; it failed
-where the decision's score is below 1. Rows are of what a watch would look at: of several attempts at an act the one
-that was acted on, no answer turn, and what was withdrawn as it was said.
+The game is a question under a seed, the role is the scheme's role for the agent, and the turn is a round; a game failed
+if the decision's score is below 1. Rows cover what a monitor would see: of several attempts at an act the one that was
+acted on, no answer turns, and withdrawn messages as they were sent.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 def measure_of(runs: Sequence[Run], measure: Measure) -> Measure:
-    """How rows of these runs are measured: at the positions that were asked for, else at those of their scheme."""
+    """Return how rows of these runs are measured: at the requested positions, else at those of their scheme."""
     known = {settings_of(run).positions for run in runs}
     if "positions" in measure.model_fields_set or len(known) != 1:
         return measure
@@ -37,10 +37,10 @@ def measure_of(runs: Sequence[Run], measure: Measure) -> Measure:
 
 
 def collected(runs: Sequence[Run], measure: Measure, trust: Trust = NO_TRUST) -> tuple[list[Row], Counter[str]]:
-    """The rows of all runs, and how much was passed over, by why; `trust` says which models may be opened.
+    """Return the rows of all runs, and counts of what was skipped by reason; `trust` says which models may be opened.
 
     Raises:
-        UsageError: nothing is left, or payloads lack what is to be measured.
+        UsageError: there are no rows, or payloads lack the data to measure.
         PayloadError: a payload is missing or damaged.
     """
     rows: list[Row] = []
@@ -54,7 +54,7 @@ def collected(runs: Sequence[Run], measure: Measure, trust: Trust = NO_TRUST) ->
             rows += _rows(run, record, game, measure, passed, trust)
     if not rows:
         why = ", ".join(f"{n} {what}" for what, n in passed.items() if n) or "no discussion"
-        raise UsageError(f"no turn can be learnt from: found {why}; expected local models' replies, and targets")
+        raise UsageError(f"no turn is usable for training: found {why}; expected replies of local models, and targets")
     return rows, passed
 
 
@@ -65,7 +65,7 @@ def _rows(run: Run, record: Record, game: str, measure: Measure, passed: Counter
     told = [message for message in done if message.uncertainty is not None]
     judged = _judged(told, settings)
     passed["messages without a payload"] += len(done) - len(told)
-    passed["messages that no watch looks at"] += len(told) - sum(map(len, judged))
+    passed["messages that monitors do not see"] += len(told) - sum(map(len, judged))
     for messages in judged:
         first = messages[0]
         yield Row(
@@ -79,7 +79,7 @@ def _rows(run: Run, record: Record, game: str, measure: Measure, passed: Counter
 
 
 def _decoders(run: Run, trust: Trust) -> Decoders:
-    """Decoders of token ids by agent: of each local model of the run the tokenizer alone, loaded at the first id."""
+    """Return decoders of token ids by agent; each loads only the tokenizer of its local model, at the first id."""
 
     def decoder(agent: str) -> Decode | None:
         if (model := run.head.models.get(agent)) is None:
@@ -99,19 +99,19 @@ def _tokenizer(name: str, vocabulary: str) -> PreTrainedTokenizerBase:
     """Load a model's tokenizer.
 
     Raises:
-        UsageError: it is not the one that the run was made with.
+        UsageError: it is not the tokenizer of the run.
     """
     from sottovoce.models import load_tokenizer, vocabulary_digest  # late: transformers takes seconds
 
     tokenizer = load_tokenizer(name)
     if vocabulary_digest(tokenizer) != vocabulary:
-        told = f"the vocabulary of {name!r} has changed since the run, whose token ids would be read as other texts"
+        told = f"the vocabulary of {name!r} has changed since the run, so its token ids would decode to other texts"
         raise UsageError(f"{told}; restore that model, or choose other positions")
     return tokenizer
 
 
 def _judged(messages: Sequence[Message], settings: Settings) -> list[list[Message]]:
-    """What a watch would look at: what an agent says in one step, or what the scheme has looked at together."""
+    """Group messages as a monitor sees them: those of an agent in one step, or those the scheme combines."""
     found = list[list[Message]]()
     for message in messages:
         if message.round < settings.watched_from or settings.together not in ("", message.act):
@@ -128,4 +128,4 @@ def _at_once(before: Sequence[Message], message: Message, settings: Settings) ->
     if settings.together:
         return (last.epoch, last.round) == (message.epoch, message.round)
     same = (last.epoch, last.time, last.agent) == (message.epoch, message.time, message.agent)
-    return same and all(each.act != message.act for each in before)  # what is done again begins with its first act
+    return same and all(each.act != message.act for each in before)  # a repeated act starts a new group

@@ -1,8 +1,8 @@
-"""Runs beside one another: how often each is right, what it costs, and which differences are real.
+"""Comparison of runs: accuracy, cost, and which differences are real.
 
-A failed discussion is left out of accuracy, counted and named; beside it stands the accuracy in which failures are
-wrong, which verdicts use where scheme or protocol can cause them. An abstention is an answer that is wrong.
-Differences are those over what both runs discussed, question by question.
+A failed discussion is left out of accuracy, counted and named. A second accuracy counts failures as wrong; verdicts
+use it for failures that scheme or protocol can cause. An abstention is a wrong answer.
+Differences are taken question by question over the questions of both runs.
 """
 
 from __future__ import annotations
@@ -20,53 +20,54 @@ from sottovoce.evaluation.statistics import Share, share
 from sottovoce.evaluation.views.printable import counted, one_line
 
 NAMED = 5
-"""So many questions are named in a note; the others are counted."""
+"""Maximum number of questions that a note names; the others are counted."""
 
 
 @dataclass(frozen=True)
 class Summary:
-    """One run by itself. Tokens, FLOPs and seconds are means of the discussions that did not fail."""
+    """One run by itself. Tokens, FLOPs and seconds are means over the discussions that did not fail."""
 
     run: str
     questions: int
     discussions: int
-    """Of these questions, under all seeds; failed ones included."""
+    """Discussions of these questions under all seeds, failed ones included."""
     scored: int
-    """Those that ended, of questions with a target."""
+    """Discussions that ended with a decision, of questions with a target."""
     accuracy: Share | None
-    """The mean score of these, its interval clustered by question; None where nothing was scored."""
+    """Their mean score, with an interval clustered by question; None if nothing was scored."""
     failed_wrong: Share | None
-    """The same with failed discussions of questions with a target counted as wrong."""
+    """The same, with failed discussions of questions with a target counted as wrong."""
     abstained: int
     failed: int
     tokens_in: float | None
-    """None, here and below, where all failed."""
+    """None, here and below, if all discussions failed."""
     tokens_reused: float | None
     tokens_out: float | None
     flops: float | None
-    """None also where a hosted model spoke."""
+    """None also if a hosted model replied."""
     seconds: float | None
     measures: Mapping[str, Measured]
-    """What a world measures of its games, by name."""
+    """Measures of a world's games, by name."""
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """All that is told of some runs."""
+    """The comparison of some runs."""
 
     runs: tuple[Summary, ...]
     pairs: tuple[Pair, ...]
     notes: tuple[str, ...]
-    """Sentences on what was left out, and why."""
+    """Sentences about what was left out, and why."""
 
 
 def compare(runs: Mapping[str, Sequence[Result]], against: str | None = None, notes: Iterable[str] = ()) -> Comparison:
-    """Compare runs by name: all pairs of them, each against those before it, or all `against` one.
+    """Compare runs by name: each against those before it, or all `against` one.
 
-    `notes` are what else is to be told of the runs.
+    `notes` are further sentences about the runs; they come first in the result.
 
     Raises:
-        UsageError: no runs, an empty one, one with a discussion twice, no run `against`, or no extra `eval`.
+        UsageError: there are no runs, a run is empty or contains a discussion twice, there is no run `against`, or
+            the extra `eval` is not installed.
     """
     _check(runs, against)
     couples = [(against, name) for name in runs if name != against] if against is not None else combinations(runs, 2)
@@ -90,7 +91,7 @@ def _check(runs: Mapping[str, Sequence[Result]], against: str | None) -> None:
         raise UsageError(choose("run", against, list(runs)))
     for name, results in runs.items():
         if not results:
-            raise UsageError(f"run {name!r} holds no discussions; expected at least one")
+            raise UsageError(f"run {name!r} contains no discussions; expected at least one")
         _check_once(name, results)
 
 
@@ -98,7 +99,8 @@ def _check_once(name: str, results: Iterable[Result]) -> None:
     seen: set[tuple[str, int]] = set()
     for each in results:
         if (each.question, each.seed) in seen:
-            raise UsageError(f"run {name!r} holds question {each.question!r}, seed {each.seed} twice; expected it once")
+            found = f"run {name!r} contains question {each.question!r}, seed {each.seed} twice"
+            raise UsageError(f"{found}; expected it once")
         seen.add((each.question, each.seed))
 
 
@@ -129,7 +131,7 @@ def _share(scores: Scores) -> Share | None:
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
-    """None where there are none, or one is not known."""
+    """Return the mean; None if there are no values or one is unknown."""
     found = list(values)
     known = [value for value in found if value is not None]
     return fmean(known) if known and len(known) == len(found) else None
@@ -151,7 +153,7 @@ def _unmatched(names: tuple[str, str], matched: Matched) -> Iterable[str]:
     if matched.other_targets:
         yield f"{both}: scored against different targets, and left out of the pair: {_named(matched.other_targets)}."
     if matched.other_questions:
-        yield f"{both}: other questions under the same id, and not paired: {_named(matched.other_questions)}."
+        yield f"{both}: different questions under the same id, not paired: {_named(matched.other_questions)}."
     if not matched.left:
         yield f"{both}: not compared, as they have no scored question in common."
     elif matched.means:
@@ -159,7 +161,7 @@ def _unmatched(names: tuple[str, str], matched: Matched) -> Iterable[str]:
 
 
 def _named(questions: Iterable[str]) -> str:
-    """The first few questions by name, and how many more there are; empty if there are none."""
+    """Return the first few questions by name and the number of further ones; empty if there are none."""
     found = list(dict.fromkeys(questions))
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
     return one_line(", ".join(found[:NAMED])) + more

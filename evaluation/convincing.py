@@ -1,6 +1,6 @@
-"""ReConcile's convincing samples of a model: what is asked for, progress, and the file (Chen et al. 2023, section 3).
+"""The command for ReConcile's convincing samples of a model: options, progress, file (Chen et al. 2023, section 3).
 
-Nothing here imports torch or langgraph before a model is asked for: the command line reads `SampleOptions`
+Nothing here imports torch or langgraph until a model is needed: the command line reads `SampleOptions`
 and `SpeakingOptions` to print its help.
 """
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 PAPER = 4
 SPOKEN = {"model", "temperature", "system", "max_tokens", "seed", "prompts", "chain_of_thought"}
-"""What a model that is asked alone and in words can be told, with the settings of sampling and loading."""
+"""Settings that apply to a single model in plain text, besides those of sampling and loading."""
 TOLD: dict[str, Any] = {  # Any: as pydantic takes them
     name: (info.annotation, info)
     for name, info in Single.model_fields.items()
@@ -42,7 +42,7 @@ SpeakingOptions: Any = create_model("SpeakingOptions", __base__=_Told, **TOLD)
 
 
 class SampleOptions(Checked):
-    """What is to be found where."""
+    """Options of the search for convincing samples."""
 
     model_config = ConfigDict(title="Samples")
 
@@ -53,17 +53,17 @@ class SampleOptions(Checked):
     )
     out: Path | None = Field(default=None, description="write the samples to this file")
     force: bool = Field(default=False, description=FORCE)
-    samples: Samples = Field(default=PAPER, ge=1, description="stop when so many are found; the paper has four")
+    samples: Samples = Field(default=PAPER, ge=1, description="stop after finding this many; the paper has four")
 
 
 def show_convince(options: SampleOptions, speaking: BaseModel, models: Models = None) -> None:
-    """Find convincing samples of a model, write their file, and say how many there were.
+    """Find convincing samples of a model, write them to a file, and print how many there were.
 
-    `models` is a chat model to ask, a hosted one perhaps; None makes the one that `speaking` names.
+    `models` is the chat model to ask, for example a hosted one; None creates the one that `speaking` names.
 
     Raises:
-        UsageError: the request cannot be met; found before the model speaks.
-        SottovoceError: the model failed, or nobody was convinced; nothing is written.
+        UsageError: the options are invalid; raised before the model is asked.
+        SottovoceError: the model failed, or no explanation convinced it; nothing is written.
     """
     if options.training_file is None or options.out is None:
         missing = "--out" if options.training_file else "a training file"
@@ -82,7 +82,7 @@ def show_convince(options: SampleOptions, speaking: BaseModel, models: Models = 
 
 
 def _found(training_file: Path, wanted: int, settings: Single, models: Models) -> Walk:
-    """The walk, with a line that counts on a terminal."""
+    """Return the finished search, with a progress line if stdout is a terminal."""
     from rich.console import Console
 
     from sottovoce.evaluation.runs.running import payloads

@@ -1,20 +1,21 @@
-"""What discussion does to answers: who was right when, who agreed, who changed, and for better or worse.
+"""Discussion metrics: how answers change from round to round, who agrees, and whether changes help.
 
-Answers are those of each round, read as the scheme reads them; an abstention is not right and agrees with nothing.
-A step is an agent's answer of one round and its next one. Each measure is a share of something that is said with it:
+Answers are those of each round, parsed as the scheme parses them; an abstention is not right and agrees with nothing.
+A step is a pair of consecutive answers of one agent. Each measure is a share; the counted event follows the colon:
 
 accuracy      of answers: right
 agreement     of rounds with several agents: all gave the same answer
 flips         of steps: the answer changed
-abandoning    of steps from a right answer: a wrong one
-obstinate     of steps from a wrong answer by an agent that heard a right one meanwhile: wrong again
-propagation   of agents right in their first answer, alone, that spoke again: later a wrong one that another held before
-judge mistake of discussions that a judge, moderator or secretary decided, whose last answers differ with the right
-              one among them: decided wrong
-inconsistent  of discussions with several agents: no agreement within so many rounds
-decided right of discussions, failed ones included: decided rightly
+abandoning    of steps from a right answer: the next one is wrong
+obstinate     of steps from a wrong answer by an agent that heard a right one in between: wrong again
+propagation   of agents whose first answer was right and that answered again: a later wrong answer that another
+              agent had given before
+judge mistake of discussions that a judge, moderator or secretary decided, whose last answers differ and include the
+              right one: wrong decision
+inconsistent  of discussions with several agents: no agreement within a number of rounds
+decided right of discussions, failed ones included: right decision
 
-CMD (arXiv 2402.18272), section 5, for the judge's mistakes and propagation; MADRA (arXiv 2312.04854) for inconsistency.
+CMD (arXiv 2402.18272), section 5, for judge mistakes and propagation; MADRA (arXiv 2312.04854) for inconsistency.
 """
 
 from __future__ import annotations
@@ -33,30 +34,30 @@ from sottovoce.prompts import kinds
 
 @dataclass(frozen=True)
 class Observation:
-    """One of what a measure is a share of."""
+    """One case that a measure counts."""
 
     measure: str
     question: str
     happened: bool
     round: int | None = None
-    """0-based; of a step the later one."""
+    """The 0-based round; for a step, the later one."""
     agent: str | None = None
     model: str | None = None
     limit: str | None = None
-    """Of inconsistency: within how many rounds, of how many agents."""
+    """For inconsistency: the number of agents and of rounds."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """A measure over many."""
+    """A measure over many observations."""
 
     measure: str
     of: str
-    """Which of them: a round, agent or model; empty for all."""
+    """The group: a round, agent, model or limit; empty for all."""
     happened: int
     n: int
     share: Share
-    """Its interval is clustered by question."""
+    """The share that happened, with an interval clustered by question."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ Round = dict[str, Said]
 
 
 def observed(records: Iterable[Record]) -> list[Observation]:
-    """Return what is counted of the discussions of a run that ended, of questions with a target."""
+    """Return the observations of all finished discussions of a run, for questions with a target."""
     records = [*records]
     over = [each for each in records if each.decision is not None or each.status == "failed"]
     whole = [each for each in over if kinds.target_of(each.question) is not None]
@@ -91,7 +92,7 @@ def _observed(record: Record, rounds: Sequence[Round], longest: int) -> Iterator
     question, agents = question_id(record.question), {agent for each in rounds for agent in each}
     made = {agent: each.model for agent, each in record.models.items()}
     chosen = record.chosen()
-    names = chosen.names()  # a log may hold a message of somebody else
+    names = chosen.names()  # a log may contain messages of other agents
     models = {agent: made.get(agent) or (chosen.of("model", agent) if agent in names else None) for agent in agents}
     found = [*_of_answers(rounds), *_of_steps(rounds, record), *_propagation(rounds, record.question)]
     for measure, happened, round, agent in (*found, *_judged(rounds, record)):
@@ -106,7 +107,7 @@ def _observed(record: Record, rounds: Sequence[Round], longest: int) -> Iterator
 
 
 def rates(observations: Iterable[Observation], by: str | None = None) -> list[Rate]:
-    """The measures, each over all, or `by` a field of observations: round, agent, model, limit.
+    """Return the measures, over all observations or grouped `by` a field: round, agent, model, limit.
 
     Raises:
         UsageError: the extra `eval` is not installed.
@@ -134,7 +135,7 @@ MEASURES = (
 
 
 def _order(key: tuple[str, str]) -> tuple[int, int, str]:
-    """As they stand above; "agent_10" comes behind "agent_9"."""
+    """Return the sort key: the order of `MEASURES`, then the group, "agent_10" after "agent_9"."""
     return MEASURES.index(key[0]), len(key[1]), key[1]
 
 
@@ -147,7 +148,7 @@ def _rate(measure: str, of: str, found: Sequence[Observation]) -> Rate:
     return Rate(measure, of, int(sum(happened)), len(found), share(happened, [each.question for each in found]))
 
 
-# What is counted
+# Counting
 
 Counted = tuple[str, bool, int | None, str | None]
 """Measure, whether it happened, round, agent."""
@@ -190,7 +191,7 @@ def _of_steps(rounds: Sequence[Round], record: Record) -> Iterator[Counted]:
 
 
 def _heard(agent: str, before: Round, after: Round) -> Iterator[tuple[str, Said]]:
-    """What others said in the round before, and in this one before the agent's turn."""
+    """Yield the others' answers of the previous round and those of this round before the agent's turn."""
     yield from ((other, said) for other, said in before.items() if other != agent)
     turn = after[agent].message.turn
     yield from ((other, said) for other, said in after.items() if other != agent and said.message.turn < turn)
@@ -205,7 +206,7 @@ def _propagation(rounds: Sequence[Round], question: Question) -> Iterator[Counte
 
 
 def _held(said: Said, agent: str, rounds: Sequence[Round], question: Question) -> bool:
-    """Whether another gave the same answer before: in an earlier round, or in this one in an earlier turn."""
+    """Return whether another agent gave the same answer earlier: in an earlier round or an earlier turn."""
     others = [each for round in rounds for name, each in round.items() if name != agent]
     return any(each.message.time < said.message.time and _same(each.answer, said.answer, question) for each in others)
 

@@ -1,10 +1,10 @@
-"""Questions that two facts answer together, each fact dealt to another agent, made from a seed.
+"""Questions that need two facts, each dealt to a different agent, generated from a seed.
 
 One sample: "On which river does the town where Mira Dolan was born lie?", target "Orn", from "Mira Dolan
 was born in Kestrel Bay." and "Kestrel Bay lies on the river Orn.".
 
-For real language models: the names are invented, so that nobody can know an answer, and the words are
-everyday ones. The bundled model knows no such words.
+For real language models: names are invented, so that no model can know an answer, and the words are everyday
+ones. The bundled model does not know such words.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sottovoce.nodes.question import Question
 
 
 class Pair(NamedTuple):
-    """Two facts that meet in {middle}, and the question that needs both."""
+    """Templates of two facts that share {middle}, and of the question that needs both."""
 
     first: str
     second: str
@@ -56,9 +56,10 @@ PAIRS = (
 
 
 def two_facts(n: int, agents: Sequence[str] = ("agent_1", "agent_2"), seed: int = 0) -> list[Question]:
-    """Up to 288 questions, each of another person and the same for the same arguments; two agents get a fact, by lot.
+    """Return up to 288 questions, each about another person, the same ones for the same arguments.
 
-    The solution is that of someone who knows both. Agents beyond two know nothing; a single one knows both.
+    Two agents, drawn at random, get one fact each; further agents know nothing, and a single agent knows both. The
+    solution uses both facts.
     """
     people = [*_people(FIRST, f"facts/{seed}"), *_people(MORE, f"facts/{seed}/more")]
     return [_question(f"facts/{seed}/{i}", person, agents) for i, person in enumerate(people[:n])]

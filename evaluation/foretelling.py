@@ -1,8 +1,8 @@
-"""The worth of a monitor on games that had no part in its making, beside random monitors.
+"""Evaluation of a monitor on held-out games, compared with random baselines.
 
-The gain is what one reset at each game's first trigger adds to the share of successes where a game that was reset
-succeeds as often as games do (monitors.threshold). The interval of a difference is over games, their share of
-successes taken as it is; it needs the extra `eval`.
+The gain is what one reset at each game's first trigger adds to the share of successes, if games succeed after a reset
+as often as they do on average (monitors.threshold). The interval of a difference is over games, with their share of
+successes taken as given; it needs the extra `eval`.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from sottovoce.monitors.rows import Floats, Games
 
 @dataclass(frozen=True)
 class Resets:
-    """What one trigger does; of a random one what is to be expected."""
+    """The effect of one trigger; for a random one, the expected effect."""
 
     trigger: str
     threshold: float
     games: float
-    """That are reset."""
+    """The number of games that are reset."""
     of_failed: float
-    """The part of failed games."""
+    """The share of failed games that are reset."""
     of_successful: float
     gain: float
 
 
 @dataclass(frozen=True)
 class Foretold:
-    """A monitor on held-out games."""
+    """The evaluation of a monitor on held-out games."""
 
     games: int
     failed: int
     triggers: list[Resets]
-    """The monitor, a random trigger with as many resets, and one with the threshold that the validation games chose."""
+    """The monitor, a random trigger with as many resets, and one with the threshold chosen on validation games."""
     difference: Difference
-    """Between the gains of the first and the second."""
+    """The gain of the first minus that of the second."""
 
 
 def foretell(monitor: Monitor, games: Games) -> Foretold:
-    """Let a monitor, and chance, trigger on games of its role.
+    """Evaluate a monitor and random baselines on games of its role.
 
     Raises:
-        UsageError: the games are measured otherwise than the monitor's were, or lack a feature, or all failed or all
+        UsageError: the games are measured differently from the monitor's, lack a feature, or all failed or all
             succeeded, or the extra `eval` is not installed.
     """
     monitor.check_measured(games.measured)
@@ -76,7 +76,7 @@ def _triggered(monitor: Monitor, games: Games) -> Floats:
 
 
 def _resets(trigger: str, threshold: float, triggered: Floats, games: Games) -> Resets:
-    """Of each game's trigger, 0 or 1, or how likely it is."""
+    """Return the effect of triggers, given as 0 or 1 or a probability for each game."""
     of_failed, of_successful = (float(triggered[of].mean()) for of in (games.failed, ~games.failed))
     gain = float(worth(games.failed) @ triggered)
     return Resets(trigger, threshold, float(triggered.sum()), of_failed, of_successful, gain)

@@ -1,7 +1,7 @@
 """Games of GovSim's fishery as questions: for how many months do the fish last?
 
 One sample: "How many tons of fish do you catch this month?", target "12 months", with the game in its field `game`.
-The question is what agents are asked each month; what a game comes to is how long it lasted.
+Agents are asked the question each month; the result of a game is how long it lasted.
 """
 
 from __future__ import annotations
@@ -17,27 +17,29 @@ from sottovoce.nodes.settings import GovSim
 
 
 def games(n: int, settings: GovSim, seed: int = 0, split: Split | None = None) -> list[Question]:
-    """The first `n` games of a seed, as the settings have them; of a split, with its start values, as far as it goes.
+    """Return the first `n` games of a seed with these settings; a split has its own start values, and fewer games.
 
     Raises:
-        UsageError: there are no such games, or the settings say another start.
+        UsageError: there are no such games, or the settings of a split's games name another start.
     """
     if split is None:
         return [question(settings.game(f"{seed}/{i}"), f"govsim/{seed}/{i}") for i in range(n)]
     if "start" in settings.model_fields_set:
-        raise UsageError(f"--start is {settings.start}, and --sample govsim/{split} has its own; give one of them")
+        raise UsageError(
+            f"--start is {settings.start}, but --sample govsim/{split} sets its own; give only one of them"
+        )
     values = enumerate(starts(split, seed)[:n])
     made = [settings.game(f"{split}/{seed}/{i}").model_copy(update={"start": start}) for i, start in values]
     return [question(game, f"govsim/{game.seed}") for game in made]
 
 
 def stored(path: Path, settings: GovSim) -> Question:
-    """The game of a file. Errors: see `read_game`."""
+    """Return the game of a file as a question. Errors: see `read_game`."""
     return question(read_game(path), path.stem)
 
 
 def question(game: Game, id: str) -> Question:
-    """A game as it is asked."""
+    """Return a game as a question."""
     months = f"{game.months} month{'s' * (game.months != 1)}"
     return Question(
         id=id,
@@ -51,10 +53,10 @@ def question(game: Game, id: str) -> Question:
 
 WORLD = World(
     samples={
-        "govsim": "games that begin with as many tons as its settings say; for the scheme of that name",
-        "govsim/train": "games of start values that monitors are fitted on",
-        "govsim/validation": "games of others, by which they are chosen",
-        "govsim/test": "games of the rest, which are held out",
+        "govsim": "games with the start value of the settings; for the scheme govsim",
+        "govsim/train": "games with start values for fitting monitors",
+        "govsim/validation": "games with other start values, for choosing monitors",
+        "govsim/test": "games with the remaining start values, held out",
     },
     draw=games,
     read=stored,

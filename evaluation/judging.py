@@ -1,8 +1,8 @@
-"""A model judges whether answers mean the right one (MADRA, section 4): true or false, with the reference before it.
+"""An LLM judge of whether answers match the reference (MADRA, section 4): true or false.
 
-What the judge said of a run is a run of its own, of the scheme `single`, in `RUN/judged`: it goes on where it was
-stopped, its head has the judge's model and the digest of all that it was asked, and its reply is kept to yes or no.
-An abstention is false without being shown to it.
+The verdicts on a run are a run of their own, of the scheme `single`, in `RUN/judged`. A stopped one can be resumed; its
+manifest names the judge's model and the digest of all its questions, and its replies are constrained to yes or no.
+An abstention is false and is not shown to the judge.
 """
 
 from __future__ import annotations
@@ -25,30 +25,30 @@ from sottovoce.nodes.settings import Single
 from sottovoce.prompts.render import Prompts
 
 LONGEST = 16
-"""Tokens of a verdict."""
+"""Maximum number of tokens of a verdict."""
 Verdicts = Mapping[Key, bool]
 
 
 def judge_settings(model: str) -> Single:
-    """How the judge is asked: greedily, and for nothing but yes or no."""
+    """Return the settings of the judge: greedy, replies constrained to yes or no."""
     return Single(model=[model], temperature=[0], chain_of_thought=False, guide="on", max_tokens=LONGEST)
 
 
 def asked_of(run: Run) -> list[Question]:
-    """What a judge is asked about a run: every answer to a question whose right answer is known.
+    """Return the judge's questions about a run: one for every answer to a question with a known right answer.
 
     Raises:
-        UsageError: there is none.
+        UsageError: there is no such answer.
     """
     prompts, found = Prompts(), []
     for key, record in run.records.items():
         if (answer := _answer(record)) is not None:
-            question: Mapping[str, Any] = record.question  # Any: one that lacks a field is read as if it had none
+            question: Mapping[str, Any] = record.question  # Any: fields may be missing
             slots = {"choices": question.get("choices") or [], "references": golds_of(question), "answer": answer}
             text = words(prompts.render("judge/verdict", question=question["question"], **slots))
             found.append(Question(question=text, kind="yes_no", id=name_of(key)))
     if not found:
-        raise UsageError("the run has no answer to judge; expected discussions that ended, of questions with a target")
+        raise UsageError("the run has no answer to judge; expected finished discussions of questions with a target")
     return found
 
 
@@ -59,7 +59,7 @@ def _answer(record: Record) -> str | None:
 
 
 def raters(run: Run, judged: Run, labels: Verdicts) -> dict[str, Verdicts]:
-    """Who says of each answer whether it is right: our score, EM where it is measured, the judge, people."""
+    """Return the verdicts on each answer by rater: our score, EM if it was measured, the judge, human labels."""
     results = {(each.question, each.seed): each for each in run.results() if each.answer is not None}
     found: dict[str, Verdicts] = {
         "ours": {key: each.score == 1 for key, each in results.items() if each.score is not None},
@@ -72,18 +72,18 @@ def raters(run: Run, judged: Run, labels: Verdicts) -> dict[str, Verdicts]:
 
 @dataclass(frozen=True)
 class Agreement:
-    """Of two raters, over the answers that both judged."""
+    """The agreement of two raters, over the answers that both judged."""
 
     left: str
     right: str
     n: int
     same: Share
     kappa: float | None
-    """Cohen's: 1 agreement, 0 as much as chance makes; None where both always say the same."""
+    """Cohen's kappa: 1 is full agreement, 0 chance agreement; None if both always give the same single verdict."""
 
 
 def agreements(raters: Mapping[str, Verdicts]) -> list[Agreement]:
-    """Of all pairs who judged any answer in common."""
+    """Return the agreement of every pair of raters with at least one answer in common."""
     return [found for pair in combinations(raters, 2) if (found := _agreement(*pair, raters)) is not None]
 
 
@@ -97,7 +97,7 @@ def _agreement(left: str, right: str, raters: Mapping[str, Verdicts]) -> Agreeme
 
 
 def kappa(pairs: Iterable[tuple[bool, bool]]) -> float | None:
-    """Cohen's kappa (1960): (p - e) / (1 - e) of the share of agreement p and that by chance e; None where e is 1.
+    """Return Cohen's kappa (1960), (p - e) / (1 - e), for observed agreement p and chance agreement e; None if e is 1.
 
     >>> kappa([(True, True), (True, False), (False, False), (False, False)])
     0.5

@@ -1,4 +1,4 @@
-"""What worlds measure of their games, by name, over many: means of those games that a measure applies to."""
+"""Measures that worlds take of their games, averaged over the games that each measure applies to."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sottovoce.evaluation.statistics import Mean, mean
 from sottovoce.evaluation.views.printable import counted, figure, one_line
 
 Games = list[tuple[str, float]]
-"""The question that a game is, and a measure of the game."""
+"""The question of each game, and the game's value of a measure."""
 
 
 @dataclass(frozen=True)
@@ -20,11 +20,11 @@ class Measured:
 
     mean: Mean
     games: int
-    """Those it applies to."""
+    """The number of games it applies to."""
 
 
 def by_name(results: Iterable[Result]) -> dict[str, Games]:
-    """Each measure's games, in the order in which measures were first told; [] where one applies to none."""
+    """Return the games of each measure, in order of first appearance; [] if a measure applies to none."""
     found: dict[str, Games] = {}
     for result in results:
         for name, value in result.measures.items():
@@ -33,7 +33,7 @@ def by_name(results: Iterable[Result]) -> dict[str, Games]:
 
 
 def measured(results: Iterable[Result]) -> dict[str, Measured]:
-    """The mean of each measure that applies to any game, its interval clustered by question.
+    """Return the mean of each measure that applies to any game, with an interval clustered by question.
 
     Raises:
         UsageError: the extra `eval` is not installed.
@@ -46,14 +46,14 @@ def measured(results: Iterable[Result]) -> dict[str, Measured]:
 
 
 def means(results: Iterable[Result]) -> str:
-    """All means in a line, without intervals: "success 0.6, precision 0.75 (of 16 games), turns 12.4"."""
+    """Format all means in a line, without intervals: "success 0.6, precision 0.75 (of 16 games), turns 12.4"."""
     found = by_name(results)
     most = max((len(games) for games in found.values()), default=0)
     return ", ".join(_told(name, [value for _, value in games], most) for name, games in found.items())
 
 
 def told(measures: Mapping[str, float | None]) -> str:
-    """Those of one game in a line; what does not apply is left out."""
+    """Format the measures of one game in a line, without those that do not apply."""
     return ", ".join(f"{one_line(name)} {figure(value)}" for name, value in measures.items() if value is not None)
 
 

@@ -1,7 +1,7 @@
-"""One run against another, over what both discussed: the difference, its tests, and the verdict in words.
+"""Paired comparison of two runs over the questions of both: the difference, its tests, and the verdict in words.
 
-Questions are the same where what is asked is (`question.digest`), whatever their ids. A failed discussion is wrong,
-unless what ended it lies outside of scheme and protocol (a server, a disk).
+Questions are the same if their digest (`question.digest`) is, whatever their ids. A failed discussion counts as wrong
+unless its cause lies outside scheme and protocol (a server, a disk).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from sottovoce.evaluation.statistics import ALPHA, Difference, as_tested, holm, 
 from sottovoce.evaluation.views.printable import counted
 
 Scores = dict[tuple[str, int], float]
-"""By question and seed."""
+"""Scores by question and seed."""
 
 
 @dataclass(frozen=True)
 class Matched:
-    """What two runs have in common, key by key."""
+    """The scores that two runs have in common, by key."""
 
     left: Scores
     right: Scores
     other_targets: tuple[str, ...]
-    """Questions that each run scored against a target of its own: left out."""
+    """Questions that the runs scored against different targets; they are left out."""
     other_questions: tuple[str, ...]
-    """Ids under which each run asked something else: left out."""
+    """Ids under which the runs asked different questions; they are left out."""
     means: bool
-    """Whether no seed was in both runs, and each question's mean over its seeds stands in their place."""
+    """Whether the runs share no seed, so that each question's mean over its seeds is compared."""
 
 
 @dataclass(frozen=True)
@@ -41,28 +41,28 @@ class Pair:
     run: str
     against: str
     questions: int
-    """Scored in both runs."""
+    """The number of questions scored in both runs."""
     discussions: int
-    """Pairs of scores: as many as questions, or more where several seeds are in both runs."""
+    """Pairs of scores: as many as questions, or more if the runs share several seeds."""
     difference: Difference
-    """The accuracy of `run` less that of `against`; its p is the bootstrap's, and its interval fits `p`."""
+    """The accuracy of `run` minus that of `against`; its p is the bootstrap's, its interval agrees with `p`."""
     mcnemar: float | None
-    """None where a question has several scores, or scores lie between 0 and 1."""
+    """The exact p of McNemar's test; None if a question has several scores, or scores lie between 0 and 1."""
     corrected: float = 1.0
     """`p` after Holm's correction for all pairs of the comparison."""
     family: int = 1
-    """So many pairs there are."""
+    """The number of pairs in the comparison."""
     smallest: float | None = None
-    """The true difference that would have shown in four of five such comparisons; None where none would."""
+    """The smallest true difference that four of five such comparisons would detect; None if they detect none."""
 
     @property
     def p(self) -> float:
-        """The exact test's where it applies, the bootstrap's elsewhere."""
+        """Return the p of the exact test if it applies, else that of the bootstrap."""
         return self.difference.p if self.mcnemar is None else self.mcnemar
 
     @property
     def verdict(self) -> str:
-        """Return what the tests say, in a sentence."""
+        """Return the outcome of the tests as a sentence."""
         asked = counted(self.questions, "question")
         if self.corrected > ALPHA:
             none = f"`{self.run}` and `{self.against}`: no difference that {asked} could show{self._by_itself()}"
@@ -74,7 +74,7 @@ class Pair:
         return f"`{better}` is better than `{worse}` by {by} on {asked}; {self._tested(self.corrected)}{self._after()}."
 
     def _by_itself(self) -> str:
-        """Say why an interval without 0 stands beside "no difference"."""
+        """Explain an interval that excludes 0 next to "no difference": the correction made it insignificant."""
         if self.p > ALPHA:
             return ""
         return f" ({self._tested(self.p)} by itself, {self._tested(self.corrected)}{self._after()})"
@@ -84,7 +84,7 @@ class Pair:
         return f"differences below {points(low)} and above {points(high)} points are excluded (95 %)"
 
     def _would_show(self) -> str:
-        """Say what would have shown by the test that is used, at the level of Holm's first step."""
+        """Say which difference the test in use would have detected, at the level of Holm's first step."""
         if self.smallest is None:
             return "not even the largest would have shown in four of five such comparisons"
         return f"one of {points(self.smallest)} points would have shown in four of five such comparisons"
@@ -97,7 +97,7 @@ class Pair:
 
 
 def match(left: Sequence[Result], right: Sequence[Result]) -> Matched:
-    """Return what of two runs can be compared: questions scored in both against one target, under the same seeds."""
+    """Return the comparable scores of two runs: questions scored in both, against one target, under the same seeds."""
     names = _names(left, right)
     targets = _other_targets(left, right, names)
     dealt = _other_documents(left, right, names)
@@ -115,10 +115,10 @@ def match(left: Sequence[Result], right: Sequence[Result]) -> Matched:
 
 
 def paired(run: str, against: str, matched: Matched, family: int = 1) -> Pair:
-    """Return the difference over what both have, with its two-sided tests; `matched` has some, those of `run` right.
+    """Return the difference over the common scores, with its two-sided tests.
 
-    The smallest difference is that at the level of the first step of Holm's correction for a `family` of pairs: the
-    others only ease it.
+    `matched` must not be empty; its `right` scores are those of `run`. The smallest difference is computed at the
+    level of the first step of Holm's correction for a `family` of pairs, the strictest one.
     """
     left, right = list(matched.left.values()), list(matched.right.values())
     differences = [after - before for before, after in zip(left, right, strict=True)]
@@ -135,20 +135,21 @@ def paired(run: str, against: str, matched: Matched, family: int = 1) -> Pair:
 
 
 def correct(pairs: Sequence[Pair]) -> tuple[Pair, ...]:
-    """Return the pairs of a comparison with Holm's p."""
+    """Return the pairs of a comparison with `corrected` set to Holm's p."""
     corrected = holm([pair.p for pair in pairs])
     return tuple(replace(pair, corrected=p) for pair, p in zip(pairs, corrected, strict=True))
 
 
 def points(part: float) -> str:
-    """Return a part of 1 in percentage points."""
+    """Format a share in percentage points."""
     return f"{100 * part + 0.0:.1f}".replace("-0.0", "0.0")
 
 
 def _names(left: Sequence[Result], right: Sequence[Result]) -> dict[int, str]:
-    """Return under which name each result is compared, by `id`: what is asked, with the id where that is not enough.
+    """Map the `id()` of each result to the name it is compared under: its digest, with the question id if ambiguous.
 
-    Several questions of one run may ask the same of other documents; a run without digests goes by ids.
+    Several questions of one run may have the same digest and different documents. If any result lacks a digest,
+    question ids are used.
     """
     whole = all(each.digest for each in (*left, *right))
     ids = [{(each.digest, each.question) for each in results} for results in (left, right)]
@@ -171,16 +172,16 @@ def _by_question(scores: Scores) -> Scores:
 
 
 def _other_questions(left: Iterable[Result], right: Iterable[Result], names: dict[int, str]) -> tuple[str, ...]:
-    """Return ids under which both runs ask, each something that the other does not."""
+    """Return the ids that both runs use for different questions, each absent from the other run."""
     asked, other = ({each.question: names[id(each)] for each in results} for results in (left, right))
     both = (id for id in asked if id in other)
     return tuple(id for id in both if asked[id] not in other.values() and other[id] not in asked.values())
 
 
 def _other_documents(left: Iterable[Result], right: Iterable[Result], names: dict[int, str]) -> tuple[str, ...]:
-    """Return the questions that both runs ask of other documents.
+    """Return the questions that the runs ask about different documents.
 
-    Where agents are dealt fewer of them in one run, or none, it is one question under two conditions.
+    If one run's documents are a subset of the other's, it is one question under two conditions.
     """
     dealt = {names[id(each)]: {*each.documents} for each in left}
     pairs = [(each.question, {*each.documents}, dealt.get(names[id(each)])) for each in right]

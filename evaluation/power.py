@@ -1,10 +1,10 @@
-"""The smallest true difference that a comparison would have shown in four of five cases, by the test that is used.
+"""The smallest true difference that the test in use would detect in four of five comparisons.
 
-Paired: the questions differ between two runs as much as was observed; where the difference asked about is larger than
-that, all that differ do so to one side. Of right or wrong answers the power is that of McNemar's exact test, computed
-exactly; of clusters and scores in between it is simulated with the bootstrap that tests them. Independent samples (a
-published figure beside ours) are compared by Newcombe's interval (1998, method 10), whose power is exact.
-Everything has a fixed seed. Needs the extra `eval`.
+Paired runs: the share of questions that differ is the observed one; for a true difference above it, all questions
+that differ do so in one direction. For right or wrong answers the power of McNemar's exact test is computed exactly;
+for clusters and scores in between it is simulated with the bootstrap that tests them. Independent samples (a
+published figure and ours) are compared by Newcombe's interval (1998, method 10), whose power is computed exactly.
+All random numbers have a fixed seed. Needs the extra `eval`.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from sottovoce.evaluation.statistics import (
 )
 
 POWER = 0.8
-STEPS = 8  # of a bisection: 1/256 of where it looks
-NEARLY = 6  # standard errors below which the smallest difference mostly lies; looked at first, to be quick
+STEPS = 8  # of a bisection: a precision of 1/256 of the interval
+NEARLY = 6  # standard errors; the smallest difference mostly lies below, so this range is searched first
 RUNS = 100
-"""Simulated comparisons of clusters: a standard error of 4 points."""
+"""Number of simulated comparisons of clusters; the power has a standard error of 4 points."""
 
 
 @dataclass(frozen=True)
@@ -39,37 +39,37 @@ class TwoSamples:
     low: float
     high: float
     smallest: float | None
-    """Smallest true difference that would have shown in four of five cases; None where not even the largest would."""
+    """Smallest true difference detected in four of five cases; None if not even the largest would be."""
 
     @property
     def differs(self) -> bool:
-        """Return whether the interval leaves 0 out."""
+        """Return whether the interval excludes 0."""
         return self.low > 0 or self.high < 0
 
 
 def mcnemar_power(n: int, differing: float, difference: float, alpha: float = ALPHA) -> float:
-    """Return how often McNemar's exact test of `n` pairs finds a true `difference`, on the side where it is.
+    """Return how often McNemar's exact test of `n` pairs detects a true `difference`, in the right direction.
 
-    `differing` is the share of pairs that differ, at least as large as the difference.
+    `differing` is the share of pairs that differ; a value below the difference is raised to it.
     """
     binom = library("scipy.stats").binom
     differing = min(1.0, max(differing, difference))
     counts = np.arange(n + 1)
-    needed = binom.isf(alpha / 2, counts, 0.5) + 1  # the fewest gains of so many that differ with p <= alpha
+    needed = binom.isf(alpha / 2, counts, 0.5) + 1  # the fewest gains among `counts` differing pairs with p <= alpha
     gained = (1 + difference / differing) / 2 if differing else 0.5
     return float(binom.pmf(counts, n, differing) @ binom.sf(needed - 1, counts, gained))
 
 
 def smallest_of_pairs(n: int, differing: float, alpha: float = ALPHA) -> float | None:
-    """Return the smallest difference that McNemar's test of `n` pairs finds in four of five cases.
+    """Return the smallest difference that McNemar's test of `n` pairs detects in four of five cases.
 
-    None where it finds none: the p of 5 pairs is 0.0625 at best.
+    None if it detects none: the p of 5 pairs is 0.0625 at best.
     """
     return _smallest(lambda difference: mcnemar_power(n, differing, difference, alpha))
 
 
 def smallest_of_clusters(differences: Sequence[float], clusters: Clusters, alpha: float = ALPHA) -> float | None:
-    """Return the same for the bootstrap of clustered differences, by simulation; None where it finds none."""
+    """Return the same for the bootstrap of clustered differences, by simulation; None if it detects none."""
     sums, sizes = by_cluster(differences, clusters)
     resamples = max(399, int(np.ceil(2 / alpha)))  # fewer could not reach alpha
 
@@ -88,11 +88,11 @@ def smallest_of_clusters(differences: Sequence[float], clusters: Clusters, alpha
 
 
 def two_samples(value: float, n: float, other: float, other_n: float) -> TwoSamples:
-    """Return how far the share `value` of `n` observations is from the independent share `other` of `other_n`.
+    """Return the difference of the share `value` of `n` observations from the independent share `other` of `other_n`.
 
     For a published figure `other_n` is the number of the paper's questions; for clustered observations `n` is their
-    effective number (`statistics.effective`). The smallest difference is one of a true share from `other`, towards
-    one half, where shares vary most.
+    effective number (`statistics.effective`). The smallest difference is that of a true share from `other`, towards
+    or past one half, where shares vary most.
     """
     low, high = (float(each) for each in _newcombe(value, n, other, other_n))
     return TwoSamples(value - other, low, high, _smallest_share(max(1, round(n)), other, max(1, round(other_n))))
@@ -100,7 +100,7 @@ def two_samples(value: float, n: float, other: float, other_n: float) -> TwoSamp
 
 @cache
 def _smallest_share(n: int, other: float, other_n: int) -> float | None:
-    """Return the smallest difference of a share of `n` from `other` of `other_n` that shows, computed exactly."""
+    """Return the smallest detected difference of a share of `n` from `other` of `other_n`, computed exactly."""
     binom = library("scipy.stats").binom
     ours, theirs = np.arange(n + 1), np.arange(other_n + 1)
     low, high = _newcombe(ours[:, None] / n, n, theirs[None, :] / other_n, other_n)
@@ -124,9 +124,9 @@ def _smallest(power: Callable[[float], float], most: float = 1.0) -> float | Non
 
 
 def _moved(sums: Floats, sizes: Floats, difference: float, rng: np.random.Generator) -> Floats:
-    """Return the sums of the clusters with `difference` for a true mean, and the variance that they have.
+    """Return the sums of the clusters, moved to the true mean `difference` with their variance unchanged.
 
-    Where that is more than all of them on one side come to, they are on one side, and some differ wholly.
+    A `difference` above the mean of their absolute values makes all sums positive and some of them maximal.
     """
     mean = float(abs(sums).sum() / sizes.sum())
     if difference <= mean:

@@ -1,6 +1,6 @@
-"""EM and F1 of short answers, as SQuAD has them (ReAct and SDE score so, too).
+"""EM and F1 of short answers as defined by SQuAD (and used by ReAct and SDE).
 
-Over target and aliases the best counts, for each of the two by itself. An abstention has neither.
+Each is the best value over target and aliases. For an abstention both are 0.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from sottovoce.nodes.state import Decision
 from sottovoce.prompts.kinds import normalise
 
 CLOSED = ("yes", "no", "noanswer")
-"""Answers that share no words with others, whatever these are."""
+"""Answers whose overlap with any other answer is 0."""
 
 
 def exact_match(answer: str | None, golds: Sequence[str]) -> float:
-    """1 where the answer is one of the right ones after SQuAD's normalisation, else 0.
+    """Return 1 if the answer is one of the right ones after SQuAD's normalization, else 0.
 
     >>> exact_match("The Orla.", ["river Orla", "orla"])
     1.0
@@ -26,7 +26,7 @@ def exact_match(answer: str | None, golds: Sequence[str]) -> float:
 
 
 def f1(answer: str | None, golds: Sequence[str]) -> float:
-    """The harmonic mean of precision and recall over words, the best over the right answers.
+    """Return the harmonic mean of precision and recall over words, the best over the right answers.
 
     >>> f1("the river Orla", ["Orla"])
     0.6666666666666666
@@ -43,13 +43,13 @@ def _overlap(answer: str, gold: str) -> float:
 
 
 def golds_of(question: Mapping[str, Any]) -> list[str]:  # Any: of a Question
-    """The right answers of a question: its target, and other forms of it."""
+    """Return the right answers of a question: its target and its aliases."""
     target = question.get("target")
     return [] if target is None else [target, *question.get("aliases", [])]
 
 
 def measures(question: Mapping[str, Any], decision: Decision) -> dict[str, float]:  # Any: of a Question
-    """Return EM and F1 of a decision, where a few words were asked for and the right ones are known."""
+    """Return EM and F1 of a decision on a `text` question with a target; {} for any other."""
     golds = golds_of(question)
     if question.get("kind") != "text" or not golds:
         return {}
@@ -59,10 +59,10 @@ def measures(question: Mapping[str, Any], decision: Decision) -> dict[str, float
 
 
 def _each(decision: Decision) -> list[str | None]:
-    """Return the answers whose scores a rule averages; [] where it decides for a single one.
+    """Return the answers whose scores the decision rule averages; [] if it decides on a single one.
 
-    `box` leaves out replies without an answer in its form, `average` takes abstentions as wrong; what an expert or a
-    dummy was given to say counts under neither.
+    `box` leaves out replies without an answer in its format, `average` counts abstentions as wrong; the fixed replies
+    of experts and dummies count under neither.
     """
     rule = decision["rule"]
     if rule not in ("average", "box"):

@@ -1,8 +1,8 @@
-"""Shares, differences and tests over questions, of which each may have been discussed several times.
+"""Shares, differences and tests over questions, each discussed once or several times.
 
-Discussions of one question under several seeds are a cluster: they are alike, so they tell less than as many
-questions would. Cluster-robust variances are those of a ratio of sums, linearised (Cochran 1977, section 6.4).
-Needs the extra `eval`; its libraries are imported when a figure is asked for. The same data give the same figures.
+Discussions of one question under several seeds form a cluster: they are correlated and carry less information than
+as many questions would. Cluster-robust variances are those of a ratio of sums, linearized (Cochran 1977, section 6.4).
+Needs the extra `eval`; its libraries are imported on first use. The same data give the same figures.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from sottovoce.errors import UsageError
 
 Floats = NDArray[np.float64]
 Clusters = Sequence[Hashable] | None
-"""The question of each observation; None where each is a question of its own."""
+"""The question of each observation; None if every observation is its own question."""
 
 ALPHA = 0.05
-"""Intervals are of 95 %, and p up to 5 % tells a difference."""
+"""Intervals cover 95 %, and p up to 5 % is significant."""
 NOTHING = 1e-9
-"""Sums of squares below are rounding: scores are in [0, 1], and no mean of theirs is so fine."""
-BLOCK = 1_000_000  # counts of a block of resamples, 8 MB; larger ones were no faster
+"""Sums of squares below this are rounding errors: scores are in [0, 1], and their means are never this close."""
+BLOCK = 1_000_000  # counts in a block of resamples, 8 MB; larger blocks were no faster
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Share:
 
 @dataclass(frozen=True)
 class Mean:
-    """A mean with its 95 % interval, which is None where the clusters say the same, or are one."""
+    """A mean with its 95 % interval; the ends are None if all clusters agree or there is only one."""
 
     value: float
     low: float | None
@@ -49,14 +49,14 @@ class Mean:
 
 @dataclass(frozen=True)
 class Difference:
-    """A mean of paired differences in [-1, 1], its 95 % interval, and the two-sided p of "there is none"."""
+    """A mean of paired differences in [-1, 1], its 95 % interval, and the two-sided p of "no difference"."""
 
     value: float
     low: float
     high: float
     p: float
     error: float
-    """The standard error, cluster-robust; 0 where all clusters say the same."""
+    """The cluster-robust standard error; 0 if all clusters agree."""
     clusters: int
 
 
@@ -74,11 +74,11 @@ def effective(scores: Sequence[float], clusters: Clusters = None) -> float:
 
 
 def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
-    """The mean of `scores` with Wilson's interval for as many observations as the clustered ones are worth.
+    """Return the mean of `scores` with Wilson's interval for the effective number of observations.
 
     Korn and Graubard (1998), "Confidence intervals for proportions with small expected number of positive
-    counts estimated from survey data", with Wilson's interval in the place of Clopper and Pearson's. For
-    right or wrong answers to questions that were each asked once, it is Wilson's interval itself.
+    counts estimated from survey data", with Wilson's interval instead of Clopper and Pearson's. For
+    right or wrong answers to questions that were each asked once, it equals Wilson's interval.
 
     Raises:
         ValueError: no scores.
@@ -89,9 +89,9 @@ def share(scores: Sequence[float], clusters: Clusters = None) -> Share:
 
 
 def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
-    """The mean of `values` of any size, with Student's interval of the cluster-robust standard error.
+    """Return the mean of `values` of any size, with Student's interval of the cluster-robust standard error.
 
-    Where all are in [0, 1] it is a share, with `share`'s interval, unless they are counts: integers.
+    If all values are in [0, 1] and not all are integers (counts), the interval is that of `share`.
 
     Raises:
         ValueError: no values.
@@ -110,7 +110,7 @@ def mean(values: Sequence[float], clusters: Clusters = None) -> Mean:
 
 
 def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:
-    """The exact two-sided p of McNemar's test: are the pairs that differ split evenly?"""
+    """Return the exact two-sided p of McNemar's test that the differing pairs are split evenly."""
     pairs = list(zip(left, right, strict=True))
     gained, lost = sum(b and not a for a, b in pairs), sum(a and not b for a, b in pairs)
     test = library("statsmodels.stats.contingency_tables").mcnemar([[0, gained], [lost, 0]], exact=True)
@@ -118,9 +118,10 @@ def mcnemar(left: Sequence[bool], right: Sequence[bool]) -> float:
 
 
 def as_tested(found: Difference, p: float) -> Difference:
-    """Return the difference with an interval that leaves 0 out just where a test rejects it: 0 is tested by it alone.
+    """Return the difference with an interval that excludes 0 exactly when the test with this `p` rejects 0.
 
-    An interval is the set of differences that a test does not reject. All but 0 are tested by the bootstrap.
+    An interval is the set of differences that a test does not reject. Differences other than 0 are tested by the
+    bootstrap.
     """
     if p > ALPHA:
         return replace(found, low=min(found.low, 0.0), high=max(found.high, 0.0))
@@ -131,13 +132,13 @@ def as_tested(found: Difference, p: float) -> Difference:
 def paired_bootstrap(
     differences: Sequence[float], clusters: Clusters = None, *, resamples: int = 10_000, seed: int = 0
 ) -> Difference:
-    """The mean of paired differences, studentised by resampling whole clusters.
+    """Return the mean of paired differences with a studentized bootstrap over whole clusters.
 
     The symmetric bootstrap-t (Hall 1988; for clusters Cameron, Gelbach and Miller 2008): p is the share of
-    resamples that stray at least as far in their own standard errors, and the interval's reach is their 95 %
-    quantile. It is cut where no share of the questions that changed for better, or for worse, would bear it
-    (Wilson's upper limit): that holds where too few changed for resamples to have a spread. Where clusters have
-    different sizes see `_with_few`.
+    resamples that deviate at least as far in their own standard errors, and the interval's half-width is their 95 %
+    quantile. The interval is cut at Wilson's upper limits of the shares of questions that changed for the better and
+    for the worse, which matters when too few changed for resamples to vary. For clusters of different sizes see
+    `_with_few`.
 
     Raises:
         ValueError: no differences.
@@ -147,13 +148,13 @@ def paired_bootstrap(
 
 
 def studentised(sums: Floats, sizes: Floats, resamples: int, seed: int) -> Difference:
-    """Return what `paired_bootstrap` does, from the sums and the sizes of clusters."""
+    """Return the same difference as `paired_bootstrap`, from the sums and sizes of the clusters."""
     n, moments = len(sums), np.stack([sums, sizes, sums**2, sums * sizes, sizes**2], axis=1)
     value, error = (float(each) for each in _ratio(moments.sum(axis=0), n))
     if not error:
         return _unanimous(value, n, _at_most(np.zeros(n, dtype=bool), sizes))
     means, errors = _ratio(_resampled(moments, resamples, seed), n)
-    strays = np.full(resamples, np.inf)  # a resample without a spread says nothing: counted against a difference
+    strays = np.full(resamples, np.inf)  # a resample without variance counts against a difference
     np.divide(abs(means - value), errors, out=strays, where=errors > 0)
     p = float(1 + np.sum(strays >= abs(value) / error * (1 - 1e-9))) / (1 + resamples)
     reach = float(np.quantile(strays, 1 - ALPHA, method="higher")) * error
@@ -164,11 +165,11 @@ def studentised(sums: Floats, sizes: Floats, resamples: int, seed: int) -> Diffe
 
 
 def _with_few(residuals: Floats, sizes: Floats, value: float, found: tuple[float, float]) -> tuple[float, float]:
-    """Return the p and the reach of an interval where clusters have different sizes, and few may decide.
+    """Return the p and the half-width of an interval for clusters of different sizes, where a few may dominate.
 
-    A resample seldom lacks the largest clusters, so it cannot tell how much hangs on them. There p and reach are at
-    least those of Student's t with the variance of the jackknife (CR3; Bell and McCaffrey 2002) and as many degrees
-    of freedom as clusters have a say.
+    A resample seldom lacks the largest clusters, so it cannot show how much depends on them. p and half-width are
+    therefore at least those of Student's t with the jackknife variance (CR3; Bell and McCaffrey 2002); its degrees
+    of freedom follow from the effective number of clusters.
     """
     n, t = len(sizes), library("scipy.stats").t
     error = float(np.sqrt(np.sum((residuals / (1 - sizes / sizes.sum())) ** 2) * (n - 1) / n) / sizes.sum())
@@ -178,7 +179,7 @@ def _with_few(residuals: Floats, sizes: Floats, value: float, found: tuple[float
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """Holm's step-down correction (1979): each p as if it stood alone, the family's error rate being kept."""
+    """Return the p values after Holm's step-down correction (1979), which controls the family-wise error rate."""
     if not ps:
         return []
     corrected: list[float] = library("statsmodels.stats.multitest").multipletests(ps, method="holm")[1].tolist()
@@ -186,7 +187,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def by_cluster(values: Sequence[float] | Floats, clusters: Clusters) -> tuple[Floats, Floats]:
-    """Return the sum of each cluster, and its size."""
+    """Return the sum and the size of each cluster."""
     if not len(values):
         raise ValueError("there are no observations")
     of = range(len(values)) if clusters is None else clusters
@@ -200,13 +201,13 @@ def by_cluster(values: Sequence[float] | Floats, clusters: Clusters) -> tuple[Fl
 def _effective_size(sums: Floats, sizes: Floats, most: float, within: Floats) -> float:
     """Return how many independent observations have a mean as uncertain as this one.
 
-    At least as many as there are clusters: then each speaks with one voice. The variance is itself estimated,
-    from clusters of which few may differ, so a t quantile stands for the normal one, with as many degrees of
-    freedom as the kurtosis leaves (O'Neill 2014, "Some useful moment results in sampling problems").
-    Where clusters have different sizes the residuals of the largest, which draw the mean to themselves, tell too
-    little: there the variance is at least that of clusters whose observations are all equally alike, and the degrees
-    of freedom at most as many as clusters have a say in it (Satterthwaite 1946). `within` are the sums of
-    squares of each cluster's observations.
+    The result is at least `_alike(sizes)`, the number for clusters that each answer uniformly. The variance is
+    itself an estimate, and only a few clusters may differ, so a t quantile replaces the normal one; its degrees of
+    freedom follow from the kurtosis (O'Neill 2014, "Some useful moment results in sampling problems").
+    The largest clusters pull the mean towards themselves, so their residuals are too small. For clusters of
+    different sizes the variance is therefore at least that of clusters with one common correlation, and the degrees
+    of freedom are at most those of Satterthwaite (1946). `within` holds the sum of squares of each cluster's
+    observations.
     """
     n, observations = len(sums), sizes.sum()
     least = _alike(sizes)
@@ -228,10 +229,9 @@ def _effective_size(sums: Floats, sizes: Floats, most: float, within: Floats) ->
 
 
 def _likeness(sums: Floats, sizes: Floats, squares: Floats) -> float:
-    """Return the correlation of two observations of a cluster, each cluster counting alike; 1 if that is unknown.
+    """Return the correlation of two observations of a cluster, with equal weight for each cluster; 1 if unknown.
 
-    It is 1 less the variance within clusters in parts of that of all: clusters that each say one thing are alike
-    even where none of them happens to differ from another.
+    It is 1 minus the ratio of the variance within clusters to the total variance.
     """
     several = sizes > 1
     spread = float(np.mean(squares / sizes) - np.mean(sums / sizes) ** 2)
@@ -242,12 +242,12 @@ def _likeness(sums: Floats, sizes: Floats, squares: Floats) -> float:
 
 
 def _alike(sizes: Floats) -> float:
-    """How many observations clusters are worth that each speak with one voice: as many as there are, if of one size."""
+    """Return the effective number of clusters that each answer uniformly: their count if all have one size."""
     return float(sizes.sum() ** 2 / np.sum(sizes**2))
 
 
 def _at_most(changed: NDArray[np.bool_], sizes: Floats) -> float:
-    """Wilson's upper limit of the share of clusters that changed, each by its size."""
+    """Return Wilson's upper limit of the share of clusters that changed, weighted by size."""
     n = _alike(sizes)
     return _wilson(float(sizes[changed].sum() / sizes.sum() * n), n)[1]
 
@@ -258,7 +258,7 @@ def _wilson(right: float, n: float) -> tuple[float, float]:
 
 
 def _ratio(moments: Floats, n: int) -> tuple[Floats, Floats]:
-    """The mean and its standard error from sums over n clusters (..., 5), as `paired_bootstrap` stacks them."""
+    """Return the mean and its standard error from sums over n clusters (..., 5), as `studentised` stacks them."""
     sums, sizes, sums2, cross, sizes2 = np.moveaxis(moments, -1, 0)
     value = sums / sizes
     squares = sums2 - 2 * value * cross + value**2 * sizes2
@@ -266,7 +266,7 @@ def _ratio(moments: Floats, n: int) -> tuple[Floats, Floats]:
 
 
 def _resampled(moments: Floats, resamples: int, seed: int) -> Floats:
-    """The sums (resamples, 5) over clusters drawn with replacement, block by block to bound the memory."""
+    """Return the sums (resamples, 5) over clusters drawn with replacement, block by block to bound the memory."""
     n, rng = len(moments), np.random.default_rng(seed)
     blocks = []
     for start in range(0, resamples, step := max(1, BLOCK // n)):
@@ -277,16 +277,19 @@ def _resampled(moments: Floats, resamples: int, seed: int) -> Floats:
 
 
 def _unanimous(value: float, n: int, unseen: float) -> Difference:
-    """All clusters differ alike, mostly not at all; a share `unseen` might do otherwise. p is the sign test's."""
+    """Return the difference if all clusters differ equally (mostly by 0) and a share `unseen` might not.
+
+    p is that of the sign test.
+    """
     p = 2.0 ** (1 - n) if abs(value) > NOTHING else 1.0
     low, high = max(-1.0, value - unseen), min(1.0, value + unseen)
-    if p > ALPHA:  # so few cannot tell: interval and test say the same
+    if p > ALPHA:  # too few clusters: interval and test must agree
         low, high = min(low, 0.0), max(high, 0.0)
     return Difference(value, low, high, p, 0.0, n)
 
 
 def check_installed() -> None:
-    """Refuse, before hours of work that is to be compared, that nothing could compare it.
+    """Check that the extra `eval` is installed before hours of work whose results need it.
 
     Raises:
         UsageError: the extra `eval` is not installed.
@@ -297,10 +300,10 @@ def check_installed() -> None:
 
 
 def library(name: str) -> Any:  # Any: neither library is typed
-    """Return a module of the extra `eval`.
+    """Import and return a module of the extra `eval`.
 
     Raises:
-        UsageError: it is not installed.
+        UsageError: the extra is not installed.
     """
     try:
         return import_module(name)

@@ -1,9 +1,9 @@
-"""Which agents of a discussion could change places without changing it (CMD, arXiv 2402.18272, Appendix A).
+"""Symmetries of a discussion: which agents can change places (CMD, arXiv 2402.18272, Appendix A).
 
-A permutation of the agents is a symmetry if it takes calls along, the first of one agent to the first of the other,
-so that each keeps its prompt and every edge what it carries; with models, an agent goes only where its own model is.
-An edge is labelled by what it carries (72 for CMD's two groups of three), or bare as in Definition 1 (720). The order
-of messages in a prompt and who wins a tie are left out; moderator, judge, secretary and summariser stay in place.
+A permutation of the agents is a symmetry if mapping their calls in order (first to first) preserves each call's prompt
+and each edge's label; with models, an agent can only replace one with the same model. An edge is labelled by what it
+carries (72 symmetries for CMD's two groups of three), or bare as in Definition 1 (720). The order of messages in a
+prompt and tie-breaking are ignored; moderator, judge, secretary and summariser stay in place.
 """
 
 from __future__ import annotations
@@ -27,28 +27,28 @@ from sottovoce.nodes.settings import Settings
 if TYPE_CHECKING:
     from sottovoce.evaluation.calls import Call, Unrolled
 
-CAUSES = {"graph": "who hears whom", "prompts": "what agents are told", "models": "who thinks, and how"}
+CAUSES = {"graph": "who hears whom", "prompts": "each agent's prompts", "models": "each agent's model and temperature"}
 SILENT = 20
-"""Agents that are compared in seconds."""
+"""Maximum number of agents that are compared within seconds; above it a note is printed."""
 Related = tuple[tuple[int, ...], ...]
-"""By two agents: who hears what of the other, as a number; by one: its model, its prompts, and its other edges."""
-Images = list[list[int]]  # of permutations: where each takes each agent
+"""Numbers for the relations of agents: for a pair, its edges; on the diagonal, model, prompts and other edges."""
+Images = list[list[int]]  # permutations: the image of each agent
 
 
 class Symmetry(NamedTuple):
-    """The group of symmetries of a discussion, on the agents that discuss."""
+    """The symmetry group of a discussion, acting on the agents that discuss."""
 
     order: int
     generators: tuple[tuple[tuple[str, ...], ...], ...]
-    """Each in cycles: ("a", "b") exchanges the two."""
+    """Each generator in cycles: ("a", "b") exchanges the two."""
     orbits: tuple[tuple[str, ...], ...]
-    """Agents that can take one another's places stand together."""
+    """Groups of agents that can take one another's places."""
     broken_by: tuple[str, ...]
-    """Of CAUSES, what by itself leaves fewer permutations (prompts, models: than the graph does)."""
+    """Those of CAUSES that reduce the group alone (prompts and models: compared with the graph alone)."""
 
 
 def symmetry(unrolled: Unrolled, models: Mapping[str, str] | None = None, *, labelled: bool = True) -> Symmetry:
-    """The symmetries of a discussion: of its mechanism, or with `models` (by agent) of these agents in it."""
+    """Return the symmetries of a discussion: of its mechanism alone, or with `models` (by agent) of its agents."""
     from sympy.combinatorics import Permutation  # late: half a second
 
     agents, own, related = unrolled.agents(), models or {}, partial(_related, unrolled, labelled=labelled)
@@ -66,7 +66,7 @@ def symmetry(unrolled: Unrolled, models: Mapping[str, str] | None = None, *, lab
 
 def _related(unrolled: Unrolled, models: Mapping[str, str], *, prompts: bool, labelled: bool) -> Related:
     agents = unrolled.agents()
-    at: dict[Call | None, tuple[str, int]] = {None: ("", 0)}  # the question and the decision are nobody's
+    at: dict[Call | None, tuple[str, int]] = {None: ("", 0)}  # the question and the decision belong to no agent
     told, between = defaultdict[str, list[str]](list), defaultdict[tuple[str, str], list[tuple[int, int, str]]](list)
     for call in unrolled.calls:
         at[call] = call.agent, len(told[call.agent])
@@ -86,7 +86,7 @@ def _related(unrolled: Unrolled, models: Mapping[str, str], *, prompts: bool, la
 
 @lru_cache(maxsize=64)
 def _group(related: Related) -> tuple[Images, int, list[int]]:
-    """Generators, order, and orbits by number: from the last agent on, each's orbit with all before it in place."""
+    """Return generators, order, and orbits by number (from the last agent on, fixing all agents before it)."""
     found, order, orbits = Images(), 1, [*range(len(related))]
     for agent in reversed(range(len(related))):
         colours = _coloured(related, [*range(agent)])
@@ -101,7 +101,7 @@ def _group(related: Related) -> tuple[Images, int, list[int]]:
 
 
 def _match(related: Related, agents: list[int], images: list[int]) -> Images:
-    """At most one symmetry that takes these agents there; the others stay, go in order, or are tried in turn."""
+    """Return at most one symmetry that maps `agents` to `images`; others stay, go in order, or are tried in turn."""
     here, there = _coloured(related, agents), _coloured(related, images)
     if sorted(here) != sorted(there):
         return []
@@ -109,13 +109,13 @@ def _match(related: Related, agents: list[int], images: list[int]) -> Images:
     image = [i if colour == there[i] else next(free[colour]) for i, colour in enumerate(here)]
     if all(related[a][b] == row[i] for a, row in zip(image, related, strict=True) for i, b in enumerate(image)):
         return [image]
-    doubtful = next(i for i, colour in enumerate(here) if here.count(colour) > 1)  # where none is, all is kept
+    doubtful = next(i for i, colour in enumerate(here) if here.count(colour) > 1)  # exists: unique colours always match
     fitting = (i for i, colour in enumerate(there) if colour == here[doubtful])
     return next(filter(None, (_match(related, [*agents, doubtful], [*images, one]) for one in fitting)), [])
 
 
 def _coloured(related: Related, fixed: list[int]) -> list[int]:
-    """Agents by colour, the fixed ones each of its own, split by their relations to all others until none splits."""
+    """Return a colour for each agent, unique for fixed ones; colours are refined by relations until stable."""
     # Hashes of numbers are equal in every process, so the same generators are found.
     colours = [hash((row[i], fixed.index(i) if i in fixed else -1)) for i, row in enumerate(related)]
     while True:
@@ -126,9 +126,9 @@ def _coloured(related: Related, fixed: list[int]) -> list[int]:
 
 
 def spoken_by(settings: Settings, agents: Sequence[str] = ()) -> dict[str, str]:
-    """Each agent's model: at another temperature it is another one (another distribution of replies).
+    """Return each agent's model and temperature: another temperature is another distribution of replies.
 
-    As local models have it, without loading any; who has none of its own takes the first agent's.
+    The values are those of local models, without loading any; an agent without its own takes the first agent's.
     """
     from sottovoce.channels.registry import PROTOCOLS  # late: a protocol imports torch
 
@@ -147,22 +147,24 @@ def spoken_by(settings: Settings, agents: Sequence[str] = ()) -> dict[str, str]:
 
 
 class Looked(Checked):
-    """How symmetry is looked at."""
+    """Options of the command `symmetry`."""
 
     model_config = ConfigDict(title="Symmetry")
 
-    private: bool = Field(default=False, description="each agent has documents of its own: they count as its prompt")
+    private: bool = Field(
+        default=False, description="give each agent documents of its own, which count as part of its prompt"
+    )
     as_json: bool = Field(default=False, alias="json", description="one JSON object on stdout, and nothing else")
 
 
 def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:
-    """Print the symmetries of a scheme with these settings, edges labelled by what they carry and bare.
+    """Print the symmetries of a scheme with these settings, with edges labelled by what they carry and bare.
 
     Raises:
-        UsageError: its calls cannot be told before they are made.
+        UsageError: the scheme's calls are not known before they are made.
     """
     if settings.unrolls:
-        raise UsageError(f"{name} has no symmetry to tell: {settings.unrolls}; draw {name} shows its graph")
+        raise UsageError(f"{name} has no symmetries to show: {settings.unrolls}; draw {name} shows its graph")
     from sottovoce.evaluation.calls import unroll  # late: it imports langchain
 
     found, owners = scheme(name), settings.owners() if looked.private else None
@@ -186,9 +188,9 @@ def show_symmetry(name: str, settings: Settings, looked: Looked) -> None:
         "orbits": ", ".join(f"{{{', '.join(orbit)}}}" for orbit in labelled.orbits),
         "generators": ", ".join(cycles) or "none",
         "broken by": ", ".join(f"{cause} ({CAUSES[cause]})" for cause in labelled.broken_by) or "nothing",
-        "without models": f"{mechanism.order:,}: of the mechanism alone, whoever speaks",
-        "bare edges": f"{bare.order:,}: counting that one is heard, not what of it",
-        "others": others and f"{others}: kept in place, for the permutations are of agents alone",
+        "without models": f"{mechanism.order:,}: of the mechanism alone, with any models",
+        "bare edges": f"{bare.order:,}: considering only who hears whom, not what is sent",
+        "others": others and f"{others}: fixed; only agents are permuted",
         "left out": unrolled.left_out,
     }
     print(f"{counted(agents, 'agent')}, {counted(len(unrolled.calls), 'call')}")

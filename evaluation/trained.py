@@ -1,4 +1,4 @@
-"""Schemes and questions that a narrowly trained model was trained on: all others name a model that fits, or warn."""
+"""Checks that a narrowly trained model fits a scheme and its questions; errors name a model that does."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sottovoce.places import models_folder
 from sottovoce.prompts.packs import TRAINED
 
 SMALL = "smollm2"
-"""A small model of the catalogue that writes English."""
+"""A small model of the catalog that writes English."""
 HELD_OUT = "of the bundled set"
-"""The end of the origin of questions that the bundled model was trained to answer."""
+"""The end of the origin text of questions that the bundled model was trained to answer."""
 FIRST = {
     "madra": "--sample facts/20 --wiki documents --temperature 0 --max-tokens 48 --select-tokens 48 "
     "--chain-of-thought off --rounds 1",
@@ -22,14 +22,14 @@ FIRST = {
     "govsim": "--agents 3 --months 2 --utterances 2 --max-tokens 96",
     "codegen": "--sandbox isolated --agents 2 --rounds 1 --max-tokens 128",
 }
-"""Options by scheme under which `SMALL` shows it in a minute or two; in the first three it answers rightly."""
+"""Options by scheme for a run of a minute or two with `SMALL`; in the first three its answer is right."""
 
 
 def check_trained(scheme: str, settings: Settings) -> None:
-    """Refuse the default model where it was trained for neither the scheme nor the prompts; a named model may do both.
+    """Check that a default model was trained for the scheme and the prompts; a named model is always accepted.
 
     Raises:
-        UsageError: gives a command whose model can, or two where the model must be pulled first.
+        UsageError: it was not; the message gives a command with a suitable model, and first one that downloads it.
     """
     if why := untrained(scheme, settings):
         pull = [] if (models_folder() / SMALL).is_dir() else [f"{command('models', 'pull', SMALL)} (93 MB)"]
@@ -37,12 +37,12 @@ def check_trained(scheme: str, settings: Settings) -> None:
         first = FIRST.get(scheme, "").split() if settings.prompts is None else ["--prompts", settings.prompts]
         raise UsageError(
             f"{why}; try {', then '.join([*pull, command(*words, *first)])}, a small model that is often wrong, or "
-            "--model with a larger one: a folder, a hub id, hosted:PROVIDER:MODEL; --model bundled runs it all the same"
+            "--model with a larger one: a folder, a hub id, hosted:PROVIDER:MODEL; --model bundled runs it anyway"
         )
 
 
 def untrained(scheme: str, settings: Settings) -> str:
-    """Return why a default model should not be asked; empty where one was named, or was trained for this."""
+    """Return why a default model should not be used; empty if a model was named or the default was trained for this."""
     if "model" in settings.model_fields_set or set(settings.names()) <= {*settings.human}:
         return ""
     return next((why for name in settings.model if name in TRAINED and (why := _why(name, scheme, settings))), "")
@@ -56,14 +56,16 @@ def _why(name: str, scheme: str, settings: Settings) -> str:
     if settings.prompts not in (None, trained.pack):
         from sottovoce.prompts.render import Prompts  # late: it loads LangChain, and the help needs none
 
-        Prompts(settings.pack_folder(settings.prompts))  # what is wrong with the pack comes first
-        return f"the {name} test model was trained on prompts of its own, and not on {settings.prompts!r}"
+        Prompts(settings.pack_folder(settings.prompts))  # errors of the pack come first
+        return f"the {name} test model was trained on its own prompts, not on {settings.prompts!r}"
     return ""
 
 
 def knowledge(models: Iterable[str], origin: str | None) -> list[str]:
-    """Return a line for each model that knows little of such questions; it stands above the answers."""
+    """Return a warning line for each model that knows little about such questions, to print above the answers."""
     if origin and origin.endswith(HELD_OUT):
         return []
     known = {name: TRAINED[name].knows for name in models if name in TRAINED}
-    return [f"{name} is a small test model: it knows {what}; --model names another" for name, what in known.items()]
+    return [
+        f"{name} is a small test model: it knows {what}; choose another with --model" for name, what in known.items()
+    ]

@@ -1,6 +1,6 @@
-"""Where a watch intervened in the discussions of a run, what was wrong there by the truth, and how they ended.
+"""Interventions of a run: where monitors intervened, how wrong the messages really were, and how discussions ended.
 
-A world knows the truth of what was held back (`Scheme.truth`). A discussion is successful with a score of 1.
+A world classifies the messages that were withheld (`Scheme.truth`). A discussion is successful with a score of 1.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from sottovoce.nodes.state import Intervened
 
 
 def told(records: Sequence[Record]) -> list[str]:
-    """The interventions of a run in a few lines; none where nobody intervened."""
+    """Describe the interventions of a run in a few lines; [] if nothing was monitored."""
     made = [(record, entry) for record in records for entry in record.interventions]
     if not made:
         watched = any(record.settings.get("watch") for record in records)
-        return ["monitors held nobody back"] if watched else []
+        return ["monitors did not intervene"] if watched else []
     in_all = f"{sum(bool(record.interventions) for record in records):,} of {counted(len(records), 'discussion')}"
     what = _counts(entry["what"] for _, entry in made)
     classes = _counts(found for record, entry in made if (found := truth(record, entry)))
     lines = [f"{counted(len(made), 'intervention')} in {in_all}: {what}"]
-    return [*lines, *([f"what was held back, by the truth: {classes}"] if classes else []), *_by_outcome(records)]
+    return [*lines, *([f"true classes of the withheld messages: {classes}"] if classes else []), *_by_outcome(records)]
 
 
 def truth(record: Record, entry: Intervened) -> str:
-    """The class of what was held back; empty where the scheme knows no truth of it."""
+    """Return the true class of a withheld message; empty if the scheme does not classify it."""
     known, place = scheme(record.scheme).truth, (entry["epoch"], entry["round"], entry["turn"])
     said = (entry["agent"], entry["act"], entry["attempt"])
     found = next((message for message in record.messages if message.place == place + said), None)
@@ -37,13 +37,13 @@ def truth(record: Record, entry: Intervened) -> str:
 
 
 def _by_outcome(records: Sequence[Record]) -> list[str]:
-    """The turns at which somebody intervened, by how it ended, and what ended badly though nobody did."""
+    """Describe the turns of interventions by outcome, and the bad outcomes without any intervention."""
     scores = [(record, record.decision["score"]) for record in records if record.decision is not None]
     good = [record for record, score in scores if score == 1]
     bad = [record for record, score in scores if score is not None and score < 1]
     turns = [_turns("successful", good), _turns("other", bad)] if good or bad else []
     missed = sum(not record.interventions for record in bad)
-    return [*turns, f"{missed:,} of {len(bad):,} without success had no intervention"] if bad else turns
+    return [*turns, f"{missed:,} of {len(bad):,} unsuccessful discussions had no intervention"] if bad else turns
 
 
 def _turns(how: str, records: Sequence[Record]) -> str:

@@ -1,7 +1,7 @@
-"""Find questions on which a human's explanation convinces a model (ReConcile, Chen et al. 2023, section 3).
+"""The search for questions on which a human explanation convinces a model (ReConcile, Chen et al. 2023, section 3).
 
-A training file is walked in its order: the model answers alone by ReConcile's first prompt; where that is
-wrong it is asked again, with the explanation; where that is right, the question is a convincing sample.
+Questions of a training file are asked in order. The model answers alone with ReConcile's first prompt; if that is
+wrong, it is asked again with the explanation; if that is right, the question is a convincing sample.
 One line of the file: {"question": "What is 14 + 3 * 5?", "target": "29", "explanation": "3 * 5 = 15; 14 + 15 = 29."}
 """
 
@@ -34,21 +34,24 @@ from sottovoce.nodes.state import Discussion, Update
 from sottovoce.nodes.views import View
 from sottovoce.prompts import kinds
 
-WINDOW = 8  # questions that are asked side by side: they fill a batch, and at most seven are asked in vain
+WINDOW = 8  # questions asked concurrently: they fill a batch, and at most seven are wasted
 FIELDS = ("question", "target", "explanation", "solution", "kind", "choices", "id")
-EXPECTED = f"expected an object a line, with the fields: {', '.join(FIELDS)}"
-NEEDS = {"target": "a right answer is to be reached", "solution": "an explanation (or solution) is to convince"}
+EXPECTED = f"expected one object per line, with the fields: {', '.join(FIELDS)}"
+NEEDS = {
+    "target": "convincing samples need a right answer",
+    "solution": "convincing samples need an explanation (or solution)",
+}
 
 
 def read_training(path: Path) -> list[Question]:
-    """The questions of a file of JSON Lines; their `solution` is the explanation. Empty lines are skipped.
+    """Read the questions of a JSON Lines file; their `solution` is the explanation. Empty lines are skipped.
 
     Raises:
-        UsageError: the file cannot be read or holds no question, or a line, which is named, is none.
+        UsageError: the file cannot be read or contains no question, or a line (named in the message) is invalid.
     """
     name = f"training file {str(path)!r}"
     text, _ = read_text(path, name)
-    # Not splitlines: a text may hold U+2028, at which that would split too.
+    # Not splitlines, which would also split at U+2028 inside a text.
     lines = [(number, line) for number, line in enumerate(text.split("\n"), start=1) if line.strip()]
     if not lines:
         raise UsageError(f"{name} is empty; {EXPECTED}")
@@ -56,7 +59,7 @@ def read_training(path: Path) -> list[Question]:
 
 
 def _read_line(line: str, name: str) -> Question:
-    """A question that can be asked, answered rightly and kept as a sample."""
+    """Parse a question and check that it can be asked, answered rightly and saved as a sample."""
     try:
         data = json.loads(line)
         if not isinstance(data, dict):
@@ -65,13 +68,13 @@ def _read_line(line: str, name: str) -> Question:
             raise UsageError(choose("field", unknown, FIELDS))
         given = {name: value for name, value in data.items() if value is not None}
         if "explanation" in given and "solution" in given:
-            raise UsageError("found an explanation and a solution; expected one of them, which is to convince")
+            raise UsageError("found an explanation and a solution; expected one of them")
         question = cast(Question, {"solution" if name == "explanation" else name: given[name] for name in given})
         check_question(question, None, NEEDS)
         target = kinds.target_of(question)
         if target is None or not kinds.right(kinds.read_field(target, question), question):
             found, kind = question["target"], kinds.kind_of(question)
-            raise UsageError(f"target is {found!r}; expected an answer that is read as it stands, of the kind {kind!r}")
+            raise UsageError(f"target is {found!r}; expected an answer of the kind {kind!r} that is parsed as itself")
         _sample(question, None, target)
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from error
@@ -81,7 +84,7 @@ def _read_line(line: str, name: str) -> Question:
 
 
 def _sample(question: Question, before: str | None, after: str) -> Sample:
-    """A question as a convincing sample; a UsageError where a text of it is empty or none."""
+    """Return a question as a convincing sample; raise UsageError if one of its texts is empty or not a text."""
     shown = {"question": question["question"], "kind": kinds.kind_of(question)}
     known = {
         "choices": question.get("choices", []),
@@ -96,21 +99,21 @@ def _sample(question: Question, before: str | None, after: str) -> Sample:
 
 @dataclass
 class Walk:
-    """How far it has come."""
+    """The state of a search."""
 
     run: RunContext[Single]
-    """Who is asked, and how."""
+    """The model that is asked, and the settings."""
     asked: int = 0
     wrong: int = 0
-    """Alone; an abstention is wrong."""
+    """Questions that the model answered wrongly alone; an abstention is wrong."""
     samples: list[Sample] = field(default_factory=list)
 
     @property
     def text(self) -> str:
-        """The file of what was found, with who was convinced and how it was asked."""
+        """Return the text of the samples file, with the model that was convinced and its settings."""
         run, ((agent, model),) = self.run, self.run.models.items()
         return Samples(
-            model=str(getattr(model, "model", None) or model.get_name()),  # hosted ones have no common attribute
+            model=str(getattr(model, "model", None) or model.get_name()),  # hosted models have no common attribute
             weights=model.loaded.weights_key if isinstance(model, HookedChatModel) else None,
             temperature=run.temperature(agent),
             settings=run.settings.model_dump(mode="json"),
@@ -125,11 +128,11 @@ async def walk(
     progress: Callable[[Walk], None] = lambda walk: None,
     window: int = WINDOW,
 ) -> Walk:
-    """Ask until `wanted` samples are found or all were asked; the result is that of asking one at a time.
+    """Ask until `wanted` samples are found or all questions are asked; the result equals asking one at a time.
 
     Raises:
         UsageError: there is no such model.
-        SottovoceError: the model failed at a question, which is named.
+        SottovoceError: the model failed at a question, which the message names.
     """
     fixed = {"settings": contexts.defaults.model_dump(mode="json"), "round": 0}
     found = Walk(contexts.of(cast(Discussion, fixed)))
@@ -137,7 +140,7 @@ async def walk(
     for start in range(0, len(questions), window):
         some = questions[start : start + window]
         states = [cast(Discussion, {**question, **fixed}) for question in some]
-        # What fails beyond the end of the walk is no failure.
+        # Failures beyond the end of the search do not count.
         replies = await asyncio.gather(*(step.ainvoke(state) for state in states), return_exceptions=True)
         for question, reply in zip(some, replies, strict=True):
             _take(found, question, reply)
@@ -148,7 +151,7 @@ async def walk(
 
 
 async def convince(run: RunContext[Single], state: Discussion, agent: str) -> Update:
-    """Ask a question, and where the answer is wrong again, with the explanation. Updates: `before`, `after`."""
+    """Ask a question, and ask again with the explanation if the answer is wrong. Updates: `before`, `after`."""
     view = run.view(state, agent)
     before = await _answered(run, state, Ask(agent, "answer", answer_turns(view), protocol="nl"), form(view))
     if kinds.right(before, state):
@@ -159,7 +162,7 @@ async def convince(run: RunContext[Single], state: Discussion, agent: str) -> Up
 
 
 def convince_turns(view: View) -> tuple[Turn, ...]:
-    """The question again, and its explanation; no history, as in ReConcile's discussion."""
+    """Return the chat with the question and its explanation, without history, as in ReConcile's discussion."""
     explained = view.prompts.render("reconcile/convince", explanation=view.question["solution"])
     return (*view.system_turn(), Turn("user", view.asked(form(view), heard=explained)))
 
@@ -170,7 +173,7 @@ async def _answered(run: RunContext[Single], state: Discussion, ask: Ask, form: 
 
 
 def _take(found: Walk, question: Question, reply: Update | BaseException) -> None:
-    if isinstance(reply, SottovoceError) and not isinstance(reply, UsageError):  # those are of no single question
+    if isinstance(reply, SottovoceError) and not isinstance(reply, UsageError):  # those concern no single question
         asked = textwrap.shorten(question["question"], 60, placeholder=" …")
         raise type(reply)(f"question {asked!r}: {reply}") from reply
     if isinstance(reply, BaseException):

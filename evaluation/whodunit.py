@@ -1,4 +1,4 @@
-"""Games of WhoDunit as questions: which character fits? Agents never read the stored game; rules tell each its part.
+"""Games of WhoDunit as questions: which character fits? Agents never read the stored game; the rules show each a part.
 
 One sample: "Which character is the winner?", target "7", with the game's file in its field `game`.
 """
@@ -15,7 +15,7 @@ from sottovoce.nodes.settings import WhoDunit
 
 
 def games(n: int, settings: WhoDunit, seed: int = 0, split: Split | None = None) -> list[Question]:
-    """The first `n` games of a seed, as the settings have them; those of a split share no character with others.
+    """Return the first `n` games of a seed with these settings; the games of a split share no character with others.
 
     Raises:
         UsageError: there are no such games.
@@ -25,12 +25,12 @@ def games(n: int, settings: WhoDunit, seed: int = 0, split: Split | None = None)
 
 
 def stored(path: Path, settings: WhoDunit) -> Question:
-    """The game of a file. Errors: see `read_game`."""
+    """Return the game of a file as a question. Errors: see `read_game`."""
     return question(read_game(path), path.stem, settings)
 
 
 def question(game: Game, id: str, settings: WhoDunit) -> Question:
-    """Return a game as it is asked; Intel, who cannot know who is sought, gets a question of its own."""
+    """Return a game as a question; Intel, which cannot know who is sought, gets its own wording."""
     words = settings.words
     made = Question(
         id=id,
@@ -48,10 +48,10 @@ def question(game: Game, id: str, settings: WhoDunit) -> Question:
 
 WORLD = World(
     samples={
-        "whodunit": "games of the size that its settings say; for the scheme of that name",
-        "whodunit/train": "such games of which monitors learn",
-        "whodunit/validation": "games of other characters, by which monitors are chosen",
-        "whodunit/test": "games of the rest, which are held out",
+        "whodunit": "games of the size in the settings; for the scheme whodunit",
+        "whodunit/train": "such games, for fitting monitors",
+        "whodunit/validation": "games with other characters, for choosing monitors",
+        "whodunit/test": "games with the remaining characters, held out",
     },
     draw=games,
     read=stored,

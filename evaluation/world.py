@@ -1,7 +1,7 @@
-"""Questions about the encyclopedia that ships, with six passages: those that are needed, and others like them.
+"""Questions about the bundled encyclopedia, with six passages: the articles that are needed, and distractors.
 
 One sample: "In which town was the author of The Salt Ledger born?", target "Greyholt", with the articles on the
-book, on Orla Vance, and on four more books and people. Schemes that look things up read none of the passages.
+book, on Orla Vance, and on four more books and people. Schemes with retrieval do not show agents these passages.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from sottovoce.environments.encyclopedia.questions import LABELS, TYPES, Asked, 
 from sottovoce.nodes.question import Passage, Question
 
 PASSAGES = 6
-"""As many as agents are dealt in a discussion of what each knows a part of (SDE)."""
+"""Passages of a question, dealt to the agents in a discussion where each knows a part (SDE)."""
 KINDS = {"fact": "text", "bridge": "text", "comparison": "text", "strategy": "yes_no", "claim": "label"}
 CLAIM = (
     "A claim is held against what is known: SUPPORTS where that says so, REFUTES where it says otherwise, "
@@ -24,7 +24,7 @@ SOURCE = "encyclopedia"
 
 
 def about_the_world(type: Type | None, n: int, seed: int = 0) -> list[Question]:
-    """The first `n` questions of a type, or of all types in turn, in the order that a seed brings them to."""
+    """Return the first `n` questions of a type, or of all types in turn, shuffled by the seed."""
     name = "world" if type is None else f"world/{type}"
     return [_question(f"{name}/{seed}/{i}", asked) for i, asked in enumerate(_order(type, seed)[:n])]
 
@@ -55,7 +55,7 @@ def _question(id: str, asked: Asked) -> Question:
 
 
 def passages(asked: Asked) -> list[Passage]:
-    """The gold articles and others of their kinds, mixed: the same for the same question."""
+    """Return the gold articles and others of their kinds, shuffled, the same ones for the same question."""
     world, rng = encyclopedia(), random.Random(asked.text)
     gold = [world.by_title[title] for title in dict.fromkeys(title for title, _ in asked.gold)]
     kinds = {article.kind for article in gold}

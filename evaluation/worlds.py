@@ -1,6 +1,6 @@
-"""Games of worlds as the questions of a run: drawn from a seed, or stored in files. A scheme plays its own alone.
+"""Games of worlds as the questions of a run: drawn from a seed, or stored in files. A scheme plays only its own.
 
-The settings of a scheme name its `World`; nothing here knows which worlds there are.
+The settings of a scheme name its `World`; this module does not know any particular one.
 """
 
 from __future__ import annotations
@@ -20,35 +20,35 @@ from sottovoce.nodes.settings import Settings
 
 @dataclass(frozen=True)
 class World:
-    """The games that a scheme plays; its settings name it: `world = "module:attribute"`."""
+    """The games that a scheme plays. The scheme's settings name it: `world = "module:attribute"`."""
 
     samples: Mapping[str, str]
-    """By the name that --sample takes: what is drawn, in a phrase."""
+    """A phrase that describes the games, by the name that --sample takes."""
     draw: Callable[[int, Any, int, Split | None], list[Question]]  # Any: its own settings
-    """The first n games of a seed as the settings have them, of a split or of all; each has a solution."""
+    """Draws the first n games of a seed with the settings, of a split or of all; each has a solution."""
     read: Callable[[Path, Any], Question] | None = None  # Any: its own settings
-    """The game of a file; None where games are no files."""
+    """Reads the game of a file; None if games are not stored in files."""
     most: Mapping[str, int] = field(default_factory=dict)
-    """How many different ones a seed makes at most, by name; of others there is no end."""
+    """Maximum number of different games of a seed, by name; names that are missing have no limit."""
 
 
 def world_of(settings: Settings | type[Settings]) -> World | None:
-    """Return the world of a scheme; None where it plays no games."""
+    """Return the world of a scheme; None if it plays no games."""
     module, _, attribute = settings.world.partition(":")
     found: World | None = getattr(import_module(module), attribute) if module else None
     return found
 
 
 def worlds() -> dict[str, World]:
-    """Return the worlds of the schemes that ship, by command."""
+    """Return the worlds of the bundled schemes, by command."""
     return {each.command: world for each in shipped() if (world := world_of(each.settings)) is not None}
 
 
 def check_sample(name: str, settings: Settings) -> None:
-    """Refuse a world's sample elsewhere, and another one in a world.
+    """Check that a sample is not another world's, and that a world's scheme gets one of its own samples.
 
     Raises:
-        UsageError: says who plays it.
+        UsageError: it does not fit; the message names the scheme that plays it.
     """
     own = world_of(settings)
     if name in (own.samples if own else {}):
@@ -57,22 +57,22 @@ def check_sample(name: str, settings: Settings) -> None:
     game = name if name in players else settings.sample if own else ""
     if game:
         who, game = players.get(game, "this scheme"), game.partition("/")[0]
-        raise UsageError(f"--sample {name} cannot be asked here; {who} plays --sample {game}, and it alone does")
+        raise UsageError(f"--sample {name} cannot be used here; --sample {game} belongs to {who}")
 
 
 def split_of(name: str) -> Split | None:
-    """The split that a sample is named for: "whodunit/test"."""
+    """Return the split in the name of a sample ("test" of "whodunit/test"), or None."""
     return next((split for split in SPLITS if name.partition("/")[2] == split), None)
 
 
 def stored(path: Path, settings: Settings) -> Question:
-    """The game of a file.
+    """Return the game of a file as a question.
 
     Raises:
-        UsageError: it is none of the scheme's.
+        UsageError: the scheme plays no games from files, or see the world's `read`.
     """
     world = world_of(settings)
     if world is None or world.read is None:
         who = " and ".join(command for command, each in worlds().items() if each.read)
-        raise UsageError(f"--game is for {who}, and this is another scheme; drop it")
+        raise UsageError(f"--game is only for {who}; drop it")
     return world.read(path, settings)

@@ -1,9 +1,9 @@
-"""Published data sets by name: how their files are read, and how many questions they were published with.
+"""Published data sets by name: how to read their files, and how many questions were published.
 
 A data set is one `DataSet` (see `schema`), registered here or named as an entry point of the group
-`sottovoce.datasets`. The data itself is never part of this package: whoever has the files names them.
+`sottovoce.datasets`. The data is never part of this package; users give the paths of their files.
 
-Nothing here imports torch, langgraph or, before a hub is asked, the library `datasets`.
+Nothing here imports torch or langgraph; the library `datasets` is imported on first access to the hub.
 """
 
 from sottovoce.evaluation.datasets.schema import DataSet as DataSet

@@ -1,4 +1,4 @@
-"""Data sets of multiple choice: the answer is the letter of an option."""
+"""Multiple-choice data sets: the answer is the letter of an option."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ LETTERS = string.ascii_uppercase
 
 
 def chosen(question: str, choices: Sequence[str], right: int, how_many: int) -> Fields:
-    """A question with its options, of which the one at `right` (from 0) is right, and any that says the same.
+    """Return a question with its options; the 0-based option `right` and any with the same text are right.
 
     Raises:
-        UsageError: there are not as many options as the data set has.
+        UsageError: the number of options is not `how_many`, or `right` is not one of them.
     """
     if len(choices) != how_many:
         raise UsageError(f"found {len(choices)} options; expected {how_many}")
@@ -30,7 +30,7 @@ def chosen(question: str, choices: Sequence[str], right: int, how_many: int) -> 
 
 
 def _named(choices: Sequence[str], right: int) -> str:
-    """Its letter, or its text where options are letters themselves: "A" would be taken for the option "A"."""
+    """Return the option's letter, or its text if an option is that letter: "A" would be read as the option "A"."""
     return choices[right] if LETTERS[right] in bare(choices) else LETTERS[right]
 
 
@@ -42,7 +42,7 @@ def _place(letter: str, how_many: int) -> int:
 
 
 def _mmlu(row: Row) -> Fields:
-    """As published, six cells; on the hub the options are a list, and the answer is a number from 0."""
+    """Read a row: six cells as published; on the hub the options are a list and the answer is a 0-based number."""
     choices = row.texts("choices") if "choices" in row.values else [row.text(letter) for letter in "ABCD"]
     answer = row.get("answer")
     right = answer if isinstance(answer, int) else _place(row.text("answer"), 4)
@@ -56,7 +56,7 @@ def _aqua(row: Row) -> Fields:
 
 
 def _ecqa(row: Row) -> Fields:
-    """The label is the place of the option whose text is the answer."""
+    """Read a row; the right option is the one whose text is the answer."""
     choices, answer = [row.text(f"q_op{i}") for i in range(1, 6)], row.text("q_ans")
     plain = [choice.casefold() for choice in choices]
     if answer.casefold() not in plain:
@@ -67,12 +67,12 @@ def _ecqa(row: Row) -> Fields:
 
 
 def _twice(row: Row, choices: Sequence[str]) -> str:
-    return "with an option that stands twice" if len({*choices}) < len(choices) else ""
+    return "with a repeated option" if len({*choices}) < len(choices) else ""
 
 
 MMLU = DataSet(
     "mmlu",
-    "multiple choice of four in 57 subjects; a part is a subject",
+    "multiple choice with four options in 57 subjects; a part is a subject",
     "option",
     {name: "..." for name in ("question", "A", "B", "C", "D", "answer")},
     _mmlu,
@@ -103,7 +103,7 @@ AQUA = DataSet(
 )
 ECQA = DataSet(
     "ecqa",
-    "questions of common sense with five options and an explanation",
+    "common-sense questions with five options and an explanation",
     "option",
     {name: "..." for name in ("q_text", *(f"q_op{i}" for i in range(1, 6)), "q_ans", "taskB")},
     _ecqa,

@@ -1,4 +1,4 @@
-"""Data sets of programs to be written, for CodeGen; their tests are hidden from agents, and run in a sandbox alone."""
+"""Programming data sets for CodeGen; their tests are hidden from agents and run only in a sandbox."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sottovoce.evaluation.runs.rows import json_of
 METHOD = re.compile(r"class\s+Solution\b.*?def\s+(\w+)\s*\(", re.DOTALL)
 FUNCTION = re.compile(r"^def\s+(\w+)\s*\(", re.MULTILINE)
 TYPES = "from typing import Dict, List, Optional, Tuple"
-"""What starter code takes for granted."""
+"""Imports that starter code relies on."""
 
 
 def _humaneval(row: Row) -> Fields:
@@ -25,10 +25,10 @@ def _humaneval(row: Row) -> Fields:
 
 
 def _livecodebench(row: Row) -> Fields:
-    """A function or method to be written; what reads standard input cannot be tried."""
+    """Read a row that asks for a function or method; programs that read standard input cannot be tested."""
     starter = str(row.values.get("starter_code") or "").strip()
     if not starter:
-        raise UsageError("it reads standard input, which CodeGen's trials do not give; name the part functional")
+        raise UsageError("it reads standard input, which CodeGen does not provide; use the part functional")
     tests = [*_tests(row, "public_test_cases"), *([] if row.part == "public" else _tests(row, "private_test_cases"))]
     entry, call = _entry(starter)
     lines = "".join(f"    assert {call}(*{args!r}) == {wanted!r}\n" for args, wanted in tests)
@@ -42,7 +42,7 @@ def _checked(fields: Fields) -> Fields:
 
 
 def _entry(starter: str) -> tuple[str, str]:
-    """What is asked for by name, and how a test calls it."""
+    """Return the name that the starter code defines, and the expression with which a test calls it."""
     if found := METHOD.search(starter):
         return "Solution", f"candidate().{found[1]}"
     if found := FUNCTION.search(starter):
@@ -51,18 +51,18 @@ def _entry(starter: str) -> tuple[str, str]:
 
 
 def _tests(row: Row, column: str) -> list[tuple[list[Any], Any]]:  # Any: JSON
-    """Arguments, a line of JSON each, with what is to be returned."""
+    """Return pairs of arguments (one line of JSON each) and expected result."""
     given = row.get(column)
     if isinstance(given, str) and given.lstrip()[:1] != "[":
         raise UsageError(
-            f"{column} are packed as a pickle, which runs code when it is read, and is not opened; "
-            "give them as JSON, or name the part public, which has the public tests alone"
+            f"{column} are packed as a pickle, which could run code and is not opened; "
+            "give them as JSON, or use the part public, with only the public tests"
         )
     cases = json_of(given, column) if isinstance(given, str) else given
     try:
         return [(_arguments(each["input"]), json.loads(each["output"])) for each in cases]
     except (TypeError, KeyError, ValueError, AttributeError):
-        raise UsageError(f"{column} hold no inputs and outputs in JSON; expected [{{input, output}}, ...]") from None
+        raise UsageError(f"{column} contain no inputs and outputs in JSON; expected [{{input, output}}, ...]") from None
 
 
 def _arguments(lines: str) -> list[Any]:  # Any: JSON
@@ -70,17 +70,17 @@ def _arguments(lines: str) -> list[Any]:  # Any: JSON
 
 
 def _is_program(row: Row) -> bool:
-    """Whether a part that asks for functions passes a row over: it reads standard input."""
+    """Return whether the row reads standard input, so that a part of functions skips it."""
     return bool(row.part) and row.part in FUNCTIONS and not str(row.values.get("starter_code") or "").strip()
 
 
 FUNCTIONS = {
-    "functional": "functions alone, with all tests",
-    "public": "functions alone, with the public tests alone",
+    "functional": "functions only, with all tests",
+    "public": "functions only, with only the public tests",
 }
 HUMANEVAL = DataSet(
     "humaneval",
-    "functions to be written, with hidden tests (HumanEval)",
+    "functions to write, with hidden tests (HumanEval)",
     "text",
     {"task_id": "HumanEval/0", "prompt": "def f(x):", "canonical_solution": "...", "test": "...", "entry_point": "f"},
     _humaneval,

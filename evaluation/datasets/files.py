@@ -1,7 +1,7 @@
-"""The rows of a file of a data set, in the form in which it was published, whatever the file is called.
+"""Rows of a data set's file in its published format, whatever the file is called.
 
-JSON Lines, a JSON list, a JSON object that holds the list, or CSV with a row of names or without. Data are read,
-never run: no pickle is opened.
+The formats are JSON Lines, a JSON list, a JSON object that contains the list, and CSV with or without a header. Data
+is never executed: no pickle is opened.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sottovoce.evaluation.views.printable import shortened
 
 
 def read_published(path: Path, data: DataSet, part: str = "") -> DataFile:
-    """Split a file into its rows; a folder holds the file of a part, and another one with names of answers.
+    """Split a file into its rows; a folder contains the file of a part and a file of answer aliases.
 
     Raises:
-        UsageError: it cannot be read, is in another form, or holds no row.
+        UsageError: the file cannot be read, has another format, or contains no row.
     """
     if data.aliases_in and path.is_dir():
         return _with_aliases(path, data, part)
@@ -32,12 +32,12 @@ def read_published(path: Path, data: DataSet, part: str = "") -> DataFile:
     text, digest = read_text(path, name)
     noun, rows = _split(text, name, data)
     if not rows:
-        raise UsageError(f"{name} holds no row; expected {data.shape}")
+        raise UsageError(f"{name} contains no row; expected {data.shape}")
     return DataFile(name, digest, None, rows, noun)
 
 
 def _split(text: str, name: str, data: DataSet) -> tuple[str, list[Row]]:
-    """What rows are counted by, and the rows."""
+    """Return the noun for counting rows ("line" or "row"), and the rows."""
     begins = text.lstrip()[:1]
     if begins == "[" and not data.columns:
         return "row", listed(json_of(text, name))
@@ -50,12 +50,12 @@ def _split(text: str, name: str, data: DataSet) -> tuple[str, list[Row]]:
         return "line", _split_tabs(text, data)
     header, rows = split_csv(text, name, data.columns)
     if header and not {*data.row} & {*header[1]}:
-        raise UsageError(f"{name} names {', '.join(map(repr, header[1]))}; expected {data.shape}")
+        raise UsageError(f"{name} has the columns {', '.join(map(repr, header[1]))}; expected {data.shape}")
     return "line", rows
 
 
 def listed(found: list[Any]) -> list[Row]:  # Any: JSON
-    """The rows of a list, counted from 1."""
+    """Return the rows of a list, numbered from 1."""
     return [(number, partial(_object, each)) for number, each in enumerate(found, start=1)]
 
 
@@ -67,12 +67,12 @@ def _split_tabs(text: str, data: DataSet) -> list[Row]:
 def _cells(line: str, data: DataSet) -> Values:
     cells = [cell.strip() for cell in line.split("\t")]
     if len(cells) != len(data.columns):
-        raise UsageError(f"found {len(cells)} texts with tabs between; expected {len(data.columns)}")
+        raise UsageError(f"found {len(cells)} cells separated by tabs; expected {len(data.columns)}")
     return dict(zip(data.columns, cells, strict=True))
 
 
 def _with_aliases(folder: Path, data: DataSet, part: str) -> DataFile:
-    """The rows of a folder's file, dev.json unless a part says otherwise; their digest is that of both files."""
+    """Return the rows of a folder's file, by default that of the first split; the digest covers both files."""
     split = part if part in data.counts else next(iter(data.counts))
     file = read_published(folder / f"{split}.json", data)
     name = f"{data.name} file {str(folder / data.aliases_in)!r}"
@@ -102,10 +102,10 @@ def _object(found: Any) -> Values:  # Any: JSON
 
 
 def _within(text: str, data: DataSet) -> list[Any] | None:  # Any: JSON
-    """The list that one object holds; None where the text is no such object."""
+    """Return the list inside the one JSON object; None if the text is not such an object."""
     try:
         found = json.loads(text) if data.within else None
-    except (ValueError, RecursionError):  # several objects, or lines that are read, and told, one by one
+    except (ValueError, RecursionError):  # several objects, or lines that are read and reported one by one
         return None
     rows = found.get(data.within) if isinstance(found, dict) else None
     return rows if isinstance(rows, list) else None

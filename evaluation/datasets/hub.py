@@ -1,6 +1,6 @@
-"""Rows of a data set on the Hugging Face hub, at a commit, or of a copy of such a repository in a folder.
+"""Rows of a data set on the Hugging Face hub at a commit, or of a copy of such a repository in a folder.
 
-The library `datasets` (extra `eval`) loads them: data files alone, since it runs no repository's own programs.
+The library `datasets` (extra `eval`) loads them. It reads data files only and never runs a repository's code.
 """
 
 from __future__ import annotations
@@ -21,22 +21,22 @@ FILES = (".jsonl", ".ndjson", ".json", ".csv", ".tsv", ".txt")
 
 
 def is_on_hub(where: str) -> bool:
-    """Whether it names a repository there, pinned or not: owner/name, and no file or folder of this machine."""
+    """Return whether `where` names a hub repository, pinned or not: owner/name, and not a local file or folder."""
     found = ID.fullmatch(where)
     return found is not None and (found[2] is not None or not (Path(where).exists() or where.endswith(FILES)))
 
 
 def read_hub(where: str, data: DataSet, part: str) -> DataFile:
-    """The rows of ID@COMMIT, or of a folder.
+    """Return the rows of ID@COMMIT, or of a folder.
 
     Raises:
-        UsageError: the id is not pinned, a folder of its name would be read instead, or it cannot be loaded.
+        UsageError: the id has no commit, a local folder has its name, or the data cannot be loaded or is empty.
     """
     name = f"{data.name} of {where!r}"
     path, commit = (where, None) if Path(where).is_dir() else _pinned(where)
     rows = _load(name, path, commit, *data.on_hub(part))
     if not rows:
-        raise UsageError(f"{name} holds no row; expected {data.shape}")
+        raise UsageError(f"{name} contains no row; expected {data.shape}")
     digest = hashlib.sha256()
     for row in rows:
         digest.update(json.dumps(row, sort_keys=True, default=str).encode() + b"\n")
@@ -44,16 +44,16 @@ def read_hub(where: str, data: DataSet, part: str) -> DataFile:
 
 
 def _pinned(where: str) -> tuple[str, str]:
-    """A repository's id and commit: what a branch holds tomorrow, nobody knows."""
+    """Return a repository's id and commit; a commit is required because branches change."""
     found = ID.fullmatch(where)
     if not found or not COMMIT.fullmatch(found[2] or ""):
         id = found[1] if found else where
         raise UsageError(
-            f"{where!r} is no file, and names no commit on the hub; expected a file, or {id}@COMMIT "
+            f"{where!r} is not a file and names no commit on the hub; expected a file, or {id}@COMMIT "
             "with the 40 hexadecimal digits that the hub shows under 'Files and versions', 'History'"
         )
     if Path(found[1]).exists():
-        raise UsageError(f"a folder {found[1]!r} lies here, and would be read instead of the hub's; ask elsewhere")
+        raise UsageError(f"the local folder {found[1]!r} would be read instead of the hub's; run in another directory")
     return found[1], found[2]
 
 

@@ -1,4 +1,4 @@
-"""Data sets whose answers are yes or no, or one of three labels."""
+"""Data sets with the answers yes and no, or with one of three labels."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sottovoce.errors import UsageError
 from sottovoce.evaluation.datasets.schema import DataSet, Fields, Hub, Row
 
 FOLIO_LABELS = {"true": "Correct", "false": "Incorrect", "unknown": "Unknown", "uncertain": "Unknown"}
-"""As they are published, and as CMD asks for them."""
+"""The published labels, and those that CMD uses for them."""
 FEVER_LABELS = ("SUPPORTS", "REFUTES", "NOT ENOUGH INFO")
 CLAIM = (
     "Tell whether what is known about the world supports a claim (SUPPORTS), speaks against it (REFUTES), "
@@ -22,10 +22,10 @@ YES = {True: "yes", False: "no", "yes": "yes", "no": "no", "true": "yes", "false
 
 
 def _one_of(label: Any, known: dict[str, str], what: str) -> str:  # Any: JSON
-    """The label by its name in small letters.
+    """Return the label for its name in lower case.
 
     Raises:
-        UsageError: it is none of them.
+        UsageError: there is no such label.
     """
     name = str(label).strip().replace("_", " ").lower()
     if name not in known:
@@ -34,7 +34,7 @@ def _one_of(label: Any, known: dict[str, str], what: str) -> str:  # Any: JSON
 
 
 def _folio(row: Row) -> Fields:
-    """Premises stand in the question, or are documents (part "documents"); on the hub they are lines of one text."""
+    """Read a row; premises are part of the question, or documents (part "documents"). On the hub they are one text."""
     given = row.get("premises")
     premises = [each.strip() for each in given.split("\n")] if isinstance(given, str) else row.texts("premises")
     conclusion = f"Conclusion: {row.text('conclusion')}"
@@ -47,7 +47,7 @@ def _folio(row: Row) -> Fields:
 
 
 def _strategyqa(row: Row) -> Fields:
-    """Facts are gold evidence: no agent is given them unless the part is "facts"."""
+    """Read a row; facts are gold evidence, which agents get only if the part is "facts"."""
     answer = row.get("answer")
     known = answer if isinstance(answer, bool) else str(answer).strip().lower()
     if known not in YES:
@@ -80,7 +80,7 @@ def _pages(row: Row) -> list[str]:
 
 
 def _is_blank(row: Row) -> bool:
-    """FEVEROUS begins with a row of empty fields, which shows what fields there are."""
+    """Return whether all is empty, as in the first row of FEVEROUS, which only lists the fields."""
     return not row.values.get("claim") and not row.values.get("label")
 
 
@@ -97,7 +97,7 @@ FOLIO = DataSet(
 )
 STRATEGYQA = DataSet(
     "strategyqa",
-    "yes or no, where the steps that answer are not told",
+    "yes-or-no questions that leave the reasoning steps implicit",
     "yes_no",
     {"qid": "...", "question": "...", "answer": True, "facts": ["..."]},
     _strategyqa,
@@ -109,7 +109,7 @@ STRATEGYQA = DataSet(
 )
 FEVER = DataSet(
     "fever",
-    "claims held against Wikipedia: SUPPORTS, REFUTES or NOT ENOUGH INFO",
+    "claims checked against Wikipedia: SUPPORTS, REFUTES or NOT ENOUGH INFO",
     "label",
     FEVER_ROW,
     _fever,
@@ -120,7 +120,7 @@ FEVER = DataSet(
 )
 FEVER2 = DataSet(
     "fever2",
-    "the same, claims written to mislead (FEVER 2.0, fixers)",
+    "the same, with claims written to mislead (FEVER 2.0, fixers)",
     "label",
     FEVER_ROW,
     _fever,

@@ -1,4 +1,4 @@
-"""Data sets whose answers are numbers."""
+"""Data sets with numeric answers."""
 
 from __future__ import annotations
 
@@ -8,17 +8,18 @@ from sottovoce.errors import UsageError
 from sottovoce.evaluation.datasets.schema import DataSet, Fields, Hub, Row
 
 MARKS = re.compile(r"<<[^<>]*>>")
-"""What a calculator was to work out: 16 - 3 - 4 = <<16-3-4=9>>9."""
+"""Calculator annotations: 16 - 3 - 4 = <<16-3-4=9>>9."""
 PLAIN = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)")
 
 
 def plain_number(said: str) -> str:
-    """A number without separators of thousands, currency and percent: "$2,125.50" is "2125.50", "-10" stays.
+    """Return a number without thousands separators, currency and percent signs: "$2,125.50" is "2125.50".
 
-    Du's and SDE's evaluators read the last group of digits alone, and lose signs (16 of GSM8K's 1,319).
+    A minus sign is kept. The evaluators of Du and SDE read only the last group of digits and lose signs (16 of
+    GSM8K's 1,319 answers).
 
     Raises:
-        UsageError: it is none.
+        UsageError: the text is not a number.
     """
     bare = re.sub(r"(?<=\d),(?=\d{3}(?!\d))", "", re.sub(r"[\s$€£%]", "", said)).replace("\u2212", "-").rstrip(".")
     if not PLAIN.fullmatch(bare):
@@ -27,7 +28,7 @@ def plain_number(said: str) -> str:
 
 
 def _gold(row: Row) -> str:
-    """What stands behind the last ####."""
+    """Return the text after the last ####."""
     _, mark, gold = row.text("answer").rpartition("####")
     if not mark:
         raise UsageError(f"answer ends with {row.text('answer')[-40:]!r}; expected '#### ' and a number at the end")
@@ -47,7 +48,7 @@ def _gsm8k(row: Row) -> Fields:
 
 
 def oddly_written(gold: str) -> str:
-    """What a hasty reader of numbers trips over."""
+    """Return what may mislead a simple parser of this number; empty if nothing."""
     if "," in gold:
         return "with separators of thousands"
     return "negative" if gold.startswith(("-", "\u2212")) else "with decimals" if "." in gold else ""
@@ -70,7 +71,7 @@ def _arithmetic(row: Row) -> Fields:
 
 
 def _ciar(row: Row) -> Fields:
-    """Forms that are plain numbers are held against answers; where there is none, all are, as texts."""
+    """Read a row; the answer's numeric forms are the right answers, or all forms as texts if none is numeric."""
     answer = row.get("answer")
     forms = [str(each).strip() for each in (answer if isinstance(answer, list) else [answer])]
     numbers = list(dict.fromkeys(found for form in forms if (found := _number_in(form)) is not None))
@@ -102,7 +103,7 @@ ARITHMETIC = DataSet(
 )
 CIAR = DataSet(
     "ciar",
-    "questions whose first thought is wrong (counter-intuitive arithmetic)",
+    "questions whose intuitive answer is wrong (counter-intuitive arithmetic)",
     "number",
     {"question": "...", "answer": ["15", "fifteen"], "explanation": "...", "incorrect explanation": "..."},
     _ciar,

@@ -1,4 +1,4 @@
-"""What a published data set is: where its fields stand, and what was published of it."""
+"""The description of a published data set: where its fields are, and how many rows were published."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sottovoce.evaluation.runs.rows import Values
 from sottovoce.prompts.kinds import KindName
 
 SPLITS = {"dev": "validation", "test": "test", "train": "train"}
-"""Of published ones, what they are called on the hub."""
+"""Names on the hub, by published split."""
 Fields = dict[str, Any]  # Any: of a Question, without `id` and `kind`
 
 
@@ -22,13 +22,13 @@ class Row:
 
     values: Values
     part: str = ""
-    """Of the data set, as it was named: "formal_logic" in mmlu/formal_logic."""
+    """The part in the data set's name: "formal_logic" in mmlu/formal_logic."""
 
     def get(self, *names: str) -> Any:  # Any: JSON
-        """What stands in the first of these columns that the row has.
+        """Return the value of the first of these columns that the row has.
 
         Raises:
-            UsageError: it has none of them.
+            UsageError: the row has none of them.
         """
         for name in names:
             if self.values.get(name) is not None:
@@ -37,10 +37,10 @@ class Row:
         raise UsageError(f"found no {' or '.join(map(repr, names))} among {found}")
 
     def text(self, *names: str) -> str:
-        """The same, which must be a text that says something.
+        """Return the same, stripped, if it is a non-empty text.
 
         Raises:
-            UsageError: it is missing, empty, or no text.
+            UsageError: the value is missing, empty, or not a text.
         """
         found = self.get(*names)
         if isinstance(found, str) and found.strip():
@@ -48,10 +48,10 @@ class Row:
         raise UsageError(f"{names[0]} is {found!r}; expected a text")
 
     def texts(self, *names: str) -> list[str]:
-        """The same, which must be a list of texts.
+        """Return the same, each item stripped, if it is a list of texts.
 
         Raises:
-            UsageError: it is missing, or none.
+            UsageError: the value is missing, or not a list of texts.
         """
         found = self.get(*names)
         if isinstance(found, list) and all(isinstance(each, str) for each in found):
@@ -61,12 +61,12 @@ class Row:
 
 @dataclass(frozen=True)
 class Hub:
-    """Where a data set lies within its repository on the Hugging Face hub, unless the part says otherwise."""
+    """The default config and split of a data set in its repository on the Hugging Face hub."""
 
     config: str | None = None
     split: str = "test"
     part_is_config: bool = False
-    """Whether a part names a config there, as a subject; else it names a split where one of that name was published."""
+    """Whether a part names a config there, such as a subject; else it names a split if one was published."""
 
 
 @dataclass(frozen=True)
@@ -78,57 +78,57 @@ class DataSet:
     """What its questions are, in a few words."""
     kind: KindName
     row: Mapping[str, Any]  # Any: JSON
-    """A row as it was published, for who gives another file: our own words, its columns."""
+    """An example row for error messages: the published columns, with values of our own."""
     read: Callable[[Row], Fields]
-    """The fields of a question, with a `kind` where it is another one; a UsageError where the row is broken."""
+    """Returns the fields of a question, with a `kind` if it differs; raises UsageError for a broken row."""
     counts: Mapping[str, int]
-    """How many rows were published, by split or part."""
+    """Number of published rows, by split or part."""
     metric: str = "accuracy"
     parts: Mapping[str, str] = field(default_factory=dict)
-    """Other ways of asking by the name of a part: {"context": "with the paragraphs as documents"}."""
+    """Other ways of asking, by part: {"context": "with the paragraphs as documents"}."""
     any_part: bool = False
-    """Whether a part may be anything: the files are many, and `counts` names some."""
+    """Whether any name is accepted as a part, because there are many files and `counts` names only some."""
     columns: tuple[str, ...] = ()
-    """Of CSV without a row of names: what stands there."""
+    """The columns of a CSV file without a header."""
     is_csv: bool = False
     tabs: bool = False
-    """Whether tabs part the cells, and quotes mean nothing."""
+    """Whether cells are separated by tabs, with no meaning for quotes."""
     within: str = ""
-    """Of a JSON object that holds the rows: under which key."""
+    """The key of the rows in a file that is one JSON object."""
     own_id: tuple[str, ...] = ()
-    """The columns that may name a row; the place from 0 where none does."""
+    """Columns that may contain a row's id; otherwise the id is its 0-based position."""
     kept: tuple[str, ...] = ()
-    """Columns that no agent reads, and rows can be chosen by."""
+    """Columns that agents do not see, for filtering rows."""
     aliases_in: str = ""
-    """The file beside it that has other names of answers, by their `answer_id`."""
+    """The file in the same folder that contains aliases of answers, by `answer_id`."""
     passes_over: Callable[[Row], bool] = lambda row: False
-    """Rows that are no question of this part."""
+    """Whether to skip a row that is not a question of this part."""
     odd: Callable[[Row], str] = lambda row: ""
-    """What is unusual about a row's right answer, in a few words that are counted; empty for most."""
+    """What is unusual about the format of a row's right answer, in a few words; empty for most rows."""
     hub: Hub = Hub()
     needs: str = ""
-    """What scoring it needs that is not here."""
+    """What scoring needs that this package does not provide by default."""
 
     @property
     def shape(self) -> str:
-        """What is expected of a row, in words."""
+        """The expected format of a row, for error messages."""
         if self.columns:
-            return f"{len(self.columns)} cells without a row of names: {', '.join(self.columns)}"
+            return f"{len(self.columns)} cells without a header: {', '.join(self.columns)}"
         if self.is_csv:
-            return f"CSV with the names {', '.join(self.row)}"
+            return f"CSV with the columns {', '.join(self.row)}"
         return json.dumps(dict(self.row), ensure_ascii=False)
 
     def on_hub(self, part: str) -> tuple[str | None, str]:
-        """The config and the split of a part there, where what was published as dev is called validation."""
+        """Return the config and the split of a part on the hub, where a published "dev" is called "validation"."""
         if self.hub.part_is_config and part and part not in SPLITS:
             return part, self.hub.split
         return self.hub.config, SPLITS.get(part, part) if part in self.counts else self.hub.split
 
     def check_part(self, part: str) -> None:
-        """Refuse a part that there is not.
+        """Check that a part exists.
 
         Raises:
-            UsageError: names the nearest that there is.
+            UsageError: there is no such part; the message names the most similar one.
         """
         known = [*self.counts, *self.parts]
         if part and part not in known and not self.any_part:

@@ -1,6 +1,6 @@
-"""Questions of a data set by how it is named: NAME:FILE or NAME/PART:FILE, as "gsm8k:test.jsonl".
+"""Questions of a data set written as NAME:FILE or NAME/PART:FILE, for example "gsm8k:test.jsonl".
 
-In the place of a file may stand a repository on the Hugging Face hub at a commit, or a folder with a copy of one.
+Instead of a file, a Hugging Face repository at a commit or a folder with a copy of one can be given.
 
 Nothing here imports torch or langgraph.
 """
@@ -23,14 +23,14 @@ from sottovoce.evaluation.runs.questions import AskedRow, QuestionFile
 from sottovoce.evaluation.runs.rows import Broken, DataFile, Values
 from sottovoce.nodes.question import Question, check_question
 
-WRITTEN = re.compile(r"([A-Za-z0-9_-]{2,})(?:/([^:/\\]+))?:(.+)", re.DOTALL)  # one letter is a drive
+WRITTEN = re.compile(r"([A-Za-z0-9_-]{2,})(?:/([^:/\\]+))?:(.+)", re.DOTALL)  # a single letter is a drive
 DECOYS = 3
-"""Worked solutions of the next rows, for dummy debaters."""
+"""Number of worked solutions taken from the next rows, for dummy debaters."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """A data set, a part of it, and where it lies."""
+    """A data set, a part of it, and its location."""
 
     data: DataSet
     part: str
@@ -38,15 +38,15 @@ class Source:
 
     @property
     def name(self) -> str:
-        """With its part: what ids begin with."""
+        """The name with its part, which ids begin with."""
         return f"{self.data.name}/{self.part}" if self.part else self.data.name
 
 
 def source_of(written: str) -> Source | None:
-    """What is named; None where it is the path of a file.
+    """Return the named data set; None if the text is the path of a file.
 
     Raises:
-        UsageError: there is no such data set, or no such part of it.
+        UsageError: there is no such data set, or it has no such part.
     """
     if not (found := WRITTEN.fullmatch(written)) or Path(written).exists():
         return None
@@ -54,7 +54,7 @@ def source_of(written: str) -> Source | None:
 
 
 def named(name: str, part: str, where: str) -> Source:
-    """A data set by its name and part. Errors: see `source_of`."""
+    """Return a data set by its name and part. Errors: see `source_of`."""
     if name not in DATASETS:
         raise UsageError(nearest("data set", name, DATASETS))
     data = DATASETS[name]
@@ -63,14 +63,14 @@ def named(name: str, part: str, where: str) -> Source:
 
 
 def read_source(source: Source, common: Mapping[str, object] | None = None) -> QuestionFile:
-    """All its rows as questions; `common` holds fields for those that lack them.
+    """Read all rows as questions; the fields of `common` are added to each and take precedence.
 
     Raises:
-        UsageError: it cannot be read, or a row is broken: the first is named, the others are counted.
+        UsageError: it cannot be read, or rows are broken; the message names the first and counts the others.
     """
     if "kind" in (common or {}):
         known = f"answers of {source.data.name} are of kind {source.data.kind!r}"
-        raise UsageError(f"--kind is for files of your own; {known}")
+        raise UsageError(f"--kind is only for your own files; {known}")
     path = Path(source.where)
     file = _read(source)
     rows = _with_decoys(_asked(file, source, dict(common or {})))
@@ -80,7 +80,7 @@ def read_source(source: Source, common: Mapping[str, object] | None = None) -> Q
 
 
 def odd_answers(source: Source) -> Counter[str]:
-    """How many right answers are written unusually, by how; the rows must be readable."""
+    """Count the right answers with an unusual format, by kind; the rows must be readable."""
     file = _read(source)
     rows = (Row(read(), source.part) for _, read in file.rows)
     return Counter(how for row in rows if not source.data.passes_over(row) and (how := source.data.odd(row)))
@@ -121,7 +121,7 @@ def _row(line: int, row: Row, source: Source, common: Values) -> AskedRow:
 
 
 def _different(id: str, known: set[str]) -> str:
-    """The id, with a number behind it where another row has it: some data sets name two rows alike."""
+    """Return the id, with a number appended if another row has it; some data sets repeat ids."""
     found, number = id, 1
     while found in known:
         number += 1
@@ -131,7 +131,7 @@ def _different(id: str, known: set[str]) -> str:
 
 
 def _with_decoys(rows: list[AskedRow]) -> list[AskedRow]:
-    """Each with solutions of the rows behind it, where there are any; after the last row comes the first."""
+    """Add to each row the solutions of the rows after it, if any; the first row follows the last."""
     n = len(rows)
     for at, row in enumerate(rows):
         others = [rows[(at + 1 + k) % n].question.get("solution") for k in range(min(DECOYS, n - 1))]

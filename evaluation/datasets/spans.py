@@ -1,4 +1,4 @@
-"""Data sets whose answers are a few words of a text, scored by exact match and F1."""
+"""Data sets with short text answers, scored by exact match and F1."""
 
 from __future__ import annotations
 
@@ -13,34 +13,34 @@ IDS = "id_aliases.json"
 
 
 def span(question: str, forms: Iterable[Any]) -> Fields:  # Any: JSON
-    """A question with its answer: the first form that says something is the target, others are aliases.
+    """Return a question with its answer: the first non-empty form is the target, the others are aliases.
 
     Raises:
-        UsageError: there is none.
+        UsageError: all forms are empty.
     """
     found = list(dict.fromkeys(form.strip() for form in forms if isinstance(form, str) and form.strip()))
     if not found:
-        raise UsageError("it has no answer that says anything; expected a text, or a list of them")
+        raise UsageError("it has no answer; expected a text that is not empty, or a list of texts")
     fields: Fields = {"question": question, "target": found[0]}
     return {**fields, "aliases": found[1:]} if found[1:] else fields
 
 
 def paragraphs(given: Any) -> list[dict[str, str]]:  # Any: JSON
-    """Titles with their sentences as passages: [[title, [sentence, ...]], ...], or the hub's lists of both.
+    """Return passages from [[title, [sentence, ...]], ...], or from the hub's lists of titles and sentences.
 
     Raises:
-        UsageError: it is neither.
+        UsageError: the value has neither format.
     """
     if isinstance(given, dict) and isinstance(given.get("title"), list):
         given = [*zip(given["title"], given.get("sentences") or [], strict=False)]
     try:
         return [{"title": title, "text": " ".join(each.strip() for each in sentences)} for title, sentences in given]
     except (TypeError, ValueError, AttributeError):
-        raise UsageError("context holds no [title, sentences] pairs; expected the paragraphs as published") from None
+        raise UsageError("context contains no [title, sentences] pairs; expected the paragraphs as published") from None
 
 
 def _multihop(row: Row) -> Fields:
-    """HotpotQA and 2WikiMultihopQA; `answer_aliases` is what the file of ids says of the answer."""
+    """Read a row of HotpotQA or 2WikiMultihopQA; `answer_aliases` comes from the file of ids."""
     fields = span(row.text("question"), [row.text("answer"), *row.values.get("answer_aliases", [])])
     if gold := gold_titles(row.values.get("supporting_facts")):
         fields["gold_passages"] = gold
@@ -48,7 +48,7 @@ def _multihop(row: Row) -> Fields:
 
 
 def gold_titles(given: Any) -> list[str]:  # Any: JSON
-    """Return the titles of supporting facts, each once: [[title, sentence], ...], or the hub's lists of both."""
+    """Return the distinct titles of supporting facts: [[title, sentence], ...], or the hub's lists of both."""
     titles = given.get("title") if isinstance(given, dict) else [each[0] for each in given or [] if each]
     return list(dict.fromkeys(title for title in titles or [] if isinstance(title, str)))
 
@@ -73,14 +73,14 @@ def _triviaqa(row: Row) -> Fields:
 
 
 def _open(row: Row) -> Fields:
-    """One answer, or a list of those that are right."""
+    """Read a row with one right answer, or a list of them."""
     answer = row.get("answer")
     return span(row.text("question"), answer if isinstance(answer, list) else [answer])
 
 
 HOTPOTQA = DataSet(
     "hotpotqa",
-    "questions that two articles answer, some with yes or no",
+    "questions that need two articles, some with the answer yes or no",
     "text",
     {"_id": "...", "question": "...", "answer": "...", "type": "bridge", "context": [["Title", ["A sentence."]]]},
     _multihop,

@@ -1,4 +1,4 @@
-"""Texts to be translated, which nothing here scores: COMET and BLEURT need weights of their own."""
+"""Translation data sets, which this program cannot score: COMET and BLEURT need weights of their own."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from sottovoce.evaluation.datasets.schema import DataSet, Fields, Row
 
 
 def _commonmt(row: Row) -> Fields:
-    """The reference is kept beside the question, not as its target: equal words are no measure of a translation."""
+    """Read a row; the reference is saved with the question but is not its target: a match is not a useful score."""
     row.text("reference")
     return {"question": f"Translate into English: {row.text('source')}"}
 
 
 COMMONMT = DataSet(
     "commonmt",
-    "Chinese sentences that only common sense translates (lexical ambiguity); a .tsv file of both texts",
+    "Chinese sentences whose translation needs common sense (lexical ambiguity); a .tsv file of both texts",
     "text",
     {"source": "...", "reference": "..."},
     _commonmt,
@@ -23,5 +23,5 @@ COMMONMT = DataSet(
     is_csv=True,
     tabs=True,
     kept=("reference",),
-    needs="COMET or BLEURT weights, which are not part of this program: answers are kept, and not scored",
+    needs="COMET or BLEURT weights, which are not part of this program: answers are saved but not scored",
 )

@@ -1,12 +1,11 @@
-"""How the papers' own programs scored, their misreadings included; each written from a description of its behaviour.
+"""Scorers that behave like the papers' own programs, misreadings included; written from descriptions of behavior.
 
-For the audit alone: what was published was counted so. A scorer takes the texts of the last round, the right answer
-as the data set's file has it, and the question's choices. Numbers of rows are those of the list of contradictions
-between papers and their code.
+Only the audit uses them, since published figures were counted this way. A scorer takes the texts of the last round,
+the right answer as in the data set's file, and the question's choices.
 """
 
 from collections.abc import Callable, Sequence
 
 Texts = Sequence[str]
 Scorer = Callable[[Texts, str, Sequence[str]], float]
-"""In [0, 1]."""
+"""Returns a score in [0, 1]."""

@@ -1,7 +1,7 @@
-"""CIPHER (arXiv 2310.06272), its result analyser: the majority of the last round, ties to the last agent.
+"""The result analyzer of CIPHER (arXiv 2310.06272): the majority of the last round, ties to the last agent.
 
-What was misread: the sign of a number in braces is lost, a reply without a number counts as -99999 and can win the
-vote, and a reply without a letter as its last character.
+Misreadings: the sign of a number in braces is lost; a reply without a number counts as -99999 and can win the vote;
+a reply without a letter counts as its last character.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LAST = re.compile(r"-?\d+\.?\d*")
 
 
 def number(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
-    """GSM8K and arithmetic.
+    """Score GSM8K and arithmetic.
 
     >>> number(["Answer: 7", "Answer: 8"], "8"), number(["{-8}"], "8"), number(["None."], "8")
     (1.0, 1.0, 0.0)
@@ -33,7 +33,7 @@ def number(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
 
 
 def number_of(text: str) -> float:
-    """The first after "Answer:", else the last in braces, else the last of all."""
+    """Return the first number after "Answer:", else the last one in braces, else the last of all."""
     plain = re.sub('[$,\N{EURO SIGN}"]', "", text)
     marked = next((found[1] for pattern in ANSWERS if (found := pattern.search(plain))), None)
     read = marked or _in_braces(plain) or (LAST.findall(plain) or [""])[-1]
@@ -47,18 +47,18 @@ def _in_braces(text: str) -> str | None:
 
 
 def option(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
-    """MMLU."""
+    """Score MMLU."""
     return float(_majority([letter_of(text) for text in texts]) == gold.upper())
 
 
 def letter_of(text: str) -> str:
-    """After "Answer:", else after "answer is", else the last character; a dash for nothing at all."""
+    """Return the letter after "Answer:", else after "answer is", else the last character; a dash for an empty text."""
     found = next((found[1] for pattern in LETTERS if (found := pattern.search(text))), text.strip()[-1:])
     return found.upper() or "-"
 
 
 def _majority(answers: Sequence[Answer]) -> Answer:
-    return Counter(reversed(answers)).most_common(1)[0][0]  # of equal counts the first that was met
+    return Counter(reversed(answers)).most_common(1)[0][0]  # ties go to the first in this order
 
 
 SCORERS: dict[str, Scorer] = {"number": number, "option": option}

@@ -1,7 +1,7 @@
 """Du et al. (2023), gsm/eval_gsm.py and mmlu/eval_mmlu.py: the majority of the last round, ties to the first agent.
 
-What was misread: a thousands comma in the right answer leaves its last group of digits, and its sign is lost;
-where most agents give no number, "none" wins the vote and scores 1.
+Misreadings: of a right answer with a thousands comma only the last group of digits counts, and its sign is lost;
+if most agents give no number, "none" wins the vote and scores 1.
 """
 
 from __future__ import annotations
@@ -17,24 +17,24 @@ LETTER = re.compile(r"\((\w)\)")
 
 
 def last_number(text: str) -> str | None:
-    """The last run of digits, perhaps with a dot: "-1,300" is 300."""
+    """Return the last run of digits, with an optional decimal part: "-1,300" is 300."""
     found: list[str] = NUMBER.findall(text)
     return found[-1] if found else None
 
 
 def in_braces(text: str) -> str | None:
-    """The last number in braces, its signs and commas dropped; None where no braces hold a digit or a dot."""
+    """Return the last number in braces without dollar signs and commas; None if no braces contain a digit or dot."""
     found = [re.sub(r"[^0-9.]", "", each) for each in BRACES.findall(text)]
     return next((each for each in reversed(found) if each), None)
 
 
 def most_frequent(answers: Sequence[str | None]) -> str | None:
-    """Of several, the first."""
+    """Return the most frequent answer; of equally frequent ones, the first."""
     return max(answers, key=answers.count)
 
 
 def number(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
-    """GSM8K.
+    """Score GSM8K.
 
     >>> number(["It is {300}."], "1,300"), number(["No idea.", "Nor I.", "{7}"], "8")
     (1.0, 1.0)
@@ -46,20 +46,20 @@ def number(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
 
 
 def option(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
-    """MMLU: the last letter in parentheses, else the last number; who has neither has no vote."""
+    """Score MMLU by the last letter in parentheses, else the last number; replies with neither do not vote."""
     read = [letter_of(text) or last_number(text) for text in texts]
     votes = [each for each in read if each is not None]
     return float(bool(votes) and most_frequent(votes) == gold.upper())
 
 
 def letter_of(text: str) -> str | None:
-    """The last sign in parentheses, upper-cased."""
+    """Return the last single word character in parentheses, in upper case."""
     found = LETTER.findall(text)
     return found[-1].upper() if found else None
 
 
 def as_float(text: str) -> float | None:
-    """None for what Python reads as no number, at which the published program stopped: "1.2.3"."""
+    """Return the number; None for a text such as "1.2.3", at which the published program failed."""
     try:
         return float(text)
     except ValueError:

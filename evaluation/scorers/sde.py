@@ -1,8 +1,8 @@
-"""SDE (arXiv 2506.19209), StateDelta's evaluators: the mean over the agents of the last round, each by itself.
+"""The evaluators of SDE (arXiv 2506.19209, StateDelta): the mean over the agents' answers of the last round.
 
-What was misread: signs are lost, "42.", "18.00" and "3.0" are no integers and so wrong, a thousands comma in the
-right answer leaves its last group of digits; any sign in parentheses is a letter; a brace that is not
-closed takes the last character with it.
+Misreadings: signs are lost; "42.", "18.00" and "3.0" are not integers and count as wrong; of a right answer with a
+thousands comma only the last group of digits counts; any character in parentheses is a letter; an unclosed brace
+drops the last character.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from sottovoce.prompts.kinds import normalise
 
 ALONE = re.compile(r"\b([A-D])\b")
 PROMPTED = "(X)"
-"""The prompt's own placeholder, which replies repeat."""
+"""The placeholder of the prompt, which replies repeat."""
 
 
 def integer_of(text: str) -> int | None:
-    """The whole text, else the last number in braces, else the last of all; None where that is no integer."""
+    """Return the whole text, else the last number in braces, else the last of all; None if it is not an integer."""
     return _integer(text) if _integer(text) is not None else _integer(in_braces(text) or last_number(text) or "")
 
 
@@ -34,7 +34,7 @@ def _integer(text: str) -> int | None:
 
 
 def letter(text: str, choices: Sequence[str]) -> str | None:
-    """In parentheses, else the choice whose text is in the box, else the last letter from A to D by itself."""
+    """Return the letter in parentheses, else that of the choice in the box, else the last standalone A to D."""
     plain = text.replace(PROMPTED, "")
     if (marked := letter_of(plain)) is not None:
         return marked
@@ -46,7 +46,7 @@ def letter(text: str, choices: Sequence[str]) -> str | None:
 
 
 def extracted(text: str, marks: Sequence[str] = ("text{", "boxed{")) -> str:
-    r"""What the last \text{ holds up to the first closing brace, else the last \boxed{; else the whole text.
+    r"""Return the text after the last \text{, else after the last \boxed{, up to the first }; else the whole text.
 
     >>> extracted(r"\boxed{\text{Orla}}"), extracted(r"so \boxed{Orla.")
     ('Orla', 'Orla')
@@ -54,7 +54,7 @@ def extracted(text: str, marks: Sequence[str] = ("text{", "boxed{")) -> str:
     for mark in marks:
         if mark in text:
             inside = text.rpartition(mark)[2]
-            return inside[: inside.find("}")]  # -1 where none closes it
+            return inside[: inside.find("}")]  # -1 if no brace closes it
     return text
 
 
@@ -63,7 +63,7 @@ def _mean(right: Callable[[str], bool], texts: Texts) -> float:
 
 
 def number(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
-    """GSM8K.
+    """Score GSM8K.
 
     >>> number(["{300}", "-300", "300.0", "301"], "1,300")
     0.5
@@ -73,12 +73,12 @@ def number(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
 
 
 def option(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
-    """MMLU."""
+    """Score MMLU."""
     return _mean(lambda text: letter(text, choices) == gold.upper(), texts)
 
 
 def span(texts: Texts, gold: str, choices: Sequence[str] = ()) -> float:
-    """EM of the question-answering sets; StrategyQA and FEVER, too, where nothing but the label may be said."""
+    """Score EM of the question-answering sets, and StrategyQA and FEVER, whose replies must be the label alone."""
     return _mean(lambda text: normalise(extracted(text)) == normalise(gold), texts)
 
 

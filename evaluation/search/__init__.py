@@ -1,1 +1,1 @@
-"""Settings that are searched: temperatures and layers, each trial a run of its own, all of them in one folder."""
+"""Search over temperatures and layers; each trial is a run, and all runs are in one folder."""

@@ -1,8 +1,8 @@
-"""Successive halving: many candidates are asked few questions, the better half of them more, until one is left.
+"""Successive halving: many candidates get few questions, the better half gets more, until one candidate is left.
 
 Jamieson and Talwalkar (2016), "Non-stochastic best arm identification and hyperparameter optimization" (1502.07943),
-algorithm 1: each rung may spend the same share of the budget. All candidates of a rung are asked the same questions,
-new ones in each, and what they scored before counts on.
+algorithm 1: each rung may spend the same share of the budget. All candidates of a rung get the same questions, new
+ones in each rung, and their earlier scores still count.
 
 Nothing here imports torch or langgraph.
 """
@@ -17,39 +17,39 @@ from statistics import fmean
 from sottovoce.errors import UsageError
 
 TENTH = 10
-"""The exhaustive search takes at least so many times the discussions."""
+"""The exhaustive search takes at least this many times the discussions."""
 Scores = dict[int, list[float]]
-"""What each candidate scored so far, question by question in their order."""
+"""The scores of each candidate so far, in the order of questions."""
 Ask = Callable[[int, int, range], list[float]]
-"""The rung, a candidate, and which questions: its scores for them."""
+"""Maps rung number, candidate and question positions to the candidate's scores."""
 
 
 @dataclass(frozen=True)
 class Rung:
-    """How many candidates are asked which questions."""
+    """A stage of the search: the number of candidates and their questions."""
 
     candidates: int
     questions: range
-    """Their places among all, from 0."""
+    """0-based positions among all questions."""
 
     @property
     def discussions(self) -> int:
-        """What it spends."""
+        """The number of discussions that the rung takes."""
         return self.candidates * len(self.questions)
 
 
 def exhaustive(candidates: int, questions: int) -> list[Rung]:
-    """Every candidate is asked every question."""
+    """Return a single rung in which every candidate gets every question."""
     return [Rung(candidates, range(questions))]
 
 
 def halving(candidates: int, questions: int) -> list[Rung]:
-    """Rungs that spend a tenth of the exhaustive search's discussions at most.
+    """Return rungs that take at most a tenth of the exhaustive search's discussions.
 
-    What rounding leaves is spent on the last two, as far as there are questions.
+    The remainder from rounding goes to the last two candidates, as far as there are questions.
 
     Raises:
-        UsageError: fewer than two candidates, or too few questions for one each in the first rung.
+        UsageError: there are fewer than two candidates, or too few questions for one each in the first rung.
     """
     if candidates < 2:
         raise UsageError(f"there is {candidates} layer to choose from; expected at least 2")
@@ -71,12 +71,12 @@ def halving(candidates: int, questions: int) -> list[Rung]:
 
 
 def search(plan: Sequence[Rung], order: Sequence[int], ask: Ask) -> tuple[list[int], Scores]:
-    """Candidates from the best to the worst, and what each scored; who came further stands before.
+    """Return the candidates from best to worst, and their scores; those that survived longer come first.
 
     Args:
         plan: The rungs.
-        order: All candidates; of equally good ones the earlier goes on.
-        ask: Asks a candidate some questions.
+        order: All candidates; of equally good ones the earlier survives.
+        ask: Asks a candidate some questions and returns its scores.
     """
     scores: Scores = {each: [] for each in order}
     alive, out = list(order), list[int]()

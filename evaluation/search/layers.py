@@ -1,7 +1,7 @@
-"""SDE's layers, one at a time, ranked by what discussions through them are worth (arXiv 2506.19209, Table 6).
+"""Search for SDE's best layer: discussions with one layer at a time, ranked by score (arXiv 2506.19209, Table 6).
 
-Layers are 0-based. The last one is never tried: a delta that is added after it is never read.
-FOLDER/layers.json has the ranking, FOLDER/layers.svg draws it; of the rest see `study`.
+Layers are 0-based. The last one is never tried, because no layer reads a delta that is added after it.
+FOLDER/layers.json contains the ranking, FOLDER/layers.svg plots it; for the other files see `study`.
 """
 
 from __future__ import annotations
@@ -27,38 +27,38 @@ FILE, PLOT = "layers.json", "layers.svg"
 
 @dataclass(frozen=True)
 class Ranked:
-    """A layer, and what it was worth."""
+    """A layer and its scores."""
 
     layer: int
     questions: int
-    """That it was asked; where halving dropped it early, few."""
+    """The number of its discussions; small if halving dropped it early."""
     worth: float
     """The mean of EM + F1 for free text (at most 2), else of the scores (at most 1)."""
     low: float | None
-    """Of its 95 % interval; None where all questions say the same, and they are no shares."""
+    """The lower end of the 95 % interval; None if all questions score the same and scores are not shares."""
     high: float | None
     exact: float
     overlap: float | None
-    """EM and F1 by themselves; no F1 where answers are no free text."""
+    """`exact` is EM and `overlap` is F1; for other kinds of answers, the decision's score and None."""
 
 
 @dataclass(frozen=True)
 class Ranking:
-    """The layers from the best to the worst."""
+    """The layers from best to worst."""
 
     layers: tuple[Ranked, ...]
     usual: tuple[int, ...]
-    """Those that are taken where none is chosen."""
+    """The default layers."""
     discussions: int
     exhaustive: int
-    """Discussions of the exhaustive search."""
+    """The number of discussions of the exhaustive search."""
 
 
 def rank(study: Study, row: Prepared, *, halve: bool) -> Ranking:
-    """Search the layers, or go on with it; what was found is kept in the folder.
+    """Search the layers, or resume the search; the ranking is saved in the folder.
 
     Raises:
-        UsageError: too few questions or layers, or the folder holds something else.
+        UsageError: there are too few questions or layers, or the folder contains something else.
         RecordError, SottovoceError: see `Study.hold`.
     """
     layers, usual = _layers(study, row)
@@ -80,7 +80,7 @@ def _draw(study: Study, ranking: Ranking) -> None:
 
 
 def _layers(study: Study, row: Prepared) -> tuple[int, tuple[int, ...]]:
-    """How many the model has, and its usual ones; told by the folder where it knows, so that no model is loaded."""
+    """Return the model's number of layers and its default ones, from the folder if possible to avoid loading it."""
     if (kept := read_study(study.folder)) and "layers" in kept.get("search", {}):
         return kept["search"]["layers"], tuple(kept["search"]["usual"])
     found = [_loaded(row.settings, agent) for agent in row.settings.names()]
@@ -98,7 +98,7 @@ def _layers(study: Study, row: Prepared) -> tuple[int, tuple[int, ...]]:
 def _loaded(settings: Settings, agent: str) -> LoadedModel:
     model = made_from(settings, agent)
     if agent in settings.human:
-        raise UsageError(f"layers are a model's, and the seat of {agent} is a person's; drop --human")
+        raise UsageError(f"layers need a model, and {agent} is a human; drop --human")
     if not isinstance(model, HookedChatModel):
         raise UsageError(f"{settings.of('model', agent)!r} is a hosted model, whose layers cannot be reached")
     return model.loaded

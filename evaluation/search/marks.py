@@ -1,4 +1,4 @@
-"""What a discussion is worth to a search: whether its decision is right, and for free text how much of it.
+"""The score of a discussion in a search: whether its decision is right, and for free text the overlap of words.
 
 Nothing here imports torch.
 """
@@ -13,7 +13,7 @@ from sottovoce.evaluation.squad import measures
 
 @dataclass(frozen=True)
 class Mark:
-    """How right a discussion is."""
+    """The score of a discussion."""
 
     exact: float
     """EM for free text, else the decision's score, in [0, 1]."""
@@ -22,12 +22,12 @@ class Mark:
 
     @property
     def worth(self) -> float:
-        """EM + F1 for free text (SDE, appendix: layers are ranked by both), else the score."""
+        """EM + F1 for free text (SDE, appendix: layers are ranked by their sum), else the score."""
         return self.exact + (self.overlap or 0.0)
 
 
 def mark(record: Record) -> Mark:
-    """What a discussion that ended is worth; its question has a target."""
+    """Score a discussion that ended with a decision; its question must have a target."""
     decision, question = record.decision, record.question
     assert decision is not None and decision["score"] is not None, (
         "failures and questions without a target were refused"

@@ -1,4 +1,4 @@
-"""What a search found as SVG: the same bytes for the same findings, and matplotlib's global state as it was."""
+"""SVG plots of search results: the same bytes for the same results, without changes to matplotlib's global state."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sottovoce.evaluation.statistics import Mean
 from sottovoce.outputs import write
 
 SALT = "sottovoce"
-"""From it matplotlib derives ids, otherwise random."""
+"""Matplotlib derives ids from it; they are random otherwise."""
 CHOSEN, OTHER = "tab:blue", "tab:gray"
 NARROWEST = 0.1
 """Minimum range of a color bar, so that equal shares get one color and the bar does not end above 1."""
@@ -27,11 +27,11 @@ TICKS = 7
 def figure(
     path: Path, width: float, height: float
 ) -> Iterator[Any]:  # Any: a Figure; naming it would import matplotlib
-    """A figure of so many inches that is written to `path` when it is drawn.
+    """Yield a figure of this size in inches and write it to `path` on exit.
 
     Raises:
         UsageError: the extra `eval` is not installed.
-        RecordError: it cannot be written.
+        RecordError: the file cannot be written.
     """
     try:
         import matplotlib
@@ -42,15 +42,15 @@ def figure(
     drawn, text = Figure(figsize=(width, height), layout="constrained"), StringIO()
     FigureCanvasSVG(drawn)
     yield drawn
-    with matplotlib.rc_context({"svg.hashsalt": SALT}):  # put back as it was
+    with matplotlib.rc_context({"svg.hashsalt": SALT}):  # restored on exit
         drawn.savefig(text, format="svg", metadata={"Date": None})
     write(path, text.getvalue())
 
 
 def bars(path: Path, worth: Mapping[int, Mean], best: int, label: str) -> None:
-    """Layers, each with what it was worth and its 95 % interval; the best one stands out."""
+    """Plot each layer's score with its 95 % interval; the best layer is highlighted."""
     places, shown = range(len(worth)), list(worth.values())
-    # Bounds come of other sums than means do: a mean of 1 may stand a rounding above its upper one.
+    # Bounds and means come from different sums: a mean of 1 may exceed its upper bound by a rounding error.
     reach = [
         [0.0 if end is None else max(0.0, sign * (end - each.value)) for each, end in zip(shown, ends, strict=True)]
         for sign, ends in ((-1, [each.low for each in shown]), (1, [each.high for each in shown]))
@@ -72,7 +72,7 @@ def span_of(shares: Sequence[float]) -> tuple[float, float]:
 
 
 def heat(path: Path, panels: Mapping[str, Mapping[tuple[float, ...], float]], grid: Sequence[float] | None) -> None:
-    """Shares over two temperatures, a panel each: squares where they are of a `grid`, else dots."""
+    """Plot shares over two temperatures, one panel per mapping: squares for a `grid`, else dots."""
     low, high = span_of([value for points in panels.values() for value in points.values()])
     span = {"vmin": low, "vmax": high, "cmap": "viridis"}
     with figure(path, 4.2 * len(panels), 3.8) as drawn:

@@ -1,4 +1,4 @@
-"""Which temperatures are tried: a grid of them, or those that optuna proposes from what came before."""
+"""The search space of temperatures: a grid, or proposals of optuna based on earlier trials."""
 
 from __future__ import annotations
 
@@ -18,41 +18,41 @@ PLACES = 2
 """Decimal places of a temperature, as in the papers' tables."""
 NAME = "temperatures"
 Tell = Callable[[float], None]
-"""Takes what a trial was worth."""
+"""Takes the value of a trial."""
 Asked = Iterator[tuple[int, tuple[float, ...], Tell]]
 
 
 @dataclass(frozen=True)
 class Space:
-    """Temperatures between two, in hundredths."""
+    """A range of temperatures, in hundredths."""
 
     low: float
     high: float
     grid: int | None
-    """So many values for each agent, and all their pairs; None lets optuna choose."""
+    """Number of values for each agent, tried in all combinations; None lets optuna choose."""
     trials: int
 
     def told(self, *, final: bool) -> dict[str, Any]:  # Any: plain JSON
-        """What makes a search this one; more trials go on with it, unless a `final` best was asked what is held out."""
+        """Return what identifies this search; `trials` is part of it only if held-out questions get a `final` test."""
         kept = {"trials": self.trials} if final and self.grid is None else {}
         return {"from": self.low, "to": self.high, "grid": self.grid, **kept}
 
     def check(self, row: Prepared, *, wants_map: bool) -> None:
-        """Refuse what cannot be searched.
+        """Check that these temperatures can be searched.
 
         Raises:
-            UsageError: an odd range or grid, one temperature only, temperatures that are set already.
+            UsageError: the range or grid is invalid, there is only one agent, or temperatures are already set.
         """
         speakers = row.settings.speakers()
         if len(speakers) < 2:
             raise UsageError(
-                f"{row.scheme} has {len(speakers)} agent that discusses, and a search is for the temperatures of "
-                "several; give a scheme, or --agents, with two or more"
+                f"{row.scheme} has {len(speakers)} agent that discusses; expected at least two: "
+                "choose another scheme, or raise --agents"
             )
         if row.settings.temperature:
-            raise UsageError("--temperature was given, and it is what is searched; drop it, or say --from and --to")
+            raise UsageError("--temperature was given, but temperatures are searched; drop it, or use --from and --to")
         if wants_map and len(speakers) != 2:
-            raise UsageError(f"a temperature map is of two agents, and {len(speakers)} discuss; drop --map")
+            raise UsageError(f"a temperature map needs two agents, and {len(speakers)} discuss; drop --map")
         self._check_range()
 
     def _check_range(self) -> None:
@@ -64,7 +64,7 @@ class Space:
             raise UsageError(f"--grid {self.grid} is finer than hundredths from {self.low:g} to {self.high:g}")
 
     def values(self) -> tuple[float, ...] | None:
-        """An agent's temperatures in a grid, both ends included."""
+        """Return an agent's temperatures in a grid, both ends included; None without a grid."""
         if self.grid is None:
             return None
         step = (self.high - self.low) / (self.grid - 1)
@@ -72,9 +72,9 @@ class Space:
 
     @contextmanager
     def journal(self, file: Path, row: Prepared) -> Iterator[Asked]:
-        """Trials that optuna proposes, those of its journal first; each is to be told what it was worth.
+        """Yield an iterator of trials that optuna proposes, those of its journal first; report each trial's value.
 
-        The sampler is seeded for each trial anew, so that a search that was stopped goes on as one that was not.
+        The sampler is seeded again for each trial, so that a resumed search continues like an uninterrupted one.
 
         Raises:
             UsageError: the extra `eval` is not installed.
@@ -102,7 +102,7 @@ class Space:
         old, n = [each for each in study.trials if each.params.keys() == space.keys()], 0
         while n < self.trials:
             study.sampler = TPESampler(seed=random.Random(f"tune/{row.settings.seed}/{n}").getrandbits(32))
-            trial = old[n] if n < len(old) else study.ask(space)  # one without parameters was killed while it was asked
+            trial = old[n] if n < len(old) else study.ask(space)  # one without parameters was interrupted
             yield n, temperatures_of([trial.params[name] for name in space]), _teller(study, trial.number)
             n += 1
 
@@ -113,7 +113,7 @@ class Space:
 
 
 def temperatures_of(values: Sequence[float]) -> tuple[float, ...]:
-    """Values in hundredths."""
+    """Round values to hundredths."""
     return tuple(round(value, PLACES) for value in values)
 
 

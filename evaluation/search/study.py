@@ -1,7 +1,7 @@
-"""The folder of a search: what it is, and a run for each trial.
+"""The folder of a search: its definition, and a run for each trial.
 
-FOLDER/study.json   what it is: with anything else it would be another search
-FOLDER/runs/NAME/   the run of each trial (see `runs.run`); payloads go once it is over: those of 30 layers take 20 GB
+FOLDER/study.json   the definition; a change to it would make it another search
+FOLDER/runs/NAME/   the run of each trial (see `runs.run`), without payloads once it ends: 30 layers would take 20 GB
 """
 
 from __future__ import annotations
@@ -37,22 +37,22 @@ FORMAT, VERSION = "sottovoce.study", 1
 
 
 class Study:
-    """A search that goes on, one process at a time."""
+    """A search in a folder, resumable, by one process at a time."""
 
     def __init__(
         self, folder: Path, limits: Limits | None = None, shown: Shown | None = None, models: Models = None
     ) -> None:
-        """In a folder; for the rest see `experiments.running.hold`. Errors: see `check_folder`."""
+        """Open a folder; for the other arguments see `experiments.running.hold`. Errors: see `check_folder`."""
         check_folder(folder)
         self.folder, self.limits = folder, limits or Limits()
         self._shown, self._models, self._began = shown, models, time.monotonic()
         self._runs: dict[str, Run] = {}
 
     def hold(self, row: Prepared) -> Run:
-        """A trial's run to its end; one that is over is read, without a model.
+        """Return the finished run of a trial; a run that already ended is read without a model.
 
         Raises:
-            RecordError: it was begun otherwise, cannot be written, or a link stands in its place.
+            RecordError: the run was started with other settings, cannot be written, or its path is a link.
             SottovoceError: a limit was reached, or a discussion failed: a score without it would mislead the search.
         """
         folder = self.folder / RUNS
@@ -80,23 +80,23 @@ class Study:
 
     @property
     def spent(self) -> int:
-        """Discussions of all trials so far."""
+        """The number of discussions of all trials so far."""
         return sum(len(run.records) for run in self._runs.values())
 
     def keep(self, name: str, found: JSON) -> None:
-        """Write what was found, as JSON. Errors: see `files.write`."""
+        """Write results as JSON. Errors: see `outputs.write`."""
         write(self.folder / name, json.dumps(found, indent=2, ensure_ascii=False) + "\n")
 
 
 def about(command: str, row: Prepared, search: Mapping[str, Any]) -> JSON:  # Any: plain JSON
-    """What makes a search this one: the command and how it searches, and what all its runs have in common.
+    """Return the definition of a search: the command, its search options, and what all its runs have in common.
 
     Raises:
         UsageError: a question has no target, or the prompts cannot be read.
     """
     for each in row.questions:
         if each.get("target") is None and "game" not in each:
-            raise UsageError(f"question {question_id(each)!r} has no target: nothing would tell which trial is best")
+            raise UsageError(f"question {question_id(each)!r} has no target, so trials cannot be ranked; drop it")
     head = head_of(row.scheme, row.settings, row.questions, row.seeds, row.origin, models={})  # loads none
     common = {name: getattr(head, name) for name in SAME}
     return {"format": FORMAT, "version": VERSION, "command": command, **common, "search": {**search}}
@@ -104,11 +104,11 @@ def about(command: str, row: Prepared, search: Mapping[str, Any]) -> JSON:  # An
 
 @contextmanager
 def opened_study(study: Study, told: JSON) -> Iterator[None]:
-    """Hold a study's folder, new or one that was begun as it is `told` now.
+    """Lock a study's folder, which must be new or contain a search with the definition `told`.
 
     Raises:
-        UsageError: it holds another search.
-        RecordError: another process has it, it cannot be written, or there is a link in it.
+        UsageError: the folder contains another search.
+        RecordError: another process uses it, it cannot be written, or it contains a link.
     """
     folder = study.folder
     before = read_study(folder)
@@ -128,19 +128,19 @@ def opened_study(study: Study, told: JSON) -> Iterator[None]:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse what is neither new, nor empty, nor a search.
+    """Check that a folder is new, empty, or a search.
 
     Raises:
-        UsageError: says what was found.
+        UsageError: it is something else.
     """
     check_output_folder(folder, "--save", SEARCH)
     others = [path for path in folder.iterdir() if path.name != LOCK] if folder.exists() else []
     if others and not (folder / FILE).exists():
-        raise UsageError(f"--save {str(folder)!r} holds something else than a search; give a new folder")
+        raise UsageError(f"--save {str(folder)!r} contains something other than a search; give a new folder")
 
 
 def read_study(folder: Path) -> JSON | None:
-    """What a folder's search is; None where none was begun.
+    """Return the definition of a folder's search; None if there is none.
 
     Raises:
         RecordError: it cannot be read, or another version wrote it.
@@ -152,7 +152,7 @@ def read_study(folder: Path) -> JSON | None:
     except (OSError, ValueError, RecursionError) as error:
         raise RecordError(f"{str(folder / FILE)!r} is damaged ({error}); give another folder (--save)") from error
     if not isinstance(found, dict) or (found.get("format"), found.get("version")) != (FORMAT, VERSION):
-        raise RecordError(f"{str(folder / FILE)!r} is no search of this version; give another folder (--save)")
+        raise RecordError(f"{str(folder / FILE)!r} is not a search of this version; give another folder (--save)")
     return found
 
 
@@ -160,13 +160,13 @@ def _check(before: JSON, now: JSON, folder: Path) -> None:
     for name, wanted in now.items():
         if (found := before.get(name)) != wanted:
             raise UsageError(
-                f"the search in {str(folder)!r} was begun with other {name}{_told(name, found, wanted)}; "
-                "put that back, or give another folder (--save)"
+                f"the search in {str(folder)!r} was started with different {name}{_told(name, found, wanted)}; "
+                "restore that, or give another folder (--save)"
             )
 
 
 def _told(name: str, found: object, wanted: object) -> str:
-    """What differs, where a reader would know it again."""
+    """Describe the difference if a reader would recognize it, else return an empty text."""
     if isinstance(found, Mapping) and isinstance(wanted, Mapping):
         return f" ({differing(found, wanted)})"
     return f" ({found!r}, now {wanted!r})" if name in ("command", "scheme") else ""
@@ -177,9 +177,9 @@ def _check_over(run: Run, name: str) -> None:
     if failed:
         raise SottovoceError(
             f"{len(failed)} of {len(run.records)} discussions of {name} failed, the first one: {failed[0].error}; "
-            "the same command tries them again"
+            "run the same command to try them again"
         )
 
 
 def _stopped(why: str) -> SottovoceError:
-    return SottovoceError(f"{why}; the same command goes on, with a higher limit or none")
+    return SottovoceError(f"{why}; run the same command to continue, with a higher limit or none")

@@ -1,8 +1,8 @@
 """The temperature map (CIPHER, arXiv 2310.06272, Fig. 5).
 
-It shows how right the first debater's last answer is, by the two temperatures, and again with the agents swapped.
+It shows how often the first debater's last answer is right, by the two temperatures, and again with agents swapped.
 
-FOLDER/map.csv and map.svg; the points stand in tune.json, too.
+FOLDER/map.csv and map.svg; tune.json also contains the points.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ COLUMNS = (
 
 @dataclass(frozen=True)
 class Point:
-    """Two temperatures, and how right the first debater is in the end."""
+    """Two temperatures, and how often the first debater's last answer is right."""
 
     temperatures: tuple[float, ...]
-    """Of the first, and of the second."""
+    """Of the first and the second debater."""
     first: Share
     swapped: Share
-    """The same where the first has the second's temperature, and the second the first's."""
+    """The same with the two temperatures swapped."""
 
 
 def keep_map(folder: Path, points: Sequence[Point], grid: Sequence[float] | None) -> None:

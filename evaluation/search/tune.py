@@ -1,8 +1,8 @@
-"""The temperatures of those who discuss: searched by optuna's TPE, or over a grid, on a validation part.
+"""Search for the agents' temperatures with optuna's TPE, or over a grid, on a validation part.
 
-FOLDER/tune.json       all trials, the best one, and what it is worth on what was held out
-FOLDER/optuna.jsonl    optuna's own journal of a search that is no grid
-FOLDER/map.svg, .csv   the temperature map (see `temperature_map`); of the rest see `study`
+FOLDER/tune.json       all trials, the best one, and its score on held-out questions
+FOLDER/optuna.jsonl    optuna's journal, for a search without a grid
+FOLDER/map.svg, .csv   the temperature map (see `temperature_map`); for the other files see `study`
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ Objective = Literal["decision", "first"]
 
 @dataclass(frozen=True)
 class Trial:
-    """Temperatures, and what came of them."""
+    """Temperatures and their scores."""
 
     name: str
     temperatures: tuple[float, ...]
-    """Of those who discuss, in their order."""
+    """Of the agents that discuss, in their order."""
     decision: Share
-    """How right the decisions are."""
+    """The mean score of the decisions."""
     first: Share | None
-    """How right the first speaker's last answers are; None where the scheme's decision does not tell them."""
+    """The share of the first speaker's last answers that are right; None if decisions do not contain them."""
 
     def value(self, objective: Objective) -> float:
-        """What the search makes as large as it can."""
+        """Return the value that the search maximizes."""
         found = self.decision if objective == "decision" else self.first
         assert found is not None, "refused after the first trial"
         return found.value
@@ -48,13 +48,13 @@ class Trial:
 
 @dataclass(frozen=True)
 class Tuned:
-    """What was found."""
+    """The result of a search."""
 
     trials: tuple[Trial, ...]
     best: Trial
-    """Of equally good ones the earliest."""
+    """The earliest of equally good ones."""
     validation: int
-    """Questions of a trial."""
+    """The number of questions of a trial."""
     held_out: Trial | None
     """The best temperatures on the questions that no trial saw."""
     held_out_questions: int
@@ -64,18 +64,18 @@ class Tuned:
 def tune(
     study: Study, row: Prepared, space: Space, objective: Objective, part: float | None, *, wants_map: bool
 ) -> Tuned:
-    """Search, or go on with it; what was found is kept in the folder.
+    """Search, or resume a search; the result is saved in the folder.
 
     Args:
         study: The folder.
-        row: What is discussed, without temperatures.
-        space: Which temperatures are tried.
-        objective: What is made as large as it can: how right decisions are, or the first speaker's last answers.
-        part: The share of the questions that trials see; None shows them all.
-        wants_map: Hold each trial with its two temperatures swapped, too.
+        row: The scheme, settings and questions, without temperatures.
+        space: The temperatures to try.
+        objective: What to maximize: the score of decisions, or that of the first speaker's last answers.
+        part: The share of the questions that trials use; None uses them all.
+        wants_map: Also run each trial with its two temperatures swapped.
 
     Raises:
-        UsageError: too few questions, a scheme without several temperatures, or a folder that holds something else.
+        UsageError: there are too few questions or only one agent, or the folder contains something else.
         RecordError, SottovoceError: see `Study.hold`.
     """
     space.check(row, wants_map=wants_map)
@@ -97,10 +97,10 @@ def tune(
 
 
 def split(questions: Sequence[Question], part: float | None, seed: int) -> tuple[list[Question], list[Question]]:
-    """The validation part, drawn from a seed, and the rest; both in their order.
+    """Return the validation part, drawn with a seed, and the rest; both keep their order.
 
     Raises:
-        UsageError: one of them would be empty.
+        UsageError: one of the two would be empty.
     """
     if part is None:
         return list(questions), []
@@ -131,7 +131,7 @@ def _trials(study: Study, row: Prepared, space: Space, objective: Objective) -> 
 def _checked(trial: Trial, objective: Objective) -> Trial:
     if objective == "first" and trial.first is None:
         raise UsageError(
-            "the decisions of this scheme do not tell the first speaker's answer; use --objective decision"
+            "the decisions of this scheme do not contain the first speaker's answer; use --objective decision"
         )
     return trial
 
@@ -151,7 +151,7 @@ def _score(record: Record) -> float:
 
 
 def _of_first(record: Record, speaker: str) -> float | None:
-    """Whether its last answer is right; an abstention is wrong."""
+    """Return 1 if the speaker's last answer is right, else 0; None if there is none or the question has no target."""
     assert record.decision is not None, "failures were refused"
     votes = [vote for vote in record.decision["votes"] if vote["agent"] == speaker]
     if not votes or record.question.get("target") is None:
@@ -160,13 +160,13 @@ def _of_first(record: Record, speaker: str) -> float | None:
 
 
 def _points(study: Study, row: Prepared, trials: Sequence[Trial], space: Space) -> tuple[Point, ...]:
-    """Each pair in both orders: a square grid has both already."""
+    """Return a point for each trial, with its swapped counterpart; a grid already contains both orders."""
     by_pair = {trial.temperatures: trial for trial in trials}
     found = []
     for trial in trials:
         other = temperatures_of(trial.temperatures[::-1])
         swapped = by_pair.get(other) or _held(study, row, f"{trial.name}-swapped", other)
         if trial.first is None or swapped.first is None:
-            raise UsageError("the decisions of this scheme do not tell the first speaker's answer: there is no map")
+            raise UsageError("the decisions of this scheme do not contain the first speaker's answer; drop --map")
         found.append(Point(trial.temperatures, trial.first, swapped.first))
     return tuple(found)

@@ -111,7 +111,7 @@ def test_positions_by_the_most_probable_tokens_are_collected_with_the_model_s_ow
 
     shutil.copy(models.other_vocabulary / "tokenizer.json", model)
     _tokenizer.cache_clear()
-    assert "has changed since the run, whose token ids would be read as other texts" in call(*collect).err
+    assert "has changed since the run, so its token ids would decode to other texts" in call(*collect).err
 
 
 def test_the_random_baseline_is_trained_shown_evaluated_and_played(
@@ -137,8 +137,8 @@ def test_a_run_of_which_nothing_can_be_learnt_is_refused(call: Call, models: Mod
     call("debate", "3 + 2?", "--model", models.tiny, *FEW)
 
     assert call("monitor", "collect", "latest", "--to", tmp_path / "x").err == (
-        "sottovoce: no turn can be learnt from: found 2 discussions without a score; "
-        "expected local models' replies, and targets\n"
+        "sottovoce: no turn is usable for training: found 2 discussions without a score; "
+        "expected replies of local models, and targets\n"
     )
 
 

@@ -35,8 +35,8 @@ def test_layers_are_ranked_and_ranked_again_without_a_model(call: Call, deep: Pa
     assert "take it with `--layers 2`; without that option it is 2" in first.out
     assert {path.name for path in (tmp_path / "kept").iterdir()} >= {"layers.json", "layers.svg", "study.json"}
     assert call(*asked[:-2], "--save", tmp_path / "kept").err == (
-        f"sottovoce: the search in {str(tmp_path / 'kept')!r} was begun with other search (halving True, now False); "
-        "put that back, or give another folder (--save)\n"
+        f"sottovoce: the search in {str(tmp_path / 'kept')!r} was started with different search "
+        "(halving True, now False); restore that, or give another folder (--save)\n"
     )
 
 

@@ -18,9 +18,9 @@ def test_the_command_prints_order_orbits_generators_and_what_breaks_it(call: Cal
         "order          2 of 6 permutations",
         "orbits         {agent_1, agent_2}, {agent_3}",
         "generators     (agent_1 agent_2)",
-        "broken by      models (who thinks, and how)",
-        "without models 6: of the mechanism alone, whoever speaks",
-        "bare edges     2: counting that one is heard, not what of it",
+        "broken by      models (each agent's model and temperature)",
+        "without models 6: of the mechanism alone, with any models",
+        "bare edges     2: considering only who hears whom, not what is sent",
     ]
 
 
@@ -30,9 +30,9 @@ def test_a_discussion_with_a_secretary_counts_the_permutations_of_its_agents(cal
     assert lines[:2] == ["6 agents, 19 calls", "order          72 of 720 permutations"]
     assert lines[4:] == [
         "broken by      graph (who hears whom)",
-        "without models 72: of the mechanism alone, whoever speaks",
-        "bare edges     720: counting that one is heard, not what of it",
-        "others         secretary: kept in place, for the permutations are of agents alone",
+        "without models 72: of the mechanism alone, with any models",
+        "bare edges     720: considering only who hears whom, not what is sent",
+        "others         secretary: fixed; only agents are permuted",
     ]
 
 

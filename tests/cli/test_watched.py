@@ -36,7 +36,7 @@ def test_a_run_that_monitors_let_pass_says_so(call: Call, models: Models, tmp_pa
     given = ("--sample", "arithmetic", "--limit", 2, "--model", models.tiny, *FEW[:-2])
     watched = call("debate", *given, "--watch", saved(tmp_path, 99.0), "--save", tmp_path / "run")
 
-    assert "· watched: reset ·" in watched.out and "monitors held nobody back" in watched.out
+    assert "· watched: reset ·" in watched.out and "monitors did not intervene" in watched.out
     assert "nobody intervened" in call("runs", "replay", tmp_path / "run", "--trust-paths").out
 
 

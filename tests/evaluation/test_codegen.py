@@ -50,8 +50,8 @@ def test_a_seed_mixes_all_of_them_and_there_are_no_more() -> None:
 @pytest.mark.parametrize(
     ("settings", "name", "said"),
     [
-        (Debate(), "problems", "--sample problems cannot be asked here; `codegen` plays"),
-        (CodeGen(), "arithmetic", "--sample arithmetic cannot be asked here; `codegen` plays"),
+        (Debate(), "problems", "--sample problems cannot be used here; --sample problems belongs to"),
+        (CodeGen(), "arithmetic", "--sample arithmetic cannot be used here; --sample problems belongs to"),
     ],
 )
 def test_problems_are_for_codegen_and_other_samples_are_not(settings: Settings, name: str, said: str) -> None:
@@ -100,5 +100,5 @@ def test_a_run_is_told_round_by_round_with_tests_and_what_the_best_solution_came
 
 
 def test_why_it_has_no_symmetry_is_told() -> None:
-    with pytest.raises(UsageError, match="codegen has no symmetry to tell: in a world, what is heard depends"):
+    with pytest.raises(UsageError, match="codegen has no symmetries to show: in a world, what is heard depends"):
         show_symmetry("codegen", CodeGen(), Looked())

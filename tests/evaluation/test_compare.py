@@ -248,7 +248,7 @@ def test_questions_that_share_an_id_and_a_target_and_nothing_else_are_not_paired
     left = [replace(each, digest=f"a{i}") for i, each in enumerate(run([1, 0]))]
     comparison = compare({"nl": left, "cipher": [replace(left[0], digest="b"), left[1]]})
     assert pair(comparison).questions == 1
-    assert comparison.notes == ("`cipher` and `nl`: other questions under the same id, and not paired: q0.",)
+    assert comparison.notes == ("`cipher` and `nl`: different questions under the same id, not paired: q0.",)
 
 
 def test_the_same_words_about_other_documents_are_another_question_and_fewer_documents_are_not() -> None:
@@ -286,9 +286,9 @@ def test_scores_against_different_targets_are_not_compared() -> None:
     ("runs", "against", "said"),
     [
         ({}, None, "there are no runs to compare; name some"),
-        ({"nl": []}, None, "run 'nl' holds no discussions; expected at least one"),
+        ({"nl": []}, None, "run 'nl' contains no discussions; expected at least one"),
         ({"nl": run([1])}, "sde", "unknown run 'sde'; choose from: nl"),
-        ({"nl": run([1]) * 2}, None, "run 'nl' holds question 'q0', seed 0 twice; expected it once"),
+        ({"nl": run([1]) * 2}, None, "run 'nl' contains question 'q0', seed 0 twice; expected it once"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(runs: dict[str, list[Result]], against: str | None, said: str) -> None:

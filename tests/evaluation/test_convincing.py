@@ -223,11 +223,17 @@ def test_lines_become_questions_in_their_order(tmp_path: Path) -> None:
     [
         ("{", " is no JSON: "),
         ("[" * 100_000, " is no JSON: "),
-        ("[1]", ": found list; expected an object a line, with the fields: question, target, explanation, "),
+        ("[1]", ": found list; expected one object per line, with the fields: question, target, explanation, "),
         ({**LINE, "question": " "}, ": the question is empty; give a text to discuss"),
         ({**LINE, "question": ["a"]}, ": question is ['a']: expected a valid string"),
-        ({"question": "Ask?", "target": "7"}, ": an explanation (or solution) is to convince, but the question has no"),
-        ({"question": "Ask?", "explanation": "So."}, ": a right answer is to be reached, but the question has no"),
+        (
+            {"question": "Ask?", "target": "7"},
+            ": convincing samples need an explanation (or solution), but",
+        ),
+        (
+            {"question": "Ask?", "explanation": "So."},
+            ": convincing samples need a right answer, but the question has no",
+        ),
         ({**LINE, "solution": "So."}, ": found an explanation and a solution; expected one of them"),
         ({**LINE, "explanation": " "}, ": explanation is ' ': String should have at least 1 character"),
         ({**LINE, "explanation": "\ud800"}, ": explanation is '\\ud800': expected a valid string"),
@@ -253,7 +259,7 @@ def test_a_bad_line_is_named_by_its_number(tmp_path: Path, line: object, complai
 
 
 def test_a_file_without_a_question_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"is empty; expected an object a line, with the fields: question, target, "):
+    with pytest.raises(UsageError, match=r"is empty; expected one object per line, with the fields: question, "):
         read_training(training(tmp_path, "", " "))
     (tmp_path / "bytes").write_bytes(b"\xff")
     with pytest.raises(UsageError, match=r"is not UTF-8: invalid start byte at byte 0"):

@@ -54,14 +54,14 @@ def test_parquet_is_read_with_the_columns_of_the_hub(tmp_path: Path, monkeypatch
 def test_a_repository_that_is_not_pinned_is_refused_with_how_to_pin_it(where: str) -> None:
     told = said(f"gsm8k:{where}")
 
-    assert told.startswith(f"{where!r} is no file, and names no commit on the hub; expected a file, or openai/gsm8k@")
+    assert told.startswith(f"{where!r} is not a file and names no commit on the hub; expected a file, or openai/gsm8k@")
     assert "40 hexadecimal digits" in told
 
 
 def test_a_folder_is_never_taken_for_a_pinned_repository(copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(copy.parents[1])
 
-    assert said(f"gsm8k:org/sums@{COMMIT}").startswith("a folder 'org/sums' lies here, and would be read instead")
+    assert said(f"gsm8k:org/sums@{COMMIT}").startswith("the local folder 'org/sums' would be read instead")
 
 
 def test_a_repository_that_cannot_be_reached_is_told_in_a_line(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -74,7 +74,7 @@ def test_the_search_finds_temperatures_at_which_the_objective_is_reached(tmp_pat
 
 def test_a_search_that_was_stopped_goes_on_as_one_that_was_not(tmp_path: Path) -> None:
     whole = tuned(tmp_path / "whole", trials=3)
-    with pytest.raises(SottovoceError, match=r"the call limit is reached: .*; the same command goes on"):
+    with pytest.raises(SottovoceError, match=r"the call limit is reached: .*; run the same command to continue"):
         tuned(tmp_path / "parts", trials=2, limits=Limits(call_limit=11, at_once=1))  # in the middle of the second
     assert tuned(tmp_path / "parts", trials=2).trials == whole.trials[:2]
 
@@ -91,7 +91,7 @@ def test_the_best_is_asked_once_what_no_trial_saw(tmp_path: Path) -> None:
     assert (found.validation, found.held_out_questions) == (2, 2)
     assert found.held_out is not None and found.held_out.temperatures == found.best.temperatures
     assert runs_in(tmp_path) == [f"held-out-{found.best.name}", "trial-0", "trial-1"]
-    with pytest.raises(UsageError, match=r"was begun with other search \(trials 2, now 4\)"):
+    with pytest.raises(UsageError, match=r"was started with different search \(trials 2, now 4\)"):
         tuned(tmp_path, trials=4, part=0.5)
 
 
@@ -132,12 +132,12 @@ def test_pairs_of_a_search_are_held_in_both_orders_where_a_map_is_wanted(tmp_pat
     ("change", "told"),
     [
         ({"of": row("single")}, "single has 1 agent that discusses"),
-        ({"of": row(temperature=[0.5])}, "--temperature was given, and it is what is searched"),
+        ({"of": row(temperature=[0.5])}, "--temperature was given, but temperatures are searched"),
         ({"low": 1.0, "high": 0.5}, "searched from 1 to 0.5; expected 0 <= from < to"),
         ({"low": -1.0}, "expected 0 <= from < to"),
         ({"low": 0.055}, "searched from 0.055 to 1.5; expected hundredths"),
         ({"low": 0.1, "high": 0.12, "grid": 5}, "--grid 5 is finer than hundredths from 0.1 to 0.12"),
-        ({"of": row(agents=3), "wants_map": True}, "a temperature map is of two agents, and 3 discuss"),
+        ({"of": row(agents=3), "wants_map": True}, "a temperature map needs two agents, and 3 discuss"),
         ({"part": 0.01}, "a validation part of 0.01 of 4 questions leaves one part empty"),
     ],
 )  # fmt: skip
@@ -158,11 +158,11 @@ def test_a_folder_of_another_search_or_of_anything_else_is_refused(tmp_path: Pat
     (tmp_path / "other").mkdir()
     (tmp_path / "other" / "thesis.tex").touch()
 
-    with pytest.raises(UsageError, match=r"was begun with other settings \(seed 0, now 1\); put that back"):
+    with pytest.raises(UsageError, match=r"was started with different settings \(seed 0, now 1\); restore that"):
         tuned(tmp_path / "mine", of=row(seed=1))
-    with pytest.raises(UsageError, match=r"was begun with other search \(from 0.05, now 0.1\)"):
+    with pytest.raises(UsageError, match=r"was started with different search \(from 0.05, now 0.1\)"):
         tuned(tmp_path / "mine", low=0.1)
-    with pytest.raises(UsageError, match="holds something else than a search"):
+    with pytest.raises(UsageError, match="contains something other than a search"):
         tuned(tmp_path / "other")
     (tmp_path / "mine" / "study.json").write_text("{")
     with pytest.raises(RecordError, match=r"study.json' is damaged"):

@@ -64,10 +64,10 @@ def records(tmp_path: Path) -> list[Record]:
 def test_interventions_are_told_by_their_class_and_by_how_the_games_ended(records: list[Record]) -> None:
     assert told(records) == [
         "3 interventions in 2 of 3 discussions: 3 reset",
-        "what was held back, by the truth: 2 none, 1 recall failure",
+        "true classes of the withheld messages: 2 none, 1 recall failure",
         "in 1 successful discussion: 1 intervention, on average in turn 3 (3 to 3)",
         "in 2 other discussions: 2 interventions, on average in turn 1 (1 to 1)",
-        "1 of 2 without success had no intervention",
+        "1 of 2 unsuccessful discussions had no intervention",
     ]
 
 

@@ -48,9 +48,9 @@ def test_games_have_the_size_and_words_that_the_settings_say() -> None:
 @pytest.mark.parametrize(
     ("settings", "options", "said"),
     [
-        (Debate(), {"sample": "whodunit"}, "--sample whodunit cannot be asked here"),
-        (SMALL, {"sample": "split"}, "--sample split cannot be asked here"),
-        (Debate(), {"game": ["a.json"]}, "--game is for whodunit and govsim, and this is another scheme"),
+        (Debate(), {"sample": "whodunit"}, "--sample whodunit cannot be used here"),
+        (SMALL, {"sample": "split"}, "--sample split cannot be used here"),
+        (Debate(), {"game": ["a.json"]}, "--game is only for whodunit and govsim; drop it"),
         (SMALL, {"game": ["a.json"], "sample": "whodunit"}, "--sample and --game were given; give one of them"),
         (SMALL, {"game": ["no/such.json"]}, r"game file 'no/such\.json' cannot be read: No such file"),
     ],
@@ -122,7 +122,7 @@ def test_a_cancelled_game_is_counted_as_one(tmp_path: Path) -> None:
 
 
 def test_why_a_game_has_no_symmetry_is_told() -> None:
-    with pytest.raises(UsageError, match="whodunit has no symmetry to tell: in a world, who acts and what is heard"):
+    with pytest.raises(UsageError, match="whodunit has no symmetries to show: in a world, who acts and what is heard"):
         show_symmetry("whodunit", SMALL, Looked())
 
 
