@@ -81,8 +81,8 @@ def test_a_file_of_games_is_asked_in_its_order(tmp_path: Path) -> None:
         ({"id": "whodunit/0/0"}, SMALL, "has the id 'whodunit/0/0', as line 1 has"),
         ({"game": 3}, SMALL, "game is 3: expected a valid dictionary"),
         ({"target": "9"}, SMALL, "the target is '9', but the game's winner is "),
-        ({}, Debate(), "the question brings a game, and this scheme plays none"),
-        ({}, WhoDunit(variant="sym"), "the game has no facts of agents, and sym needs them"),
+        ({}, Debate(), "the question has a game, but this scheme plays none"),
+        ({}, WhoDunit(variant="sym"), "the game has no facts for agents, which sym needs"),
     ],
 )
 def test_a_file_with_a_wrong_game_is_refused_with_its_line(

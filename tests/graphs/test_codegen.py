@@ -305,7 +305,7 @@ def test_without_a_sandbox_nobody_speaks_and_all_are_named() -> None:
 def test_limits_alone_are_refused_unless_unsafe_is_said() -> None:
     with pytest.raises(UsageError, match="cannot run programs in the sandbox 'limits': limits alone leave open"):
         create_codegen(CodeGen(sandbox="limits"), models=ScriptedChatModel([])).compile().invoke(QUESTION)
-    with pytest.raises(UsageError, match="--unsafe is of a sandbox, and none was named"):
+    with pytest.raises(UsageError, match="--unsafe needs a sandbox, but none is set"):
         CodeGen(unsafe=True)
 
 

@@ -47,7 +47,7 @@ def test_settings_may_be_a_dict_and_must_be_the_scheme_s_own() -> None:
     assert {"agent_1", "agent_2", "agent_3"} < set(create_debate(made).nodes)
     for wrong, expected in (
         ({"agent": 3}, "unknown field of Debate: 'agent'; the nearest known one is 'agents'"),
-        (MAD(), "the settings are of MAD; this graph takes those of Debate"),
+        (MAD(), "the settings are MAD; this graph expects Debate"),
         ("cipher", "Debate is 'cipher': expected a valid dictionary"),
     ):
         with pytest.raises(UsageError, match=expected):
@@ -143,7 +143,7 @@ def edits(graph: Graph) -> dict[str, tuple[dict[str, Any], str]]:
         "settings": ({"settings": {**settings, "rounds": "many"}}, "rounds is 'many': expected a valid integer"),
         "part": ({"settings": {"rounds": 3}}, "the state's settings have no 'protocol'; write all of them"),
         "no settings": ({"settings": None}, "the state's settings are None; expected all of them by name"),
-        "no JSON": ({"settings": {"rounds": {1}}}, "the state's settings are no JSON: "),
+        "no JSON": ({"settings": {"rounds": {1}}}, "the state's settings are not JSON: "),
         "agents": (
             {"settings": {**settings, "agents": 3}},
             "the state's settings ask for 3 agents, but this graph was",

@@ -115,5 +115,5 @@ def test_edges_that_touch_a_person_go_in_words_and_say_so() -> None:
 def test_a_run_without_the_person_of_the_graph_needs_a_model_there() -> None:
     model = ScriptedChatModel(["22"])
     graph = made("debate", {"agent_1": model}, agents=2, rounds=1, human=["agent_2"])
-    with pytest.raises(UsageError, match="no model for agent 'agent_2', whose seat was a person's"):
+    with pytest.raises(UsageError, match="no model for agent 'agent_2', which a person played"):
         graph.invoke(QUESTION, THREAD, context={"human": []})
