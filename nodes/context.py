@@ -129,7 +129,7 @@ class RunContext(Generic[AnySettings]):
         return model.channel.base(model.loaded) if free else None
 
     def _spreads(self, agent: str) -> bool:
-        """Return True if the protocol gives each agent its own temperature, and this agent is heard."""
+        """Return True if the protocol may vary the agent's temperature: agents discuss, and this one is heard."""
         settings = self.settings
         heard = agent in settings.speakers() or any(agent == speaker for speaker, _ in settings.edges())
         return settings.discusses and heard

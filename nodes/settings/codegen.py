@@ -27,10 +27,10 @@ class CodeGen(Settings):
     sample: ClassVar[str] = "problems"
     world: ClassVar[str] = "sottovoce.evaluation.codegen:WORLD"
     positions: ClassVar[str] = "scores"
-    unrolls: ClassVar[str] = "in a world, what is heard depends on what was done before"
+    unrolls: ClassVar[str] = "in a world, messages depend on earlier actions"
     answers_in: ClassVar[KindName | None] = "text"
     watched_from: ClassVar[int] = 1
-    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"run": "the program is handed in, and run with the tests"})
+    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"run": "the program is submitted, and run with the tests"})
 
     sandbox: Annotated[str | None, Names("sandbox", opens=False)] = Field(
         default=None,
@@ -48,7 +48,7 @@ class CodeGen(Settings):
         description="Maximum run time of a program for one test, in seconds.",
     )
     agents: int = Field(
-        default=4, ge=2, le=len(CODERS), description="Number of coders, besides Tester, Reflector and Ranker."
+        default=4, ge=2, le=len(CODERS), description="Number of coders, not counting Tester, Reflector and Ranker."
     )
     rounds: Rounds = Field(
         default=3, ge=1, description="Maximum number of rounds; judges speak before each one except the first."

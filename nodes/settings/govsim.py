@@ -25,12 +25,12 @@ class GovSim(Settings):
     sample: ClassVar[str] = "govsim"
     world: ClassVar[str] = "sottovoce.evaluation.govsim:WORLD"
     positions: ClassVar[str] = "tons"
-    unrolls: ClassVar[str] = "in a world, who acts and what is heard depends on what was done before"
+    unrolls: ClassVar[str] = "in a world, speakers and messages depend on earlier actions"
     watched_from: ClassVar[int] = 1
     """The wishes of the first month follow no talk that could be repeated."""
     together: ClassVar[str] = "wish"
     acts: ClassVar[tuple[str, ...]] = ("talk", "summarise", "limit", "reflect", "wish")
-    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"harvest": "so much is taken from the lake, for good"})
+    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"harvest": "the lake loses the fish, for good"})
 
     agents: int = Field(default=5, ge=2, le=len(NAMES), description="Number of agents that fish.")
     months: Few = Field(default=12, ge=1, description="Maximum number of months.")

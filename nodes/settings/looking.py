@@ -104,7 +104,7 @@ class MADRA(Pooled):
     acts: ClassVar[tuple[str, ...]] = ("select", "answer", "revise", "agree", "summarise")
     default_temperature: ClassVar[float | None] = 0.5
 
-    agents: Agents = Field(default=2, ge=2, description="Number of debaters, besides judge and summarizer.")
+    agents: Agents = Field(default=2, ge=2, description="Number of debaters, not counting judge and summarizer.")
     rounds: Rounds = Field(
         default=3,
         ge=1,

@@ -38,7 +38,7 @@ class People(Checked):
             UsageError: a name is unknown; the message suggests the nearest one.
         """
         for what, given, known in (
-            ("seat", self.human, names),
+            ("agent", self.human, names),
             ("act, agent or role to approve:", self.approve, [*self.deeds, *self.acts, *heard]),
         ):
             for name in given:

@@ -108,7 +108,7 @@ class MAD(Settings):
     acts: ClassVar[tuple[str, ...]] = ("answer", "revise", "moderate", "list_candidates", "judge")
     default_temperature: ClassVar[float | None] = 0.0
 
-    agents: Agents = Field(default=2, ge=2, description="Number of debaters, besides moderator and judge.")
+    agents: Agents = Field(default=2, ge=2, description="Number of debaters, not counting moderator and judge.")
     rounds: Rounds = Field(
         default=3, ge=1, description="Maximum number of rounds; the moderator may end the debate after any of them."
     )

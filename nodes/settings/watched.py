@@ -30,10 +30,10 @@ class Watched(Checked):
         "further back), again (ask again), augment (add a note for all agents and ask again), mute (publish nothing), "
         "human (a person plays the agent from then on).",
     )
-    cap: Few = Field(default=1, ge=0, description="Maximum number of interventions; see `cap_per`.")
+    cap: Few = Field(default=1, ge=0, description="Maximum number of interventions, for the scope `cap_per`.")
     cap_per: Per | None = Field(
         default=None,
-        description="What `cap` limits: each role, all interventions together, or each turn of each agent. "
+        description="Scope of `cap`: each role, all interventions together, or each turn of each agent. "
         "If not set: as the scheme has it.",
     )
     rounds_back: Few = Field(
@@ -61,5 +61,5 @@ class Watched(Checked):
 
     @property
     def capped(self) -> Per:
-        """What `cap` limits."""
+        """The scope of `cap`."""
         return self.cap_per or "role"

@@ -35,7 +35,7 @@ class WhoDunit(Settings):
     positions: ClassVar[str] = "action"
     acts: ClassVar[tuple[str, ...]] = ("request", "reply", "act")
     deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"award": "it ends the game"})
-    unrolls: ClassVar[str] = "in a world, who acts and what is heard depends on what was done before"
+    unrolls: ClassVar[str] = "in a world, speakers and messages depend on earlier actions"
 
     variant: Literal["asym", "sym"] = Field(
         default="asym",

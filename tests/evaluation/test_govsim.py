@@ -83,5 +83,5 @@ def test_a_run_keeps_its_game_and_what_it_measured(tmp_path: Path) -> None:
 
 
 def test_why_a_game_has_no_symmetry_is_told() -> None:
-    with pytest.raises(UsageError, match="govsim has no symmetry to tell: in a world, who acts and what is heard"):
+    with pytest.raises(UsageError, match="govsim has no symmetry to tell: in a world, speakers and messages"):
         show_symmetry("govsim", GovSim(), Looked())

@@ -122,7 +122,7 @@ def test_a_cancelled_game_is_counted_as_one(tmp_path: Path) -> None:
 
 
 def test_why_a_game_has_no_symmetry_is_told() -> None:
-    with pytest.raises(UsageError, match="whodunit has no symmetry to tell: in a world, who acts and what is heard"):
+    with pytest.raises(UsageError, match="whodunit has no symmetry to tell: in a world, speakers and messages"):
         show_symmetry("whodunit", SMALL, Looked())
 
 

@@ -296,7 +296,7 @@ def test_without_a_sandbox_nobody_speaks_and_all_are_named() -> None:
     with pytest.raises(UsageError) as refused:
         create_codegen(models=model).compile().invoke(QUESTION)
     assert str(refused.value).startswith(
-        "codegen runs programs that models write, and no sandbox was named; add --sand"
+        "codegen runs programs that models write, but no sandbox was named; add --sand"
     )
     assert all(name in str(refused.value) for name in ("bwrap (", "namespaces (", "docker (", "limits (", "--unsafe"))
     assert "\n" not in str(refused.value) and model.asked == []

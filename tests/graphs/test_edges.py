@@ -365,9 +365,7 @@ def test_a_context_that_does_not_fit_is_one_line(store: PayloadStore) -> None:
 
 
 def test_settings_that_make_a_model_are_refused_beside_given_ones() -> None:
-    with pytest.raises(
-        UsageError, match="the setting 'max_tokens' belongs to the models passed to this graph"
-    ):
+    with pytest.raises(UsageError, match="the setting 'max_tokens' belongs to the models passed to this graph"):
         held(debating(ScriptedChatModel(["1"] * 9), max_tokens=6))
 
 

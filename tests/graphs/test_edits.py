@@ -61,8 +61,8 @@ def test_settings_may_be_a_dict_and_must_be_the_scheme_s_own() -> None:
     ("context", "expected"),
     [
         ({"roundss": 1}, "unknown field of Debate: 'roundss'; the nearest known one is 'rounds'"),
-        (MAD(), "the context is of MAD; this graph takes settings of Debate"),
-        ("nl", "the context is of str; this graph takes settings of Debate"),
+        (MAD(), "the context is MAD; this graph expects settings of Debate"),
+        ("nl", "the context is str; this graph expects settings of Debate"),
     ],
 )
 def test_a_context_that_is_none_of_the_scheme_s_is_refused(context: Any, expected: str) -> None:
@@ -201,7 +201,7 @@ def test_a_round_beyond_the_last_is_the_last_or_refused_where_others_would_be_he
         ({"pending": {"agent_1": {"written": 5}}}, "pending.agent_1.written is 5: expected a valid dict"),
         ({"pending": {"agent_1": {"written": {"answer": 5}}}}, "pending.agent_1.written.answer is 5: expected a valid"),
         ({"pending": {"agent_1": {"board": [{"agent": "agent_1"}]}}}, "in a message for the board, it has no 'round'"),
-        ({"marks": None}, "the state has no 'marks', which the opening wrote"),
+        ({"marks": None}, "the state has no 'marks', which 'opening' wrote"),
     ],
 )
 def test_what_is_held_back_and_what_a_reset_reads_is_refused_where_it_is_none(edit: Any, expected: str) -> None:
@@ -219,7 +219,7 @@ def test_a_state_without_its_round_is_refused_before_anybody_speaks() -> None:
     graph = debating(marked(2, 1), saver=InMemorySaver())
     graph.invoke(QUESTION, THREAD, interrupt_after=["opening"])
     graph.update_state(THREAD, {"round": None})
-    with pytest.raises(UsageError, match="the state has no 'round', which the opening wrote"):
+    with pytest.raises(UsageError, match="the state has no 'round', which 'opening' wrote"):
         graph.invoke(None, THREAD)
 
 

@@ -48,7 +48,7 @@ def test_what_is_said_side_by_side_is_approved_written_anew_or_rejected_at_once(
         "act": "answer",
         "approve": "answer",
         "text": "The answer is 22.",
-        "then": "it is published, and others go on from it",
+        "then": "it is published, and others continue from it",
         "notes": [],
     }
 
@@ -61,7 +61,7 @@ def test_what_is_said_side_by_side_is_approved_written_anew_or_rejected_at_once(
     ]
     assert [each["answer"] for each in state["decision"]["votes"]] == ["22", "21", None]
     assert {each["agent"]: (each["what"], each["why"]) for each in state["interventions"]} == {
-        "agent_2": ("edit", "a person wrote it anew"),
+        "agent_2": ("edit", "a person rewrote it"),
         "agent_3": ("reject", "a person rejected it"),
     }
 
