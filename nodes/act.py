@@ -29,7 +29,7 @@ def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> RunnableLa
     """Return the node, sync and async, in which `agent` does an act."""
     contexts.acting.add(agent)
 
-    def begin(state: Discussion) -> tuple[Steps, Call | None, Update]:  # with its first step
+    def begin(state: Discussion) -> tuple[Steps, Call | None, Update]:  # takes the first step too
         steps: Steps = act(contexts.of(state), state, agent)  # type: ignore[assignment]  # an async function's coroutine
         return steps, *_step(steps, None)
 

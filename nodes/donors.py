@@ -81,7 +81,7 @@ class Donors:
         return tuple(pool[each] for each in names if each != question)[:SAMPLED]
 
     def _pool(self, message: Message, question: str, seed: int) -> tuple[bool, Mapping[str, PayloadRef]]:
-        """Return whether another question has a message at this very place, and the messages of the nearest place."""
+        """Return True if another question has a message at this very place, and the messages of the nearest place."""
         said = self.said.get(seed) or self.said[min(self.said)]
         own = (message.agent, message.act, message.round)
         for place in (own, own[1:], own[1:2], ()):  # this place, that act and round, that act, any

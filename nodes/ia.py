@@ -99,7 +99,7 @@ def _passage(document: Document) -> Passage:
     return {**found, "metadata": own} if own else found
 
 
-# What they hear
+# Prompts
 
 
 def talk_turns(view: View, own: Sequence[Message], others: Sequence[Sequence[Message]]) -> tuple[Turn, ...]:

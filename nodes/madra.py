@@ -84,7 +84,7 @@ async def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
 
 
 async def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
-    """Ask the judge whether the debaters' answers of this round agree; a reply without a verdict is noted."""
+    """Ask the judge if the debaters' answers of this round agree; a reply without a verdict gets a note."""
     turns = judge_turns(_view(run, state, agent), _spoken(run.settings, state))
     ask = Ask(agent, AGREE, turns, AGREED, protocol=WORDS)
     return {"board": await say(run, state, ask, complain=_no_verdict, repairs=0)}

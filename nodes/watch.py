@@ -71,7 +71,7 @@ Silent = Callable[[RunContext[Any], Any, str], Update]  # Any: settings and stat
 
 
 def check_watch(watch: Watch, run: RunContext[Any], config: RunnableConfig) -> list[str]:
-    """Refuse, before any model runs, a watch whose interventions would fail; return notes on it.
+    """Refuse, before any model runs, a watch whose interventions would fail, and return notes on it.
 
     Raises:
         UsageError: a human may take over an agent, but the graph has no checkpointer; or the watch has a method

@@ -39,7 +39,7 @@ Answers = Literal["short", "sentence"]
 Control = Literal["none", "own", "empty", "filler", "decoy"]
 Escalate = Literal["never", "disagreement", "uncertainty"]
 Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
-Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: a `Document`; importing it would be circular
+Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: `Document` of `nodes.question`
 """Documents of all agents, or by agent: see `Question`."""
 
 

@@ -211,7 +211,7 @@ def test_cipher_starts_cautiously_where_the_model_names_no_temperature_and_says_
     assert heats(state) == [0.15, 0.3]
     assert state["notes"] == [
         f"{unnamed} names no temperature: cipher starts from 0.3, a cautious choice; "
-        f"`sottovoce doctor {unnamed}` finds the warmest at which it can be read"
+        f"`sottovoce doctor {unnamed}` finds the highest at which it can be read"
     ]
 
 
