@@ -139,8 +139,8 @@ class Settings(People, Watched, CipherOptions, StateOptions):
     )
     guide: Literal["auto", "on", "off"] = Field(
         default="auto",
-        description="Constrained decoding of replies in their required form: auto (except numbers and replies with "
-        "free reasoning), on, or off.",
+        description="Constrained decoding of replies in their required form: auto (not for numbers or freely reasoned "
+        "answers), on, or off.",
     )
     dtype: Annotated[list[Dtype], Names("dtype", opens=False)] = Field(
         default=["auto"], description="Data type in which models compute. One for all agents, or one each."

@@ -170,7 +170,8 @@ class CMD(Settings):
     agents: Agents = Field(default=6, ge=1, description="Number of agents, in groups of at most three.")
     rounds: Rounds = Field(default=3, ge=1, description="Number of answers of each agent, including the first.")
     secretary: bool = Field(
-        default=True, description="Let a secretary decide a tie; otherwise groups send representatives to a new round."
+        default=True,
+        description="Let a secretary decide a tie; otherwise groups send representatives to a higher level.",
     )
     representative: Literal["tied", "first", "random"] = Field(
         default="tied",
