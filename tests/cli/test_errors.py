@@ -168,11 +168,11 @@ def test_a_misspelt_slot_in_a_prompt_pack_is_refused(call: Call, tmp_path: Path)
     ("text", "line"),
     [
         ("rouns: 2", "unknown setting 'rouns'; the nearest known one is 'rounds' (settings file 'settings.yaml')"),
-        ("rounds: 2\nrounds: 3", "settings file 'settings.yaml' is no YAML: the key 'rounds' stands there twice"),
+        ("rounds: 2\nrounds: 3", "settings file 'settings.yaml' is not YAML: the key 'rounds' occurs twice"),
         ("guide: maybe", "guide is 'maybe': expected 'auto', 'on' or 'off'"),
         ("rounds: 0", "rounds is 0: expected greater than or equal to 1"),
         ("- rounds", "settings file 'settings.yaml' holds list; expected lines like 'rounds: 2'"),
-        ("rounds: [", "settings file 'settings.yaml' is no YAML: "),
+        ("rounds: [", "settings file 'settings.yaml' is not YAML: "),
     ],
 )
 def test_a_wrong_settings_file_is_refused(

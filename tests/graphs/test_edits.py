@@ -74,7 +74,7 @@ def test_a_discussion_goes_on_with_its_own_settings_and_no_others() -> None:
     model = marked(2, 4)
     graph = debating(model, saver=InMemorySaver())
     graph.invoke(QUESTION, THREAD, context={"rounds": 2, "seed": 3}, interrupt_after=["next_round"])
-    with pytest.raises(UsageError, match=r"opened with: rounds is 3, and was 2; go on with its own"):
+    with pytest.raises(UsageError, match=r"opened with: rounds is 3, and was 2; resume it with its own"):
         graph.invoke(None, THREAD, context={"rounds": 3, "seed": 3})
     assert not model.asked
     graph.invoke(None, THREAD, context={"seed": 3}, interrupt_after=["close_round"])

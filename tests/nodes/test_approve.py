@@ -144,7 +144,7 @@ def test_what_nobody_does_is_refused_with_what_is_nearest() -> None:
 
 def test_a_graph_that_was_built_without_approvals_refuses_a_context_that_asks_for_them() -> None:
     graph = scheme("debate").create(Debate(), models=model_of("debate")).compile(checkpointer=InMemorySaver())
-    with pytest.raises(UsageError, match="the context asks a person to approve"):
+    with pytest.raises(UsageError, match="the context asks for approvals"):
         graph.invoke(QUESTION, THREAD, context={"approve": ["answer"]})
 
 
