@@ -1,1 +1,1 @@
-"""Who acts in one step: acts, views, and the state they read and write."""
+"""The nodes of graphs: acts, prompts, and the state that they read and write."""

@@ -1,8 +1,8 @@
-"""An act is what one agent does in one step: an async function that awaits its model and returns an update.
+"""Acts: one agent's step, an async function that awaits its model and returns an update.
 
-It awaits models alone (`await say(...)`). So the node that runs it can be one of LangGraph's pairs, from one
-function: its sync half makes each call where it stands, its async half lets many discussions wait at once,
-with all other work (files, templates, loading a model) off the event loop.
+An act awaits only models (`await say(...)`). So one function yields both a sync and an async LangGraph node: the
+sync one makes each call directly, the async one lets many discussions wait at once, with all other work (files,
+templates, loading a model) off the event loop.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from sottovoce.nodes.people import by_person
 from sottovoce.nodes.progress import act_begins
 from sottovoce.nodes.state import Discussion, Update
 
-Act = Callable[[RunContext[Any], Any, str], Awaitable[Update]]  # Any: the settings and the state of every scheme
-"""The run, the state and the agent -> an update; messages for the board stand in it as `Message`."""
+Act = Callable[[RunContext[Any], Any, str], Awaitable[Update]]  # Any: settings and state of any scheme
+"""Takes the run, the state and the agent, and returns an update, in which messages for the board are `Message`."""
 Steps = Coroutine[Call, AIMessage, Update]
 
 
 def node(contexts: Contexts[Any], act: Act, agent: str, name: str) -> RunnableLambda[Discussion, Update]:
-    """The sync and async node in which `agent` does an act."""
+    """Return the node, sync and async, in which `agent` does an act."""
     contexts.acting.add(agent)
 
-    def begin(state: Discussion) -> tuple[Steps, Call | None, Update]:  # with its first step: none is left unbegun
+    def begin(state: Discussion) -> tuple[Steps, Call | None, Update]:  # takes the first step too
         steps: Steps = act(contexts.of(state), state, agent)  # type: ignore[assignment]  # an async function's coroutine
         return steps, *_step(steps, None)
 
@@ -58,12 +58,12 @@ def _step(steps: Steps, reply: AIMessage | None) -> tuple[Call | None, Update]:
     except StopIteration as end:
         return None, plain(end.value)
     if not isinstance(call, Call):
-        raise TypeError(f"an act awaited {call!r}; it can await models alone (`say`), as it also runs without a loop")
+        raise TypeError(f"an act awaited {call!r}; it can only await models (`say`), as it also runs without a loop")
     return call, {}
 
 
 def plain(update: Update) -> Update:
-    """An update whose messages are JSON."""
+    """Return an update with its messages as JSON."""
     if "board" not in update:
         return update
     return {**update, "board": [message.to_dict() for message in update["board"]]}

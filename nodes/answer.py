@@ -1,4 +1,4 @@
-"""The acts of an agent that hears nobody: the single baselines."""
+"""The acts of the single baselines, whose agents hear nobody."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sottovoce.nodes.state import Discussion, Update
 
 
 async def answer(run: RunContext[Any], state: Discussion, agent: str, protocol: str | None = None) -> Update:
-    """Answer alone, with the documents of all unless the settings leave some of them out."""
+    """Answer alone, with the documents of all agents, unless the settings leave some out."""
     known = state.copy()
     known["documents"] = run.settings.dealt(state.get("documents") or [])
     view = run.view(known, agent, None)
@@ -20,5 +20,5 @@ async def answer(run: RunContext[Any], state: Discussion, agent: str, protocol: 
 
 
 async def in_words(run: RunContext[Any], state: Discussion, agent: str) -> Update:
-    """The same in words under every protocol: a mean of embeddings leaves nothing to draw."""
+    """Answer as text under every protocol: a mean embedding leaves nothing to sample."""
     return await answer(run, state, agent, "nl")

@@ -1,7 +1,7 @@
-"""What an act's result depends on, as the key under which LangGraph's cache keeps it.
+"""The key of an act's result in LangGraph's node cache.
 
-It is made of the state that the act sees (question, settings, place, what is heard, with the digests of texts and
-payloads), of the agent's model and of the prompts; nothing is pickled, as LangGraph's own key would be.
+It is computed from the state that the act sees (question, settings, place and messages, with the digests of texts and
+payloads), the agent's model and the prompts; unlike LangGraph's own key, it does not use pickle.
 """
 
 from __future__ import annotations
@@ -25,10 +25,9 @@ SPOKEN_BY = {"protocol", "options", "temperature", *OF_SAMPLING, "max_tokens", "
 
 
 def key_of(contexts: Contexts[Any], agent: str, name: str) -> Callable[[Discussion], str]:
-    """The key of the act that `agent` does in the node of that name, by its state: 64 hexadecimal digits.
+    """Return a function from the state to the key of `agent`'s act in the node `name`: 64 hexadecimal digits.
 
-    Asking for it loads a local model, since its weights are part of it. An act in which a person may be asked has
-    another key each time.
+    It loads a local model, since the key depends on its weights. If a person may be asked, the key is new each time.
     """
 
     def key(state: Discussion) -> str:
@@ -42,9 +41,9 @@ def key_of(contexts: Contexts[Any], agent: str, name: str) -> Callable[[Discussi
 
 
 def identity(model: BaseChatModel) -> dict[str, Any]:  # Any: JSON
-    """What a model's replies depend on, and where the payloads of kept ones lie."""
+    """Return all that a model's replies depend on, and the folder of the payloads of cached ones."""
     if not isinstance(model, HookedChatModel):
-        return {"hosted": model._get_llm_string()}  # as LangChain's own cache of replies tells them apart
+        return {"hosted": model._get_llm_string()}  # the key of LangChain's own cache of replies
     loaded = model.loaded
     return {
         **model.model_dump(mode="json", include=SPOKEN_BY),
@@ -59,4 +58,4 @@ def _plain(value: object) -> Any:  # Any: JSON
         return value.to_dict()
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"a state holds {type(value).__name__}; expected JSON and messages")
+    raise TypeError(f"a state has {type(value).__name__}; expected JSON and messages")

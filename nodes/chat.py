@@ -1,4 +1,4 @@
-"""A discussion as a chat: the question, what each agent said, and the answer, for front ends that show `messages`."""
+"""A discussion as a chat for front ends that show `messages`: the question, agents' messages, and the answer."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from sottovoce.nodes.question import question_id
 from sottovoce.nodes.state import JSON, Decision, Discussion, heard
 
 DECISION = "decision"
-"""The name under which the answer stands, last."""
+"""The author's name of the last message, the answer."""
 
 
 def chat_of(state: Discussion, decision: Decision | None, *, asked: bool = True) -> list[JSON]:
-    """Return the messages of a discussion as far as it is, as JSON that LangChain reads; `asked`: with the question.
+    """Return the messages of a discussion so far, as JSON that LangChain reads; `asked`: include the question.
 
-    They are made of board and decision wherever they are shown, and no checkpoint holds them.
+    They are derived from board and decision when they are shown, and are not stored in checkpoints.
     """
     name = question_id(state)
     question = {"type": "human", "content": state["question"], "id": f"{name}/question"}
@@ -35,5 +35,5 @@ def chat_of(state: Discussion, decision: Decision | None, *, asked: bool = True)
 
 
 def is_inside() -> bool:
-    """Return True where this graph is a node of another one: LangGraph joins the names of nested graphs by |."""
+    """Return True if this graph is a node of another one: LangGraph joins the names of nested graphs by |."""
     return "|" in get_config().get("configurable", {}).get("checkpoint_ns", "")

@@ -1,4 +1,4 @@
-"""The reader of a MADRA debater's choice of evidence: passages by their numbers, or none of them."""
+"""The reader of a MADRA debater's choice of evidence: passages by number, or none."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ CHOSEN = "Evidence:"
 MOST_IN_RANGE = 20
 
 _RANGE = re.compile(r"\[?\b(\d{1,6})\]?\s?(?:-|\u2013|to)\s?\[?(\d{1,6})\b\]?")
-"""Passages from one to another: "[0]-[2]", "0 to 2"."""
+"""A range of passages: "[0]-[2]", "0 to 2"."""
 _NUMBERS = r"\d{1,6}(?:\s{0,3}(?:,|;|&|and)\s{0,3}\d{1,6}){0,20}"
 _NOUN = r"(?:passage|piece|number|document|item|source|text)s?"
 _MARK = re.compile(
@@ -38,17 +38,17 @@ _NONE_HELPS = re.compile(
 
 
 def selection_form(offered: int, most: int) -> Form:
-    """Return the form of a choice: free words, then a line that names offered pieces or none."""
+    """Return the form of a choice: free text, then a line that names offered pieces or none."""
     number = "|".join(map(str, range(offered)))
     more = rf"(?: \[(?:{number})\]){{0,{most - 1}}}" if most > 1 else ""
     return Form(pattern=rf"\[(?:{number})\]{more}|\[No Found\]", after=CHOSEN, unknown=False)
 
 
 def selected(text: str, offered: int, most: int, *, cut: bool = False) -> list[int]:
-    """Return the chosen numbers, each once, in the order of the reply: those below `offered`, the first `most`.
+    """Return the first `most` chosen numbers below `offered`, each once, in the order of the reply.
 
     The last line "Evidence: ..." counts. Without one, the last sentence that chooses counts, else all numbers that
-    are named; a reply that was `cut` at the token limit before its line chooses nothing. A "[No Found]" behind all
+    are named; a reply that was `cut` at the token limit before its line chooses nothing. A "[No Found]" after all
     numbers chooses nothing either.
 
     >>> selected("[2] tells his town, [9] nothing. Evidence: [2] [1] [2]", offered=3, most=3)
@@ -72,7 +72,7 @@ def _spelled_out(found: re.Match[str]) -> str:
 
 
 def marked_choice(text: str) -> str | None:
-    """Return what stands behind the last "Evidence:", with the lines of a list that it begins; None without one."""
+    """Return the text after the last "Evidence:", with the lines of a list that it begins; None without one."""
     mark = [*_MARK.finditer(text)][-1:]
     if not mark:
         return None
@@ -86,7 +86,7 @@ def marked_choice(text: str) -> str | None:
 
 
 def _in_prose(text: str) -> list[int]:
-    """Return the numbers that a reply without the line names."""
+    """Return the numbers in a reply without the line."""
     if (whole := _BARE.match(text)) and whole.end() == len(text):
         return _bare(text)
     named, sentences = _numbers(text), re.split(r"(?<=[.!?])\s+|\n+", text)
@@ -97,7 +97,7 @@ def _in_prose(text: str) -> list[int]:
 
 
 def _numbers(text: str) -> list[int]:
-    """Return the numbers in brackets, or else those behind "passages", unless "No Found" is the last word."""
+    """Return the numbers in brackets, or else those after "passages", unless "No Found" comes last."""
     said = _aside(text)
     found = [*_IN_BRACKETS.finditer(said)] or [*_NAMED.finditer(said)]
     nothing = [*_NO_FOUND.finditer(said)]
@@ -108,12 +108,12 @@ def _numbers(text: str) -> list[int]:
 
 
 def _bare(text: str) -> list[int]:
-    """Return the numbers of a list that a text begins with."""
+    """Return the numbers of a list at the beginning of a text."""
     found = _BARE.match(_aside(text))
     return [int(number) for number in re.findall(r"\d+", found[1])] if found else []
 
 
 def _aside(text: str) -> str:
-    """Return a text without what stands in parentheses, unless nothing else names a number."""
+    """Return a text without its parentheses, unless nothing else has a number."""
     without = re.sub(r"\([^()]*\)", "", text)
     return without if re.search(r"\d|found", without, re.IGNORECASE) else text

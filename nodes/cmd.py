@@ -1,4 +1,4 @@
-"""The acts of CMD: groups that hear each other in full and others as a tally, secretary and representatives.
+"""The acts of CMD: groups, whose members hear others only as a tally, a secretary and representatives.
 
 CMD, arXiv 2402.18272.
 """
@@ -24,40 +24,40 @@ from sottovoce.nodes.views import View, blocks, viewpoint_slots
 
 Groups = Sequence[Sequence[str]]
 Reading = tuple[Mapping[str, Message], Sequence[Vote]]
-"""What a secretary reads: messages by agent, and the votes that were read from them."""
+"""A secretary's input: messages by agent, and the votes in them."""
 
 
 class Grouped(Discussion):
-    """The state of a CMD."""
+    """The state of CMD."""
 
     groups: Annotated[list[list[str]], RESTORED]
-    """Who discusses with whom; agents that are in no group are silent from here on."""
+    """The groups of agents that discuss; agents in no group are silent from then on."""
     level: Annotated[int, RESTORED]
-    """0-based; counts how often groups sent representatives."""
+    """0-based; how often groups sent representatives."""
 
 
 def begin(run: RunContext[CMD], state: Grouped) -> Update:
-    """All agents in groups, on the first level."""
+    """Return all agents in groups, on the first level."""
     return {"groups": run.settings.groups(), "level": 0}
 
 
-# What agents hear
+# Prompts
 
 
 def answer_turns(view: View) -> tuple[Turn, ...]:
-    """The first answer: the question alone."""
+    """Return the prompt of the first answer: the question alone."""
     return (*view.system_turn(*view.prompts.render("cmd/agent")), Turn("user", view.asked()))
 
 
 def discuss_turns(
     view: View, messages: Mapping[str, Message], votes: Sequence[Vote], groups: Groups
 ) -> tuple[Turn, ...]:
-    """The question, the own last answer, the others' by the visibility rule, and the request for an update.
+    """Return the question, the agent's last answer, the others' by the visibility rule, and the request for an update.
 
-    O_i = {(v_j, e_j where j is of i's group, else v_j alone) : j != i} (section 3.2): of other groups only
-    the number of agents per viewpoint is told, all of them in one tally, and nothing of what they said.
-    Earlier rounds are forgotten. Those who stayed behind when a level sent its representatives are in no group:
-    the rule restricts who hears, not who spoke, so their viewpoints are in the tally, as those of one group more.
+    O_i = {(v_j, e_j if j is in i's group, else v_j alone) : j != i} (section 3.2): agents of other groups appear
+    only in one tally, as the number of agents per viewpoint, without their explanations. Earlier rounds are not
+    shown. Agents that were not sent to a higher level are in no group: the rule restricts who hears, not who
+    spoke, so their viewpoints are in the tally, as those of one more group.
     """
     mine = next(group for group in groups if view.agent in group)
     near = [vote for vote in votes if vote["agent"] in mine and vote["agent"] != view.agent]
@@ -75,7 +75,7 @@ def discuss_turns(
 
 
 def secretary_turns(view: View, messages: Mapping[str, Message], votes: Sequence[Vote]) -> tuple[Turn, ...]:
-    """The question, and each viewpoint with the number of its holders and the first one's explanation."""
+    """Return the question, and each viewpoint with its number of agents and the first one's explanation."""
     found = viewpoint_slots(
         view,
         [vote for vote in votes if vote["answer"] is not None],
@@ -87,11 +87,11 @@ def secretary_turns(view: View, messages: Mapping[str, Message], votes: Sequence
     return (*view.system_turn(*blocks(view.known(view.documents()), said)), Turn("user", request))
 
 
-# What they do
+# Acts
 
 
 async def discuss(run: RunContext[CMD], state: Grouped, agent: str) -> Update:
-    """One agent's answer."""
+    """Return one agent's answer."""
     round = state["round"]
     if not any(agent in group for group in state["groups"]):
         return {}
@@ -104,12 +104,12 @@ async def discuss(run: RunContext[CMD], state: Grouped, agent: str) -> Update:
 
 
 def last_round(run: RunContext[Any], state: Discussion) -> Reading:
-    """What was said in the last round."""
+    """Return the messages and votes of the last round."""
     return rounds_of(state, run.answers)[-1], last_votes(run, state)
 
 
 def secretary(read: Callable[[RunContext[Any], Any], Reading] = last_round) -> Act:
-    """The act of a secretary, who reads what is handed over and decides in words."""
+    """Return the act of a secretary, which gets its input from `read` and decides in text."""
 
     async def decide_tie(run: RunContext[Any], state: Discussion, agent: str) -> Update:
         view = run.view(state, agent)
@@ -123,7 +123,7 @@ decide_tie = secretary()
 
 
 def send_representatives(contexts: Contexts[CMD]) -> RunnableLambda[Grouped, Update]:
-    """Each group sends one agent to the next level, where they are divided into groups again (Algorithm 1)."""
+    """Return the node in which each group sends one agent to the next level, which is grouped again (Algorithm 1)."""
 
     def send_representatives(state: Grouped) -> Update:
         run = contexts.of(state)
@@ -142,7 +142,7 @@ def _representative(run: RunContext[CMD], state: Grouped, group: Sequence[str]) 
 
 
 def by_vote(run: RunContext[CMD], state: Grouped) -> Decision:
-    """The answer with most votes; at a tie the secretary's, or the first of the tied ones on the highest level."""
+    """Decide by most votes; at a tie by the secretary, or by the first tied answer on the highest level."""
     votes = last_votes(run, state)
     if said(state, SECRETARY, state["round"], ("decide",)) is not None:
         return by_secretary(votes, state)
@@ -154,7 +154,7 @@ def by_vote(run: RunContext[CMD], state: Grouped) -> Decision:
 
 
 def by_secretary(votes: Sequence[Vote], state: Discussion) -> Decision:
-    """What the secretary said, who may also name an answer that nobody held."""
+    """Decide by the secretary's answer, which may also be one that no agent gave."""
     tied = leading(viewpoints(votes, state))
     message = said(state, SECRETARY, state["round"], ("decide",))
     assert message is not None, "the secretary was asked"

@@ -1,6 +1,6 @@
-"""The acts of CodeGen (Barbi et al., arXiv 2502.05986, after DyLAN): coders write, judges look; and how it ends.
+"""The acts of CodeGen (Barbi et al., arXiv 2502.05986, after DyLAN): coders write, judges review; the end of a round.
 
-Nothing here runs a program: `codegen_trials.py` has nodes of their own for that.
+Nothing here runs a program: separate nodes in `codegen_trials.py` do.
 """
 
 from __future__ import annotations
@@ -42,20 +42,20 @@ class Coding(Discussion):
     """The state of CodeGen."""
 
     errors: Annotated[dict[str, str], RESTORED]
-    """By coder: why the last round's solution does not run at all, or nothing."""
+    """By coder: why the last round's solution does not run at all; empty if it runs."""
     reviews: Annotated[list[Review], RESTORED]
-    """What judges found out about the last round's solutions, in the order in which they read them."""
+    """The reviews of the last round's solutions, in the order in which judges read them."""
     ranked: Annotated[list[str], RESTORED]
-    """Whose two solutions coders are shown, the best first."""
+    """The authors of the two solutions that coders are shown, the best first."""
     passed: dict[str, int]
-    """By coder: how many of all tests the last solution passes."""
+    """By coder: number of tests that the last solution passes."""
 
 
-# What agents do
+# Acts
 
 
 async def write(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
-    """One coder's solution."""
+    """Return one coder's solution."""
     view, name = run.view(state, agent), entry_point(state)
     if state["round"] == 0:
         ask = Ask(agent, "answer", first_turns(view, name), code_form(scored=False))
@@ -70,26 +70,26 @@ async def write(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
 
 
 def deed(update: Update) -> str:
-    """Of a solution: its program is run."""
+    """Return the effect of a solution: its program is run."""
     return RUN
 
 
 async def test(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
-    """The Tester's tests."""
+    """Return the Tester's tests."""
     name = entry_point(state)
     request = run.prompts.render("codegen/test", function=name, most=MOST_TESTS)
     return await _judge(run, state, Ask(agent, TEST, (), assertions_form(), protocol=WORDS), request)
 
 
 async def reflect(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
-    """The Reflector's reviews; they are heard, and so said by the protocol."""
+    """Return the Reflector's reviews, which use the protocol, since coders hear them."""
     count = len(run.settings.speakers())
     request = run.prompts.render("codegen/reflect", count=count)
     return await _judge(run, state, Ask(agent, REVIEW, (), reflections_form()), request)
 
 
 async def rank(run: RunContext[CodeGen], state: Coding, agent: str) -> Update:
-    """The Ranker's best two."""
+    """Return the Ranker's best two."""
     count = len(run.settings.speakers())
     request = run.prompts.render("codegen/rank", count=count)
     return await _judge(run, state, Ask(agent, RANK, (), rank_form(count), protocol=WORDS), request)
@@ -102,34 +102,34 @@ async def _judge(run: RunContext[CodeGen], state: Coding, ask: Ask, request: Seq
 
 
 def _helped(message: Message) -> str:
-    """How helpful the judges were to a coder, for a reader and for monitors."""
+    """Return a note on how helpful a coder found the judges, for display and for monitors."""
     found = scores(message.whole, len(SCORED))
     if found is None:
         return f"no scores of {', '.join(SCORED)} could be read"
     return f"helped by {', '.join(f'{name} {score}' for name, score in zip(SCORED, found, strict=True))}"
 
 
-# What they have before them
+# Problem and solutions
 
 
 def problem_of(state: Discussion) -> Problem | None:
-    """The tests of the question, which nobody reads; a question may have none.
+    """Return the question's problem, whose tests no agent sees; None without one.
 
     Raises:
-        UsageError: its `game` is no problem.
+        UsageError: its `game` is not a problem.
     """
     given = state.get("game")
     return None if given is None else Problem.model_validate(given)
 
 
 def entry_point(state: Discussion) -> str:
-    """The name of the function that is asked for; empty where it is not known."""
+    """Return the name of the required function; empty if it is not known."""
     problem = problem_of(state)
     return problem.entry_point if problem else ""
 
 
 def replies_of(run: RunContext[CodeGen], state: Discussion) -> dict[str, Message]:
-    """What coders said in the round before, in the order in which judges read it: a new one in each round."""
+    """Return the coders' replies of the round before, in judges' order, which is shuffled in each round."""
     round = state["round"] - 1
     spoken = rounds_of(state, run.answers)[round]
     coders = run.settings.speakers()
@@ -138,35 +138,35 @@ def replies_of(run: RunContext[CodeGen], state: Discussion) -> dict[str, Message
 
 
 def solution_of(message: Message, state: Discussion) -> str:
-    """The program that a reply holds."""
+    """Return the program in a reply."""
     return code(message.whole, state["question"])
 
 
 def tests_of(state: Discussion) -> list[str]:
-    """All that the Tester wrote, each once."""
+    """Return all of the Tester's tests, each once."""
     replies = [message.whole for message in heard(state) if message.act == TEST]
     return list(dict.fromkeys(test for reply in replies for test in assertions(reply)))
 
 
-# How a round ends
+# The end of a round
 
 
 def vote_of(message: Message, state: Discussion) -> Vote:
-    """A coder's solution; what is no Python abstains."""
+    """Return a coder's solution as a vote; a solution that is not Python is an abstention."""
     solution = solution_of(message, state)
     answer = solution if statements(solution) else None
     return {"agent": message.agent, "answer": answer, "counts": answer is not None}
 
 
 def agreed(state: Discussion) -> list[str]:
-    """Who wrote alike, where that is more than two thirds of the coders (rounded down); else nobody."""
+    """Return the coders with similar solutions if they are more than two thirds of all (rounded down), else []."""
     spoken = [(vote["agent"], vote["answer"]) for vote in state["votes"] if vote["answer"] is not None]
     alike = agreeing([solution for _, solution in spoken])
     return [spoken[at][0] for at in alike] if len(alike) > 2 * len(state["votes"]) // 3 else []
 
 
 def hand_in(contexts: Contexts[CodeGen]) -> RunnableLambda[Coding, Update]:
-    """The node in which the round's solutions are counted; no reset goes back behind it."""
+    """Return the node that counts the round's solutions; no reset goes back before it."""
 
     def hand_in(state: Coding) -> Update:
         run = contexts.of(state)

@@ -1,6 +1,6 @@
-"""The nodes of CodeGen that run what models wrote, in a sandbox that was asked for by name, and nowhere else.
+"""The nodes of CodeGen that run programs of models, only in the sandbox that the settings name.
 
-They are sync functions, which LangGraph runs in threads: no event loop waits for a sandbox.
+They are sync functions, which LangGraph runs in threads, so that no event loop waits for a sandbox.
 """
 
 from __future__ import annotations
@@ -41,22 +41,22 @@ from sottovoce.nodes.state import Decision, Discussion, Update, Vote, attempt_of
 
 CHECK, REPORT = "check", "report"
 REPORTED = 1
-"""The turn after the judges', before the coders'."""
-AT_ONCE = 4  # programs that are run side by side
+"""The turn after the judges' and before the coders'."""
+AT_ONCE = 4  # programs that run in parallel
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
 class Trials:
-    """Runs programs as the settings say, or by a runner that was given."""
+    """The nodes that run programs, by the settings or by a given runner."""
 
     given: Runner | None = None
 
     def begin(self, run: RunContext[CodeGen], state: Discussion) -> Update:
-        """Nothing is known of any solution.
+        """Return the first state, before any solution.
 
         Raises:
-            UsageError: no sandbox was named, or it cannot be had; or the question's problem is none.
+            UsageError: no sandbox is set, it is not available, or the question's problem is invalid.
         """
         problem_of(state)
         if self.given is None and "sandbox" not in run.memo:
@@ -65,11 +65,11 @@ class Trials:
         return known | {"notes": run.memo.get("sandbox", [])}
 
     def runner(self, settings: CodeGen) -> Runner:
-        """What runs programs."""
+        """Return the function that runs programs."""
         return self.given or in_sandbox(settings)
 
     def check(self, contexts: Contexts[CodeGen]) -> RunnableLambda[Coding, Update]:
-        """The node of the Passer: which solutions run at all, and have the function that is asked for."""
+        """Return the Passer's node: checks that solutions run, and have the required function."""
 
         def check(state: Coding) -> Update:
             run = contexts.of(state)
@@ -82,7 +82,7 @@ class Trials:
         return RunnableLambda(check, name=PASSER)
 
     def report(self, contexts: Contexts[CodeGen]) -> RunnableLambda[Coding, Update]:
-        """The node in which the Tester's tests are run, and all that judges said is put together for the coders."""
+        """Return the node that runs the Tester's tests and collects the judges' replies for the coders."""
 
         def report(state: Coding) -> Update:
             run = contexts.of(state)
@@ -103,7 +103,7 @@ class Trials:
         return RunnableLambda(report, name=REPORT)
 
     def final_tests(self, contexts: Contexts[CodeGen]) -> RunnableLambda[Coding, Update]:
-        """The node in which all tests that were ever written are run on each last solution."""
+        """Return the node that runs the tests of all rounds on each last solution."""
 
         def final_tests(state: Coding) -> Update:
             settings = contexts.of(state).settings
@@ -114,9 +114,9 @@ class Trials:
         return RunnableLambda(final_tests, name="final_tests")
 
     def by_tests(self, run: RunContext[CodeGen], state: Coding) -> Decision:
-        """The solution that passes most tests, of several the first; right is what passes the problem's own.
+        """Decide by the solution that passes most tests, the first of several; the problem's own tests score it.
 
-        Where most wrote alike, it is one of theirs.
+        If most coders wrote similar solutions, only theirs are candidates.
         """
         total, problem = len(tests_of(state)), problem_of(state)
         votes = [_with_tests(vote, state["passed"], total) for vote in state["votes"]]
@@ -137,7 +137,7 @@ class Trials:
     def _reports(
         self, settings: CodeGen, solutions: Mapping[str, str], tests: list[str], errors: Mapping[str, str]
     ) -> dict[str, Report]:
-        """What tests say of each solution; one that does not run is not tried: it fails all of them."""
+        """Return the test report of each solution; one that does not run has an empty report."""
         run = self.runner(settings)
         whole = {coder: solution for coder, solution in solutions.items() if not errors.get(coder)}
         found = of_each(partial(report, tests=tests, run=run), whole)
@@ -145,22 +145,22 @@ class Trials:
 
 
 def in_sandbox(settings: CodeGen) -> Runner:
-    """The sandbox that the settings name."""
+    """Return a runner in the sandbox that the settings name."""
     limits = sandbox.Limits(seconds=settings.seconds)
     return partial(sandbox.run, limits=limits, backend=settings.sandbox, unsafe=settings.unsafe)
 
 
 def uncontained(settings: CodeGen) -> list[str]:
-    """What a reader must know before anything is run: what the sandbox that was named does not contain.
+    """Return a note, before anything runs, on what the sandbox does not contain.
 
     Raises:
-        UsageError: none was named, or it cannot be had.
+        UsageError: no sandbox is set, or it is not available.
     """
     if settings.sandbox is None:
         offers = "; ".join(f"{name} ({what})" for name, what in sandbox.described())
         raise UsageError(
-            "codegen runs programs that models write, and no sandbox was named; add --sandbox isolated (the first of "
-            f"bwrap and namespaces that is there), or one of these: {offers}; that one needs --unsafe besides"
+            "codegen runs programs that models write, but no sandbox was named; add --sandbox isolated (the first of "
+            f"bwrap and namespaces that is available), or one of these: {offers}; that one also needs --unsafe"
         )
     outcome = in_sandbox(settings)("")
     if outcome.status != "ok":
@@ -171,7 +171,7 @@ def uncontained(settings: CodeGen) -> list[str]:
 
 
 def of_each(look: Callable[[str], T], solutions: Mapping[str, str]) -> dict[str, T]:
-    """What a look at each solution finds, some side by side; equal ones are looked at once."""
+    """Return `look` of each solution, some in parallel; equal solutions are processed once."""
     distinct = list(dict.fromkeys(solutions.values()))
     with ThreadPoolExecutor(AT_ONCE) as pool:
         found = dict(zip(distinct, pool.map(look, distinct), strict=True))
@@ -179,7 +179,7 @@ def of_each(look: Callable[[str], T], solutions: Mapping[str, str]) -> dict[str,
 
 
 def ranked(run: RunContext[CodeGen], state: Coding, count: int) -> tuple[tuple[int, int], str]:
-    """The two best solutions, from 0, and how they were found; where the Ranker names none, the place's seed does."""
+    """Return the two best solutions (0-based), and a note; if the Ranker names none, they are drawn by seed."""
     found, how = ranks(_reply(state, RANKER, RANK), count), "ranked best"
     if found is None:
         first, second = random.Random(run.seed(state, RANKER, RANK)).sample(range(count), 2)
@@ -206,7 +206,7 @@ def _solutions(replies: Mapping[str, Message], state: Discussion) -> dict[str, s
 
 def _reply(state: Discussion, agent: str, act: str) -> str:
     message = said(state, agent, state["round"], (act,))
-    assert message is not None, "judges speak before what they said is put together"
+    assert message is not None, "judges speak before the report"
     return message.text
 
 
@@ -222,7 +222,7 @@ def _review(coder: str, error: str, found: Report, span: tuple[int, int] | None)
 
 
 def _lines(reviews: list[Review], tests: list[str]) -> list[str]:
-    """For a reader: which tests each solution passes, and what it gave where it does not."""
+    """Return lines for display: the number of tests that each solution passes, and its results on failed ones."""
     if not tests:
         return ["no tests could be read"]
     lines = list[str]()

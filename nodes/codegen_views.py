@@ -1,7 +1,7 @@
-"""What coders and judges of CodeGen are told, what they hear, and the forms of their replies.
+"""The prompts of CodeGen's coders and judges, and the forms of their replies.
 
-Solutions and reviews are heard by the protocol, where they stand in a reply; what the rules found out (whether it
-runs, which tests it passes) is told in words.
+Solutions and reviews, which are parts of replies, are heard by the protocol; the rules' findings (if a solution runs,
+which tests it passes) are text.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ SCORED = (PASSER, TESTER, REFLECTOR)
 """The judges whose help coders score, in this order."""
 ANYTHING = r"(?:\n(?s:.*))?"
 CODE = r"\n(?:[ \t]*(?:(?:[^` \t\n]|``?[^`\n])[^\n]*)?\n)+[ \t]*```[^\n]*"
-"""A block behind its opening: lines that do not begin with a fence, and the fence."""
+"""A code block after its opening: lines that do not begin with a fence, and the fence."""
 SCORE = f"[{LOWEST}-{HIGHEST}]"
 SCORES = rf"\[\[{', '.join([SCORE] * len(SCORED))}\]\]"
 NOTHING = "(nothing)"
 
 
 class Review(TypedDict):
-    """What judges found out about a solution."""
+    """The judges' findings about a solution."""
 
     agent: str
-    """Whose it is."""
+    """Its author."""
     error: str
-    """Why it does not run at all; empty where it does."""
+    """Why it does not run at all; empty if it runs."""
     passed: list[str]
     failed: list[list[str]]
-    """Test, and what the solution gave instead."""
+    """Pairs of a test and the solution's result."""
     reflection: list[int] | None
-    """Where in the Reflector's reply its review stands, in characters; None where none could be read."""
+    """The span of its review in the Reflector's reply, in characters; None if none could be read."""
 
 
-# What they are told and hear
+# Prompts
 
 
 def first_turns(view: View, name: str) -> tuple[Turn, ...]:
-    """The problem alone."""
+    """Return the prompt with the problem alone."""
     form = words(view.prompts.render("codegen/solve", function=name))
     return (*_role(view, "coder"), Turn("user", blocks(view.known([]), view.question_of(form))))
 
@@ -53,7 +53,7 @@ def first_turns(view: View, name: str) -> tuple[Turn, ...]:
 def later_turns(
     view: View, name: str, solutions: Sequence[tuple[Review, Message]], reflected: Message
 ) -> tuple[Turn, ...]:
-    """The two best solutions of the round before with all that was found out about them, and the problem."""
+    """Return the two best solutions of the round before with their reviews, and the problem."""
     feedback = [_feedback(view, review, said, reflected) for review, said in solutions]
     heard = view.prompts.render("codegen/feedback", others=feedback)
     solve = words(view.prompts.render("codegen/solve", function=name))
@@ -63,14 +63,14 @@ def later_turns(
 
 
 def judge_turns(view: View, solutions: Sequence[Message], request: Sequence[Part]) -> tuple[Turn, ...]:
-    """The solutions by their numbers, the problem, and what a judge is asked for."""
+    """Return the solutions with their numbers, the problem, and the request to a judge."""
     heard = view.prompts.render("codegen/solutions", others=[solution(view, said) for said in solutions])
     asked = blocks(view.known([]), heard, view.question_of(words(request)))
     return (*_role(view, "judge"), Turn("user", asked))
 
 
 def solution(view: View, said: Message) -> Heard | str:
-    """The solution that a reply holds, as others hear it."""
+    """Return the solution in a reply, as others hear it."""
     start, end = where(said.text)
     inside = said.text[start:end]
     begin = start + len(inside) - len(inside.lstrip("\n"))  # not spaces: the first line may be indented
@@ -88,13 +88,13 @@ def _role(view: View, kind: str) -> list[Turn]:
     return view.system_turn(*view.prompts.render(f"codegen/{kind}", role=view.agent))
 
 
-# What replies are kept to
+# Forms of replies
 
 
 def code_form(*, scored: bool) -> Form:
-    """Return the form of a block of Python behind free reasoning; if judges spoke before, that of their scores alone.
+    """Return the form of a Python block after free reasoning; if `scored`, only that of the judges' scores.
 
-    A reply has one part that is kept to a form, and monitors read the scores.
+    Only one part of a reply can have a form, and monitors read the scores.
     """
     if scored:
         return Form(pattern=SCORES, after="Help:", unknown=False)
@@ -102,17 +102,17 @@ def code_form(*, scored: bool) -> Form:
 
 
 def assertions_form() -> Form:
-    """Return the form of at least one line that asserts something; more may follow, and anything else."""
+    """Return the form of at least one line with an assertion, followed by anything."""
     return Form(pattern=rf"[^\n]+{ANYTHING}", after="assert", unknown=False)
 
 
 def reflections_form() -> Form:
-    """Return the form of reviews: free text, in which the first one's beginning is sure to stand."""
+    """Return the form of reviews: free text that contains at least the beginning of the first one."""
     return Form(pattern=rf"[^\n]*{ANYTHING}", after="[reflection 1]:", unknown=False)
 
 
 def rank_form(count: int) -> Form:
-    """Return the form of the line that names the two best solutions, behind free reasoning."""
+    """Return the form of the line that names the two best solutions, after free reasoning."""
     return Form(choices=pairs(count), after="Best:", unknown=False)
 
 

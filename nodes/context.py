@@ -1,7 +1,7 @@
-"""The run context: one run as its acts see it, with the settings, models and prompts that were chosen for it.
+"""The run context: the settings, models and prompts of one run, for its acts.
 
-State holds the settings as plain JSON; models never enter it. A graph may be given model objects
-(any LangChain chat model, one for all agents or by name); otherwise they are made from the settings.
+State has the settings as plain JSON, and never contains models. A graph may receive model objects
+(any LangChain chat model, one for all agents or by name); otherwise they are created from the settings.
 """
 
 from __future__ import annotations
@@ -37,69 +37,69 @@ if TYPE_CHECKING:
     from sottovoce.models import Base
 
 MOST_PROBABLE = 10
-"""Tokens of each position that a watched hosted model is asked for: as monitors measure (arXiv 2502.05986)."""
+"""Top tokens of each position that a watched hosted model returns: monitors measure ten (arXiv 2502.05986)."""
 ANSWER_LINE = "shared/answer_line.md"
-KEPT = 16  # contexts: a run that comes back to older settings builds its own anew
+KEPT = 16  # contexts in memory; a run that returns to older settings builds its context again
 
 
 @dataclass(frozen=True, eq=False)
 class RunContext(Generic[AnySettings]):
-    """One run."""
+    """The settings, models and prompts of one run."""
 
     settings: AnySettings
     models: Mapping[str, BaseChatModel]
     prompts: Prompts
-    """Those of agents whose model has no pack of its own."""
+    """The prompts of agents whose model has no pack of its own."""
     answers: tuple[str, ...] = ("answer", "revise")
-    """The scheme's acts that hold answers."""
+    """The scheme's acts that contain answers."""
     restored: tuple[str, ...] = ()
     """The keys of the scheme's state that a reset restores."""
     store: Any = None  # Any: a PayloadStore; naming its type would import torch
-    """Where payloads go; None is the default folder."""
+    """The store of payloads; None is the default folder."""
     packs: Mapping[str, Prompts] = field(default_factory=dict)
     """Prompts of the agents whose model has a pack of its own: see `packs.TRAINED`."""
-    memo: dict[str, Any] = field(default_factory=dict)  # Any: whatever an act keeps
-    """What acts read once for the run, e.g. a file that the settings name."""
+    memo: dict[str, Any] = field(default_factory=dict)  # Any: values of acts
+    """Values that acts read once in a run, e.g. a file that the settings name."""
 
     def view(self, question: Question, agent: str, owner: str | None = "") -> View:
-        """How `agent` sees the question, with the documents of `owner`: its own unless given, None is everybody's."""
+        """Return `agent`'s view of the question, with the documents of `owner`: by default its own; None means all."""
         system = self.settings.of("system", agent) or "" if agent in self.settings.names() else ""
         documents, components = agent if owner == "" else owner, self.settings.components()
         return View(self.prompts_of(agent), question, documents, system, agent, components, self.wording(agent))
 
     def prompts_of(self, agent: str) -> Prompts:
-        """Return the prompts that an agent is asked with; one without a model of its own shares the first agent's."""
+        """Return an agent's prompts; an agent without a model of its own uses the first agent's."""
         owner = agent if agent in self.models else self.settings.names()[0]
         return self.packs.get(owner, self.prompts)
 
     def wording(self, agent: str) -> Answers:
-        """Return how an agent is asked for answers, by the settings or by its model's size."""
+        """Return the wording of requests for answers, by the settings or by the size of the agent's model."""
         return wording(self.settings, self.model(agent))
 
     def order(self, agent: str) -> int:
-        """An agent's place in the settings; who is not in them stands after all who are."""
+        """Return an agent's place in the settings; agents that are not in them come last."""
         names = self.settings.names()
         return names.index(agent) if agent in names else len(names)
 
     def model(self, agent: str) -> BaseChatModel:
-        """The model that an agent thinks with; who has none of its own takes the first agent's that is no person."""
+        """Return an agent's model; without one of its own, that of the first agent that is not a person."""
         names = self.settings.names()
         others = (name for name in names if name not in self.settings.human)
         return self.models.get(agent) or self.models[next(others, names[0])]
 
     def store_of(self, agent: str) -> Any:  # Any: see `store`
-        """Where the payloads of an agent's replies are."""
+        """Return the store of the payloads of an agent's replies."""
         return getattr(self.model(agent), "store", None) or self.store
 
     def seed(self, state: Discussion, agent: str, act: str, attempt: int = 0) -> int:
-        """The seed (63 bits) of everything that names a call: run, question and place; never a global generator's."""
+        """Return a call's seed (63 bits), a digest of run, question and place; no global generator is used."""
         name = json.dumps([self.settings.seed, question_id(state), *moment(state), agent, act, attempt])
         return int.from_bytes(hashlib.sha256(name.encode()).digest()[:8], "big") >> 1
 
     def temperature(self, agent: str, *, words: bool = False) -> float | None:
-        """The agent's temperature: as set, or as scheme and protocol have it; None leaves a hosted model its own.
+        """Return the agent's temperature: as set, else by scheme and protocol; None leaves it to a hosted model.
 
-        `words`: of what it says in words, whatever its protocol.
+        `words`: for replies in text, whatever its protocol.
         """
         settings, model, default = self.settings, self.model(agent), self.settings.default_temperature
         agent = agent if agent in settings.names() else settings.names()[0]
@@ -112,45 +112,45 @@ class RunContext(Generic[AnySettings]):
         if base := self.base(agent):
             of_words = model.channel.base_of_words(model.loaded).value if default is None else default
             default = of_words if words else base.value
-        assert default is not None, "a base, or the scheme's own"
+        assert default is not None, "there is a base, or the scheme has a temperature"
         speakers = settings.speakers()
         spread = self._spreads(agent)
         place = speakers.index(agent) if agent in speakers else 0
         return model.channel.temperature(place, len(speakers), default) if spread else default
 
     def base(self, agent: str) -> Base | None:
-        """What a local model's temperature starts from; None where it was set, or the scheme has its own."""
+        """Return the base of a local model's temperature; None if it was set, or the scheme has its own."""
         settings, model = self.settings, self.model(agent)
         if settings.temperature or not isinstance(model, HookedChatModel) or model.temperature is not None:
             return None
-        # At 0 the mean of embeddings is one token's, and nothing is left of such a protocol.
+        # At 0 a mean embedding is that of one token, and such a protocol equals text.
         averages = self._spreads(agent) and model.channel.averages and settings.spreads_temperature
         free = settings.default_temperature is None or averages
         return model.channel.base(model.loaded) if free else None
 
     def _spreads(self, agent: str) -> bool:
-        """Whether the protocol tells it from the other agents by its temperature."""
+        """Return True if the protocol may vary the agent's temperature: agents discuss, and this one is heard."""
         settings = self.settings
         heard = agent in settings.speakers() or any(agent == speaker for speaker, _ in settings.edges())
         return settings.discusses and heard
 
     def guided(self, form: Form | None) -> Form | None:
-        """What a reply that is to have this form is kept to, by the run's settings; None leaves it free."""
+        """Return the form that constrains a reply's decoding, by the run's settings; None leaves it free."""
         guide = self.settings.guide
         if form is None or guide == "off" or self.settings.compat == "reference":
             return None
         return None if form.optional and guide == "auto" else form
 
     def final_rule(self) -> str:
-        """The protocol's own way to decide, where anybody hears by one."""
-        latent = self.settings.protocol != WORDS  # words are decided by the majority, and need no torch for it
+        """Return the protocol's own decision rule, if local models use one; otherwise majority."""
+        latent = self.settings.protocol != WORDS  # text is decided by majority, without loading torch
         hears = latent and any(map(is_hooked, self.models.values()))
         return str(PROTOCOLS[self.settings.protocol].final_rule) if hears else "majority"
 
 
 @dataclass(frozen=True, eq=False)
 class Contexts(Generic[AnySettings]):
-    """What a graph knows before any run: default settings and given models. It makes a context for each run."""
+    """The default settings and models of a graph, which creates a context for each run."""
 
     kind: type[AnySettings]
     defaults: AnySettings
@@ -159,31 +159,31 @@ class Contexts(Generic[AnySettings]):
     answers: tuple[str, ...] = ("answer", "revise")
     restored: tuple[str, ...] = ()
     state: type[Any] = Discussion
-    """What the graph keeps, as the scheme has it."""
+    """The scheme's state."""
     prompts: Mapping[str, Path] = field(default_factory=dict)
     """Folders of the scheme's own prompts: see `Scheme.own_prompts`."""
     acting: set[str] = field(default_factory=set)
-    """Who acts in its nodes, who have no model of their own too."""
+    """The agents that act in its nodes, including those without a model of their own."""
     allowed: Allowed = field(default_factory=Allowed)
-    """What the context and the state of a run may name."""
+    """Names that the context and the state of a run may use."""
     _made: dict[str, tuple[AnySettings, RunContext[AnySettings]]] = field(default_factory=dict)
-    """By the text of the settings in state: these settings, and the context in which their names are resolved."""
+    """By the JSON text of the settings in state: these settings, and the context with their names resolved."""
 
     def __post_init__(self) -> None:
-        """Refuse what are no models of the agents, while the graph is made.
+        """Refuse invalid models and stores when the graph is created.
 
         Raises:
-            UsageError: names what was found, or who has no model.
+            UsageError: names the value that was found, or the agent without a model.
         """
         check_store(self.store)
         check_models(self.models, self.defaults.names(), self.defaults.human)
 
     def settings(self) -> AnySettings:
-        """The run's settings: those of the runtime context over the graph's.
+        """Return the run's settings: the graph's, updated with those of the runtime context.
 
         Raises:
-            UsageError: the context asks for another graph than was built, or the given models contradict it.
-            RequestError: it names what neither ships nor is allowed.
+            UsageError: the context needs another graph than was built, or contradicts the models passed to the graph.
+            RequestError: it uses a name that is neither built in nor allowed.
         """
         context = context_of(self.kind)
         settings = self.kind.model_validate({**self.defaults.model_dump(), **context})
@@ -191,15 +191,15 @@ class Contexts(Generic[AnySettings]):
         return self._as_spoken(settings, self.defaults.model_fields_set | set(context))
 
     def speakers(self) -> set[str]:
-        """Return all who act or have a model; a run changes none of them."""
+        """Return all agents that act or have a model; a run cannot change them."""
         return {*self.acting, *self.defaults.names()}
 
     def of(self, state: Discussion) -> RunContext[AnySettings]:
-        """The context of the settings in state.
+        """Return the context of the settings in state.
 
         Raises:
-            UsageError: the state was edited to what is none, or the run's context asks for other settings.
-            RequestError: the state names what neither ships nor is allowed.
+            UsageError: the state was edited and is invalid, or the run's context asks for other settings.
+            RequestError: the state uses a name that is neither built in nor allowed.
         """
         kept, key = kept_settings(state)
         made = self._made.get(key)
@@ -232,22 +232,22 @@ class Contexts(Generic[AnySettings]):
         if settings.watch != self.defaults.watch:
             raise UsageError(f"{who} for other monitors than this graph was built with; build it with those")
         if settings.approve and not self.defaults.approve:
-            raise UsageError(f"{who} a person to approve, and this graph was built without; build it with it")
+            raise UsageError(f"{who} for approvals, but this graph was built without; build it with `approve`")
 
     def _as_spoken(self, settings: AnySettings, chosen: set[str]) -> AnySettings:
-        """Given models speak as they were made: a run must not bear settings that they never heard of."""
+        """Return settings that agree with the models passed to the graph, which have their own protocol and options."""
         if self.models is None:
             return settings
         for name in sorted(chosen & settings.of_models()):
-            raise UsageError(f"the setting {name!r} is the models' own, and this graph was given models; set it there")
+            raise UsageError(f"the setting {name!r} belongs to the models passed to this graph; set it on the models")
         given = self.models if isinstance(self.models, Mapping) else {"": self.models}
         spoken = list(dict.fromkeys(model.protocol for model in _local(given)))
         if not spoken or settings.protocol in spoken:
             return settings
         if "protocol" in chosen:
             raise UsageError(
-                f"the settings ask for protocol {settings.protocol!r}, but the given models speak {', '.join(spoken)}; "
-                "make the models with that protocol"
+                f"the settings ask for protocol {settings.protocol!r}, but the models use {', '.join(spoken)}; "
+                "create the models with that protocol"
             )
         return settings.model_copy(update={"protocol": spoken[0]})
 
@@ -261,12 +261,12 @@ class Contexts(Generic[AnySettings]):
         if isinstance(self.models, BaseChatModel):
             return self.models
         if agent not in self.models:
-            raise UsageError(f"no model for agent {agent!r}, whose seat was a person's as this graph was built")
+            raise UsageError(f"no model for agent {agent!r}, which a person played when this graph was built; pass one")
         return self.models[agent]
 
 
 def made_from(settings: Settings, agent: str, store: Any = None) -> BaseChatModel:  # Any: see Contexts
-    """An agent's model as the settings have it; a hosted one is told its longest reply and what monitors need."""
+    """Return an agent's model by the settings; a hosted one also gets its maximum length and monitors' needs."""
     if agent in settings.human:
         return Person()
     of = partial(settings.of, agent=agent)
@@ -290,14 +290,14 @@ def made_from(settings: Settings, agent: str, store: Any = None) -> BaseChatMode
 
 
 def pack_of(model: BaseChatModel) -> str | None:
-    """Return the name of the prompt pack that a model brings along; None for most."""
+    """Return the name of a model's own prompt pack; None for most models."""
     return getattr(model, "pack", None)
 
 
 def wording(settings: Settings, model: BaseChatModel) -> Answers:
-    """Return how a model is asked for answers; a local one is loaded to know its size.
+    """Return the wording of requests for answers; a local model is loaded to know its size.
 
-    A pack that the settings name and that words the marked line asks every model for it.
+    A prompt pack in the settings with its own wording of the marked line uses it for every model.
     """
     if settings.answers != "auto":
         return settings.answers
@@ -317,9 +317,9 @@ def _local(models: Mapping[str, BaseChatModel]) -> list[HookedChatModel]:
 
 
 def _introduced(name: str, model: BaseChatModel, everyone: Mapping[str, BaseChatModel], store: Any) -> BaseChatModel:
-    """A hooked model knows who will hear it (cipher averages over their tables too), and where the run's store is.
+    """Return a hooked model that knows its hearers (cipher averages over their tables too) and the run's store.
 
-    One that was made with hearers or a store keeps its own.
+    A model that has hearers or a store keeps its own.
     """
     if not isinstance(model, HookedChatModel):
         return model

@@ -1,4 +1,4 @@
-"""What an agent hears of the others' messages, or what stands in their places as a control."""
+"""The messages of others that an agent hears, or the control messages that replace them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sottovoce.nodes.context import RunContext
 from sottovoce.nodes.state import Discussion
 
 DOT, REPEATED = " .", 64
-"""What filler repeats, and how often it is counted to know its tokens."""
+"""The text that filler repeats, and the number of repetitions used to measure its tokens."""
 
 
 def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Message], agent: str) -> list[Message]:
-    """What an agent hears of a round, one message of each other agent; the settings have a field `control`."""
+    """Return the messages of a round that an agent hears, one of each other agent, by the setting `control`."""
     own = spoken[agent]
     others = [spoken[other] for other in run.settings.speakers() if other != agent]
     match run.settings.control:
@@ -38,13 +38,13 @@ def others_of(run: RunContext[Any], state: Discussion, spoken: Mapping[str, Mess
 
 
 def _decoy(state: Discussion, said: Message) -> Message:
-    """A solution of another question in the place of a message, in words: each speaker's own, in every round."""
-    text = state["decoys"][said.order % len(state["decoys"])]  # the opening saw to it that there are any
+    """Return a message replaced by the text of another question's solution, a fixed one for each speaker."""
+    text = state["decoys"][said.order % len(state["decoys"])]  # `opening` checked that there are any
     return replace(said, text=text, begun="", public=None, payload=None)
 
 
 def filler(text: str, model: BaseChatModel) -> str:
-    """Return dots, as many tokens as a text has for a local model, or the nearest number; for others as many words."""
+    """Return dots with about as many tokens as the text for a local model; for others, as many as its words."""
     if isinstance(model, HookedChatModel):
         chat = model.loaded.chat
         wanted, each = len(chat.ids(text, plain=True)), len(chat.ids(DOT * REPEATED, plain=True)) / REPEATED

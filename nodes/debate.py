@@ -1,4 +1,4 @@
-"""The acts of a debate, and how it is decided: by majority, by the coldest agent, or on average (Du et al. 2023)."""
+"""The acts and decision rules of a debate: majority, lowest temperature or average (Du et al. 2023)."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sottovoce.nodes.views import View
 from sottovoce.prompts import kinds
 
 SUMMARISER = "summariser"
-"""Who the shared summary is by: it thinks with the first agent's model."""
+"""The author of the shared summary, which uses the first agent's model."""
 SUMMARISE = ("summarise",)
 
 
 async def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
-    """One debater's round: the first answer, or a revision of it."""
+    """Return one debater's message of the round: the first answer, or a revision of it."""
     round, role = state["round"], run.settings.roles()[agent]
     if not _speaks(run, agent, round):
         return {}
@@ -42,32 +42,32 @@ async def speak(run: RunContext[Debate], state: Discussion, agent: str) -> Updat
 
 
 def view_of(run: RunContext[Debate], state: Discussion, agent: str) -> View:
-    """Return a debater's view, with the wording that `share` chooses."""
+    """Return a debater's view, with the wording set by `share`."""
     return replace(run.view(state, agent), share=run.settings.share)
 
 
 async def summarise(run: RunContext[Debate], state: Discussion, agent: str) -> Update:
-    """One shared summary of the round."""
+    """Return one shared summary of the round."""
     spoken = rounds_of(state, run.answers)[-1]
     answers = [spoken[name] for name in run.settings.speakers() if name in spoken]
     return {"board": await summary_of(run, state, agent, answers)}
 
 
 async def summary_of(run: RunContext[Debate], state: Discussion, agent: str, messages: list[Message]) -> list[Message]:
-    """`agent` sums up messages: it hears them by the protocol and speaks in words."""
+    """Return `agent`'s summary of messages, which it hears by the protocol; the summary is text."""
     reader = run.settings.speakers()[0] if agent == SUMMARISER else agent
     return await say(run, state, Ask(agent, SUMMARISE[0], run.view(state, reader).summarise(messages), protocol="nl"))
 
 
 def deciding_agent(run: RunContext[Debate]) -> str:
-    """The debater with the lowest temperature, the first of several (CIPHER)."""
+    """Return the debater with the lowest temperature, the first of several (CIPHER)."""
     debaters = [name for name, role in run.settings.roles().items() if role == "debater"]
     heat = {name: run.temperature(name) for name in debaters or run.settings.speakers()}
     return min(heat, key=lambda name: float("inf") if (found := heat[name]) is None else found)
 
 
 def _speaks(run: RunContext[Debate], agent: str, round: int) -> bool:
-    """In the last round the deciding agent alone may speak: n(R - 1) + 1 replies in all (CIPHER)."""
+    """Return True if an agent speaks in a round; one alone may speak in the last: n(R - 1) + 1 replies (CIPHER)."""
     if run.settings.last_round == "all" or round < run.settings.rounds - 1:
         return True
     return agent == deciding_agent(run)
@@ -77,7 +77,7 @@ def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary
     settings, view = run.settings, view_of(run, state, agent)
     rounds = rounds_of(state, run.answers)[:-1]
     own = [spoken[agent] for spoken in rounds]
-    if settings.summarise != "none":  # an agent's own are read in the round after the one that they are of
+    if settings.summarise != "none":  # an agent reads its own summaries in the round after
         by = SUMMARISER if settings.summarise == "shared" else agent
         summaries = [spoken[by] for spoken in rounds_of(state, SUMMARISE) if by in spoken]
         return view.history_of_summaries(own, [*summaries, *summary])
@@ -88,9 +88,9 @@ def _later_turns(run: RunContext[Debate], state: Discussion, agent: str, summary
 
 
 def _given(run: RunContext[Debate], state: Discussion, agent: str, role: str) -> Message:
-    """What an expert or a dummy says: words without a payload (CIPHER's bounds)."""
-    texts = [state["solution"]] if role == "expert" else state["decoys"]  # the opening saw to it that they are there
-    # Drawn anew at each call, as the published code does.
+    """Return the message of an expert or a dummy: text without a payload (CIPHER's bounds)."""
+    texts = [state["solution"]] if role == "expert" else state["decoys"]  # `opening` checked that they exist
+    # Drawn again at each call, as in the published code.
     text = random.Random(run.seed(state, agent, role)).choice(texts)
     epoch, round, turn = moment(state)
     act = "revise" if round else "answer"
@@ -99,7 +99,7 @@ def _given(run: RunContext[Debate], state: Discussion, agent: str, role: str) ->
 
 
 def by_rule(run: RunContext[Debate], state: Discussion) -> Decision:
-    """The rule as set; else that of the one agent that speaks last, where only one does; else the protocol's own."""
+    """Decide by the rule that is set, else by the only agent of the last round, else by the protocol's rule."""
     votes, roles = last_votes(run, state), run.settings.roles()
     debaters = [vote for vote in votes if roles[vote["agent"]] == "debater"] or votes
     rule: str | None = run.settings.rule
@@ -110,13 +110,13 @@ def by_rule(run: RunContext[Debate], state: Discussion) -> Decision:
     else:
         decision = average(debaters, state) if rule == "average" else majority(debaters, state)
     read = {vote["agent"]: vote for vote in decision["votes"]}
-    # What an expert or a dummy says was given to it: it is shown, and decides nothing.
+    # The messages of experts and dummies are prescribed: their votes are shown but do not count.
     shown: list[Vote] = [read.get(vote["agent"], {**vote, "counts": False}) for vote in votes]
     return {**decision, "votes": shown}
 
 
 def by_agent(votes: list[Vote], agent: str, question: Discussion) -> Decision:
-    """The answer of the agent with the lowest temperature (CIPHER)."""
+    """Decide by the answer of the agent with the lowest temperature (CIPHER)."""
     shown: list[Vote] = [{**vote, "counts": vote["agent"] == agent} for vote in votes]
     answer = next((vote["answer"] for vote in shown if vote["counts"]), None)
     why = f"{agent} has the lowest temperature" + ("" if answer is not None else ", and its answer could not be read")
@@ -124,7 +124,7 @@ def by_agent(votes: list[Vote], agent: str, question: Discussion) -> Decision:
 
 
 def average(votes: list[Vote], question: Discussion) -> Decision:
-    """No single answer: the score is the share of agents that are right (SDE)."""
+    """Return a decision without an answer: the score is the share of agents that are right (SDE)."""
     decision = decided("average", "every agent's answer counts by itself", [], votes, question, (None,))
     if question.get("target") is None:
         return decision

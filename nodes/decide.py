@@ -1,4 +1,4 @@
-"""The end of a discussion: its rule reads what was said last and decides."""
+"""The votes of a round, and the decision of a discussion by its rule."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ Rule = Callable[[RunContext[Any], Any], Decision]  # Any: the settings and the s
 Read = Callable[[Message, Question], Vote]
 
 
-def decide(contexts: Contexts[Any], rule: Rule) -> RunnableLambda[Discussion, Update]:  # Any: of every scheme
-    """Decide by the scheme's rule; an answer that cannot be read abstains."""
+def decide(contexts: Contexts[Any], rule: Rule) -> RunnableLambda[Discussion, Update]:  # Any: any scheme
+    """Return the node that decides by the scheme's rule; an answer that cannot be read is an abstention."""
 
     def decide(state: Discussion) -> Update:
         decision = rule(contexts.of(state), state)
@@ -32,7 +32,7 @@ def decide(contexts: Contexts[Any], rule: Rule) -> RunnableLambda[Discussion, Up
 
 
 def vote(contexts: Contexts[Any], read: Read = ballot) -> RunnableLambda[Discussion, Update]:
-    """The node that counts the round: routers read it, and whoever follows the discussion."""
+    """Return the node that counts the round's votes, for routers and readers of the stream."""
 
     def vote(state: Discussion) -> Update:
         return {"votes": last_votes(contexts.of(state), state, read)}
@@ -41,19 +41,19 @@ def vote(contexts: Contexts[Any], read: Read = ballot) -> RunnableLambda[Discuss
 
 
 def last_votes(run: RunContext[Any], state: Discussion, read: Read = ballot) -> list[Vote]:
-    """What was read from the last message of everybody who spoke in the last round, edits included."""
+    """Return the votes in the last message of each agent that spoke in the last round, edits included."""
     return votes_of(run, state, state["round"], read)
 
 
 def votes_of(run: RunContext[Any], state: Discussion, round: int, read: Read = ballot) -> list[Vote]:
-    """One vote of each agent that answered in a round: those who discuss in their order, then everybody else."""
+    """Return one vote for each agent that answered in a round: those that discuss, in order, then all others."""
     spoken = rounds_of(state, run.answers)[round]
     names = [name for name in run.settings.speakers() if name in spoken]
     return [voted(spoken[name], state, read) for name in dict.fromkeys([*names, *spoken])]
 
 
 def voted(message: Message, state: Discussion, read: Read = ballot) -> Vote:
-    """What a message was read as; where nothing can be read from it, its answer turn, if there was one."""
+    """Return the vote in a message; if it cannot be read, that in its answer turn, if there was one."""
     vote, last = read(message, state), concluded(state, message)
     if vote["answer"] is None and last is not None:
         return {**vote, **ballot(last, state), "asked": "answer"}
@@ -61,12 +61,12 @@ def voted(message: Message, state: Discussion, read: Read = ballot) -> Vote:
 
 
 def by_majority(run: RunContext[Any], state: Discussion) -> Decision:
-    """The most frequent answer of the last round."""
+    """Decide by the most frequent answer of the last round."""
     return majority(last_votes(run, state), state)
 
 
 def majority(votes: Sequence[Vote], question: Question) -> Decision:
-    """The most frequent answer; of several, the one that its first agent gave first (Du et al.)."""
+    """Decide by the most frequent answer; at a tie, by the one that was given first (Du et al.)."""
     best = leading(viewpoints(votes, question))
     why = f"{len(best[0].votes)} of {len(votes)} say {best[0].answer}" if best else ""
     return decided("majority", why, best, votes, question)
@@ -80,7 +80,7 @@ def decided(
     question: Question,
     asked: tuple[str | None] | None = None,
 ) -> Decision:
-    """The first of the best viewpoints wins; `asked` holds what somebody said who was asked at a tie."""
+    """Return the decision for the first of the best viewpoints, or for `asked`, the answer of another agent."""
     if asked is not None:
         answer = asked[0]
     elif best:

@@ -1,7 +1,7 @@
-"""The acts of a discussion whose course a rule gives (CMD, arXiv 2402.18272, Algorithm 2, "MesSync").
+"""The acts of a discussion that follows a rule (CMD, arXiv 2402.18272, Algorithm 2, "MesSync").
 
-A round is a depth of the algorithm's queue: what is said in one is heard in the next, or kept by its receiver.
-State holds places of messages on the board and nothing of the rule.
+A round is a depth of the algorithm's queue: its messages are heard in the next round, or kept by their receivers.
+State has the places of messages on the board, and nothing of the rule.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sottovoce.nodes.settings import SECRETARY, MesSync
 from sottovoce.nodes.state import RESTORED, Decision, Discussion, Update, Vote, heard, moment, said
 
 Where = list[int | str]
-"""Round, turn, agent and act of a message; its last attempt in the current epoch is meant."""
+"""Round, turn, agent and act of a message, which is the last attempt in the current epoch."""
 Sent = dict[str, list[Message]]
 
 
@@ -33,23 +33,23 @@ class Passed(Discussion):
     """The state of a discussion by a rule."""
 
     heard: Annotated[list[dict[str, list[Where]]], RESTORED]
-    """By round and agent: what it answers; who is not named is silent."""
+    """By round and agent: the messages that it answers; an agent without an entry is silent."""
     held: Annotated[dict[str, list[Where]], RESTORED]
-    """What agents were sent and keep until they are sent more."""
+    """The messages that agents received and keep until they receive more."""
 
 
 @dataclass(frozen=True)
 class Passing:
-    """What agents and nodes do under a rule."""
+    """The acts and nodes of a discussion under a rule."""
 
     rule: DiscussionRule
 
     def begin(self, run: RunContext[MesSync], state: Passed) -> Update:
-        """Those who speak first have heard nothing."""
+        """Return the first speakers, which have heard nothing."""
         return {"heard": [{agent: [] for agent in first_of(self.rule, run.settings.speakers())}], "held": {}}
 
     async def speak(self, run: RunContext[MesSync], state: Passed, agent: str) -> Update:
-        """One agent's round: it answers what it hears; who hears nothing says nothing."""
+        """Return an agent's answer to the messages that it hears; without any, it says nothing."""
         if agent not in state["heard"][state["round"]]:
             return {}
         view, (own, messages) = run.view(state, agent), _exchanges(run, state, agent)
@@ -65,9 +65,9 @@ class Passing:
         return {"board": await say(run, state, ask, complain=complain, form=view.form(), lacks=lacks)}
 
     def pass_on(self, contexts: Contexts[MesSync]) -> RunnableLambda[Passed, Update]:
-        """The node that ends a round: it reads the votes, and sends what was said to those who hear it next.
+        """Return the node that ends a round: it reads the votes, and sends messages to their next hearers.
 
-        Nothing is added to `heard` where the discussion is over.
+        If the discussion is over, nothing is added to `heard`.
         """
 
         def pass_on(state: Passed) -> Update:
@@ -79,8 +79,8 @@ class Passing:
                 return {"votes": votes}
             if state["round"] + 1 >= run.settings.depth:
                 raise UsageError(
-                    f"the rule {type(self.rule).__name__} is not over after {run.settings.depth} rounds; expected an "
-                    "end by then: let its is_over say when, or raise the setting 'depth'"
+                    f"the rule {type(self.rule).__name__} has not ended after {run.settings.depth} rounds; expected an "
+                    "end by then: let its is_over return True earlier, or raise the setting 'depth'"
                 )
             now, held = self._received(counted, sent)
             return plain({"votes": votes, "board": remarks, "heard": [*state["heard"], now], "held": held})
@@ -88,16 +88,16 @@ class Passing:
         return RunnableLambda(pass_on, name="pass_on")
 
     def last_words(self, run: RunContext[MesSync], state: Passed) -> Reading:
-        """What a secretary reads: what each agent said last, and what it is read as."""
+        """Return the secretary's input: each agent's last message, and the votes."""
         return _last_words(state, run.settings.speakers()), self._votes(run, state)
 
     def decide(self, run: RunContext[MesSync], state: Passed) -> Decision:
-        """The secretary's answer where it was asked, or what the rule makes of the votes."""
+        """Decide by the secretary's answer if it was asked, otherwise by the rule."""
         votes, asked = self._votes(run, state), said(state, SECRETARY, state["round"], ("decide",))
         return self.rule.decide(votes, state) if asked is None else by_secretary(votes, state)
 
     def _queued(self, run: RunContext[MesSync], state: Passed) -> tuple[Sent, list[Message]]:
-        """What each agent is sent for the next round, and what the rule says where nobody is sent anything."""
+        """Return the messages for each agent's next round, and the rule's remark if nobody gets any."""
         if self.rule.is_over(state):
             return {}, []
         agents = run.settings.speakers()
@@ -113,7 +113,7 @@ class Passing:
         return self._sent(state, [remark], agents), [remark]
 
     def _sent(self, state: Passed, messages: Iterable[Message], agents: Sequence[str]) -> Sent:
-        """The algorithm's receiving map: what each agent is sent, in senders' order."""
+        """Return the algorithm's receiving map: the messages for each agent, in senders' order."""
         sent: Sent = {}
         for message in messages:
             for agent in receivers_of(self.rule, message, state, agents):
@@ -121,7 +121,7 @@ class Passing:
         return sent
 
     def _received(self, state: Passed, sent: Sent) -> tuple[dict[str, list[Where]], dict[str, list[Where]]]:
-        """What each agent hears next, and what it keeps: what it kept before stands before what is new."""
+        """Return the messages that agents hear next, and those they keep; messages kept earlier come first."""
         now: dict[str, list[Where]] = {}
         held = dict(state["held"])
         for agent, fresh in sent.items():
@@ -131,7 +131,7 @@ class Passing:
         return now, held
 
     def _votes(self, run: RunContext[MesSync], state: Passed) -> list[Vote]:
-        """Read from each agent's last words; those that the rule finds wrong are abstentions."""
+        """Return the votes from each agent's last message; invalid ones by the rule are abstentions."""
         votes = list[Vote]()
         for agent, message in _last_words(state, run.settings.speakers()).items():
             vote = voted(message, state)
@@ -141,7 +141,7 @@ class Passing:
 
 
 def _exchanges(run: RunContext[MesSync], state: Passed, agent: str) -> tuple[list[Message], list[list[Message]]]:
-    """What an agent said before this round, and what it heard before each of that and now."""
+    """Return an agent's messages before this round, and what it heard before each of them and now."""
     own = {r: message for r in range(state["round"]) if (message := said(state, agent, r, run.answers))}
     read = [state["heard"][r].get(agent, []) for r in (*own, state["round"])]
     return list(own.values()), [_messages(state, places) for places in read]
@@ -157,7 +157,7 @@ def _messages(state: Passed, places: Iterable[Where]) -> list[Message]:
         if message is None:
             round, _, agent, act = where
             raise UsageError(
-                f"{agent!r} has no message of round {round}, act {act!r}, on the board, but others are to hear it; "
+                f"{agent!r} has no message of round {round}, act {act!r}, on the board, but others should hear it; "
                 "resume the run from an earlier step"
             )
         found.append(message)
@@ -165,7 +165,7 @@ def _messages(state: Passed, places: Iterable[Where]) -> list[Message]:
 
 
 def _last_words(state: Passed, agents: Iterable[str]) -> dict[str, Message]:
-    """What each agent said last that is not silence, in agents' order."""
+    """Return each agent's last message that is not silence, in agents' order."""
     found = {message.agent: message for message in heard(state) if not _is_silent(message.text)}
     return {agent: found[agent] for agent in agents if agent in found}
 

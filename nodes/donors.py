@@ -1,14 +1,15 @@
-"""Probes that need other messages: what a finished run says about other questions, in the place of messages' own.
+"""Probes that replace payloads by those of a finished run's messages about other questions.
 
 Under `shuffled` each question hears another one's messages: at each place (agent, act, round) the questions of the
-donor run stand in the order of their messages' lengths there, and neighbours change places, so that every question
-gives once, gets once, and never its own. The lengths are those of the donor run; ties are ordered by the run's seed,
-the word "probe" and the place, never by what a payload holds. A question that this run has besides takes the nearest
-length, and so it is where a place lacks another question: from the same act and round by any agent, from the same act,
-or from anywhere. Under `noise_cov` up to `SAMPLED` messages of a place are heard as one distribution.
+donor run are sorted by the lengths of their messages there, and neighbors are swapped, so that every question gives
+once, receives once, and never gets its own. The lengths are those of the donor run; ties are ordered by the run's
+seed, the word "probe" and the place, never by a payload's content. A question that the donor run did not ask gets the
+message of the nearest length. If a place has no other question, messages come from the same act and round of any
+agent, from the same act, or from anywhere, again by length. Under `noise_cov` up to `SAMPLED` messages of a place are
+heard as one distribution.
 
-Donors are copied into the run's own store, which then needs that run no more, and named by the messages that heard
-them.
+Donors are copied into the run's own store, which then does not need the donor run, and are named in the messages
+that heard them.
 """
 
 from __future__ import annotations
@@ -34,25 +35,25 @@ if TYPE_CHECKING:
     from sottovoce.channels.store import PayloadStore
 
 LOG, PAYLOADS = "log.jsonl", "payloads"
-"""The files of a run's folder (evaluation/runs/log.py has the lines)."""
+"""Names in a run directory (see evaluation/runs/log.py for the lines of the log)."""
 SAMPLED = 8
-"""Messages from which `noise_cov` takes mean and covariance, at most."""
+"""Maximum number of messages from which `noise_cov` computes mean and covariance."""
 Where = tuple[str, str, int]
 """Agent, act and round."""
 Said = Mapping[Where, Mapping[str, PayloadRef]]
-"""By place and question (`content_of`); only the last of several attempts."""
+"""Payloads by place and question (`content_of`); only those of the last attempt."""
 
 
 @dataclass(frozen=True)
 class Donors:
-    """The messages of a finished run that carry a payload."""
+    """The payloads in the messages of a finished run."""
 
     folder: Path
     protocol: str
     said: Mapping[int, Said]
-    """By seed."""
+    """Payloads by seed."""
     asked: Mapping[str, tuple[str, str]]
-    """Text and content of the questions by id; the log has a game as it began, the state as it stands."""
+    """Text and content of the questions by id; the log has a game's beginning, the state its current form."""
 
     def question(self, state: Discussion) -> str:
         """Return the key of a discussion's question in `said`, whether or not the donor run asked it."""
@@ -60,10 +61,10 @@ class Donors:
         return content if text == state["question"] else content_of(state)
 
     def of(self, message: Message, question: str, seed: int) -> PayloadRef:
-        """Return the payload that is heard in the place of a message's own; `question` is its key.
+        """Return the payload that replaces a message's own; `question` is the key of the message's question.
 
         Raises:
-            UsageError: there is none.
+            UsageError: the donor run has no payload about another question.
         """
         here, pool = self._pool(message, question, seed)
         if here and question in pool:
@@ -80,33 +81,33 @@ class Donors:
         return tuple(pool[each] for each in names if each != question)[:SAMPLED]
 
     def _pool(self, message: Message, question: str, seed: int) -> tuple[bool, Mapping[str, PayloadRef]]:
-        """Return whether another question has a message at this very place, and the messages of the nearest place."""
+        """Return True if another question has a message at this very place, and the messages of the nearest place."""
         said = self.said.get(seed) or self.said[min(self.said)]
         own = (message.agent, message.act, message.round)
         for place in (own, own[1:], own[1:2], ()):  # this place, that act and round, that act, any
             places = sorted((where for where in said if _is_of(where, place)), key=lambda at: (at[0] == own[0], at))
-            pool = _joined(said[where] for where in places)  # the agent's own stand last, and count
+            pool = _joined(said[where] for where in places)  # the agent's own come last, and override others
             if pool.keys() - {question}:
                 return place == own, pool
         raise UsageError(
             f"run {str(self.folder)!r} has no payload about another question than this one; "
-            "give --probe-from a like run of two or more questions"
+            "pass --probe-from a similar run of two or more questions"
         )
 
     def copied(self, ref: PayloadRef, store: PayloadStore | None) -> PayloadRef:
-        """Return the payload as it lies in a run's own store, after it was put there."""
+        """Copy a payload to a run's own store, and return its reference there."""
         from sottovoce.channels.store import PayloadStore  # late: torch
 
         return (store or PayloadStore()).put(ref.load(PayloadStore(self.folder / PAYLOADS)))
 
 
 def content_of(question: Question) -> str:
-    """Return the sha256 of what a question asks and of its documents: many questions may share their words."""
+    """Return the sha256 of a question and its documents, since many questions may share their text."""
     return hashlib.sha256(json.dumps([question_digest(question), *document_digests(question)]).encode()).hexdigest()
 
 
 def deranged(lengths: Mapping[str, int], seed: str) -> dict[str, str]:
-    """Return a permutation of two or more questions without a fixed one, in which lengths are near one another."""
+    """Return a permutation of two or more questions without fixed points, between similar lengths."""
     order = sorted(lengths, key=lambda each: (lengths[each], _hash(seed, each)))
     found, pairs = dict[str, str](), len(order) - 3 if len(order) % 2 else len(order)
     for one, other in zip(order[:pairs:2], order[1:pairs:2], strict=True):
@@ -131,11 +132,11 @@ def _hash(seed: str, question: str) -> str:
     return hashlib.sha256(f"{seed} {question}".encode()).hexdigest()
 
 
-def check_probes(run: RunContext[Any]) -> list[str]:  # Any: of every scheme
-    """What a reader must know: who hears under which probe.
+def check_probes(run: RunContext[Any]) -> list[str]:  # Any: any scheme
+    """Return notes on the probe under which each agent hears others.
 
     Raises:
-        UsageError: the payloads of another run are to be heard, and cannot be.
+        UsageError: the payloads of another run are needed, but cannot be used.
     """
     notes = []
     for name in run.models:
@@ -148,7 +149,7 @@ def check_probes(run: RunContext[Any]) -> list[str]:  # Any: of every scheme
 
 
 def with_donors(run: RunContext[Any], state: Discussion, agent: str, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """Return a prompt in which the messages of others have what the probe needs by which the agent hears."""
+    """Return a prompt in which others' messages have the donors or seeds for the agent's probe."""
     probe, donors = _options(run, agent).probe, donors_of(run, agent)
     if probe == "none":
         return turns
@@ -170,7 +171,7 @@ def with_donors(run: RunContext[Any], state: Discussion, agent: str, turns: tupl
 
 
 def donated(turns: tuple[Turn, ...]) -> tuple[tuple[PayloadRef, ...], tuple[str, ...]]:
-    """Return the donors of a prompt, each once, and notes on whose messages they stand for, with both lengths."""
+    """Return the donors of a prompt, each once, and notes on the messages that they replace, with both lengths."""
     parts = [part for turn in turns for part in turn.parts if isinstance(part, Heard) and part.donors]
     refs = {ref.sha256: ref for part in parts for ref in part.donors}
     notes = [
@@ -183,10 +184,10 @@ def donated(turns: tuple[Turn, ...]) -> tuple[tuple[PayloadRef, ...], tuple[str,
 
 
 def donors_of(run: RunContext[Any], agent: str) -> Donors | None:
-    """The donors of the probe by which an agent hears; None where it hears by another, or by none.
+    """Return the donors for an agent's probe; None if the probe does not need any.
 
     Raises:
-        UsageError: there is no such run, it is not over, or it holds no payload of this protocol.
+        UsageError: there is no such run, it is not finished, or it has no payload of this protocol.
     """
     name, model = _options(run, agent).probe_from, run.model(agent)
     if not name or not isinstance(model, HookedChatModel):
@@ -199,17 +200,17 @@ def donors_of(run: RunContext[Any], agent: str) -> Donors | None:
 
 
 def _options(run: RunContext[Any], agent: str) -> ProtocolOptions:
-    """The options of the protocol by which an agent hears."""
+    """Return the options of the agent's protocol."""
     model = run.model(agent)
     return model.channel.options if isinstance(model, HookedChatModel) else ProtocolOptions()
 
 
 def read_donors(folder: Path, protocol: str) -> Donors:
-    """What was said by a protocol in a finished run. Errors: see `donors_of`."""
+    """Read the payloads of a protocol from a finished run. Errors: see `donors_of`."""
     try:
         lines = [json.loads(line) for line in text_of(folder / LOG).splitlines()]
         if not lines or not _is_over(lines[-1]):
-            raise UsageError(f"run {str(folder)!r} is not over, and --probe-from takes a finished one; resume it first")
+            raise UsageError(f"run {str(folder)!r} is not finished, as --probe-from needs; resume it first")
         said: dict[int, dict[Where, dict[str, PayloadRef]]] = {}
         questions: list[Question] = [line["question"] for line in lines if line["line"] == "question"]
         asked = {question_id(each): (each["question"], content_of(each)) for each in questions}
@@ -221,21 +222,21 @@ def read_donors(folder: Path, protocol: str) -> Donors:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"the run of --probe-from cannot be read from {str(folder / LOG)!r}: {error}") from error
     if not said:
-        raise UsageError(f"run {str(folder)!r} holds no payload of protocol {protocol!r}; give --probe-from another")
+        raise UsageError(f"run {str(folder)!r} has no payload of protocol {protocol!r}; pass --probe-from another run")
     if len({question for places in said.values() for refs in places.values() for question in refs}) < 2:
         raise UsageError(f"run {str(folder)!r} has payloads about one question; --probe-from needs two or more")
     return Donors(folder, protocol, said, asked)
 
 
 def _is_over(last: JSON) -> bool:
-    """Whether a log ends so that each discussion ended, some of them in a failure."""
+    """Return True if all discussions of a log ended, with a result or a failure."""
     counts: dict[str, int] = last.get("counts", {})
     ended = counts.get("done", 0) + counts.get("failed", 0) == counts.get("discussions")
     return last["line"] == "done" or bool(last["line"] == "stopped" and ended)
 
 
 def _messages(lines: list[JSON]) -> Iterator[tuple[int, str, Message]]:
-    """Yield all messages of a log with seed and question's id; not those of a discussion that began again."""
+    """Yield all messages of a log with seed and question id, without those before a discussion's restart."""
     by_discussion: dict[tuple[str, int], list[JSON]] = {}
     for line in lines:
         if line["line"] in ("step", "again"):
@@ -249,6 +250,6 @@ def _messages(lines: list[JSON]) -> Iterator[tuple[int, str, Message]]:
 
 
 def run_of(name: str, store: PayloadStore | None) -> Path:
-    """A run beside that whose store is given, or a folder by its path."""
+    """Return the folder of a run: a sibling of the run that owns `store`, or else the path `name`."""
     beside = [store.root.parent.parent / name] if store is not None and Path(name).name == name else []
     return next((folder for folder in beside if (folder / LOG).exists()), Path(name))

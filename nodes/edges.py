@@ -1,4 +1,4 @@
-"""Who can hear whom: every edge of a run is checked before anybody speaks, and what is not carried is noted."""
+"""Checks of a run's edges before any model runs, and notes on edges that the protocol cannot carry."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sottovoce.errors import ProtocolError, command
 from sottovoce.nodes.context import RunContext
 
 
-def check_edges(run: RunContext[Any]) -> list[str]:  # Any: of every scheme
-    """What a reader must know: edges that go in words or outside a paper, settings that have no effect.
+def check_edges(run: RunContext[Any]) -> list[str]:  # Any: any scheme
+    """Return notes on edges that are sent as text or differ from a paper, and on settings without effect.
 
     Raises:
-        ProtocolError: an edge cannot be carried and the settings do not allow words.
+        ProtocolError: the protocol cannot carry an edge, and the settings do not allow text.
     """
     settings = run.settings
     local = [model for model in run.models.values() if isinstance(model, HookedChatModel)]
     notes = []
     if not local and settings.protocol != WORDS:
-        notes.append(f"no local model takes part: all is said in words, and nothing by {settings.protocol}")
+        notes.append(f"no local model takes part: all messages are text, and none uses {settings.protocol}")
     for name in dict.fromkeys(name for model in local for name in model.channel.ignores):
         if getattr(settings, name) is not None:
-            notes.append(f"{name} has no effect on what is said by {settings.protocol}")
+            notes.append(f"{name} has no effect on messages by {settings.protocol}")
     notes += [*_unnamed(run), *_cold(run)]
     for speaker, hearer in settings.edges():
         if note := _edge(run.models[speaker], run.models[hearer], words=settings.fallback == WORDS):
@@ -34,7 +34,7 @@ def check_edges(run: RunContext[Any]) -> list[str]:  # Any: of every scheme
 
 
 def _unnamed(run: RunContext[Any]) -> list[str]:  # Any: as above
-    """Return a note for each default of a model that its files do not name: the value, and its source."""
+    """Return a note on each default that is missing in a model's files: the value, and its source."""
     notes = dict[str, None]()
     for name, model in run.models.items():
         if not isinstance(model, HookedChatModel):
@@ -51,15 +51,15 @@ def _unnamed(run: RunContext[Any]) -> list[str]:  # Any: as above
 def _todo(model: HookedChatModel, *, sure: bool) -> str:
     if sure:
         return ""
-    measured = f"{command('doctor', model.model)} finds the warmest at which it can be read"
+    measured = f"{command('doctor', model.model)} finds the highest at which it can be read"
     return f"; {measured if model.channel.averages else 'set another with --temperature'}"
 
 
 def _cold(run: RunContext[Any]) -> list[str]:  # Any: as above
-    """Return a note where means of embeddings are single tokens, so that nothing is carried beside words."""
+    """Return a note if mean embeddings are those of single tokens, so that messages carry only text."""
     local = {name: model for name, model in run.models.items() if isinstance(model, HookedChatModel)}
     means = {name: model.protocol for name, model in local.items() if _averages(model)}
-    senders = {*run.settings.speakers(), *(speaker for speaker, _ in run.settings.edges())}  # a judge speaks in words
+    senders = {*run.settings.speakers(), *(speaker for speaker, _ in run.settings.edges())}  # a judge's reply is text
     cold = [name for name in means if name in senders and run.temperature(name) == 0]
     if not cold:
         return []
@@ -68,12 +68,12 @@ def _cold(run: RunContext[Any]) -> list[str]:  # Any: as above
 
 
 def _averages(model: HookedChatModel) -> bool:
-    """Tell whether temperature 0 leaves one token of a mean; the published code takes 1 in its place."""
+    """Return True if temperature 0 reduces a mean to one token; the published code uses 1 instead."""
     return model.channel.averages and model.channel.rules.cold_is_one_hot
 
 
 def _edge(speaker: BaseChatModel, hearer: BaseChatModel, *, words: bool) -> str | None:
-    """What a reader must know of an edge; None where it carries what the speaker's protocol says."""
+    """Return a note on an edge; None if it carries the speaker's protocol."""
     if not isinstance(speaker, HookedChatModel) or not isinstance(hearer, HookedChatModel):
         other = "a person" if any(isinstance(each, Person) for each in (speaker, hearer)) else "a hosted model"
         latent = any(isinstance(each, HookedChatModel) and each.channel.latent for each in (speaker, hearer))

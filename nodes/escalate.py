@@ -1,8 +1,8 @@
-"""Words first, and what lies under them where agents disagree or are unsure: how each heard message is read.
+"""Escalation: messages are heard as text, and with their payloads only if agents disagree or are unsure.
 
-A message of others is heard as its tokens alone, unless the votes of its round differ (an abstention differs from
-every answer), or its tokens were more uncertain than a threshold. Both are read from the state, so that a resumed
-discussion hears alike, and a message is read in all later rounds as it was in the first.
+Another agent's message is heard as its tokens alone, unless the votes of its round differ (an abstention differs from
+every answer), or the mean entropy of its tokens is above a threshold. Both are read from the state, so that a resumed
+discussion hears the same, and a message is heard in all later rounds as in the first.
 """
 
 from __future__ import annotations
@@ -21,21 +21,21 @@ from sottovoce.nodes.state import Discussion
 from sottovoce.nodes.tally import abstaining, viewpoints
 
 HEARD_LATENT, HEARD_PLAIN = "heard_latent", "heard_plain"
-"""Numbers of a message: how many of the round before were heard with what lies under them, and without."""
+"""Statistics of a message: how many messages of the round before it heard with and without their payload."""
 
 
-def check_escalation(run: RunContext[Any]) -> list[str]:  # Any: of every scheme
-    """What a reader must know: when what lies under the words is heard.
+def check_escalation(run: RunContext[Any]) -> list[str]:  # Any: any scheme
+    """Return a note on when payloads are heard.
 
     Raises:
-        UsageError: the protocol has nothing but words.
+        UsageError: the protocol sends only text.
     """
     when = _when(run)
     if when == "never":
         return []
     if run.settings.protocol == WORDS:
         raise UsageError(
-            f"escalate is {when!r}, and protocol {WORDS!r} has nothing beyond words; leave it out, or choose cipher, "
+            f"escalate is {when!r}, but protocol {WORDS!r} sends only text; leave it out, or choose cipher, "
             "sde or hidden"
         )
     at = "of a round whose votes differ" if when == "disagreement" else f"above {run.settings.escalate_above:g} nats"
@@ -43,7 +43,7 @@ def check_escalation(run: RunContext[Any]) -> list[str]:  # Any: of every scheme
 
 
 def escalated(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """A prompt in which the messages of others are words alone, where the settings see no reason for more."""
+    """Return a prompt in which others' messages are text alone, unless the settings escalate them."""
     if _when(run) == "never":
         return turns
 
@@ -56,7 +56,7 @@ def escalated(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) 
 
 
 def hearing(run: RunContext[Any], turns: Iterable[Turn]) -> tuple[tuple[str, ...], Mapping[str, float]]:
-    """A note and numbers for the message that answers a prompt: how it heard those of the round before."""
+    """Return a note and statistics for the reply to a prompt: how it heard the messages of the round before."""
     if _when(run) == "never":
         return (), {}
     parts = [part for turn in turns for part in turn.parts if isinstance(part, Heard)]

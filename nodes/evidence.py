@@ -1,4 +1,4 @@
-"""What the sources of a run find for a question: pooled, numbered, and told on the board."""
+"""Evidence from a run's sources for a question: pooled, numbered, and listed on the board."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ if TYPE_CHECKING:
 
 LIBRARY, RETRIEVE = "library", "retrieve"
 WIDTH = 60
-"""Characters by which a piece without a title is named."""
+"""Number of characters that name a piece without a title."""
 
 
 @dataclass(frozen=True)
 class Search:
-    """What is searched for, and for whom; nobody in particular where no agent is named."""
+    """A query, and the agent that it is for; empty if it is for all."""
 
     query: str
     agent: str = ""
@@ -36,13 +36,13 @@ class Search:
 
 @dataclass(frozen=True)
 class Found:
-    """What came of searches."""
+    """The results of searches."""
 
     pool: Pool
     order: list[str] = field(default_factory=list)
-    """Keys as they were found: search by search, source by source, by rank; the first time counts."""
+    """Keys in the order of first occurrence: by search, source and rank."""
     failed: list[str] = field(default_factory=list)
-    """What went wrong, in a line each; the other sources' results stand."""
+    """One line for each failed source; the results of the others are used."""
 
 
 def search(run: RunContext[Any], question: Question, searches: Iterable[Search], round: int = 0) -> Found:
@@ -66,7 +66,7 @@ def search(run: RunContext[Any], question: Question, searches: Iterable[Search],
 
 
 def numbers(settings: Pooled, found: Found, pool: Mapping[str, Evidence], before: Sequence[str] = ()) -> list[str]:
-    """Keys by their numbers: in the order in which they were found, or by fused ranks; earlier ones keep theirs."""
+    """Return keys by number: in the order in which they were found, or by fused ranks; old numbers do not change."""
     from sottovoce.retrievers.listing import Listed, fused, numbered
 
     if settings.pool == "faithful":
@@ -76,12 +76,12 @@ def numbers(settings: Pooled, found: Found, pool: Mapping[str, Evidence], before
 
 
 def passages(pool: Mapping[str, Evidence], keys: Sequence[str]) -> list[Passage]:
-    """The pieces with these numbers, as agents are shown them."""
+    """Return the pieces with these keys, as agents are shown them."""
     return [_passage(pool[key]) for key in keys]
 
 
 def told(state: Discussion, pool: Mapping[str, Evidence], keys: Sequence[str], found: Found, first: int = 0) -> Message:
-    """A message that says which pieces there are and how each was found; numbers below `first` are known."""
+    """Return a message that lists the pieces and their origins, from number `first` on."""
     lines = [f"[{number}] {_named(pool[key])}" for number, key in enumerate(keys) if number >= first]
     epoch, round, turn = moment(state)
     return Message(
@@ -91,7 +91,7 @@ def told(state: Discussion, pool: Mapping[str, Evidence], keys: Sequence[str], f
         "\n".join(lines) or "Nothing was found.",
         epoch=epoch,
         turn=turn,
-        order=-1,  # before whoever speaks
+        order=-1,  # before all speakers
         source="rule",
         evidence=listed(pool, keys[first:]),
         notes=tuple(f"a source failed: {error}" for error in found.failed),
@@ -99,12 +99,12 @@ def told(state: Discussion, pool: Mapping[str, Evidence], keys: Sequence[str], f
 
 
 def listed(pool: Mapping[str, Evidence], keys: Iterable[str]) -> tuple[JSON, ...]:
-    """Return the pieces with these keys as a message lists them: without their texts."""
+    """Return the pieces with these keys as in a message: without their texts."""
     return tuple({"title": pool[key]["title"], "origins": pool[key]["origins"]} for key in keys)
 
 
 def evidence_of(documents: Iterable[Document], agent: str = "", round: int = 0) -> tuple[JSON, ...]:
-    """Return the same of documents, in their order."""
+    """Return documents as in a message, in their order."""
     from sottovoce.retrievers.pool import pool_of
 
     pools = [pool_of([document], agent, round) for document in documents]
@@ -112,7 +112,7 @@ def evidence_of(documents: Iterable[Document], agent: str = "", round: int = 0) 
 
 
 def with_evidence(run: RunContext[Any], state: Discussion) -> Update:
-    """How an agent that discusses with nobody begins: what is found stands in the place of the question's documents."""
+    """Begin for agents that hear nobody: evidence replaces the question's documents."""
     if not run.settings.sources():
         return {}
     found = search(run, state, [Search(state["question"])])
@@ -125,12 +125,12 @@ def _documents(
 ) -> list[Document] | RetrievalError:
     try:
         return retriever_of(run, question, spec).invoke(query, k=most)
-    except RetrievalError as error:  # of one source: the others may do
+    except RetrievalError as error:  # one source only: others may succeed
         return error
 
 
 def retriever_of(run: RunContext[Any], question: Question, spec: str) -> PassageRetriever:
-    """Return a retriever by name with the run's filter; "documents" searches the question's own.
+    """Return a retriever by name, with the run's filter; "documents" searches the question's own.
 
     Raises:
         UsageError: it cannot be opened.
@@ -153,7 +153,7 @@ def _named(piece: Evidence) -> str:
 
 
 def _place(origin: Origin) -> str:
-    """Return where a piece was found: "wiki:7, rank 2 for agent_1, year 1821"."""
+    """Return the place where a piece was found: "wiki:7, rank 2 for agent_1, year 1821"."""
     agent = f" for {origin['agent']}" if origin["agent"] else ""
     metadata = "".join(f", {name} {value}" for name, value in origin.get("metadata", {}).items())
     return f"{origin['source']}:{origin['docid']}, rank {origin['rank']}{agent}{metadata}"

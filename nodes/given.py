@@ -1,4 +1,4 @@
-"""What a graph is given besides a question: models for its agents, and the context of a run."""
+"""Checks of a graph's inputs besides the question: models of its agents, a store, and the context of a run."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ Models = BaseChatModel | Mapping[str, BaseChatModel] | None
 
 
 def check_models(models: Any, agents: Sequence[str], people: Sequence[str]) -> None:  # Any: as a user gave them
-    """Refuse what are no models, leave somebody out who is no person, or name nobody.
+    """Refuse invalid models, missing ones of agents that no person plays, and those of unknown agents.
 
     Raises:
-        UsageError: names what was found, or who has no model.
+        UsageError: names the value that was found, or the agent without a model.
     """
     if models is None or isinstance(models, BaseChatModel):
         return
@@ -40,28 +40,28 @@ def check_models(models: Any, agents: Sequence[str], people: Sequence[str]) -> N
 
 
 def check_store(store: Any) -> None:  # Any: as a user gave it
-    """Refuse what keeps no payloads.
+    """Refuse an object that is not a payload store.
 
     Raises:
-        UsageError: names what was found.
+        UsageError: names the value that was found.
     """
     if store is not None and not all(hasattr(store, name) for name in ("put", "get", "lost")):
-        raise UsageError(f"store is {store!r}; expected a store of payloads, like PayloadStore('payloads')")
+        raise UsageError(f"store is {store!r}; expected a payload store, like PayloadStore('payloads')")
 
 
 def context_of(kind: type[Settings]) -> dict[str, Any]:  # Any: values of settings
-    """The settings that the context of this run names; of another graph's, in which this one runs, those it has too.
+    """Return the settings in the context of this run; inside another graph, those that both graphs have.
 
     Raises:
-        UsageError: it holds another scheme's settings, or what are none.
+        UsageError: the context has another scheme's settings, or is not settings.
     """
-    context: Any = _context()  # Any: a dict, the settings, or None, as the run was started
+    context: Any = _context()  # Any: a dict, settings or None, from the caller
     if isinstance(context, kind):
         return context.model_dump(exclude_unset=True)
     if context is None or (_is_inside() and not isinstance(context, Mapping)):
         return {}
     if not isinstance(context, Mapping):
-        raise UsageError(f"the context is of {type(context).__name__}; this graph takes settings of {kind.__name__}")
+        raise UsageError(f"the context is {type(context).__name__}; this graph expects settings of {kind.__name__}")
     known = kind.model_fields
     unknown = [name for name in context if name not in known]
     if unknown and not _is_inside():
@@ -70,10 +70,10 @@ def context_of(kind: type[Settings]) -> dict[str, Any]:  # Any: values of settin
 
 
 def check_same(settings: AnySettings, asked: Mapping[str, Any]) -> None:  # Any: see `context_of`
-    """Refuse a context that names other settings than the discussion was opened with.
+    """Refuse a context with settings that differ from those that the discussion was opened with.
 
     Raises:
-        UsageError: names them.
+        UsageError: names the settings that differ.
     """
     if all(getattr(settings, name) == value for name, value in asked.items()):
         return
@@ -82,8 +82,8 @@ def check_same(settings: AnySettings, asked: Mapping[str, Any]) -> None:  # Any:
     told = [f"{name} is {new!r}, and was {old!r}" for name, new, old in pairs if new != old]
     if told:
         raise UsageError(
-            f"the context asks for other settings than this discussion was opened with: {'; '.join(told)}; go on "
-            "with its own, or ask the question anew"
+            f"the context asks for other settings than this discussion was opened with: {'; '.join(told)}; resume it "
+            "with its own, or start a new discussion"
         )
 
 
@@ -95,5 +95,5 @@ def _context() -> Any:  # Any: see `context_of`
 
 
 def _is_inside() -> bool:
-    """Whether this graph runs in another one, whose context is passed on."""
+    """Return True if this graph runs inside another one, whose context it gets."""
     return "|" in (get_config().get("metadata") or {}).get("langgraph_checkpoint_ns", "")

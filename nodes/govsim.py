@@ -1,8 +1,8 @@
-"""The acts of GovSim's fishery: talk, its summary, private notes, wishes; the harvest, and how a game ends.
+"""The acts of GovSim's fishery: talk, its summary, private notes, wishes; the harvest, and the end of a game.
 
-An agent's memory is what happened last: the report, the summary of the talk with the limit that was agreed on, and
-its own notes. The authors retrieve memories by recency, importance and likeness; what is always included there is
-all that is kept here. Others hear the utterance of a reply to the talk alone, and notes and wishes are nobody's.
+An agent's memory has the latest events: the report, the summary of the talk with the agreed limit, and its own
+notes. The authors retrieve memories by recency, importance and similarity; this memory has only those that they
+always include. Others hear only the utterance in a reply to the talk; nobody hears notes and wishes.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from sottovoce.nodes.views import View, blocks
 TALK, SUMMARISE, LIMIT, REFLECT, WISH, HARVEST = "talk", "summarise", "limit", "reflect", "wish", "harvest"
 SUMMARIZER, LAKE = "summarizer", "lake"
 WIDTH = 30
-"""Of the bar that shows the lake, in characters."""
+"""Width of the bar that shows the lake, in characters."""
 
 
 class Fishery(Discussion):
@@ -44,14 +44,14 @@ class Fishery(Discussion):
     """The month, the lake, and all harvests."""
 
 
-# What they do
+# Acts
 
 
 def begin(run: RunContext[GovSim], state: Discussion) -> Update:
-    """The game that the question brings; without one, that of the settings, with the run's seed and the question's id.
+    """Start the question's game; without one, that of the settings, seeded by the run's seed and the question's id.
 
     Raises:
-        UsageError: it is none, or one of more or fewer agents.
+        UsageError: it is not a game, or has another number of agents.
     """
     given, settings = state.get("game"), run.settings
     if given is None:
@@ -62,7 +62,7 @@ def begin(run: RunContext[GovSim], state: Discussion) -> Update:
 
 
 async def talk(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
-    """One utterance, which names the next speaker or ends the talk."""
+    """Return one utterance, which names the next speaker or ends the talk."""
     there = present(state)
     ask = Ask(agent, TALK, talk_turns(run, state, agent), utterance_form([each for each in there if each != agent]))
     *before, message = await say(run, state, ask)
@@ -73,7 +73,7 @@ async def talk(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
 
 
 async def summarise(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
-    """The talk in one sentence, and the limit that was agreed on; heard by the protocol, said in words."""
+    """Return a one-sentence summary of the talk, and the agreed limit, both as text; the talk is heard by protocol."""
     view, most = run.view(state, agent), game_of(state).start
     board = await say(run, state, Ask(agent, SUMMARISE, _told(run, view, state, SUMMARISE), protocol=WORDS))
     ask = Ask(agent, LIMIT, _told(run, view, state, LIMIT), protocol=WORDS)
@@ -82,12 +82,12 @@ async def summarise(run: RunContext[GovSim], state: Fishery, agent: str) -> Upda
 
 
 async def reflect(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
-    """Ask for a plan and for what the agent wants to remember, in free text that nobody else reads."""
+    """Ask for a plan and for things to remember, in free text that nobody else reads."""
     return {"board": await say(run, state, Ask(agent, REFLECT, reflect_turns(run, state, agent), protocol=WORDS))}
 
 
 async def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
-    """How many tons it wants, in private; what cannot be read is none."""
+    """Ask for the tons that an agent wants, in private; an unreadable reply counts as 0."""
     pool, turns = state["world"]["pool"], wish_turns(run, state, agent)
     ask = _answering(Ask(agent, WISH, turns, protocol=WORDS), run.view(state, agent), tons_pattern(pool))
     *before, message = await say(run, state, ask, complain=_unreadable, repairs=0)
@@ -96,15 +96,15 @@ async def wish(run: RunContext[GovSim], state: Fishery, agent: str) -> Update:
 
 
 def deed(update: Update) -> str:
-    """Of a wish: tons are taken from the lake for it."""
+    """Return the effect of a wish: a harvest, which takes fish from the lake."""
     return HARVEST
 
 
 def next_month(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
-    """The node in which the fish double, unless the game is over."""
+    """Return the node in which the fish double, unless the game is over."""
 
     def next_month(state: Fishery) -> Update:
-        contexts.of(state)  # refuses what somebody edited
+        contexts.of(state)  # refuses an invalid edit
         game, world = game_of(state), state["world"]
         if not rules.is_harvested(world):
             raise UsageError(f"month {world['month']} was not harvested; resume the run from an earlier step")
@@ -115,7 +115,7 @@ def next_month(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
 
 
 def harvest(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
-    """The node in which the wishes are shared out; nothing of it can be taken back."""
+    """Return the node that shares out the fish by the wishes, which cannot be undone."""
 
     def harvest(state: Fishery) -> Update:
         run = contexts.of(state)
@@ -133,35 +133,35 @@ def harvest(contexts: Contexts[GovSim]) -> RunnableLambda[Fishery, Update]:
 
 
 def wishes(state: Fishery) -> list[Message]:
-    """What was wished for in this month."""
+    """Return the wishes of this month."""
     return [each for each in heard(state) if each.act == WISH and each.round == state["round"]]
 
 
 def game_of(state: Discussion) -> Game:
-    """Return the game that is played.
+    """Return the game in the state.
 
     Raises:
-        UsageError: there is none, as somebody edited the state.
+        UsageError: the state was edited and has no game.
     """
     if state.get("game") is None or "world" not in state:
-        raise UsageError("the state has no 'game' and 'world', which the opening wrote; go on from an earlier step")
+        raise UsageError("the state has no 'game' and 'world', which 'opening' wrote; resume from an earlier step")
     return Game.model_validate(state["game"])
 
 
 def present(state: Fishery) -> list[str]:
-    """Who is there in the month that is played, or talked about."""
+    """Return the agents that are present in the current month."""
     return game_of(state).present(state["world"]["month"])
 
 
 def speaker_of(state: Fishery) -> str | None:
-    """Who speaks next in the talk; None where it is over."""
+    """Return the next speaker in the talk; None if it is over."""
     spoken, there = _spoken(state), present(state)
     last = read_utterance(spoken[-1].whole, there) if spoken else None
     return next_speaker(there, [each.agent for each in spoken], last, int(state["settings"]["utterances"]) + 1)
 
 
 def game_over(state: Fishery) -> bool:
-    """Whether no month follows."""
+    """Return True if no month follows."""
     return is_over(game_of(state), state["world"])
 
 
@@ -178,7 +178,7 @@ def _noted(message: Message, note: str) -> Message:
 
 
 def _shown(game: Game, done: Month) -> tuple[str, ...]:
-    """The lake after a harvest, for a reader."""
+    """Return a display of the lake after a harvest."""
     left, wanted, pool = done["left"], sum(done["wanted"].values()), done["pool"]
     full = round(WIDTH * left / game.start)
     bar = f"[{'#' * full}{'.' * (WIDTH - full)}] {_tons(left)} left of {pool}"
@@ -192,40 +192,40 @@ def _shown(game: Game, done: Month) -> tuple[str, ...]:
 
 
 def _answering(ask: Ask, view: View, pattern: str) -> Ask:
-    """Keep the line of the answer to a pattern, behind free reasoning; without steps the answer alone is written."""
+    """Constrain the answer's line to a pattern, after free reasoning; without steps the reply is only the answer."""
     if view.steps:
         return replace(ask, form=Form(pattern=pattern, after=BEGUN, unknown=False))
     return replace(ask, form=Form(pattern=pattern, spaced=True, unknown=False), begun=BEGUN, stop=("\n",))
 
 
 def tons_pattern(most: int) -> str:
-    """Every number of tons up to so many."""
+    """Return the pattern of "N tons" for N from 0 to `most`."""
     return f"(?:{'|'.join(map(str, range(most + 1)))}) tons"
 
 
 def utterance_form(others: Sequence[str]) -> Form:
-    """Return the form of the lines behind a free utterance: whether the talk is over, and which other speaks next."""
+    """Return the form of the lines after a free utterance: if the talk is over, and the next speaker."""
     return Form(pattern=rf"(?:yes|no)\nNext: (?:{'|'.join(others)})", after="Done:", unknown=False)
 
 
-# What they know and hear
+# Prompts
 
 
 def talk_turns(run: RunContext[GovSim], state: Fishery, agent: str) -> tuple[Turn, ...]:
-    """The memory of the talk before, the harvest, and what was said about it so far."""
+    """Return the memory of the previous talk, the harvest, and the talk about it so far."""
     view, others = run.view(state, agent), [each for each in present(state) if each != agent]
     asked = view.prompts.render("govsim/talk", others=others)
     return _asked(state, view, _memory(state, view, state["round"] - 1), _talk(state, view), asked)
 
 
 def reflect_turns(run: RunContext[GovSim], state: Fishery, agent: str) -> tuple[Turn, ...]:
-    """The harvest and all that was said about it."""
+    """Return the harvest, and the whole talk about it."""
     view = run.view(state, agent)
     return _asked(state, view, _talk(state, view), view.prompts.render("govsim/reflect"))
 
 
 def wish_turns(run: RunContext[GovSim], state: Fishery, agent: str) -> tuple[Turn, ...]:
-    """What it remembers, what the lake holds, and the question."""
+    """Return the agent's memory, the state of the lake, and the question."""
     view, world = run.view(state, agent), state["world"]
     lake = view.prompts.render("govsim/lake", month=world["month"], pool=world["pool"])
     form = words(view.prompts.render("govsim/wish", pool=world["pool"], steps=view.steps))
@@ -233,7 +233,7 @@ def wish_turns(run: RunContext[GovSim], state: Fishery, agent: str) -> tuple[Tur
 
 
 def _asked(state: Fishery, view: View, *parts: Sequence[Part]) -> tuple[Turn, ...]:
-    """The rules, then what belongs to the task, and these parts."""
+    """Return the rules, the task's context, and these parts."""
     game = game_of(state)
     others = [each for each in present(state) if each != view.agent]
     system = view.prompts.render("govsim/fisher", me=view.agent, others=others, start=game.start)
@@ -241,7 +241,7 @@ def _asked(state: Fishery, view: View, *parts: Sequence[Part]) -> tuple[Turn, ..
 
 
 def _memory(state: Fishery, view: View, round: int) -> tuple[Part, ...]:
-    """What an agent keeps of a round and of the harvest before it; nothing where it was not there."""
+    """Return an agent's memory of a round and the harvest before it; empty if it was absent."""
     note = said(state, view.agent, round, (REFLECT,))
     if note is None:
         return ()
@@ -256,13 +256,13 @@ def _memory(state: Fishery, view: View, round: int) -> tuple[Part, ...]:
 
 
 def _harvested(state: Fishery, agent: str, month: int) -> str:
-    """What all, and an agent alone, are told of the harvest of a month, from 1."""
+    """Return the report on a month's harvest (1-based), and an agent's own catch."""
     done = state["world"]["harvests"][month - 1]
     return f"{report(done)} {own_catch(done, agent)}" if agent in done["caught"] else report(done)
 
 
 def _talk(state: Fishery, view: View) -> tuple[Part, ...]:
-    """The harvest, and the utterances about it: of each reply what is meant for the others."""
+    """Return the harvest, and the utterances about it: the part of each reply that is meant for others."""
     game, done = game_of(state), state["world"]["harvests"][-1]
     own = own_catch(done, view.agent) if view.agent in done["caught"] else ""
     spoken = [[each.agent, _utterance(state, each, view.agent)] for each in _spoken(state)]
@@ -281,11 +281,11 @@ def _told(run: RunContext[GovSim], view: View, state: Fishery, act: str) -> tupl
     return (*view.system_turn(), Turn("user", asked))
 
 
-# How it ends
+# Decision
 
 
 def by_survival(run: RunContext[GovSim], state: Fishery) -> Decision:
-    """How long the fish lasted; the score is 1 if they did so for all months."""
+    """Return the number of months that the fish lasted; the score is 1 if they lasted for all."""
     game, world = game_of(state), state["world"]
     went = ended(game, world)
     return {

@@ -1,7 +1,7 @@
-"""The watch that asks monitors: where one triggers, the intervention that the settings name takes place.
+"""The watch that asks monitors: if one triggers, the intervention in the settings follows.
 
-A monitor serves a role (`Settings.role_of`): an agent's name, what worlds call it, or `all`. Once the cap of a role
-is reached its monitor is asked no more (arXiv 2502.05986, algorithm 1 and its code).
+A monitor serves a role (`Settings.role_of`): an agent's name, its role in a world, or `all`. When the cap of a role
+is reached, its monitor is no longer asked (arXiv 2502.05986, algorithm 1 and its code).
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from sottovoce.nodes.uncertainty import decoder_of, features_of_acts, lacking
 from sottovoce.nodes.watch import NEXT, Intervention
 
 STEP: tuple[Literal["epoch", "round", "turn", "act", "attempt"], ...] = ("epoch", "round", "turn", "act", "attempt")
-"""What interventions have in common that came side by side."""
+"""The keys that parallel interventions share."""
 OF_PEOPLE = ("edit", "reject")
-"""What people do who approve."""
+"""The interventions of people who approve."""
 BACK = [what for what, following in NEXT.items() if following == "reset"]
-"""What can be done to several who are judged together."""
+"""The interventions that are possible if several agents are checked together."""
 NOT_MODELS = ("rule", "human")
-"""Sources of messages that no monitor judges."""
+"""The sources of messages that monitors do not check."""
 
 
 class Guard:
-    """Monitors, each at its role."""
+    """A watch with one monitor for each role."""
 
     def __init__(self, *monitors: Monitor) -> None:
-        """One for each role.
+        """Accept one monitor for each role.
 
         Raises:
-            UsageError: two serve one role.
+            UsageError: two monitors serve one role.
         """
         self.monitors: dict[str, Monitor] = {}
         for monitor in monitors:
@@ -52,20 +52,20 @@ class Guard:
 
     @classmethod
     def of(cls, settings: Settings) -> Guard:
-        """The monitors that the settings name.
+        """Return a guard with the monitors that the settings name.
 
         Raises:
-            UsageError: a file cannot be read, or its monitor serves nobody there.
+            UsageError: a file cannot be read, or its monitor serves no agent of the scheme.
         """
         guard = cls(*map(monitor_of, settings.watch))
         guard.check(settings)
         return guard
 
     def check(self, settings: Settings) -> None:
-        """Refuse a monitor that serves nobody of the scheme, or needs features that are not measured.
+        """Refuse a monitor that serves no agent of the scheme, or needs features that are not measured.
 
         Raises:
-            UsageError: names its role, and those that there are; or the feature.
+            UsageError: names the role and the known ones, or the feature.
         """
         roles = list(dict.fromkeys(map(settings.role_of, settings.names())))
         for role, monitor in self.monitors.items():
@@ -78,11 +78,11 @@ class Guard:
                 raise UsageError(choose(f"feature of the monitor of {role}:", other, list(known)))
 
     def of_role(self, role: str) -> Monitor | None:
-        """The monitor that serves a role."""
+        """Return the monitor that serves a role; None without one."""
         return self.monitors.get(role) or self.monitors.get(ALL)
 
     def begin(self, run: RunContext[Any]) -> list[str]:
-        """Refuse, before anybody speaks, replies that cannot be judged and interventions that cannot have any effect.
+        """Refuse, before any model runs, replies that cannot be checked and interventions without effect.
 
         Raises:
             UsageError: names the agent, or the interventions that are possible.
@@ -92,7 +92,7 @@ class Guard:
             found, act = run.settings.intervention, run.settings.together
             can = " or ".join(BACK)
             raise UsageError(
-                f"intervention is {found!r}, but each act {act!r} of a round is judged together; choose {can}"
+                f"intervention is {found!r}, but all acts {act!r} of a round are checked together; choose {can}"
             )
         watched = dict(self._watched(run.settings))
         for agent, monitor in watched.items():
@@ -101,16 +101,16 @@ class Guard:
         return [*self._elsewhere(run.settings), *self._redrawn(run, [*watched])]
 
     def _elsewhere(self, settings: Settings) -> list[str]:
-        """A note on each monitor that reads other positions than the scheme's own."""
+        """Return a note on each monitor that reads other positions than the scheme's own."""
         found = {role: _measure(monitor).positions for role, monitor in self.monitors.items() if not monitor.is_random}
         return [
-            f"the monitor of {role} reads positions {read!r}; in this scheme {settings.positions!r} are what matters"
+            f"the monitor of {role} reads positions {read!r}; in this scheme {settings.positions!r} matter"
             for role, read in found.items()
             if read != settings.positions
         ]
 
     def _redrawn(self, run: RunContext[Any], watched: Sequence[str]) -> list[str]:
-        """Notes on agents that speak at temperature 0: `again` asks those watched, a reset everybody."""
+        """Return notes on agents with temperature 0: `again` repeats replies of watched agents, a reset all."""
         what, people = run.settings.intervention, run.settings.human
         if not watched or what not in AGAIN:
             return []
@@ -118,13 +118,13 @@ class Guard:
         return check_redrawn(run, watched if what == "again" else everybody)
 
     def _watched(self, settings: Settings) -> Iterator[tuple[str, Monitor]]:
-        """Agents with their monitors; a person's words are not judged."""
+        """Yield agents with their monitors; people are not checked."""
         for agent in settings.names():
             if agent not in settings.human and (monitor := self.of_role(settings.role_of(agent))):
                 yield agent, monitor
 
     def __call__(self, run: RunContext[Any], state: Discussion, messages: Sequence[Message]) -> Intervention | None:
-        """Judge what was made, and return what is done instead of publishing it."""
+        """Check messages, and return an intervention, or None to publish them."""
         settings, last = run.settings, messages[-1]
         role = settings.role_of(last.agent)
         monitor = self.of_role(role)
@@ -150,7 +150,7 @@ def _score(run: RunContext[Any], state: Discussion, monitor: Monitor, messages: 
 
 
 def chance(run: RunContext[Any], state: Discussion, message: Message) -> float:
-    """Draw a number uniformly from [0, 1): run, question and place are its seed, and its purpose, so no reply's is."""
+    """Draw a number uniformly from [0, 1), seeded by run, question, place and its purpose, unlike any reply."""
     seed = [run.settings.seed, question_id(state), *message.place, "random monitor"]
     return random.Random(json.dumps(seed)).random()
 
@@ -160,7 +160,7 @@ def _measure(monitor: Monitor) -> Measure:
 
 
 def spent(state: Discussion, settings: Settings, role: str, message: Message) -> int:
-    """Interventions that count against the cap; several in one step, side by side, are one."""
+    """Return the number of interventions that count toward the cap; parallel ones in one step count as one."""
     done, per = [each for each in state.get("interventions", []) if each["what"] not in OF_PEOPLE], settings.capped
     if per == "role":
         done = [each for each in done if each["role"] == role]

@@ -1,6 +1,6 @@
-"""The acts of information asymmetry: passages are dealt, agents ask and answer, and what is in a box counts.
+"""The acts of information asymmetry: passages are dealt, agents ask and answer, and boxed answers count.
 
-A message is heard whole, by the protocol; its #Q and #A lines are told apart for whoever looks at a discussion.
+Agents hear a whole message, by the protocol; its #Q and #A lines are only separated for readers of a discussion.
 """
 
 from __future__ import annotations
@@ -29,28 +29,27 @@ from sottovoce.retrievers.passage import plain
 
 TALK, DEAL = "talk", "deal"
 SAID = r"[^\s][^\n]{0,119}"
-"""A line of a small model's message that is kept to its form: some 40 tokens, so that two and an answer fit into
-100."""
+"""A line of a small model's constrained message: some 40 tokens, so that two and an answer fit into 100."""
 INSIDE = r"[^{}\s.][^{}\n]{0,79}"
-"""What a box may hold that a model is made to write: a few words, and not the dots of the prompt."""
+"""The content of a forced box: a few words, and not the dots of the prompt."""
 UNIT = re.compile(r"(?<=[^\s{\\])(\s{0,9})\\text\s*\{(\s?[^{}]{0,40})\}(?=[^{}]{0,40}\})")
 BOX = re.compile(r"\\?\b(text|boxed)\s*\{(?!\.\.\.|\s*(?:(?:the|your|final|short) )*answer\s*\})", re.IGNORECASE)
-"""A box that is more than the prompt's own words for one."""
+"""A box that does not just repeat the prompt's example."""
 LINE = re.compile(r"^\W{0,8}#\s?([QA])\s?:[\s*]*(\S.*)$", re.MULTILINE)
 
 
 class Exchange(NamedTuple):
-    """What a message asks and answers."""
+    """The questions and answers in a message."""
 
     questions: tuple[str, ...]
     answers: tuple[str, ...]
 
 
-# What they do
+# Acts
 
 
 def begin(run: RunContext[IA], state: Discussion) -> Update:
-    """Deal the passages; a question without any gets those that the library finds, and the board says which."""
+    """Deal the passages; a question without any gets those found in the library, which the board lists."""
     documents = state.get("documents")
     if documents or run.settings.library is None:
         return {"documents": run.settings.dealt(documents or [])}
@@ -58,13 +57,13 @@ def begin(run: RunContext[IA], state: Discussion) -> Update:
     found = retriever_of(run, state, library).invoke(state["question"], k=run.settings.passages)
     dealt: Any = run.settings.dealt(list(map(_passage, found)))  # Any: passages by agent
     lines = [f"{agent}: {'; '.join(each['title'] for each in own)}" for agent, own in dealt.items()]
-    order = -1  # before whoever speaks
+    order = -1  # before all speakers
     told = Message(LIBRARY, 0, DEAL, "\n".join(lines), order=order, source="rule", evidence=evidence_of(found))
     return {"documents": dealt, "board": [told.to_dict()]}
 
 
 async def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
-    """One message: in the first round to the question alone, then to what the others said in the round before."""
+    """Return one message: in the first round on the question alone, then on the others' messages before."""
     rounds = rounds_of(state, (TALK,))[:-1]
     own = [spoken[agent] for spoken in rounds]
     others = [others_of(run, state, spoken, agent) for spoken in rounds]
@@ -75,18 +74,18 @@ async def talk(run: RunContext[IA], state: Discussion, agent: str) -> Update:
 
 
 def box_form(question: Question, *, last: bool) -> Form:
-    """Return the form of a message (`--guide on`): free words, and a line with a box that can only hold an answer.
+    """Return the form of a message (`--guide on`): free text, and a line whose box can only contain an answer.
 
-    The box is written for the agent in the last round; before, it is the agent's own choice.
+    The box is forced in the last round; before, it is the agent's own choice.
     """
     answer = answer_pattern(question, otherwise=r"[^{}\s.][^{}\n]*")
     return Form(pattern=rf"(?:{answer})\}}", after=r"\boxed{", forced=last, unknown=False, optional=True)
 
 
 def small_form(question: Question, *, last: bool) -> Form:
-    """Return the form for a small model, which writes no box by itself: a line #A:, then a line #Q: or the box.
+    """Return the form for a small model, which writes no box on its own: a line #A:, then a line #Q: or the box.
 
-    The last message asks no more.
+    The last message asks no question.
     """
     offered = answer_pattern(question, otherwise=INSIDE)
     box = rf"\\boxed\{{(?:{offered})\}}"
@@ -100,11 +99,11 @@ def _passage(document: Document) -> Passage:
     return {**found, "metadata": own} if own else found
 
 
-# What they hear
+# Prompts
 
 
 def talk_turns(view: View, own: Sequence[Message], others: Sequence[Sequence[Message]]) -> tuple[Turn, ...]:
-    """The documents in the system turn, the question, and the chat so far: own messages, and after each the others'."""
+    """Return the documents as system turn, the question, and the chat so far: own messages, each before the others'."""
     form, told = _form(view), view.prompts.render("ia/system", documents=view.documents())
     asked = Turn("user", blocks(view.known([]), view.question_of(form)))
     turns = [*view.system_turn(*told), asked]
@@ -122,14 +121,14 @@ def _form(view: View) -> str:
     return words(view.prompts.render("ia/form", **slots))
 
 
-# How it is read, and how it ends
+# Readers and decision
 
 
 def boxed(text: str) -> str | None:
     r"""Return what the last \text{...} holds, or else the last \boxed{...}; None without either.
 
-    A \text behind other words in a box belongs to them: "16 \text{ years}". Braces within are balanced, where the
-    published code stops at the first that closes. A box with dots or the word "answer" in it, as in a prompt, is none.
+    A \text after other words in a box is a part of them: "16 \text{ years}". Braces inside are balanced, where the
+    published code stops at the first closing one. A box with dots or the word "answer", as in a prompt, is ignored.
 
     >>> boxed(r"#A: yes. \boxed{\text{the Orla}} or \boxed{Mirn}")
     'the Orla'
@@ -150,18 +149,18 @@ def _inside(text: str) -> str:
 
 
 def exchange(text: str) -> Exchange:
-    """The #Q and #A lines of a message."""
+    """Return the #Q and #A lines of a message."""
     lines = [(mark[1], mark[2].strip()) for mark in LINE.finditer(text)]
     return Exchange(*(tuple(said for kind, said in lines if kind == wanted) for wanted in "QA"))
 
 
 def answered(state: Discussion) -> bool:
-    """Whether anybody gave an answer in its form in the current round."""
+    """Return True if any agent gave an answer in its form in the current round."""
     return any(boxed(message.whole) is not None for message in rounds_of(state, (TALK,))[-1].values())
 
 
 def by_box(run: RunContext[IA], state: Discussion) -> Decision:
-    """The most frequent answer in its form in the last round; the score is the share of those that are right."""
+    """Decide by the most frequent answer in its form of the last round; the score is the share of right ones."""
     rounds = rounds_of(state, (TALK,))
     last = [rounds[-1][name] for name in run.settings.speakers()]
     votes = [_vote(message, state, raw=run.settings.score == "raw" and not answered(state)) for message in last]
@@ -176,7 +175,7 @@ def by_box(run: RunContext[IA], state: Discussion) -> Decision:
 
 
 def _vote(message: Message, question: Question, *, raw: bool) -> Vote:
-    """An empty box counts, as a wrong answer does; a reply without one abstains."""
+    """Return the vote in a message; an empty box counts as a wrong answer, a reply without a box as an abstention."""
     inside = boxed(message.whole)
     if inside is None:
         return ballot(message, question) if raw else {"agent": message.agent, "answer": None, "counts": False}

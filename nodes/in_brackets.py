@@ -15,7 +15,7 @@ from sottovoce.prompts.kinds.marks import WIDTH, bracketed
 
 AGREED = Form(choices=("[Yes]", "[No]"), unknown=False)
 ENDS = re.compile(r"\[([^\[\]\n]{1,60})\]\W*\Z")
-"""Brackets at the end of a reply: where a number is asked for, they hold its answer."""
+"""Brackets at the end of a reply: if the question asks for a number, they contain the answer."""
 
 _LABEL = r"(?:(?:my|the|final) ){0,2}(?:answer|reply|verdict|agreement|judge?ment|decision|conclusion)(?: is)?\s{0,3}:"
 _MARKED = re.compile(
@@ -47,11 +47,11 @@ _CITATION = re.compile(
 _BEFORE_A_VALUE = frozenset(
     "as by in from of to see per is are was were be and or only answer equals makes gives leaves totals".split()
 )
-"""Words behind which a number in brackets is part of the sentence: "is told in [3]", "the answer is [7]"."""
+"""Words after which a number in brackets is part of the sentence: "is told in [3]", "the answer is [7]"."""
 
 
 def agree(text: str) -> bool:
-    """Tell whether a judge finds the answers the same; a reply without a verdict does not.
+    """Return True if a judge finds that the answers agree; False also without a verdict.
 
     >>> agree("Both answers are the same. Yes."), agree("No, they differ"), agree("Yes, they differ.")
     (True, False, False)
@@ -62,8 +62,8 @@ def agree(text: str) -> bool:
 def verdict(text: str) -> bool | None:
     """Return a judge's last stand-alone yes or no, or None without one.
 
-    A marked verdict, such as [Yes] or "Verdict: no", counts more than an unmarked one, which is a sentence's first
-    word. A verdict that contradicts itself is a no: "yes and no", "Yes, they differ".
+    A marked verdict, such as [Yes] or "Verdict: no", takes precedence over an unmarked one, which is the first word
+    of a sentence. A verdict that contradicts itself is a no: "yes and no", "Yes, they differ".
     """
     plain = re.sub(r"[*_`#>]", "", re.sub(r"</?\w{1,20}>", "\n", text))
     found = [*_MARKED.finditer(plain)] or [*_ALONE.finditer(plain)]
@@ -82,9 +82,9 @@ def stated(text: str, question: Question) -> str | None:
 
 
 def reading(text: str, question: Question) -> kinds.Reading:
-    """Read a reply: what its last brackets hold, or else what any reply is read as.
+    """Read the answer in a reply's last brackets, or else as in any reply.
 
-    Numbers in brackets that cite a passage are left out. A last line "Answer: X" counts more than brackets before it.
+    Numbers in brackets that cite a passage are ignored. A last line "Answer: X" takes precedence over brackets before.
     """
     is_number = kinds.kind_of(question) == "number"
     text = uncited(text, is_number=is_number)
@@ -96,7 +96,7 @@ def reading(text: str, question: Question) -> kinds.Reading:
 
 
 def uncited(text: str, *, is_number: bool = False) -> str:
-    """Return a text without the citations that end its clauses; where a number is asked for, only those behind one.
+    """Return a text without the citations that end its clauses; if `is_number`, without those after a number.
 
     >>> uncited("Letters to Cleo [0]."), uncited("340 m (see [0] and [3])"), uncited("It is told in [3].")
     ('Letters to Cleo.', '340 m', 'It is told in [3].')
@@ -114,5 +114,5 @@ def uncited(text: str, *, is_number: bool = False) -> str:
 
 
 def ballot(message: Message, question: Question) -> Vote:
-    """Return the vote that a message is read as."""
+    """Return the vote in a message."""
     return vote_of(message, reading(message.whole, question))

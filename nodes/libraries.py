@@ -1,4 +1,4 @@
-"""What is searched, by the settings: the encyclopedia that ships, the question's documents, or a retriever."""
+"""The library that agents search, by the settings: the built-in encyclopedia, the question's documents, a retriever."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sottovoce.retrievers.passage import Filter
 
 BEST = 3
-"""Passages that are a page (SDE)."""
+"""Number of passages on a page (SDE)."""
 
 
 @runtime_checkable
@@ -30,20 +30,20 @@ class Wiki(Protocol):
     """A service that has whole pages."""
 
     def page(self, title: str) -> Passage | None:
-        """The page of that title."""
+        """Return the page of that title; None without one."""
 
     def similar(self, query: str, n: int) -> list[str]:
-        """Titles like it."""
+        """Return up to `n` similar titles."""
 
 
 class Articles:
-    """A wiki as a library, read as in ReAct's own: paragraphs and lists count, and section headings do not."""
+    """A wiki as a library, read as in ReAct's code: paragraphs and lists count, section headings do not."""
 
     def __init__(self, wiki: Wiki) -> None:
         self._wiki = wiki
 
     def page(self, name: str) -> Page | None:
-        """Return the page of that name in sentences; None where there is none, or one that names several."""
+        """Return the page of that name in sentences; None if there is none, or if it is a disambiguation page."""
         found = self._wiki.page(name)
         return Page(found.title, sentences(paragraphs(found.text))) if found else None
 
@@ -53,7 +53,7 @@ class Articles:
 
 
 class FoundPassages(Found):
-    """The best passages of a search as one page; it keeps those of the last search."""
+    """The best passages of a search as one page, with the documents of the last search."""
 
     def __init__(self, searcher: Searcher, filter: Filter) -> None:
         from sottovoce.retrievers import PassageRetriever  # late: it brings LangChain's retrievers
@@ -68,10 +68,10 @@ class FoundPassages(Found):
 
 
 def library_of(run: RunContext[ReAct], question: Question) -> Library:
-    """The library of a run; those that are not the question's own are opened once.
+    """Return the library of a run; libraries other than the question's documents are opened once.
 
     Raises:
-        UsageError: there is no such library, or it cannot be searched so.
+        UsageError: there is no such library, or it cannot be searched this way.
     """
     settings = run.settings
     if settings.library == DOCUMENTS and settings.search == "title":
@@ -85,14 +85,14 @@ def library_of(run: RunContext[ReAct], question: Question) -> Library:
 
 
 def searcher_of(run: RunContext[Any], question: Question, spec: str) -> Searcher:
-    """Return what a retriever's name searches, with the run's reranker, opened once a run; or the question's documents.
+    """Return a retriever by name, opened once in a run, or the question's documents, with the run's reranker.
 
     Raises:
         UsageError: it cannot be opened, or the question has no documents.
     """
     if spec == DOCUMENTS:
         return _reranked(run, index_of(question))
-    name = f"retriever {spec}"  # libraries are kept by the name alone
+    name = f"retriever {spec}"  # libraries use the plain name as key
     if name not in run.memo:
         from sottovoce.retrievers.registry import open_searcher  # late: it may bring index libraries
 
@@ -122,14 +122,14 @@ def _by_title(spec: str) -> Library:
     searcher = open_searcher(spec)
     if isinstance(searcher, Wiki):
         return Articles(searcher)
-    raise UsageError(f"library {spec!r} finds passages, and has no pages by title; add --search passages")
+    raise UsageError(f"library {spec!r} finds passages, not pages by title; add --search passages")
 
 
 def index_of(question: Question) -> BM25Index:
-    """The question's own documents, by shared words.
+    """Return a BM25 index of the question's own documents.
 
     Raises:
-        UsageError: it has none.
+        UsageError: it has no documents.
     """
     from sottovoce.retrievers.bm25 import BM25Index
     from sottovoce.retrievers.passage import Passage
@@ -141,12 +141,12 @@ def index_of(question: Question) -> BM25Index:
 def _titled(question: Question) -> list[tuple[str, str]]:
     passages = passages_of(question, None)
     if not passages:
-        raise UsageError("the library is 'documents', but the question has none; give it some, or another one")
+        raise UsageError("the library is 'documents', but the question has none; add some, or use another library")
     return [(each.get("title") or f"Document {number}", each["text"]) for number, each in enumerate(passages, 1)]
 
 
 def _joined(titled: Iterable[tuple[str, str]]) -> list[Page]:
-    """Passages of one title are one page: data sets cut articles into several."""
+    """Return pages, with passages of one title joined: data sets split articles."""
     pages: dict[str, Page] = {}
     for title, text in titled:
         before = pages.get(key(title), Page(title, ()))

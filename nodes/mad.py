@@ -1,6 +1,6 @@
-"""The acts of MAD: debate in turn, moderate, list the candidates, judge; and how it is decided (Liang et al. 2023).
+"""The acts and decision of MAD: argue in turn, moderate, list the candidates, judge (Liang et al. 2023).
 
-All hear statements by the protocol; moderator and judge answer in words, since nobody hears them.
+All agents hear statements by the protocol; moderator and judge reply in text, since nobody hears them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import read_json, read_lines
 
 Rounds = Sequence[Mapping[str, Message]]
-"""What was said, by round and agent; the last round may have just begun."""
+"""Messages by round and agent; the last round may be incomplete."""
 PREFERENCE, SIDE, REASON, ANSWER = "Whether there is a preference", "Supported Side", "Reason", "debate_answer"
 MODERATED = ("answer", "revise", "moderate")
 EITHER = Form(choices=("Yes", "No"), unknown=False)
@@ -32,10 +32,10 @@ EITHER = Form(choices=("Yes", "No"), unknown=False)
 
 @dataclass(frozen=True)
 class Verdict:
-    """What a moderator or judge wrote, as it was read."""
+    """The reading of a moderator's or judge's reply."""
 
     answer: str | None
-    """None leaves it open."""
+    """None if it is undecided."""
     complaint: str = ""
     """Why it cannot be read."""
 
@@ -43,11 +43,11 @@ class Verdict:
 Read = Callable[[str, Question], Verdict]
 
 
-# What they do
+# Acts
 
 
 async def argue(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
-    """One debater's statement: after all of this round who spoke before it."""
+    """Return one debater's statement, after those of earlier speakers of the round."""
     order, rounds = run.settings.speakers(), rounds_of(state, run.answers)
     turns = debater_turns(run.view(state, agent), order, rounds, run.settings.disagreement)
     ask = Ask(agent, "revise" if state["round"] else "answer", turns)
@@ -55,7 +55,7 @@ async def argue(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
 
 
 async def moderate(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
-    """The moderator's verdict on the round."""
+    """Return the moderator's verdict on the round."""
     view, order = run.view(state, agent), run.settings.speakers()
     turns = moderator_turns(view, order, rounds_of(state, MODERATED))
     form = verdict_form(view, order)
@@ -66,14 +66,14 @@ async def moderate(run: RunContext[MAD], state: Discussion, agent: str) -> Updat
 
 
 async def list_candidates(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
-    """The judge lists the answers that the debaters gave."""
+    """Return the judge's list of the debaters' answers."""
     turns = candidates_turns(run.view(state, agent), run.settings.speakers(), _read_by_judge(run, state))
     ask = Ask(agent, "list_candidates", turns, protocol="nl")
     return {"board": await say(run, state, ask), "turn": state["turn"] + 1}
 
 
 async def judge(run: RunContext[MAD], state: Discussion, agent: str) -> Update:
-    """The judge chooses one of them."""
+    """Return the judge's choice among the listed answers."""
     view, listed = run.view(state, agent), said(state, agent, state["round"], ("list_candidates",))
     assert listed is not None, "the judge lists candidates before it chooses"
     turns = judge_turns(view, run.settings.speakers(), _read_by_judge(run, state), listed)
@@ -95,11 +95,11 @@ def _read_by_judge(run: RunContext[MAD], state: Discussion) -> Rounds:
     return {"all": rounds, "last": rounds[-1:], "first": rounds[:1]}[run.settings.judge_sees]
 
 
-# What they hear
+# Prompts
 
 
 def debater_turns(view: View, order: Sequence[str], rounds: Rounds, disagreement: int = 2) -> tuple[Turn, ...]:
-    """A debater's chat: its own statements, each after what was said since it last spoke."""
+    """Return a debater's chat: its own statements, each after the messages since its previous one."""
     turns = view.system_turn(*view.prompts.render("mad/debater", disagreement=disagreement))
     exchanges = _exchanges(view.agent, order, rounds)
     for i, (heard, own) in enumerate(exchanges):
@@ -111,7 +111,7 @@ def debater_turns(view: View, order: Sequence[str], rounds: Rounds, disagreement
 
 
 def moderator_turns(view: View, order: Sequence[str], rounds: Rounds) -> tuple[Turn, ...]:
-    """The moderator's chat: each round's statements, and its own verdicts."""
+    """Return the moderator's chat: each round's statements, and its own verdicts."""
     turns = _office(view)
     for r, spoken in enumerate(rounds):
         last = r == len(rounds) - 1
@@ -123,34 +123,34 @@ def moderator_turns(view: View, order: Sequence[str], rounds: Rounds) -> tuple[T
 
 
 def candidates_turns(view: View, order: Sequence[str], rounds: Rounds) -> tuple[Turn, ...]:
-    """The judge's first question: which answers were given in these rounds."""
+    """Return the judge's first prompt: which answers were given in these rounds."""
     named = [_named([spoken[name] for name in order], latest=spoken is rounds[-1]) for spoken in rounds]
     parts = view.prompts.render("mad/candidates", statements=[each for row in named for each in row])
     return (*_office(view), Turn("user", parts))
 
 
 def judge_turns(view: View, order: Sequence[str], rounds: Rounds, candidates: Message) -> tuple[Turn, ...]:
-    """The judge's second question: which of them is right."""
+    """Return the judge's second prompt: which of the answers is right."""
     listed = Turn("assistant", (Heard(candidates, own=True),))
     return (*candidates_turns(view, order, rounds), listed, view.user("mad/judge", judgement_form(view)))
 
 
 def verdict_form(view: View, order: Sequence[str]) -> str:
-    """The JSON that a moderator is asked for."""
+    """Return the JSON form that a moderator is asked for."""
     sides = " or ".join(_side(name).capitalize() for name in order)
     return words(view.prompts.render("mad/verdict", sides=sides, value=view.value()))
 
 
 def judgement_form(view: View) -> str:
-    """The JSON that a judge is asked for."""
+    """Return the JSON form that a judge is asked for."""
     return words(view.prompts.render("mad/judgement", value=view.value()))
 
 
-# What they decide
+# Decisions
 
 
 def verdict(text: str, question: Question) -> Verdict:
-    """The moderator's: an answer, unless it is empty or there is no preference (both left out of the paper's code)."""
+    """Read the moderator's answer; None if it is empty or there is no preference (both missing in the paper's code)."""
     read = read_json(text, (PREFERENCE, SIDE, REASON, ANSWER), may_be_empty=(PREFERENCE, SIDE, REASON, ANSWER))
     found = read.found if ANSWER in read.found else read_lines(text, (PREFERENCE, SIDE, REASON, ANSWER))
     if ANSWER not in found:
@@ -163,7 +163,7 @@ def verdict(text: str, question: Question) -> Verdict:
 
 
 def judgement(text: str, question: Question) -> Verdict:
-    """Read the judge's answer: its object's, else that of lines or of its prose."""
+    """Read the judge's answer from its JSON object, else from lines or prose."""
     read = read_json(text, (REASON, ANSWER), may_be_empty=(REASON,))
     given = read.found.get(ANSWER) or read_lines(text, (REASON, ANSWER)).get(ANSWER)
     if given:
@@ -178,18 +178,18 @@ def by_judge(message: Message, question: Question) -> Vote:
 
 
 def settled(state: Discussion) -> str | None:
-    """The moderator's answer of the current round, if it gave one."""
+    """Return the moderator's answer of the current round; None without one."""
     message = said(state, "moderator", state["round"], ("moderate",))
     return verdict(message.text, state).answer if message else None
 
 
 def by_verdict(run: RunContext[MAD], state: Discussion) -> Decision:
-    """The moderator's answer, else the judge's; the debaters' own last statements are shown and do not count."""
+    """Decide by the moderator's answer, else the judge's; the debaters' votes are shown but do not count."""
     answer, by, round = settled(state), "moderator", state["round"]
     why = f"the moderator settled it in round {round + 1}"
     if answer is None:
         message, by = said(state, "judge", round, ("judge",)), "judge"
-        assert message is not None, "the judge is asked where the moderator leaves it open"
+        assert message is not None, "the judge is asked if the moderator is undecided"
         vote = voted(message, state, by_judge)
         answer = vote["answer"]
         did = "decided" if vote["counts"] else "was asked, and its answer could not be read,"
@@ -205,7 +205,7 @@ def _readable(given: str, question: Question) -> Verdict:
 
 
 def _exchanges(me: str, order: Sequence[str], rounds: Rounds) -> list[tuple[list[Message], Message | None]]:
-    """What was said since the last own statement, and that statement; the last exchange lacks its own."""
+    """Return pairs of an own statement and the messages before it; the last pair has no statement yet."""
     exchanges, heard = list[tuple[list[Message], Message | None]](), list[Message]()
     for spoken in rounds:
         for name in order:
@@ -225,7 +225,7 @@ def _argue(view: View, heard: Sequence[Message], *, latest: bool, first: bool) -
 
 
 def _office(view: View) -> list[Turn]:
-    """Moderator and judge hold the same office, so they are told the same."""
+    """Return the system turn that moderator and judge share."""
     office = view.prompts.render("mad/moderator")
     return view.system_turn(*blocks(office, view.known(view.documents()), view.question_of("")))
 

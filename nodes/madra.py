@@ -1,9 +1,9 @@
 """The acts of MADRA (Wang et al., arXiv 2312.04854).
 
-Evidence is pooled, debaters choose from it and talk, a judge tells whether they agree, and a summarizer answers.
+Evidence is pooled, debaters choose from it and talk, a judge decides if they agree, and a summarizer answers.
 
-What debaters say reaches others by the protocol. What nobody hears is said in words: choices of evidence, the judge's
-and the summarizer's replies. No code of the paper was published, and its prompts are pictures: these are our own.
+Others hear the debaters' talk by the protocol. Replies that nobody hears are text: choices of evidence, the judge's
+and the summarizer's. The paper's code was not published, and its prompts are pictures; these prompts are new.
 """
 
 from __future__ import annotations
@@ -37,21 +37,21 @@ class Madra(Discussion):
     """The state of MADRA."""
 
     evidence: Annotated[Pool, merged]
-    """All that was found, with where it comes from."""
+    """All evidence that was found, with its origins."""
     numbers: Annotated[list[str], RESTORED]
-    """The keys of the pieces that debaters are shown, by their numbers; once given, a number stays."""
+    """The keys of the pieces that debaters are shown, by number; a number never changes."""
 
 
-# What they do
+# Acts
 
 
 def begin(run: RunContext[MADRA], state: Discussion) -> Update:
-    """The pool is empty."""
+    """Start with an empty pool."""
     return {"evidence": {}, "numbers": []}
 
 
 def retrieve(contexts: Contexts[MADRA]) -> RunnableLambda[Madra, Update]:
-    """The node in which evidence is looked for: once, or with `search_again` before every round."""
+    """Return the node that searches for evidence: once, or with `search_again` before every round."""
 
     def retrieve(state: Madra) -> Update:
         run, before = contexts.of(state), state["numbers"]
@@ -84,14 +84,14 @@ async def talk(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
 
 
 async def judge(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
-    """Ask the judge whether the debaters' answers of this round agree; a reply without a verdict is noted."""
+    """Ask the judge if the debaters' answers of this round agree; a reply without a verdict gets a note."""
     turns = judge_turns(_view(run, state, agent), _spoken(run.settings, state))
     ask = Ask(agent, AGREE, turns, AGREED, protocol=WORDS)
     return {"board": await say(run, state, ask, complain=_no_verdict, repairs=0)}
 
 
 async def summarise(run: RunContext[MADRA], state: Madra, agent: str) -> Update:
-    """The answer that the debate comes to."""
+    """Return the summarizer's answer to the question."""
     turns = summary_turns(_view(run, state, agent), _spoken(run.settings, state))
     return {"board": await say_answer(run, state, Ask(agent, SUMMARISE, turns, protocol=WORDS), stated)}
 
@@ -108,7 +108,7 @@ def _searches(settings: MADRA, state: Madra) -> list[Search]:
 
 
 def _view(run: RunContext[MADRA], state: Madra, agent: str) -> View:
-    """Return the view of the question without its documents, which are only searched."""
+    """Return the view of the question without its documents, which agents can only search."""
     known = state.copy()
     known["documents"] = []
     return run.view(known, agent)
@@ -122,13 +122,13 @@ def _selection(settings: MADRA, view: View, offered: Sequence[Passage]) -> Ask:
     return Ask(view.agent, SELECT, turns, at_once, CHOSEN, ("\n",), settings.select_tokens, protocol=WORDS)
 
 
-# What they hear
+# Prompts
 
 
 def select_turns(view: View, offered: Sequence[Passage], most: int) -> tuple[Turn, ...]:
-    """All passages by their numbers, the question, and the request to choose.
+    """Return all passages with their numbers, the question, and the request to choose.
 
-    Their titles are repeated there: a small model chooses what stands near, and "[No Found]" where that alone does.
+    The request repeats their titles: a small model chooses what is near, and "[No Found]" if nothing else is.
     """
     titles = [_titled(number, passage) for number, passage in enumerate(offered)]
     request = view.prompts.render("madra/select", titles=titles, most=most, steps=view.steps)
@@ -139,10 +139,10 @@ def select_turns(view: View, offered: Sequence[Passage], most: int) -> tuple[Tur
 def talk_turns(
     view: View, evidence: Iterable[tuple[int, Passage]], own: Message | None, others: Sequence[Message]
 ) -> tuple[Turn, ...]:
-    """The evidence by its numbers, what was said last by the others and by itself, the question, and the usual form.
+    """Return the evidence with its numbers, the last messages of others and its own, the question and the usual form.
 
-    The paper asks for brackets, which small models echo ("the answer is in square brackets"): they are read, where
-    they come, and not asked for.
+    The paper asks for brackets, which small models echo ("the answer is in square brackets"). Here the prompt does
+    not ask for them, but they are read.
     """
     heard = [Heard(message) for message in others]
     said = view.prompts.render("madra/talk", others=heard, own=Heard(own, own=True) if own else "") if others else ()
@@ -158,7 +158,7 @@ def judge_turns(view: View, answers: Sequence[Message]) -> tuple[Turn, ...]:
 
 
 def summary_turns(view: View, answers: Sequence[Message]) -> tuple[Turn, ...]:
-    """The answers, the question and the form."""
+    """Return the answers, the question and the form."""
     request = view.prompts.render("madra/summarise", others=[Heard(message) for message in answers])
     system = view.system_turn(*view.prompts.render("madra/summarizer"))
     return (*system, Turn("user", blocks(request, view.question_of())))
@@ -174,9 +174,9 @@ def _passages(prompt: str, view: View, evidence: Iterable[tuple[int, Passage]]) 
 
 
 def _latest(state: Madra, order: Sequence[str], agent: str) -> tuple[Message | None, list[Message]]:
-    """The last answers: an agent's own, and the others' in order, of this round from those who spoke in it already."""
+    """Return an agent's own last answer, and the others' in order; those of this round if they spoke already."""
     rounds = rounds_of(state, ("answer", "revise"))
-    if state["round"] == 0:  # side by side: nobody hears anybody, whoever happens to come first
+    if state["round"] == 0:  # in parallel: nobody hears anybody, whatever the order
         return None, []
     before, now = rounds[-2:]
     last = {name: now.get(name) or before[name] for name in order}
@@ -188,20 +188,20 @@ def _spoken(settings: MADRA, state: Madra) -> list[Message]:
     return [spoken[name] for name in settings.speakers()]
 
 
-# How it is read, and how it ends
+# Decisions
 
 
 def agreed(state: Discussion) -> bool:
-    """Tell whether the judge found the debaters agreed in the current round."""
+    """Return True if the judge found that the debaters agree in the current round."""
     message = said(state, JUDGE, state["round"], (AGREE,))
     return message is not None and agree(message.whole)
 
 
 def by_summarizer(run: RunContext[MADRA], state: Madra) -> Decision:
-    """The summarizer's answer; where that cannot be read, the one that most debaters gave last."""
+    """Decide by the summarizer's answer; if it cannot be read, by most of the debaters' last answers."""
     votes = [voted(message, state, ballot) for message in _spoken(run.settings, state)]
     message, round, agrees = said(state, SUMMARIZER, state["round"], (SUMMARISE,)), state["round"] + 1, agreed(state)
-    assert message is not None, "the summarizer has the last word"
+    assert message is not None, "the summarizer speaks last"
     answer = voted(message, state, ballot)["answer"]
     how = f"they agreed in round {round}" if agrees else f"they never agreed in {round} round{'s' * (round > 1)}"
     if answer is None:
@@ -220,7 +220,7 @@ def _no_verdict(text: str) -> str:
 
 
 def _chose(picked: Message, offered: Sequence[Passage], places: Sequence[int]) -> str:
-    """Return the note on a choice: the pieces, and how they were read where no line names them."""
+    """Return the note on a choice: the pieces, and a remark if they were read without a line that names them."""
     named = ", ".join(_titled(place, offered[place]) for place in places) or "no evidence"
     how = "" if marked_choice(picked.whole) is not None else f', read without a line "{CHOSEN}"'
     return f"chose {named}{how}"

@@ -1,4 +1,4 @@
-"""The nodes that frame a discussion: it opens, and each round begins."""
+"""The first node of a discussion, and those that begin and end a round."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from sottovoce.nodes.state import Discussion, Update, marked
 from sottovoce.nodes.watch import Watch, check_watch
 
 Begin = Callable[[RunContext[Any], Any], Update]  # Any: the settings and the state of every scheme
-"""The first values of a scheme's own keys; what it cannot begin with it refuses."""
+"""Returns the first values of a scheme's own keys, or raises an error."""
 
 
 def nothing(run: RunContext[Any], state: Discussion) -> Update:
-    """A scheme without keys of its own."""
+    """Return no update: for a scheme without keys of its own."""
     return {}
 
 
@@ -34,10 +34,10 @@ def opening(
     watch: Watch | None = None,
     anew: Callable[[], Update] = dict,
 ) -> RunnableLambda[Discussion, Update]:
-    """Check the question, and copy the run's settings from the runtime context into state.
+    """Return the node that checks the question and copies the run's settings from the runtime context into state.
 
-    Everything that can be refused is refused here, before any model speaks. `anew` tells the update that takes away
-    a discussion, where the thread held one before.
+    All checks are made here, before any model runs. `anew` returns the update that removes an earlier discussion
+    of the same thread.
     """
 
     def opening(state: Discussion, config: RunnableConfig) -> Update:
@@ -58,16 +58,16 @@ def opening(
 
 
 def _over(before: Update, update: Update) -> Update:
-    """An update that writes over what was before, also where a reducer would add to that."""
+    """Return an update that overwrites earlier values, also those to which a reducer would add."""
     gathered = {key for key, nothing in before.items() if nothing is not None}
     return {**before, **{key: {OVERWRITE: value} if key in gathered else value for key, value in update.items()}}
 
 
 def next_round(contexts: Contexts[Any], *, watched: bool) -> RunnableLambda[Discussion, Update]:
-    """Begin the next round: all agents of it hear the round before. Where it is watched, a reset can come back here."""
+    """Return the node that begins a round, in which agents hear the one before; if watched, a reset returns here."""
 
     def next_round(state: Discussion) -> Update:
-        contexts.of(state)  # refuses what somebody edited
+        contexts.of(state)  # refuses an invalid edit
         began = {"round": state["round"] + 1, "turn": 0}
         round_begins(began["round"])
         mark = marked(state, contexts.restored, (state["round"] + 1, 0)) if watched else {}
@@ -77,5 +77,5 @@ def next_round(contexts: Contexts[Any], *, watched: bool) -> RunnableLambda[Disc
 
 
 def close_round(state: Discussion) -> Update:
-    """All agents of the round have spoken; where the discussion goes from here is a router's question."""
+    """Join the agents of a round; a router chooses the next step."""
     return {}

@@ -1,7 +1,7 @@
-"""People in a discussion: the graph stops with what is asked (LangGraph's `interrupt`), and goes on with the reply.
+"""People in a discussion: the graph stops with a request (LangGraph's `interrupt`), and resumes with the reply.
 
-What a run is stopped with (`Interrupt.value`) is plain JSON, and so is what it is resumed with: a text, or an object
-that holds one under "text".
+The request (`Interrupt.value`) is plain JSON, and so is the value to resume with: a text, or an object with one under
+"text".
 """
 
 from __future__ import annotations
@@ -22,38 +22,38 @@ from sottovoce.nodes.state import JSON, Discussion
 HUMAN = "human"
 """The source of messages that a person wrote."""
 SAVER = "__pregel_checkpointer"
-"""Where LangGraph (1.2) keeps a run's saver in its configuration; without one an interrupt ends a run for good."""
+"""The key of a run's checkpointer in LangGraph's configuration (1.2); without one an interrupt ends a run for good."""
 EXPECTED = 'a text, or {"text": "..."}'
 Reply = bool | str
-BEGINNING = "as the settings have it"
+BEGINNING = "by the settings"
 
 
-def check_people(run: RunContext[Any], config: RunnableConfig) -> list[str]:  # Any: of every scheme
-    """What a reader must know: whose seats are people's.
+def check_people(run: RunContext[Any], config: RunnableConfig) -> list[str]:  # Any: any scheme
+    """Return notes on the agents that people play.
 
     Raises:
-        UsageError: nothing keeps the discussion until they answer.
+        UsageError: there is no checkpointer to store the discussion until they answer.
     """
     if run.settings.asks_people:
         check_saver("a person takes part", config)
-    return [f"the seat of {agent} is a person's" for agent in run.settings.human]
+    return [f"a person plays {agent}" for agent in run.settings.human]
 
 
 def check_saver(why: str, config: RunnableConfig) -> None:
-    """Refuse a graph that could not go on after an interrupt.
+    """Refuse a graph that cannot resume after an interrupt.
 
     Raises:
-        UsageError: it has no saver.
+        UsageError: it has no checkpointer.
     """
     if not config.get("configurable", {}).get(SAVER):
-        raise UsageError(f"{why}, but the graph has no saver; compile it with a checkpointer")
+        raise UsageError(f"{why}, but the graph has no checkpointer; compile it with one")
 
 
 def by_person(state: Discussion, call: Call, node: str) -> AIMessage | None:
-    """The reply of a person: of one who holds the agent's seat, or wrote anew what was to be approved; None of none.
+    """Return the reply of a person who plays the agent or rewrote its message; None without one.
 
-    The person is told agent, act, why the seat is theirs, and the turns that a model would have read. Each call is
-    asked by itself: a reply that cannot be read is asked for again as a model's would be.
+    The person sees the agent, the act, the reason, and the turns that a model would have read. Each call is a request
+    of its own: a reply that cannot be read is requested again, like a model's.
     """
     ask, why = call.ask, _why(state, call.ask.agent)
     written = state.get("pending", {}).get(node, {}).get("written", {})
@@ -69,9 +69,9 @@ def by_person(state: Discussion, call: Call, node: str) -> AIMessage | None:
 def asked(
     value: JSON, read: Callable[[Any], Reply | None], expected: str = EXPECTED
 ) -> Reply:  # Any: what somebody resumes the graph with
-    """Stop with `value` until it is resumed with what can be read; else again, with what was "wrong" besides.
+    """Interrupt with `value` until the graph is resumed with a valid reply; the error is added as "wrong".
 
-    What a graph was resumed with stays in its checkpoints: an error would leave the thread without a way on.
+    The values that a graph was resumed with stay in its checkpoints: an exception would block the thread forever.
     """
     found = read(reply := interrupt(value))
     while found is None:
@@ -80,7 +80,7 @@ def asked(
 
 
 def _why(state: Discussion, agent: str) -> str | None:
-    """Why a person is asked: from the beginning, or since an intervention handed the seat over for good."""
+    """Return why a person plays the agent: by the settings, or since an intervention; None if nobody does."""
     if agent in state["settings"].get("human", []):
         return BEGINNING
     handed = [each for each in state.get("interventions", []) if each["what"] == HUMAN]
@@ -88,6 +88,6 @@ def _why(state: Discussion, agent: str) -> str | None:
 
 
 def text_of(reply: Any) -> str | None:  # Any: as above
-    """The text that a reply is; None where it is none."""
+    """Return the text of a reply; None if it has none."""
     text = reply.get("text") if isinstance(reply, dict) else reply
     return text if isinstance(text, str) else None

@@ -1,6 +1,6 @@
-"""What a discussion tells of itself while it goes on: small dicts in LangGraph's `custom` stream.
+"""Progress events of a discussion: small dicts in LangGraph's `custom` stream.
 
-Nodes write them, from their own thread or task. Without such a stream nobody listens, and nothing is kept.
+Nodes write them from their own thread or task. Without such a stream they are discarded.
 """
 
 from __future__ import annotations
@@ -20,40 +20,40 @@ class Progress(TypedDict):
     type: Literal["round", "act", "decided"]
     """A round begins; an agent is asked; the discussion is decided."""
     round: NotRequired[int]
-    """0-based, of a round and of an act."""
+    """0-based; for rounds and acts."""
     turn: NotRequired[int]
-    """0-based, within the round; of an act, as are the next four."""
+    """0-based, within the round; for acts, as the next four."""
     agent: NotRequired[str]
     act: NotRequired[str]
     attempt: NotRequired[int]
     asked: NotRequired[str]
-    """Why again: see `Message.asked`."""
+    """The reason for a repeated request: see `Message.asked`."""
     answer: NotRequired[str | None]
-    """Of a decision."""
+    """For a decision."""
     why: NotRequired[str]
-    """One line for a reader, of a decision."""
+    """For a decision: an explanation in one line."""
 
 
 def round_begins(round: int) -> None:
-    """Tell it."""
+    """Write the event that a round begins."""
     _tell({"type": "round", "round": round})
 
 
 def act_begins(call: Call) -> None:
-    """Tell who is asked for what."""
+    """Write the event that an agent is asked."""
     place = call.place
     when: Progress = {"type": "act", "agent": place.agent, "act": place.act, "round": place.round, "turn": place.turn}
     _tell({**when, "attempt": place.attempt, "asked": call.asked})
 
 
 def is_decided(decision: Decision) -> None:
-    """Tell how."""
+    """Write the event of the decision."""
     _tell({"type": "decided", "answer": decision["answer"], "why": decision["why"]})
 
 
 def _tell(progress: Progress) -> None:
     try:
         write = get_stream_writer()
-    except KeyError:  # a node that runs by itself, outside a graph
+    except KeyError:  # the node runs outside a graph
         return
     write(progress)

@@ -1,4 +1,4 @@
-"""What is asked: a question with all that belongs to it, and what is refused of it before any model speaks."""
+"""A question with its documents, target and options, and its checks before any model runs."""
 
 from __future__ import annotations
 
@@ -16,23 +16,23 @@ from sottovoce.errors import UsageError, choose
 from sottovoce.prompts import kinds
 
 DESCRIBED = ConfigDict(use_attribute_docstrings=True)
-"""What stands below a field describes it in Studio's forms too."""
+"""The docstring of a field is its description in Studio's forms too."""
 
 
 @with_config(DESCRIBED)
 class Passage(TypedDict):
-    """A piece of what agents know."""
+    """A passage that agents know."""
 
     text: str
-    """What it says."""
+    """Its text."""
     id: NotRequired[str]
-    """By which agents and records name it."""
+    """Its name for agents and records."""
     title: NotRequired[str]
-    """Told before its text."""
+    """Shown before its text."""
     source: NotRequired[str]
-    """Where it is from: an index, an address."""
+    """Its origin: an index, an address."""
     metadata: NotRequired[dict[str, Any]]
-    """What else is known of it, by name; agents are not told."""
+    """Other values, by name; agents do not see them."""
 
 
 Document = str | Passage
@@ -41,64 +41,64 @@ Document = str | Passage
 
 @with_config(DESCRIBED)
 class Question(TypedDict):
-    """A question as it enters a graph."""
+    """The input of a graph: a question, and optionally documents, target and other fields."""
 
     question: str
-    """What is asked: a text to discuss."""
+    """The text to discuss."""
     id: NotRequired[str]
-    """Names the question in seeds and logs; a digest of its text where absent."""
+    """Name of the question in seeds and logs; if absent, a digest of its text."""
     kind: NotRequired[kinds.KindName]
-    """The form of the answer; recognised from the question where absent."""
+    """Kind of the answer; if absent, recognized from the question."""
     choices: NotRequired[list[str]]
-    """The options of a question of the kind choice, in the order of their letters."""
+    """The options to choose from, in the order of their letters."""
     documents: NotRequired[Sequence[Document] | Mapping[str, Sequence[Document]]]
-    """What agents know: a list for all of them, or private lists by agent name."""
+    """The documents that agents know: a list for all of them, or private lists by agent name."""
     target: NotRequired[str]
-    """The right answer, where it is known; no agent ever reads it."""
+    """The right answer, if known; agents never see it."""
     aliases: NotRequired[list[str]]
-    """Other forms of the target that are right too: other names, another option that says the same."""
+    """Other right answers: other names for the target, another option with the same meaning."""
     printed_target: NotRequired[str]
-    """The target as its data set prints it, where that is no plain number ("1,300"): what the papers' scorers read."""
+    """The target as its data set prints it, if that is not a plain number ("1,300"): the papers' scorers read it."""
     gold_passages: NotRequired[list[str] | dict[str, int]]
-    """Docids or titles of the passages that answer it, or how relevant each is; no agent ever reads it."""
+    """Docids or titles of the passages that answer it, or the relevance of each; agents never see them."""
     solution: NotRequired[str]
-    """The right answer with its working: what an expert debater says."""
+    """The right answer with its reasoning: the message of an expert debater."""
     decoys: NotRequired[list[str]]
-    """Solutions of other questions: what a dummy debater says."""
+    """Solutions of other questions: the messages of a dummy debater."""
     description: NotRequired[str]
-    """What questions of this task are like, told before the question (a prompt component, as are the next two)."""
+    """Description of the task's questions, shown before the question (a prompt component, as are the next two)."""
     answer_description: NotRequired[str]
-    """How the answer is to be given, in the place of our request for its kind."""
+    """Request for the form of the answer, which replaces the default one for its kind."""
     demonstrations: NotRequired[list[str]]
-    """Worked examples, each with its question, steps and answer as one text."""
+    """Worked examples, each one text with question, steps and answer."""
     wordings: NotRequired[dict[str, str]]
-    """The question in other words, by the agent that reads it so."""
+    """Paraphrases of the question, by the agent that reads them."""
     starting_views: NotRequired[dict[str, str]]
-    """The view that an agent is told to start from, by agent."""
+    """The view from which an agent is asked to start, by agent."""
     game: NotRequired[dict[str, Any]]
-    """What is played, as the file of a game has it, where the scheme is a world; agents are told their part of it."""
+    """The game to play, as in a game file, if the scheme is a world; each agent sees its own part."""
     hints: NotRequired[list[str]]
-    """What a secretary is to mind (CMD)."""
+    """Hints for a secretary (CMD)."""
 
 
 def question_id(question: Question) -> str:
-    """The question's name in seeds: its id, or a short digest of its text."""
+    """Return the question's name in seeds: its id, or a short digest of its text."""
     return question.get("id") or hashlib.sha256(question["question"].encode()).hexdigest()[:12]
 
 
 def question_digest(question: Question) -> str:
-    """Return the sha256 of what is asked: text, choices and game, without id, target and documents."""
+    """Return the sha256 of a question's text, choices and game, without id, target and documents."""
     asked = {name: question.get(name) for name in ("question", "choices", "game")}
     return hashlib.sha256(json.dumps(asked, sort_keys=True).encode()).hexdigest()
 
 
 def document_digests(question: Question) -> tuple[str, ...]:
-    """Return the sha256 of the text of each passage, whoever knows it."""
+    """Return the sha256 of the text of each passage of any agent."""
     return tuple(hashlib.sha256(each["text"].encode()).hexdigest() for each in passages_of(question, None))
 
 
 def passages_of(question: Question, agent: str | None) -> list[Passage]:
-    """What `agent` knows; None asks for everybody's documents, each once, in agents' order."""
+    """Return the passages that `agent` knows; for None those of all agents, each once, in agents' order."""
     documents = question.get("documents") or []
     if isinstance(documents, Mapping):
         owned = documents.values() if agent is None else [documents.get(agent, [])]
@@ -107,12 +107,12 @@ def passages_of(question: Question, agent: str | None) -> list[Passage]:
 
 
 def passage_of(document: Document) -> Passage:
-    """A document as a passage."""
+    """Return a document as a passage."""
     return {"text": document} if isinstance(document, str) else document
 
 
 def shown(passage: Passage, number: int | None = None) -> str:
-    """A passage as agents read it: "[2] Title: text", as far as it has these."""
+    """Return a passage as agents read it: "[2] Title: text", without missing parts."""
     title = f"{passage['title']}: " if passage.get("title") else ""
     return f"{'' if number is None else f'[{number}] '}{title}{passage['text']}"
 
@@ -130,8 +130,8 @@ def check_question(
     `Question`, or what a scheme derives from it.
 
     Raises:
-        UsageError: empty, of an unknown kind, with a field of the wrong type or missing, with a target that
-            is no answer, or with documents, a wording or a starting view for agents that do not exist.
+        UsageError: the question is empty, of an unknown kind, has a missing field or one of the wrong type, a target
+            that is not an answer, or documents, a wording or a starting view for agents that do not exist.
     """
     if not str(question.get("question", "")).strip():
         raise UsageError("the question is empty; give a text to discuss")
@@ -151,11 +151,11 @@ def check_question(
 
 
 def check_targets(question: Question) -> None:
-    """Refuse choices, and a target or an alias, that the question's kind has no use for."""
+    """Refuse choices, a target or an alias that do not fit the question's kind."""
     check = kinds.KINDS[kinds.kind_of(question)].check
     check(question)
     if (aliases := question.get("aliases")) and question.get("target") is None:
-        raise UsageError(f"aliases are {aliases!r}, other forms of a target, and there is none; give a target, too")
+        raise UsageError(f"aliases are {aliases!r}, other forms of a target, but there is no target; add one")
     for alias in aliases or []:
         check({**question, "target": alias})
 
@@ -168,7 +168,7 @@ def _once(passages: Iterable[Passage]) -> list[Passage]:
 
 
 def _check_types(question: Question, schema: type[Any]) -> None:
-    """A question may come as JSON from anywhere, and a text in the place of a list would be read letter by letter."""
+    """Check types, since questions come as JSON; a text in place of a list would be read letter by letter."""
     names, adapter = _fields(schema)  # type: ignore[arg-type]  # mypy holds type[Any] for unhashable
     try:
         adapter.validate_python({name: value for name, value in question.items() if name in names}, strict=True)
@@ -177,9 +177,9 @@ def _check_types(question: Question, schema: type[Any]) -> None:
     try:
         question["question"].encode()
     except UnicodeEncodeError as error:
-        raise UsageError(f"the question holds a character that is no text: {error.object[error.start]!r}") from error
+        raise UsageError(f"the question has a character that is not text: {error.object[error.start]!r}") from error
 
 
-@cache  # gathering them takes two milliseconds, and files hold thousands of questions
+@cache  # building them takes two milliseconds, and files have thousands of questions
 def _fields(schema: type[Any]) -> tuple[frozenset[str], TypeAdapter[Any]]:
     return frozenset(get_type_hints(schema)), TypeAdapter(schema)

@@ -1,7 +1,7 @@
-"""The acts of the ReAct relay: one agent's step, what the library answers to it, and how it ends.
+"""The acts of the ReAct relay: an agent's step, the library's observation, and the decision.
 
-An agent reads all steps before its own. Of these the latest goes by the protocol and older ones in words, as in the
-published relay, unless the settings carry all. A step that holds no action is completed by a second call.
+An agent reads all steps before its own. The latest is heard by the protocol, older ones as text, as in the published
+relay, unless the settings carry all. A second call completes a step that has no action.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ MARK = re.compile(r"^\W{0,9}Action\b[ \t]*\d*[*_]*[ \t]*(?:[:.)\u2013\u2014-]|$)
 MADE_UP = re.compile(r"\n[^\w\n]{0,9}Observation\b[ \t]*\d*[*_]*[ \t]*:", re.IGNORECASE)
 """The beginning of an observation that a model invents."""
 ANEW = re.compile(r"\n[^\w\n]{0,9}(?:Thought|Action|Question|Claim)\b[ \t]*\d*[*_]*[ \t]*:", re.IGNORECASE)
-"""The beginning of a further step."""
+"""The beginning of another step."""
 EXAMPLES = {"yes_no": ("decided", "agreed"), "number": ("counted", "found")}
 USUAL = ("compared", "traced", "found")
 OF_LABELS = {"SUPPORTS": "supported", "REFUTES": "refuted", "NOT ENOUGH INFO": "untold"}
@@ -49,35 +49,35 @@ class Relay(Discussion):
     """The state of a relay."""
 
     world: Annotated[World, RESTORED]
-    """The open page, what was looked up on it, and the answer."""
+    """The open page, the lookups on it, and the answer."""
 
 
 class Said(NamedTuple):
-    """One step as it was said."""
+    """One step of an agent."""
 
     step: Message
     action: Message | None
-    """Of the second call, where the first held none."""
+    """The reply of the second call, if the first had no action."""
 
     @property
     def does(self) -> Action | Malformed:
-        """What the library is asked to do."""
+        """The action for the library."""
         return react.parse(self.action.text) if self.action else _action_in(self.step)
 
 
-# What they do
+# Acts
 
 
 def begin(run: RunContext[ReAct], state: Discussion) -> Update:
-    """Nothing is open; a library that there is not is refused before anybody speaks."""
+    """Start with no open page; an unknown library is refused before any model runs."""
     library_of(run, state)
     return {"world": react.opening()}
 
 
 async def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
-    """Take one step, a thought and an action; where the reply holds no action, keep its thought and ask for the action.
+    """Take one step, a thought and an action; if the reply has no action, keep its thought and ask for the action.
 
-    Small models are kept to a thought of one line: they wander off in longer ones.
+    Thoughts of small models are limited to one line, since longer ones lose the topic.
     """
     number, turns = state["round"] + 1, step_turns(run.view(state, agent), run.settings, steps_of(state))
     action, most = action_form(state), run.settings.step_tokens
@@ -92,12 +92,12 @@ async def take_step(run: RunContext[ReAct], state: Relay, agent: str) -> Update:
 
 
 def environment(contexts: Contexts[ReAct]) -> RunnableLambda[Relay, Update]:
-    """The node in which the library does what the last step says, and tells what there is to see."""
+    """Return the node in which the library performs the last step's action, and returns an observation."""
 
     def environment(state: Relay) -> Update:
         run, steps = contexts.of(state), steps_of(state)
         if not steps:
-            raise UsageError("no step was taken that the library could answer; resume the run from an earlier step")
+            raise UsageError("there is no step that the library could answer; resume the run from an earlier step")
         said = steps[-1][0]
         library = library_of(run, state)
         observation, world = _done(library, state, said.does)
@@ -116,7 +116,7 @@ def environment(contexts: Contexts[ReAct]) -> RunnableLambda[Relay, Update]:
 
 
 def _evidence(library: Library, source: str, title: str | None, said: Said) -> tuple[JSON, ...]:
-    """Return what a search opened: passages, or the page of that title."""
+    """Return the results of a search: passages, or the page of that title."""
     agent, round = said.step.agent, said.step.round
     if isinstance(library, FoundPassages):
         return evidence_of(library.documents, agent, round)
@@ -130,22 +130,22 @@ def _evidence(library: Library, source: str, title: str | None, said: Said) -> t
 def _done(library: Library, state: Relay, action: Action | Malformed) -> tuple[str, World]:
     try:
         return react.step(library, state["world"], action)
-    except RetrievalError as error:  # a service failed for now; the relay can go on
+    except RetrievalError as error:  # a temporary failure of a service; the relay can continue
         return f"The search failed: {error}.", state["world"]
 
 
 def action_form(state: Discussion) -> Form:
-    """One of the three actions; what finishes is an answer of the question's kind."""
+    """Return the form of an action: one of three; Finish has an answer of the question's kind."""
     argument = r"[^\[\]\n]+"
     ends = answer_pattern(state, otherwise=argument)
     return Form(pattern=rf"(?:Search|Lookup)\[{argument}\]|Finish\[(?:{ends})\]", unknown=False)
 
 
-# What they hear
+# Prompts
 
 
 def step_turns(view: View, settings: ReAct, steps: Sequence[tuple[Said, Message | None]]) -> tuple[Turn, ...]:
-    """What the actions are, examples, the question, and all steps so far with what they showed."""
+    """Return the list of actions, examples, the question, and all steps so far with their observations."""
     passages = settings.search == "passages"
     told = view.prompts.render("react/relay", agents=settings.agents, steps=settings.steps, passages=passages)
     seen = [
@@ -158,7 +158,7 @@ def step_turns(view: View, settings: ReAct, steps: Sequence[tuple[Said, Message 
 
 
 def steps_of(state: Discussion) -> list[tuple[Said, Message | None]]:
-    """All steps in order, each with what it showed; the one that was not yet done has None."""
+    """Return all steps in order, each with its observation; None if it is not there yet."""
     rounds: dict[int, dict[str, Message]] = {}
     for message in heard(state):
         rounds.setdefault(message.round, {})[message.act] = message
@@ -166,7 +166,7 @@ def steps_of(state: Discussion) -> list[tuple[Said, Message | None]]:
 
 
 def _question(view: View, seen: Sequence[tuple[int, list[Part], Heard]]) -> tuple[Part, ...]:
-    """Form, question and steps, the last two one behind the other as in the examples: a model goes on from there."""
+    """Return form, question and steps; the steps follow the question as in the examples, so that a model continues."""
     slots, described = view.slots(), "answer_description" in view.components
     choices = view.question.get("choices") or [] if view.kind == "label" else []
     form = view.prompts.render("react/form", steps=view.steps, described=described, value=view.value(), choices=choices)
@@ -176,7 +176,7 @@ def _question(view: View, seen: Sequence[tuple[int, list[Part], Heard]]) -> tupl
 
 
 def _examples(view: View, *, passages: bool) -> list[str]:
-    """Return our worked examples, where any are shown: their endings are of the question's kind."""
+    """Return the worked examples, whose endings fit the question's kind, if they are switched on."""
     if "demonstrations" not in view.components:
         return []
     names = _of_claims(view) or EXAMPLES.get(view.kind, USUAL)
@@ -184,13 +184,13 @@ def _examples(view: View, *, passages: bool) -> list[str]:
 
 
 def _of_claims(view: View) -> tuple[str, ...]:
-    """Return the examples that end in the question's labels; none where they are not FEVER's."""
+    """Return the examples that end in the question's labels; none if these are not FEVER's."""
     labels = [label.strip().upper() for label in view.question.get("choices") or []] if view.kind == "label" else []
     return tuple(name for label, name in OF_LABELS.items() if label in labels) if {*labels} <= {*OF_LABELS} else ()
 
 
 def _heard(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Part]:
-    """A step as it is heard: the action of a second call behind the thought of the first."""
+    """Return a step as it is heard, with the action of a second call after the thought of the first."""
 
     def part(message: Message, *spans: Span) -> Heard:
         carried = message if latest or settings.carry == "all" else replace(message, payload=None)
@@ -207,39 +207,39 @@ def _heard(said: Said, hearer: str, settings: ReAct, *, latest: bool) -> list[Pa
     ]
 
 
-# How a step is read
+# Readers of a step
 
 
 def _action_in(step: Message) -> Action | Malformed:
-    """Return the action behind the first "Action 3:", or else the first one; what a model invents does not count."""
+    """Return the action after the first "Action 3:", or else the first one; invented observations are ignored."""
     text = MADE_UP.split(step.text, maxsplit=1)[0]
     marked = MARK.search(text)
     return react.parse(ANEW.split(text[marked.end() :], maxsplit=1)[0] if marked else text)
 
 
 def _thought(step: Message) -> str:
-    """Return what a step says before its action, or before what its model invents."""
+    """Return the text of a step before its action, or before invented observations and steps."""
     text = MADE_UP.split(step.text, maxsplit=1)[0]
     marked = MARK.search(text)
     return ANEW.split(text[: marked.start()] if marked else text, maxsplit=1)[0].rstrip()
 
 
-# How it ends
+# Decision
 
 
 class Counts(NamedTuple):
-    """What a relay took."""
+    """The numbers of steps and calls of a relay."""
 
     steps: int
     calls: int
     second_calls: int
-    """For steps that held no action."""
+    """Calls for steps without an action."""
     invalid: int
-    """Steps without an action even then."""
+    """Steps without an action even after the second call."""
 
 
 def counted(state: Discussion) -> Counts:
-    """Of all steps that still count."""
+    """Return the counts over all steps that were not withdrawn."""
     said = [step for step, _ in steps_of(state)]
     second = sum(each.action is not None for each in said)
     invalid = sum(isinstance(each.does, Malformed) for each in said)
@@ -247,7 +247,7 @@ def counted(state: Discussion) -> Counts:
 
 
 def by_finish(run: RunContext[ReAct], state: Discussion) -> Decision:
-    """The answer that somebody finished with; without one there is none."""
+    """Decide by the answer of the agent that finished; without one there is no answer."""
     counts, last = counted(state), next((each for each in heard(state) if each.act == ANSWER), None)
     repaired = f"; {counts.second_calls} of them took a second call" if counts.second_calls else ""
     if last is None:
@@ -260,5 +260,5 @@ def by_finish(run: RunContext[ReAct], state: Discussion) -> Decision:
 
 
 def finished(state: Relay) -> bool:
-    """Whether somebody gave an answer, or ended it without one."""
+    """Return True if an agent finished, with or without an answer."""
     return state["world"]["answer"] is not None

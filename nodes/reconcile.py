@@ -1,4 +1,4 @@
-"""The acts of ReConcile: what agents hear, how they are read, and the weighted vote (Chen et al. 2023)."""
+"""The acts of ReConcile: prompts, readings of replies, and the weighted vote (Chen et al. 2023)."""
 
 from __future__ import annotations
 
@@ -35,33 +35,33 @@ SAMPLES = "convincing samples"
 
 @dataclass(frozen=True)
 class Stated:
-    """An answer and how sure its agent is, as they were read."""
+    """The reading of a reply: an answer and its agent's confidence."""
 
     answer: str | None
     confidence: float | None
-    """Beyond 0 to 1 where it was stated so."""
+    """May be outside 0 to 1, as stated."""
     complaint: str = ""
-    """What cannot be read."""
+    """A description of what cannot be read."""
     unread: bool = False
-    """Whether that is the answer; that it is unknown is one that can be read."""
+    """True if the answer cannot be read; "unknown" can be read."""
 
 
 def form(view: View) -> str:
-    """The JSON that agents are asked for."""
+    """Return the JSON form that agents are asked for."""
     return words(view.prompts.render("reconcile/form", steps=view.steps, value=view.value()))
 
 
 def answer_turns(view: View, samples: Sequence[str] = ()) -> tuple[Turn, ...]:
-    """The first answer: the question, after convincing samples."""
+    """Return the prompt of the first answer: convincing samples, then the question."""
     return view.independent(form(view), samples)
 
 
 def discuss_turns(
     view: View, messages: Mapping[str, Message], votes: Sequence[Vote], samples: Sequence[str] = ()
 ) -> tuple[Turn, ...]:
-    """The question again, and all answers of the round before by viewpoint, the own one among them; no history."""
+    """Return the question, and all answers of the round before by viewpoint, including the agent's own; no history."""
     heard = {
-        name: Heard(message, own=name == view.agent)  # all of them are of the round before
+        name: Heard(message, own=name == view.agent)  # all are from the round before
         for name, message in messages.items()
     }
     groups = viewpoint_slots(view, votes, heard)
@@ -70,7 +70,7 @@ def discuss_turns(
 
 
 def stated(text: str, question: Question) -> Stated:
-    """Read an agent's JSON, or what it says in other words; what cannot be read is None."""
+    """Read an agent's JSON, or its reply in another form; fields that cannot be read are None."""
     read = read_json(text, (REASONING, ANSWER, CONFIDENCE), may_be_empty=(REASONING,))
     if ANSWER in read.missing:
         return _in_words(text, question, read)
@@ -89,7 +89,7 @@ def stated(text: str, question: Question) -> Stated:
 
 
 def _in_words(text: str, question: Question, read: Structured) -> Stated:
-    """Read a reply without an object: lines `answer: ...`, else as any reply is read."""
+    """Read a reply without an object: lines `answer: ...`, else like any reply."""
     given = read_lines(text, (ANSWER, CONFIDENCE)).get(ANSWER)
     answer = kinds.read_field(given, question) if given else None
     answer = kinds.stated_beside(text, question) if answer is None else answer
@@ -100,9 +100,9 @@ def _in_words(text: str, question: Question, read: Structured) -> Stated:
 
 
 def ballot(message: Message, question: Question) -> Vote:
-    """A vote with its weight; a confidence that cannot be read is 0, as in the published code, others are clamped.
+    """Return a vote with its weight; an unreadable confidence is 0, as in the published code, others are clamped.
 
-    An answer that cannot be read abstains, where the published code takes a random or an earlier one.
+    An answer that cannot be read is an abstention, where the published code uses a random or an earlier one.
     """
     read = stated(message.text, question)
     confidence = clamped(read.confidence or 0.0)
@@ -114,7 +114,7 @@ def ballot(message: Message, question: Question) -> Vote:
 
 
 async def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> Update:
-    """One agent's round: a first answer, or another after reading everybody's."""
+    """Return one agent's message of the round: a first answer, or another after reading all agents' answers."""
     round, view = state["round"], run.view(state, agent)
     samples = samples_for(run, agent) if round or run.settings.convincing_in == "all" else []
     turns = answer_turns(view, samples)
@@ -132,27 +132,27 @@ async def discuss(run: RunContext[ReConcile], state: Discussion, agent: str) -> 
 
 
 def begin(run: RunContext[ReConcile], state: Discussion) -> Update:
-    """Read the samples that the settings name, each file once: one that is none is refused before anybody speaks."""
+    """Read the files of samples in the settings, each once; an invalid one is refused before any model runs."""
     run.memo[SAMPLES] = {file: rendered(file, run.prompts) for file in dict.fromkeys(run.settings.convincing)}
     return {}
 
 
 def samples_for(run: RunContext[ReConcile], agent: str) -> list[str]:
-    """The convincing samples of the other agents' models, each once; all of them where one file serves all."""
-    if SAMPLES not in run.memo:  # a run that another process began
-        begin(run, {})  # type: ignore[typeddict-item]  # it reads settings alone
-    files = zip(run.settings.names(), run.settings.each("convincing"), strict=False)  # none, or one each
+    """Return the convincing samples of the other agents' models, each once."""
+    if SAMPLES not in run.memo:  # another process began the run
+        begin(run, {})  # type: ignore[typeddict-item]  # it only reads settings
+    files = zip(run.settings.names(), run.settings.each("convincing"), strict=False)  # no files, or one for each
     others = [file for name, file in files if name != agent]
     return list(dict.fromkeys(sample for file in others for sample in run.memo[SAMPLES][file]))
 
 
 def agreed(state: Mapping[str, Any]) -> bool:
-    """All agents gave one answer in the vote, and nobody abstains."""
+    """Return True if all agents gave one answer in the vote, and nobody abstained."""
     return len(viewpoints(state["votes"], state)) == 1 and not abstaining(state["votes"])
 
 
 def by_weight(run: RunContext[ReConcile], state: Discussion) -> Decision:
-    """The answer with the greatest weight (or the most votes); at a tie, the one that its first agent gave first."""
+    """Decide by the greatest weight (or the most votes); at a tie, by the answer that was given first."""
     votes = last_votes(run, state, ballot)
     found = viewpoints(votes, state)
     best = {"weighted": leading(found, weighed=True), "plain": leading(found)}

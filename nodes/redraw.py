@@ -1,7 +1,7 @@
-"""The temperature of what an intervention has agents say again.
+"""The temperature of replies that are repeated after an intervention.
 
-At temperature 0 the same prompt gives the same words, whatever the seed, so a reset would change nothing. There, and
-only at places that were spoken at before, replies are drawn at `redraw_temperature`.
+At temperature 0 the same prompt gives the same text, whatever the seed, so a reset would change nothing. There, and
+only at places with an earlier reply, replies are sampled at `redraw_temperature`.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ AGAIN = ("again", "reset", "rollback")
 
 
 def redrawn(run: RunContext[Any], state: Discussion, place: Place, own: float | None) -> float | None:
-    """Return the temperature of a reply that is said again, where it would be 0; None elsewhere.
+    """Return the temperature of a repeated reply, if it would be 0; otherwise None.
 
-    `own` is the temperature that the call would be made at; None leaves it to the model.
+    `own` is the temperature that the call would otherwise have; None leaves it to the model.
     """
     warm = run.settings.redraw_temperature
     return warm if warm and _is_cold(run, place.agent, own) and said_again(state, place) else None
 
 
 def warmed(run: RunContext[Any], agent: str) -> float | None:
-    """Return the temperature at which an agent says things again, where its own is 0; None elsewhere."""
+    """Return the temperature of an agent's repeated replies, if its own is 0; otherwise None."""
     return run.settings.redraw_temperature or None if _is_cold(run, agent, run.temperature(agent)) else None
 
 
 def said_again(state: Discussion, place: Place) -> bool:
-    """True where an intervention took back what the agent said at this place, in this epoch or an earlier one."""
+    """Return True if an intervention withdrew the agent's reply at this place, in this epoch or an earlier one."""
     before = [message for message in state.get("board", []) if _act(message.place) == _act(place)]
     if any(message.epoch < place.epoch for message in before):
         return True
@@ -46,17 +46,17 @@ def said_again(state: Discussion, place: Place) -> bool:
 
 
 def check_redrawn(run: RunContext[Any], agents: Sequence[str]) -> list[str]:
-    """Return a note on those of the agents that may be asked again and whose own temperature is 0.
+    """Return a note if some of the agents, which may be asked again, have temperature 0.
 
     Raises:
-        UsageError: all of them would say the same again.
+        UsageError: all of them would repeat themselves.
     """
     cold = [agent for agent in agents if _is_cold(run, agent, run.temperature(agent))]
-    warm, same = run.settings.redraw_temperature, f"{', '.join(cold)} would say the same again at temperature 0"
+    warm, same = run.settings.redraw_temperature, f"{', '.join(cold)} would repeat the same reply at temperature 0"
     if not cold:
         return []
     if warm:
-        return [f"at temperature 0, what is said again is drawn at {warm:g} (redraw_temperature)"]
+        return [f"at temperature 0, repeated replies are sampled at {warm:g} (redraw_temperature)"]
     if len(cold) == len(agents):
         raise UsageError(
             f"intervention is {run.settings.intervention!r}, after which {same}; give --temperature or "

@@ -1,7 +1,7 @@
-"""The rule of a discussion: who speaks first, who hears whom, what a prompt is made of, and when it is over.
+"""The rule of a discussion: first speakers, receivers, prompts and the end.
 
-CMD's message passing (arXiv 2402.18272, Algorithm 2, "MesSync") holds any discussion that such a rule
-describes; `nodes/discussion.py` does what it says.
+CMD's message passing (arXiv 2402.18272, Algorithm 2, "MesSync") runs any discussion that such a rule
+describes; `nodes/discussion.py` applies it.
 """
 
 from __future__ import annotations
@@ -16,74 +16,74 @@ from sottovoce.nodes.state import Decision, Discussion, Vote
 from sottovoce.nodes.views import View, blocks
 
 RULE = "rule"
-"""Who speaks where all agents are silent."""
+"""The author of remarks when all agents are silent."""
 SILENT = "<silence>"
-"""What an agent says that has nothing to say: nobody hears it, and it is no vote."""
+"""The reply of an agent that has nothing to say: nobody hears it, and it is not a vote."""
 
 
 class DiscussionRule:
-    """Derive from it and write what is different.
+    """Base class of rules; override the methods that differ.
 
-    As it stands, all agents speak in every round, hear all others of the round before, and never stop.
-    A rule answers from what it is told and keeps nothing in mind: it is asked by agents side by side, and
-    again where a run is resumed. `agents` are all that discuss, in order; rounds are 0-based, and `state` is that
-    at the end of a round, with the votes read from what each agent said last.
+    By default, all agents speak in every round, hear all others' messages of the round before, and never stop.
+    A rule must be stateless: agents call it in parallel, and again when a run is resumed. `agents` are all that
+    discuss, in order; rounds are 0-based, and `state` is that at the end of a round, with the votes read from each
+    agent's last message.
     """
 
     def first_speakers(self, agents: Sequence[str]) -> Iterable[str]:
-        """Who speaks in round 0, having heard nothing."""
+        """Return the agents that speak in round 0, before they hear anything."""
         return agents
 
     def receivers(self, message: Message, state: Discussion, agents: Sequence[str]) -> Iterable[str]:
-        """Who hears a message in the next round; it may be who said it, or nobody."""
+        """Return the agents that hear a message in the next round: any, also its author, or none."""
         return [agent for agent in agents if agent != message.agent]
 
     def hold(self, agent: str, messages: Sequence[Message], state: Discussion) -> bool:
-        """Whether `agent` says nothing in the next round, and keeps what it was sent until it is sent more.
+        """Return True if `agent` stays silent in the next round, and keeps its messages until it receives more.
 
-        `messages` are all that it has not answered, those that it kept first.
+        `messages` are all that it has not answered, the ones it kept first.
         """
         return False
 
     def merge(self, view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> Sequence[Turn]:
-        """The prompt of `view.agent`, from all that it said and heard.
+        """Return the prompt of `view.agent`, from all messages that it wrote and heard.
 
-        `own[i]` was its answer to `heard[i]`; the last of `heard` has no answer yet. Messages stand in senders'
-        order, what was held before them.
+        `own[i]` was its answer to `heard[i]`; the last of `heard` has no answer yet. Messages are in senders'
+        order, after those that were kept.
         """
         return chat(view, own, heard)
 
     def modify(self, view: View, turns: Sequence[Turn]) -> Sequence[Turn]:
-        """The prompt as it is sent."""
+        """Return the final prompt, from the merged one."""
         return turns
 
     def validate(self, view: View, text: str) -> str:
-        """What is wrong with an answer, in a few words, or nothing; `say.unreadable` has the usual complaint.
+        """Return a short description of what is wrong with an answer, or ""; `say.unreadable` has the usual one.
 
-        The agent is asked once to say it again; what is still wrong is heard as it is, and its vote is an abstention.
+        The agent is asked once more; a reply that is still wrong is heard as it is, and counts as an abstention.
         """
         return ""
 
     def silence(self, state: Discussion) -> str:
-        """What RULE says where nobody is sent anything for the next round; if nothing, the discussion is over.
+        """Return the remark of RULE if nobody receives a message for the next round; "" ends the discussion.
 
-        Who hears it is asked of `receivers`.
+        `receivers` chooses who hears it.
         """
         return ""
 
     def is_over(self, state: Discussion) -> bool:
-        """Whether it ends after this round."""
+        """Return True to end the discussion after this round."""
         return False
 
     def decide(self, votes: Sequence[Vote], question: Question) -> Decision:
-        """How it ended, where no secretary was asked."""
+        """Return the decision, if no secretary was asked."""
         return majority(votes, question)
 
 
 def chat(view: View, own: Sequence[Message], heard: Sequence[Sequence[Message]]) -> list[Turn]:
-    """A debater's chat: the question, and before each own answer what was heard (Du et al. 2023).
+    """Return a debater's chat: the question, and before each of its answers the messages heard (Du et al. 2023).
 
-    Who was sent something before it first spoke reads that after the question; who hears nobody else verifies
+    Messages received before its first answer follow the question; an agent that hears nobody else verifies
     its own answer.
     """
     turns = view.system_turn()
@@ -106,13 +106,13 @@ def _asked(view: View, messages: Sequence[Message], *, first: bool, latest: bool
 
 
 def check_rule(rule: DiscussionRule, agents: Sequence[str]) -> None:
-    """Refuse what cannot be a rule, before any model speaks.
+    """Refuse an invalid rule before any model runs.
 
     Raises:
-        UsageError: it is none, or names no first speakers among the agents.
+        UsageError: it is not a `DiscussionRule`, or names no first speakers among the agents.
     """
     if not isinstance(rule, DiscussionRule):
-        raise UsageError(f"the rule is {rule!r}; expected an object of a class that is derived from DiscussionRule")
+        raise UsageError(f"the rule is {rule!r}; expected an object of a class derived from DiscussionRule")
     if not first_of(rule, agents):
         raise UsageError(
             f"the rule {type(rule).__name__} names no first speaker; expected some of: {', '.join(agents)}"
@@ -120,15 +120,15 @@ def check_rule(rule: DiscussionRule, agents: Sequence[str]) -> None:
 
 
 def first_of(rule: DiscussionRule, agents: Sequence[str]) -> list[str]:
-    """Who speaks first, in agents' order."""
+    """Return the first speakers, in agents' order."""
     return _among(agents, rule.first_speakers(agents), f"first speaker of the rule {type(rule).__name__}")
 
 
 def receivers_of(rule: DiscussionRule, message: Message, state: Discussion, agents: Sequence[str]) -> list[str]:
-    """Who hears a message, in agents' order.
+    """Return the receivers of a message, in agents' order.
 
     Raises:
-        UsageError: the rule names somebody who is no agent.
+        UsageError: the rule names an unknown agent.
     """
     found = rule.receivers(message, state, agents)
     where = f"receiver of {message.agent!r} after round {message.round + 1} by the rule {type(rule).__name__}"
@@ -136,7 +136,7 @@ def receivers_of(rule: DiscussionRule, message: Message, state: Discussion, agen
 
 
 def _among(agents: Sequence[str], found: Iterable[str], what: str) -> list[str]:
-    if isinstance(found, str):  # it would be read letter by letter
+    if isinstance(found, str):  # would be read letter by letter
         raise UsageError(f"{what}: found {found!r}; expected a list of agents, like [{found!r}]")
     named = list(found)
     for name in named:

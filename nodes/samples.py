@@ -1,7 +1,7 @@
 """Convincing samples of ReConcile, and their file (Chen et al. 2023, section 3).
 
-A model got these questions wrong alone and right when it had read a human's explanation; the other
-agents are shown them as examples. A file holds the samples of one model; `evaluation/convincing.py` makes it.
+A model answered these questions wrongly alone, and rightly after reading a human's explanation; the other
+agents see them as examples. A file has the samples of one model; `evaluation/convincing.py` writes it.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from sottovoce.regular import text_of
 Text = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
 
 REASONING, ANSWER, CONFIDENCE = "reasoning", "answer", "confidence_level"
-"""The keys of an agent's reply; a sample is shown as one."""
+"""The keys of an agent's reply, and of a sample, which is shown as a reply."""
 
 
 class Sample(BaseModel):
-    """One question, and what convinced a model."""
+    """One question, with the explanation that convinced a model."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
@@ -34,13 +34,13 @@ class Sample(BaseModel):
     kind: KindName = "number"
     choices: list[Text] = Field(default=[], max_length=MOST_CHOICES)
     explanation: Text
-    """By a human."""
+    """A human's explanation."""
     answer: Text
-    """The right one."""
+    """The right answer."""
     before: Text | None
-    """What the model answered alone; None is an abstention."""
+    """The model's answer alone; None is an abstention."""
     after: Text
-    """What it answered when it had read the explanation."""
+    """The model's answer after reading the explanation."""
 
 
 class Samples(Checked):
@@ -51,18 +51,18 @@ class Samples(Checked):
     format: Literal["sottovoce.samples"] = "sottovoce.samples"
     version: Literal[1] = 1
     model: Text
-    """Who was convinced."""
+    """The name of the model that was convinced."""
     weights: str | None = None
-    """`LoadedModel.weights_key`: models of one name may differ; None for a hosted one."""
+    """`LoadedModel.weights_key`, since models of one name may differ; None for a hosted model."""
     temperature: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-    """As it was in force; None left the model its own."""
+    """The temperature that was used; None left it to the model."""
     settings: dict[str, Any] = Field(default={})  # Any: plain JSON
-    """What else the model was told: protocol (always nl), seed, max_tokens, ..."""
+    """The model's other settings: protocol (always nl), seed, max_tokens, ..."""
     samples: list[Sample] = Field(min_length=1)
     """In the order of the training file."""
 
     def to_json(self) -> str:
-        """The file's text."""
+        """Return the file's text."""
         return self.model_dump_json(indent=2) + "\n"
 
 
@@ -70,24 +70,24 @@ def read_samples(path: Path | str) -> Samples:
     """Read a file of samples.
 
     Raises:
-        UsageError: there is none, it is no JSON or of another format or version, or a field is missing or wrong.
+        UsageError: there is no file, it is not JSON, has another format or version, or a missing or wrong field.
     """
     name = f"samples file {str(path)!r}"
     try:
         return Samples.model_validate(json.loads(text_of(path)))
     except OSError as error:
-        raise UsageError(f"{name} cannot be read: {error.strerror}; `convince` makes one") from error
+        raise UsageError(f"{name} cannot be read: {error.strerror}; `convince` writes one") from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"{name} is no JSON: {error}") from error
+        raise UsageError(f"{name} is not JSON: {error}") from error
     except UsageError as error:
         raise UsageError(f"{name}: {error}") from error
 
 
 def rendered(file: str, prompts: Prompts) -> list[str]:
-    """The samples of a file as agents read them.
+    """Return the samples of a file as agents read them.
 
     Raises:
-        UsageError: it is no file of samples.
+        UsageError: it is not a file of samples.
     """
     return [_as_example(sample, file, prompts) for sample in read_samples(file).samples]
 

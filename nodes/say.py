@@ -1,4 +1,4 @@
-"""An agent says something, again where it cannot be read, then the answer alone in an answer turn, or abstains."""
+"""Requests to an agent: repeated if the reply cannot be read, then the answer turn; otherwise it abstains."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from sottovoce.prompts import kinds
 from sottovoce.prompts.structured import encodable
 
 BEGUN = "Answer:"
-"""How the reply of an answer turn begins."""
+"""The prefill of an answer turn."""
 SHORT = 32
-"""Its longest, in tokens."""
+"""The maximum length of an answer turn, in tokens."""
 CUT = "cut at the token limit"
-"""The note of a reply that its token limit ended."""
+"""The note on a reply that ended at the token limit."""
 Read = Callable[[str, Question], str | None]
-"""The answer that a reply holds, if any."""
+"""Returns the answer in a reply, if any."""
 Complain = Callable[[str], str]
-"""What is wrong with a reply, in a few words; empty where it can be read."""
+"""Returns a short description of what is wrong with a reply; empty if it can be read."""
 
 
 async def say(
-    run: RunContext[Any],  # Any: of every scheme
+    run: RunContext[Any],  # Any: any scheme
     state: Discussion,
     ask: Ask,
     *,
@@ -51,12 +51,12 @@ async def say(
     at_last: Callable[[Message], Message] = lambda message: message,
     afresh: bool = False,
 ) -> list[Message]:
-    """Ask, and as long as there is something to complain of and repairs are left, ask to say it again in the `form`.
+    """Ask, and ask again for a reply in the `form`, up to `repairs` times, while `complain` finds an error.
 
-    Returns the attempts; the raw text of all stays on the board. Where the last one still cannot be read and
-    `lacks` the answer to the question, the answer turn follows; `at_last` makes of any other what is published in
-    its place, e.g. a cancelled turn. As it is, it abstains. `afresh`: what could not be read is not shown again; the
-    complaint alone stands behind the prompt, and behind nothing of earlier ones.
+    Return all attempts; the board keeps the raw text of each. If the last one still cannot be read and `lacks` the
+    answer to the question, the answer turn follows; otherwise `at_last` replaces it, e.g. by a cancelled turn. By
+    default it stays as it is, and counts as an abstention. With `afresh`, the failed reply is not shown again: only
+    the latest complaint follows the prompt.
     """
     ask = replace(ask, turns=_noted_turns(run, state, ask.turns))
     attempts, turns = list[Message](), ask.turns
@@ -80,10 +80,10 @@ async def say(
 
 
 async def say_answer(run: RunContext[Any], state: Discussion, ask: Ask, read: Read = kinds.read_reply) -> list[Message]:
-    """A reply that is reasoned freely and states an answer of the question's kind; then the answer turn, if needed.
+    """Return a freely reasoned reply with an answer of the question's kind, and the answer turn if needed.
 
-    Where such answers have a form, the answer turn is kept to it; with `--guide on` the reply's own last line too.
-    By itself it would be written behind answers that can be read, and models contradict themselves there.
+    If such answers have a form, it constrains the answer turn, and with `--guide on` also the reply's last line.
+    Forcing that line by default would add it after readable answers, where models contradict themselves.
     """
     form = form_of(state)
     guided = replace(ask, form=form and replace(form, after=BEGUN, optional=True))
@@ -91,12 +91,12 @@ async def say_answer(run: RunContext[Any], state: Discussion, ask: Ask, read: Re
 
 
 def form_of(question: Question) -> Form | None:
-    """What an answer to the question may be, where that is not just any text."""
+    """Return the form of an answer to the question; None if any text may be an answer."""
     return kinds.KINDS[kinds.kind_of(question)].grammar(question.get("choices") or [])
 
 
 def answer_pattern(question: Question, otherwise: str) -> str:
-    """The pattern of an answer to the question, "unknown" offered too; `otherwise` where it is just any text."""
+    """Return the pattern of an answer to the question or "unknown"; `otherwise` if any text may be an answer."""
     form = form_of(question)
     if form is None:
         return otherwise
@@ -108,7 +108,7 @@ def _literal(text: str) -> str:
 
 
 async def _answer_turn(run: RunContext[Any], state: Discussion, ask: Ask, number: int) -> Message:
-    """The answer alone, after a reply that cannot be read: a short request on the same prefix, in words, at T = 0."""
+    """Ask for the answer alone after an unreadable reply: a short request on the same prefix, as text, at T = 0."""
     wanted, form, choices = kinds.KINDS[kinds.kind_of(state)].placeholder, form_of(state), state.get("choices")
     offered = list(form.choices if form else choices or [])
     request = run.prompts_of(ask.agent).render("shared/answer_turn", wanted=wanted, choices=offered)
@@ -151,7 +151,7 @@ async def _attempt(
 
 
 def message_of(call: Call, reply: AIMessage, order: int) -> Message:
-    """The message that a reply is, for the board; `order` is its agent's place in the settings."""
+    """Return a reply as a message for the board; `order` is its agent's place in the settings."""
     ref, usage = reply.additional_kwargs.get("payload"), told_usage(reply)
     stats: dict[str, float] = dict(reply.additional_kwargs.get("stats", {}))
     if usage:
@@ -174,14 +174,14 @@ def message_of(call: Call, reply: AIMessage, order: int) -> Message:
 
 
 def told_usage(reply: AIMessage) -> UsageMetadata | None:
-    """The tokens of a reply, as its model told them; None where it did not: servers leave them out, or say 0 of all."""
+    """Return the token usage that a model reported; None without one: some servers omit it, or report only zeros."""
     usage = reply.usage_metadata
     sound = usage and min(usage["input_tokens"], usage["output_tokens"]) >= 0 and usage["input_tokens"] > 0
     return usage if sound else None
 
 
 def _noted_turns(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...]) -> tuple[Turn, ...]:
-    """A prompt with what monitors told everybody, each once, before what is asked last."""
+    """Return a prompt with each of the monitors' notes to all agents once, before the last request."""
     notes = list(dict.fromkeys(message.text for message in heard(state) if message.act == NOTE))
     if not notes:
         return turns
@@ -190,7 +190,7 @@ def _noted_turns(run: RunContext[Any], state: Discussion, turns: tuple[Turn, ...
 
 
 def unreadable(question: Question, read: Read = kinds.read_reply) -> Complain:
-    """The complaint of a text that holds no answer to the question, and does not say that it is unknown either."""
+    """Return a function that complains of a text that has no answer, and does not call it unknown either."""
 
     def complain(text: str) -> str:
         readable = read(text, question) is not None or kinds.declines(text)

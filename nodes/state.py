@@ -1,7 +1,7 @@
-"""What a discussion's graph keeps and returns: plain JSON and references, never tensors; and what is heard of it.
+"""The state and the output of a discussion's graph (plain JSON and references, never tensors), and who hears what.
 
-A scheme derives its own state from `Discussion` and adds typed keys. One that is annotated with
-`RESTORED` goes back to what it was when a reset takes the discussion back; the others (counters) stay.
+A scheme derives its own state from `Discussion` and adds typed keys. A reset restores the earlier
+values of keys that are annotated with `RESTORED`; the others (counters) stay.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sottovoce.channels.message import Message, latest
 from sottovoce.errors import UsageError
 from sottovoce.nodes.question import Question
 
-JSON = dict[str, Any]  # Any: plain JSON, as checkpoints hold it
+JSON = dict[str, Any]  # Any: plain JSON, as in checkpoints
 Update = dict[str, Any]  # Any: an update of the state, by key
 
 RESTORED: Final = "restored by a reset"
@@ -27,52 +27,51 @@ RESTORED: Final = "restored by a reset"
 
 
 NOTE: Final = "note"
-"""The act of what a monitor tells everybody."""
+"""The act of a monitor's note to all agents."""
 
 
 class Vote(TypedDict):
-    """What one agent's last message was read as."""
+    """The vote that was read from an agent's last message."""
 
     agent: str
     answer: str | None
-    """None is an abstention; the message on the board keeps the raw text."""
+    """None is an abstention; the message on the board has the raw text."""
     counts: bool
-    """Whether the decision rule looks at it."""
+    """True if the decision rule counts it."""
     confidence: NotRequired[float]
-    """As stated, in [0, 1]; 0 where none could be read."""
+    """The stated confidence, in [0, 1]; 0 if none could be read."""
     weight: NotRequired[float]
-    """What the vote weighs: its recalibrated confidence."""
+    """The weight of the vote: its recalibrated confidence."""
     note: NotRequired[str]
-    """How it was read where that is not plain."""
+    """A remark on how it was read, if needed."""
     read: NotRequired[Literal["marked", "boxed", "mined"]]
-    """How it was read: after a mark such as `Answer:`, in a box, brackets or a form's field, or mined from prose."""
+    """Where it was read: after a mark such as `Answer:`, in a box, brackets or a form's field, or in prose."""
     asked: NotRequired[Literal["repair", "answer"]]
-    """What it took to read it: another reply in the form, or the answer turn; absent where it was read at once."""
+    """The second request that it took: for another reply in the form, or the answer turn; absent if none was needed."""
 
 
 class Decision(TypedDict):
-    """How a discussion ended."""
+    """The result of a discussion."""
 
     answer: str | None
-    """None where all abstained, or where the rule gives a score and no answer."""
+    """None if all abstained, or if the rule yields a score and no answer."""
     rule: str
     why: str
-    """One line for a reader."""
+    """An explanation in one line."""
     votes: list[Vote]
     tied: NotRequired[list[str]]
-    """The answers that had equally many votes, where no rule but the order of agents told them apart, or
-    another agent was asked."""
+    """The answers with equally many votes, if the order of agents broke the tie or another agent was asked."""
     by: NotRequired[str]
-    """Who decided, where it was no vote: moderator, judge, secretary."""
+    """The agent that decided, if it was not a vote: moderator, judge, secretary."""
     agreed: NotRequired[bool]
-    """Whether a judge found the agents agreed in the end (MADRA; where not, a question is "inconsistent")."""
+    """True if a judge found in the end that the agents agree (MADRA; otherwise the question is "inconsistent")."""
     beside: NotRequired[dict[str, str | None]]
-    """What other rules would have decided, by rule."""
+    """The decisions of other rules, by rule."""
     score: float | None
-    """Share of right votes under the rule `average`, 1 or 0 under the others; None without a target."""
+    """The share of right votes under the rule `average`, 1 or 0 under the others; None without a target."""
     measures: NotRequired[dict[str, int | float | None]]
-    """What a world measures of a game, by name: turns, precision. Counts are integers, shares are not; None where a
-    measure does not apply to this game: it counts as nothing."""
+    """Measures of a world's game, by name: turns, precision. Counts are integers, shares are floats; None if a
+    measure does not apply to this game, which then does not count."""
 
 
 class Mark(TypedDict):
@@ -81,33 +80,33 @@ class Mark(TypedDict):
     round: int
     turn: int
     cut: list[int]
-    """The round and turn from which on nothing is heard after a reset to it."""
+    """The round and turn: after a reset to this mark, messages from then on are no longer heard."""
     keys: JSON
     """The values of the restored keys."""
 
 
 class Intervened(TypedDict):
-    """An intervention that took place: of whose words, when, and why."""
+    """An intervention: whose messages it concerned, when and why."""
 
     agent: str
-    """Of several who were looked at together: all names."""
+    """All names, if several agents were checked together."""
     role: str
-    """As the scheme's settings call the agent to monitors."""
+    """The agent's role for monitors, from the scheme's settings."""
     act: str
     epoch: int
     round: int
     turn: int
     attempt: int
     score: float | None
-    """A monitor's; None where a watch gave none."""
+    """A monitor's score; None if the watch has none."""
     what: str
     why: str
     temperature: NotRequired[float]
-    """Temperature of replies that are said again after it, where the agent's own is 0."""
+    """Temperature of repeated replies after it, if the agent's own is 0."""
 
 
 def by_node(before: Mapping[str, Any], update: Mapping[str, Any]) -> JSON:
-    """Entries by node; None takes one away."""
+    """Return entries by node, updated; None removes an entry."""
     return {name: value for name, value in {**before, **update}.items() if value is not None}
 
 
@@ -115,33 +114,33 @@ class Discussion(Question):
     """The state that every scheme has."""
 
     settings: JSON
-    """The run's settings, copied from the runtime context by the opening node: acts and routers read them here."""
+    """The run's settings, copied from the runtime context by the node `opening`; acts and routers read them here."""
     round: int
-    """0-based; -1 before the first."""
+    """0-based; -1 before the first round."""
     turn: int
-    """0-based, within the round; whoever speaks in turn says so by raising it."""
+    """0-based, within the round; acts in turn increment it."""
     epochs: list[list[int]]
-    """One entry a reset: the round and turn from which on nothing of the epoch before it is heard."""
+    """One entry for each reset: the round and turn from which messages of the previous epoch are no longer heard."""
     marks: list[Mark]
-    """What a reset can go back to, in order of time; kept where the discussion is watched or a scheme marks."""
+    """The moments that a reset can go back to, in order of time; only in watched discussions or schemes that mark."""
     board: Annotated[list[Message], Board]
     pending: Annotated[dict[str, JSON], by_node]
-    """By node: the update of an act that is watched, until it is published."""
+    """By node: the update of a watched act, until it is published."""
     interventions: Annotated[list[Intervened], operator.add]
-    """All of them, in order of time; a reset takes none back, so that they can be counted."""
+    """All interventions, in order of time; a reset removes none, so that they can be counted."""
     votes: list[Vote]
-    """Of the last round that was counted."""
+    """The votes of the last round that was counted."""
     notes: list[str]
-    """What a reader must know of the run as a whole, e.g. edges carried in words."""
+    """Notes on the run as a whole, e.g. edges that are sent as text."""
     decision: Decision
     messages: Annotated[list[AnyMessage], Chat]
-    """Once it is over, the discussion as LangChain's messages: question, each agent's words under its name, answer."""
+    """At the end, the discussion as LangChain messages: question, each agent's text under its name, answer."""
 
 
 class Outcome(TypedDict):
-    """What the outside sees, of each step in streams and in the end; a scheme's own keys stand beside it.
+    """The output of a graph, in streams and at the end; a scheme adds its own keys.
 
-    A parent graph takes from it what it has keys for; keys that it may count itself (round, turn) are left out.
+    A parent graph takes the keys that it has too; keys that it may count itself (round, turn) are left out.
     """
 
     board: list[Message]
@@ -153,19 +152,19 @@ class Outcome(TypedDict):
 
 
 def outcome_of(state: type[Any], question: type[Any] = Question) -> type[Any]:
-    """The `Outcome` of a scheme: with the keys that its state has besides `Discussion`'s and the question's."""
+    """Return the `Outcome` of a scheme, with the keys that its state adds to `Discussion` and the question."""
     hints = get_type_hints(state, include_extras=True)
     known = {*get_type_hints(Discussion), *get_type_hints(question)}
     own = {name: hint for name, hint in hints.items() if name not in known}
-    # Any: made here, so that no type checker knows it
+    # Any: created here, so no type checker knows it
     made: Any = TypedDict("Outcome", {**get_type_hints(Outcome), **own})  # type: ignore[misc]
     return made
 
 
 def heard(state: Discussion) -> list[Message]:
-    """The messages of the current epoch, and of earlier ones what was not withdrawn; of several attempts the last.
+    """Return the messages of the current epoch and those of earlier ones that were not withdrawn.
 
-    What was said in an answer turn is read, and not heard: hearers have the reply that it belongs to.
+    Only the last of several attempts is heard. Answer turns are read but not heard: hearers get the reply before.
     """
     return latest(message for message in _standing(state) if message.asked != "answer")
 
@@ -183,33 +182,33 @@ def _standing(state: Discussion) -> list[Message]:
         message
         for message in state.get("board", [])
         if not message.withdrawn
-        and all(message.time < cut for cut in cuts[message.epoch :])  # each later reset left it where it was
+        and all(message.time < cut for cut in cuts[message.epoch :])  # no later reset withdrew it
     ]
 
 
 class Spoken(dict[str, Message]):
-    """What was said in a round, by agent."""
+    """The messages of a round, by agent."""
 
     def __init__(self, round: int) -> None:
-        """Nothing yet."""
+        """Start with no messages."""
         super().__init__()
         self.round = round
 
     def __missing__(self, agent: str) -> Message:
-        """It said nothing, so the run goes on from a state that is not its own."""
+        """Raise an error: without the message, the run was resumed from a wrong state."""
         raise UsageError(
             f"{agent!r} has no message of round {self.round} on the board; resume the run from an earlier step"
         )
 
 
 def rounds_of(state: Discussion, acts: Collection[str]) -> list[dict[str, Message]]:
-    """What was said in these acts, by round and agent, in the board's order; of several times in a round the last.
+    """Return the messages of these acts by round and agent, in the board's order; each agent's last one in a round.
 
     Raises:
-        UsageError: no round has begun, or a message is of a later one: the state was edited to what is none.
+        UsageError: no round has begun, or a message belongs to a later one, since the state was edited.
     """
     if state["round"] < 0:
-        raise UsageError("no round has begun, so that nobody has said anything; resume the run from a later step")
+        raise UsageError("no round has begun, so there are no messages; resume the run from a later step")
     rounds: list[dict[str, Message]] = [Spoken(round) for round in range(state["round"] + 1)]
     for message in heard(state):
         if message.act not in acts:
@@ -221,41 +220,41 @@ def rounds_of(state: Discussion, acts: Collection[str]) -> list[dict[str, Messag
 
 
 def said(state: Discussion, agent: str, round: int, acts: Collection[str]) -> Message | None:
-    """The last of what an agent said in a round in one of these acts."""
+    """Return the last message of an agent in a round and in one of these acts; None without one."""
     spoken = [each for each in heard(state) if (each.agent, each.round) == (agent, round) and each.act in acts]
     return spoken[-1] if spoken else None
 
 
 def attempt_of(state: Discussion, agent: str, act: str) -> int:
-    """At which attempt an act is that begins now: after those that the board holds of this moment."""
+    """Return the number of the next attempt at an act, after those of this moment on the board."""
     here = (*moment(state), agent, act)
     before = [message.attempt for message in state.get("board", []) if message.place[:-1] == here]
     return max(before, default=-1) + 1
 
 
 def moment(state: Discussion) -> tuple[int, int, int]:
-    """Epoch, round and turn, now."""
+    """Return the current epoch, round and turn."""
     return len(state.get("epochs", [])), max(state["round"], 0), state.get("turn", 0)
 
 
 def marked(state: Discussion, keys: Sequence[str], cut: Sequence[int] = ()) -> Update:
-    """Keep this moment, with the values of `keys`, as one that a reset can go back to; `cut` is now unless given."""
+    """Mark this moment, with the values of `keys`, for a reset; `cut` is by default the current round and turn."""
     values = {key: value for key, value in state.items() if key in keys}
     now = Mark(round=state["round"], turn=state["turn"], cut=list(cut) or [state["round"], state["turn"]], keys=values)
     return {"marks": [*state["marks"], now]}
 
 
 def reset(state: Discussion, to: int = -1) -> Update:
-    """A new epoch from mark `to` (-1 is the last one): what was said since is heard no more, and the board keeps it.
+    """Start a new epoch from mark `to` (-1 is the last): later messages stay on the board, but are no longer heard.
 
-    Keys that are restored have their values of then, all others stay. The mark itself goes: who begins there again
-    marks again, as `next_round` does.
+    Restored keys get their values at the mark; all others stay. The mark is removed, since the nodes that run again
+    (such as `next_round`) set it again.
 
     Raises:
-        UsageError: nothing was marked.
+        UsageError: there is no mark.
     """
     if not state["marks"]:
-        raise UsageError("a reset found no mark to go back to; watch the discussion, or mark a moment (`marked`) first")
+        raise UsageError("a reset found no mark to go back to; watch the discussion, or set a mark (`marked`) first")
     marks = state["marks"][: to % len(state["marks"]) + 1]
     mark = marks[-1]
     again = {"round": mark["round"], "turn": mark["turn"], "marks": marks[:-1]}

@@ -1,4 +1,4 @@
-"""Count what agents answer: votes read from messages, and the viewpoints that they come to."""
+"""Votes read from messages, and the viewpoints that they add up to."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ class Viewpoint:
     answer: str
     votes: tuple[Vote, ...]
     order: int
-    """0-based place of its first vote: who spoke first wins a tie."""
+    """0-based place of its first vote: the first speaker wins a tie."""
 
     @property
     def agents(self) -> list[str]:
-        """Who holds it."""
+        """The agents that voted for it."""
         return [vote["agent"] for vote in self.votes]
 
     @property
@@ -36,23 +36,23 @@ class Viewpoint:
 
 
 def ballot(message: Message, question: Question) -> Vote:
-    """Return the vote that a message is read as."""
+    """Return the vote in a message."""
     return vote_of(message, kinds.reading(message.whole, question))
 
 
 def vote_of(message: Message, found: kinds.Reading) -> Vote:
-    """Return the vote of a message's agent with what was read; an abstention does not count."""
+    """Return the vote of a message's agent from a reading; an abstention does not count."""
     vote: Vote = {"agent": message.agent, "answer": found.answer, "counts": found.answer is not None}
     return vote if found.how is None else {**vote, "read": found.how}
 
 
 def boxed(answer: str | None) -> kinds.Reading:
-    """Return the reading of an answer that stood in a form's own place: a JSON field, a box, brackets."""
+    """Return the reading of an answer in a form's own place: a JSON field, a box, brackets."""
     return kinds.Reading(answer, None if answer is None else "boxed")
 
 
 def viewpoints(votes: Iterable[Vote], question: Mapping[str, Any]) -> list[Viewpoint]:  # Any: of a Question
-    """The distinct answers, most votes first, then in the order in which agents first gave them."""
+    """Return the distinct answers, most votes first, then in the order in which agents first gave them."""
     kind, asked, found = kinds.kind_of(question), question.get("question", ""), list[Viewpoint]()
     for order, vote in enumerate(votes):
         if vote["answer"] is None:
@@ -66,27 +66,27 @@ def viewpoints(votes: Iterable[Vote], question: Mapping[str, Any]) -> list[Viewp
 
 
 def leading(found: Sequence[Viewpoint], *, weighed: bool = False) -> list[Viewpoint]:
-    """Those that have the most votes (or weight), in agents' order; several are a tie."""
+    """Return the viewpoints with the most votes (or weight), in agents' order; several are a tie."""
     support = {view.answer: view.weight if weighed else len(view.votes) for view in found}
     most = max(support.values(), default=0)
     return sorted((view for view in found if support[view.answer] == most), key=lambda view: view.order)
 
 
 def is_tie(votes: Iterable[Vote], question: Mapping[str, Any]) -> bool:  # Any: of a Question
-    """Whether several answers have the most votes."""
+    """Return True if several answers have the most votes."""
     return len(leading(viewpoints(votes, question))) > 1
 
 
 def abstaining(votes: Iterable[Vote]) -> list[str]:
-    """The agents whose answer could not be read."""
+    """Return the agents whose answer could not be read."""
     return [vote["agent"] for vote in votes if vote["answer"] is None]
 
 
 def took(vote: Mapping[str, Any]) -> str:  # Any: of a Vote
-    """What it took to read a vote, as a reader is told; empty where it was read at once."""
+    """Return the second request that it took to read a vote, for display; empty without one."""
     return {"repair": "asked again", "answer": "asked for the answer"}.get(vote.get("asked", ""), "")
 
 
 def number(count: int) -> str:
-    """A count in words, as far as they are short."""
+    """Return a count as a word up to twelve, above that in digits."""
     return NUMBERS[count] if count < len(NUMBERS) else str(count)

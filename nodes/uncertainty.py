@@ -1,4 +1,4 @@
-"""Uncertainty of an agent about what it said: from what its model returned to the features of a watched act."""
+"""Uncertainty of an agent about its messages: from its model's log-probabilities to the features of a watched act."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from sottovoce.monitors.tokens import Decode
 
 WORDS = "words"
-"""The protocol that is named in a payload which holds log-probabilities of a hosted model, and nothing to be heard."""
+"""The protocol name in a payload that has only log-probabilities of a hosted model, which nobody hears."""
 Decoders = Callable[[str], "Decode | None"]
-"""An agent -> the decoder of its model's token ids; None for a hosted model."""
+"""Takes an agent, and returns the decoder of its model's token ids; None for a hosted model."""
 
 
 def measured(reply: AIMessage, store: PayloadStore | None) -> PayloadRef | None:
-    """Keep the log-probabilities that a hosted model returned, if it did; local models' payloads have statistics."""
+    """Store the log-probabilities of a hosted model, if it returned any; local models' payloads have statistics."""
     if not reply.response_metadata.get("logprobs"):
         return None
-    import torch  # late, as in all that may run without a local model
+    import torch  # late: runs without a local model do not need it
 
     from sottovoce.channels.payload import Label, Payload
     from sottovoce.channels.store import PayloadStore
@@ -37,11 +37,11 @@ def measured(reply: AIMessage, store: PayloadStore | None) -> PayloadRef | None:
 
     try:
         tokens = of_response(reply)
-    except UsageError:  # log-probabilities of the chosen tokens alone tell nothing of a distribution
+    except UsageError:  # log-probabilities of only the sampled tokens say nothing about a distribution
         return None
     k = min(map(len, tokens.top))
     tensors = {
-        "ids": torch.full((len(tokens),), -1),  # a provider's own ids are not told
+        "ids": torch.full((len(tokens),), -1),  # providers do not return token ids
         "spans": torch.tensor(tokens.spans),
         "top_logprobs": torch.tensor([each[:k] for each in tokens.top]),
         BEST: torch.tensor(encoded(tokens.best or ()), dtype=torch.uint8),
@@ -50,9 +50,9 @@ def measured(reply: AIMessage, store: PayloadStore | None) -> PayloadRef | None:
 
 
 def finished(messages: Sequence[Message]) -> list[Message]:
-    """Of several attempts the one that was published or acted on, and no answer turn: a message an act.
+    """Return one message for each act: the last of several attempts, without answer turns.
 
-    What was withdrawn and done again was an act by itself.
+    A withdrawn message that was repeated was an act of its own.
     """
     repaired = {message.place for message in messages if message.asked == "repair"}
     return [
@@ -70,10 +70,10 @@ def decoder_of(model: Any) -> Decode | None:  # Any: a chat model
 def features_of_acts(
     messages: Sequence[Message], measure: Measure, store: PayloadStore | None, decoders: Decoders = lambda agent: None
 ) -> Features | None:
-    """Return the features of one agent's acts, the highest of each statistic; of several agents the lowest of theirs.
+    """Return the features of one agent's acts, the maximum of each statistic; for several agents, their minimum.
 
     Positions of a reply and wishes of a group are combined in the same way (arXiv 2502.05986).
-    None where no reply has any of the positions, or any token, or where all were said by rule or by a person.
+    None if no reply has any of the positions, or any token, or if all are from rules or people.
 
     Raises:
         UsageError: a model returned no log-probabilities.
@@ -98,12 +98,12 @@ def features_of_acts(
 def _untold(message: Message) -> str:
     return (
         f"the monitor that watches {message.agent} needs log-probabilities, and its model returned none; "
-        "make the model with logprobs=True, top_logprobs=10, or watch others"
+        "create the model with logprobs=True, top_logprobs=10, or watch other agents"
     )
 
 
 def lacking(model: Any, measure: Measure) -> str:  # Any: a chat model
-    """What of the features a chat model surely does not return, and what to do; empty where it may: local ones do."""
+    """Return which features a chat model cannot return, and what to do; empty if it may: local models can."""
     if is_hooked(model):
         return ""
     if getattr(model, "logprobs", True) in (None, False):

@@ -1,8 +1,8 @@
-"""Who hears what: pure functions from a question and the messages so far to the turns of a prompt.
+"""Prompt builder: pure functions from a question and the messages so far to the turns of a prompt.
 
 The history shape is a chat (Du et al. 2023; SDE): question, own answer, the others'
-answers, own answer, ... The fresh shape is one prompt a round (CIPHER): the others'
-answers of the last round and the own one beside them. Positional bias (CIPHER B.1) swaps the two.
+answers, own answer, ... The fresh shape is one prompt for each round (CIPHER): the last round's
+answers of the others, and the agent's own. Experiments on positional bias (CIPHER B.1) swap the two.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from sottovoce.prompts.render import Prompts, printable
 
 @dataclass(frozen=True)
 class View:
-    """How one agent sees a question: the prompts in force, its documents, its system prompt."""
+    """One agent's view of a question: its prompts, documents and system prompt."""
 
     prompts: Prompts
     question: Question
     owner: str | None
-    """Whose documents it shows; None shows those of all agents: the single baselines."""
+    """The owner of the documents it shows; None shows those of all agents, as in the single baselines."""
     system: str = ""
     agent: str = ""
-    """Whose wording of the question and starting view it shows."""
+    """The agent whose wording of the question and starting view it shows."""
     components: frozenset[str] = frozenset(COMPONENTS)
     """The prompt components that are switched on."""
     answers: Answers = "short"
     """The wording of the request for an answer: a marked line, or the sentence that small models write."""
     share: Share = "own_words"
-    """The wording of the request for what the agent knows, where it knows a part of the facts."""
+    """The wording of the request to share facts, if the agent knows a part of them."""
 
     def independent(self, form: str | None = None, demonstrations: Sequence[str] = ()) -> tuple[Turn, ...]:
         """Return the question alone; an agent that knows a part of the facts is asked to share them first.
 
-        A model that answers from a part of the facts invents the rest, and hearers cannot tell what was invented.
+        A model that answers from a part of the facts invents the rest, and hearers cannot see what it invented.
         """
         alone = self.asked(form, demonstrations) if form is not None or not self.knows_a_part else self._shares()
         return (*self.system_turn(), Turn("user", alone))
@@ -49,14 +49,14 @@ class View:
     def asked(
         self, form: str | None = None, demonstrations: Sequence[str] = (), heard: Sequence[Part] = ()
     ) -> tuple[Part, ...]:
-        """All that an agent reads in one turn: what it knows, what it hears, and last the question and the form.
+        """Return a full turn: what the agent knows, what it hears, and last the question and the form.
 
-        `form` replaces the request for the answer's form; further `demonstrations` come before the task's own.
+        `form` replaces the request for the answer's form; `demonstrations` come before the task's own.
         """
         return blocks(self.known(self.documents(), demonstrations), heard, self.question_of(form))
 
     def known(self, documents: Sequence[str], demonstrations: Sequence[str] = ()) -> tuple[Part, ...]:
-        """What belongs to the question: what such questions are like, worked examples, documents, a starting view."""
+        """Return the question's context: description, worked examples, documents and starting view."""
         task = self.question
         shown = task.get("demonstrations") if self._on("demonstrations") else None
         return self.prompts.render(
@@ -71,13 +71,13 @@ class View:
     def question_of(self, form: str | None = None, *, again: bool = False) -> tuple[Part, ...]:
         """Return the question as this agent reads it, and the request for the answer's form.
 
-        `again`: the chat showed the question before. Our prompts repeat it; some papers' do not.
+        `again`: the chat showed the question before. The default prompts repeat it; some papers' do not.
         """
         form = self.form() if form is None else form
         return self.prompts.render("shared/question", **self.slots(), form=form, again=again)
 
     def form(self) -> str:
-        """Return the request for the steps and for the answer, each where it is switched on.
+        """Return the request for the steps and for the answer, each if it is switched on.
 
         The task's own description of the answer replaces the kind's.
         """
@@ -93,12 +93,12 @@ class View:
         listed = self.question.get("choices") or []
         if self.answers == "sentence" or self.prompts.replaces(sentence):
             return words(self.prompts.render(sentence, steps=self.steps, choices=listed))
-        choices = listed if self.kind == "label" else []  # those of an option are shown with their letters
+        choices = listed if self.kind == "label" else []  # an option's choices are shown with their letters
         slots = {"steps": self.steps, "kind": self.kind, "value": self.value(), "choices": choices}
         return words(self.prompts.render("shared/answer_line", **slots))
 
     def value(self) -> str:
-        """What stands in the place of an answer in a JSON form: "a number", or the task's own words."""
+        """Return the placeholder of an answer in a JSON form: "a number", or the task's own words."""
         own = self.question.get("answer_description") if self._on("answer_description") else None
         return placeholder({"kind": self.kind, "answer_description": own})
 
@@ -109,13 +109,13 @@ class View:
 
     @property
     def steps(self) -> bool:
-        """Whether the steps are asked for."""
+        """True if the prompt asks for the steps."""
         return self._on("chain_of_thought")
 
     def history(
         self, own: Sequence[Message], others: Sequence[Sequence[Message]], order: Order | None = None
     ) -> tuple[Turn, ...]:
-        """The chat so far. `own[r]` and `others[r]` are the answers of round r, r = 0 .. the last.
+        """Return the chat so far. `own[r]` and `others[r]` are the answers of round r, from 0 to the last.
 
         `order` restates the agent's own last answer beside the others' answers. After a first round that shared facts,
         the chat begins with one prompt instead: the agent's facts, the others' messages and its own message.
@@ -133,7 +133,7 @@ class View:
         return tuple(turns)
 
     def history_of_summaries(self, own: Sequence[Message], summaries: Sequence[Message]) -> tuple[Turn, ...]:
-        """The chat so far where each round's answers reach the agent as one summary."""
+        """Return the chat so far, with one summary in place of each round's answers."""
         turns = [*self.independent()]
         for r, (said, summary) in enumerate(zip(own, summaries, strict=True)):
             last = r == len(own) - 1
@@ -142,12 +142,12 @@ class View:
         return tuple(turns)
 
     def fresh(self, own: Message, others: Sequence[Message], order: Order | None = None) -> tuple[Turn, ...]:
-        """One prompt: all that belongs to the question, and the last round's answers, the own one last (or first)."""
+        """Return one prompt: the question's context, and the last round's answers, the agent's own last (or first)."""
         heard = self.prompts.render("debate/revise", **self._blocks(others, own, order or "others_first", latest=True))
         return (*self.system_turn(), Turn("user", self.asked(heard=heard)))
 
     def summarise(self, others: Sequence[Message]) -> tuple[Turn, ...]:
-        """The question, and the answers that are to be summed up."""
+        """Return the question, and the answers to summarize."""
         said = self.prompts.render("debate/summarise", others=[Heard(message) for message in others])
         return (*self.system_turn(), Turn("user", blocks(self.question_of(""), said)))
 
@@ -170,22 +170,22 @@ class View:
         return Turn("user", blocks(self.prompts.render(prompt, **slots), self.question_of(form, again=True)))
 
     def slots(self) -> dict[str, object]:
-        """The question as this agent reads it, and the choices that a letter names."""
+        """Return the question as this agent reads it, and the choices with letters."""
         question = self.question.get("wordings", {}).get(self.agent, self.question["question"])
         choices = self.question.get("choices") or []
         return {"question": question, "choices": lettered(choices) if self.kind == "option" else []}
 
     def description(self) -> str:
-        """What questions of the task are like."""
+        """Return the description of the task's questions, if it is switched on."""
         return self.question.get("description", "") if self._on("question_description") else ""
 
     def documents(self, *, numbered: bool = False) -> list[str]:
-        """The passages that this agent knows, as it reads them; `numbered` from 1 where a scheme names them so."""
+        """Return the passages that this agent knows, as it reads them; `numbered` from 1 if a scheme needs it."""
         passages = passages_of(self.question, self.owner)
         return [shown(passage, number if numbered else None) for number, passage in enumerate(passages, 1)]
 
     def system_turn(self, *of_scheme: Part) -> list[Turn]:
-        """The scheme's own system prompt and the agent's, as far as there are any."""
+        """Return the turn with the scheme's and the agent's system prompt; no turn if there is none."""
         parts: list[Part] = [*of_scheme]
         if self.system:
             parts += ["\n", self.system] if parts else [self.system]
@@ -193,12 +193,12 @@ class View:
 
     @property
     def knows_a_part(self) -> bool:
-        """True where the agent has documents, and others have more."""
+        """True if the agent has documents, but not all of them."""
         mine = passages_of(self.question, self.owner)
         return bool(mine) and mine != passages_of(self.question, None)
 
     def _shares(self) -> tuple[Part, ...]:
-        """Return the question, and the request to tell others what the agent knows."""
+        """Return the question, and the request to share the agent's facts with others."""
         share = self.prompts.render("shared/share", documents=self.documents(), verbatim=self.share == "verbatim")
         return blocks(self.known([]), self.question_of(""), share)
 
@@ -207,12 +207,12 @@ class View:
 
 
 def blocks(*parts: Sequence[Part]) -> tuple[Part, ...]:
-    """Parts of a prompt one below the other, an empty line between them; those that are empty are left out."""
+    """Return the parts of a prompt, joined by empty lines; empty parts are left out."""
     found: list[Part] = []
     for block in filter(None, parts):
         for part in (*(["\n\n"] if found else []), *block):
             if isinstance(part, str) and found and isinstance(found[-1], str):
-                found[-1] += part  # one text is tokenised as one
+                found[-1] += part  # adjacent texts are tokenized as one
             else:
                 found.append(part)
     return tuple(found)
@@ -221,9 +221,9 @@ def blocks(*parts: Sequence[Part]) -> tuple[Part, ...]:
 def viewpoint_slots(
     view: View, votes: Sequence[Vote], heard: Mapping[str, Heard] | None = None, most: int | None = None
 ) -> list[tuple[str, list[Heard]]]:
-    """Each answer as a line with the number of its holders, and what (at most `most` of) them said.
+    """Return each answer as a line with its number of agents, and the messages of at most `most` of them.
 
-    Abstentions stand apart and last, under a line that is nobody's label.
+    Abstentions come last, under a line that cannot be mistaken for an answer.
     """
     held: list[tuple[str | None, list[str]]] = [(each.answer, each.agents) for each in viewpoints(votes, view.question)]
     if silent := abstaining(votes):

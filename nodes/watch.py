@@ -1,8 +1,8 @@
-"""Acts that are watched: what was made is looked at before it is published or acted on (arXiv 2502.05986).
+"""Watched acts, whose updates are checked before they are published or acted on (arXiv 2502.05986).
 
-A watched act is two nodes. In the first the agent speaks, and its whole update is left pending in state. In the
-second a `Watch` looks at the messages, and the update is published, or an intervention takes its place. What is said
-side by side, and acted on together, may be looked at together, in one node before that step.
+A watched act is two nodes. In the first the agent speaks, and its whole update stays pending in state. In the
+second a `Watch` checks the messages, and the update is published or replaced by an intervention. Messages that are
+written in parallel and acted on together may be checked together, in one node before that step.
 """
 
 from __future__ import annotations
@@ -24,67 +24,67 @@ from sottovoce.registry import Registry
 What = Literal["again", "reset", "rollback", "augment", "mute", "human", "edit", "reject"]
 Next = Literal["publish", "again", "reset", "nothing"]
 NEXT: dict[str, Next] = {"reset": "reset", "rollback": "reset", "mute": "publish", "reject": "publish"}
-"""What follows an intervention; all others are followed by the act, done again."""
+"""The next step after an intervention; after all others the act runs again."""
 MONITOR = "monitor"
-"""Who says what is added to the channel, "of" whoever was held back: several may be, side by side."""
+"""The author of a note is "monitor of AGENT", since several agents may be stopped in parallel."""
 
 
 @dataclass(frozen=True)
 class Intervention:
-    """What is done in the place of publishing; what was said is kept on the board, and heard by nobody."""
+    """An intervention instead of publishing; withdrawn messages stay on the board, but nobody hears them."""
 
     what: What
-    """again: the agent is asked again. reset: the discussion goes back to the last action that cannot be undone, or
-    in a scheme without any to the beginning of the round, in a new epoch. rollback: so many rounds further back.
-    augment: everybody is told something, and the agent is asked again. mute: nothing is said in its place. human: the
-    agent's seat is a person's from now on, who is asked through LangGraph's `interrupt`. edit, reject: a person who
-    approves wrote something else, with which the act is done again; or rejected it, which is as if it were muted."""
+    """again: ask the agent again. reset: return to the last action that cannot be undone, or in a scheme without any
+    to the beginning of the round, in a new epoch. rollback: return some rounds further. augment: add a note for all
+    agents, and ask the agent again. mute: publish an empty message. human: a person plays the agent from then on, and
+    is asked through LangGraph's `interrupt`. edit, reject: a person who approves wrote another text, with which the
+    act runs again; or rejected the message, with the same effect as mute."""
     why: str
-    """For the record: it stands beside the message."""
+    """The reason, which is recorded with the message."""
     update: JSON = field(default_factory=dict)
-    """Keys of the state besides, e.g. a counter."""
+    """Updates of other state keys, e.g. a counter."""
     score: float | None = None
-    """What a monitor gave."""
+    """A monitor's score."""
     rounds: int = 1
-    """That a rollback takes back besides the one under way; the last action that cannot be undone stays."""
+    """For a rollback: rounds to take back besides the current one; actions that cannot be undone stay."""
     note: str = ""
-    """What an augmentation tells everybody."""
+    """For an augmentation: the note for all agents."""
     written: Mapping[str, str] = field(default_factory=dict)
-    """Of an edit: by act, what is read in the place of the model's reply."""
+    """For an edit: by act, the text that replaces the model's reply."""
 
 
 class Watch(Protocol):
-    """Looks at what an agent is about to say."""
+    """A check of messages before they are published."""
 
     def __call__(self, run: RunContext[Any], state: Any, messages: Sequence[Message]) -> Intervention | None:
-        """None publishes the messages: the attempts of one act, and an answer turn after the last, if there was one.
+        """Return an intervention, or None to publish the messages.
 
-        Of acts that are looked at together they are everybody's.
+        They are the attempts of one act, with an answer turn if there was one; or those of all acts checked together.
         """
         ...
 
 
 MONITORS: Registry[Watch] = Registry("monitor", "sottovoce.monitors")
 """Watches by name."""
-Silent = Callable[[RunContext[Any], Any, str], Update]  # Any: the settings and the state of every scheme
-"""The run, the state and an agent that was muted -> what becomes of the world, where its act would have changed it."""
+Silent = Callable[[RunContext[Any], Any, str], Update]  # Any: settings and state of any scheme
+"""Takes the run, the state and a muted agent, and returns the update of a world that its act would have changed."""
 
 
 def check_watch(watch: Watch, run: RunContext[Any], config: RunnableConfig) -> list[str]:
-    """Refuse, before anybody speaks, what would fail when it intervenes; returns what a reader must know of it.
+    """Refuse, before any model runs, a watch whose interventions would fail, and return notes on it.
 
     Raises:
-        UsageError: a seat may be handed to a human, and nothing keeps the discussion until that one answers; or the
-            watch has a method `begin(run)`, which returns such notes, that refuses.
+        UsageError: a human may take over an agent, but the graph has no checkpointer; or the watch has a method
+            `begin(run)`, which returns such notes, and raises the error.
     """
     if run.settings.intervention == HUMAN:
-        check_saver("a seat may be handed to a human", config)
+        check_saver("a person may take over an agent", config)
     begin: Callable[[RunContext[Any]], list[str]] = getattr(watch, "begin", lambda run: [])
     return begin(run)
 
 
 def judging(watch: Watch) -> Watch:
-    """The watch where it may judge: from the settings' round on, and no person's words."""
+    """Return the watch, restricted to rounds from `watched_from` on, and without messages of people."""
 
     def look(run: RunContext[Any], state: Any, messages: Sequence[Message]) -> Intervention | None:
         early = state["round"] < run.settings.watched_from
@@ -96,7 +96,7 @@ def judging(watch: Watch) -> Watch:
 
 
 def held_back(act: Act, name: str) -> Act:
-    """The act whose update is left pending under the node's name."""
+    """Return the act, changed to leave its update pending under the node's name."""
 
     async def speak(run: RunContext[Any], state: Discussion, agent: str) -> Update:
         return {"pending": {name: plain(await act(run, state, agent))}}
@@ -107,7 +107,7 @@ def held_back(act: Act, name: str) -> Act:
 def watching(
     contexts: Contexts[Any], watch: Watch, name: str, silent: Silent | None = None, back_to: int = -1
 ) -> RunnableLambda[Discussion, Update]:
-    """The node that looks at what is pending under a node's name."""
+    """Return the node that checks the pending update of a node."""
 
     def look(state: Discussion) -> Update:
         run, update = contexts.of(state), state["pending"][name]
@@ -131,10 +131,10 @@ def watching(
 def watching_all(
     contexts: Contexts[Any], watch: Watch, name: str, together: Callable[[Any], list[Message]], back_to: int = -1
 ) -> RunnableLambda[Discussion, Update]:
-    """The node that looks at all that several agents are about to do, before the step `name` does it.
+    """Return the node that checks the messages of several agents together, before the step `name` acts on them.
 
-    What they said is on the board already. It can only be let pass, or taken back with a reset or a rollback: any
-    other intervention becomes a reset.
+    The messages are already on the board. They can only pass, or be withdrawn by a reset or a rollback: any other
+    intervention becomes a reset.
     """
 
     def look(state: Discussion) -> Update:
@@ -149,7 +149,7 @@ def watching_all(
 
 
 def next_of(name: str) -> Callable[[Discussion], Next]:
-    """What follows a watch: its router reads it from the state."""
+    """Return the router after a watch, which reads the next step from the state."""
 
     def what_next(state: Discussion) -> Next:
         found: Next = state.get("pending", {}).get(name, {}).get("next", "publish")
@@ -159,7 +159,7 @@ def next_of(name: str) -> Callable[[Discussion], Next]:
 
 
 def go_back() -> RunnableLambda[Discussion, Update]:
-    """The node that takes the discussion back, to the earliest mark that anybody's intervention asked for."""
+    """Return the node that resets the discussion to the earliest mark of all pending interventions."""
 
     def reset_to(state: Discussion) -> Update:
         pending = state.get("pending", {})
@@ -170,12 +170,12 @@ def go_back() -> RunnableLambda[Discussion, Update]:
 
 
 def _too_late(name: str, update: Update) -> Update:
-    """What was said again while another's reset took place: the board keeps it, and nothing follows."""
+    """Return the update for a reply that came after another agent's reset: on the board, without a next step."""
     return {"board": update["board"], "pending": {name: {"next": "nothing"}}}
 
 
 def _onwards(state: Discussion, found: Intervention, back_to: int) -> JSON | None:
-    """What is left pending: where to go on, and of a reset the mark's place."""
+    """Return the pending entry: the next step, and for a reset the index of the mark."""
     what_next = NEXT.get(found.what, "again")
     if what_next == "publish":
         return None
@@ -187,7 +187,7 @@ def _onwards(state: Discussion, found: Intervention, back_to: int) -> JSON | Non
 
 
 def _intervened(run: RunContext[Any], state: Discussion, found: Intervention, messages: Sequence[Message]) -> Update:
-    """What state keeps of it, whatever is taken back later."""
+    """Return the record of an intervention in state, which no reset removes."""
     last = messages[-1]
     agents = list(dict.fromkeys(message.agent for message in messages))
     epoch, round, turn = moment(state)
@@ -217,7 +217,7 @@ def _note(run: RunContext[Any], state: Discussion, found: Intervention, agent: s
 
 
 def _nothing(last: Message) -> Message:
-    """What stands on the board where somebody was muted: it is read as an abstention."""
+    """Return the empty message of a muted agent: it is read as an abstention."""
     place = {name: getattr(last, name) for name in ("agent", "round", "act", "epoch", "turn", "order")}
     public = None if last.public is None else ""
     return Message(**place, text="", attempt=last.attempt + 1, public=public, source="rule", notes=("muted",))

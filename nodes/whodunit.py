@@ -1,8 +1,8 @@
-"""The acts of WhoDunit: one agent's turn, what it knows and hears, and how a game ends.
+"""The acts of WhoDunit: an agent's turn, its prompts, and the end of a game.
 
-An agent thinks in free text and ends with its action, a JSON object. The rules publish a line of it, which others
-hear; the thoughts stay private, and later turns do not show them. Where the protocol carries more than words, the part
-of the reply that holds the published values is heard behind that line.
+An agent thinks in free text and ends with its action, a JSON object. The rules publish one line of it, which others
+hear; the thoughts stay private, and later turns do not show them. If the protocol carries more than text, agents
+hear the part of the reply with the published values after that line.
 """
 
 from __future__ import annotations
@@ -35,12 +35,12 @@ from sottovoce.nodes.views import View, blocks
 
 ACTS: dict[Role, str] = {"accuser": "request", "intel": "reply", "peer": "act"}
 ACTION, OBJECT = "Action:", "{"
-"""The beginning of the line that holds the action: with the label, where the prompt asks for it, or without."""
+"""The beginning of the action's line: with the label, if the prompt asks for it, or without."""
 THOUGHTS = r'"thoughts": "(?:[^"\\]|\\["\\/bfnrt])*", '
 VALUES = re.compile(r'"action"\s*:[^{}]*(?=\})')
 """An action from its number to the end of its object."""
 SIGNS = re.compile(r"[\\.+*?()|\[\]{}^$#&~-]")
-"""What a pattern reads otherwise; `re.escape` escapes spaces too, which is Python's own."""
+"""Characters with a meaning in patterns; `re.escape` would also escape spaces, which is specific to Python."""
 KEYS: dict[str, tuple[str, ...]] = {
     "ask": ("person", "property", "value"),
     "ask_general": (),
@@ -49,24 +49,24 @@ KEYS: dict[str, tuple[str, ...]] = {
     "broad": ("value", "person"),
     "share": ("fact",),
 }
-"""What is published of an action, by its keys."""
+"""The keys of an action that are published."""
 
 
 class Mystery(Discussion):
     """The state of a game."""
 
     world: Annotated[World, RESTORED]
-    """What was asked, claimed and shared, and what follows from it by the truth."""
+    """The questions, claims and shared facts, and their true consequences."""
 
 
-# What they do
+# Acts
 
 
 def begin(run: RunContext[WhoDunit], state: Discussion) -> Update:
-    """The game that the question brings; without one, a game that is drawn from the run's seed and the question's id.
+    """Start the question's game; without one, a game drawn from the run's seed and the question's id.
 
     Raises:
-        UsageError: it is none, or another variant's.
+        UsageError: it is not a game, or belongs to another variant.
     """
     given, settings = state.get("game"), run.settings
     game = settings.game(f"{settings.seed}/{question_id(state)}") if given is None else settings.seated(given)
@@ -74,7 +74,7 @@ def begin(run: RunContext[WhoDunit], state: Discussion) -> Update:
 
 
 async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
-    """One action; asked again, with what was wrong, until it can be read, or the game is cancelled."""
+    """Ask for an action, and again with a hint if it cannot be read; without one the game is cancelled."""
     settings, game = run.settings, game_of(state)
     role, world, wording = settings.role_of(agent), state["world"], settings.words
     facts = len((game.agents or {}).get(agent, ()))
@@ -102,18 +102,18 @@ async def take_turn(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Up
 
 
 def deed(update: Update) -> str:
-    """The action that a turn came to; none where it could not be read."""
+    """Return the name of a turn's action; empty if it could not be read."""
     world: World = update["world"]
     return "" if world["cancelled"] else world["done"][-1]["action"]
 
 
 def stay_silent(run: RunContext[WhoDunit], state: Mystery, agent: str) -> Update:
-    """A turn of an agent that was muted."""
+    """Return the update for the turn of a muted agent."""
     return {"world": passed(state["world"], agent)}
 
 
 def game_of(state: Discussion) -> Game:
-    """The game that is played."""
+    """Return the game in the state."""
     return Game.model_validate(state["game"])
 
 
@@ -125,7 +125,7 @@ def _by_rule(run: RunContext[WhoDunit], state: Mystery, agent: str, text: str) -
 
 
 def _notes(line: str, world: World, known: str) -> list[str]:
-    """For a reader: what others hear, what was wrong with it, and who knows what now."""
+    """Return notes for display: the published line, its errors, and what is known now."""
     blunders = [NOTES[each] for each in world["done"][-1]["blunders"]]
     return [f"published: {line}" if line else "published: nothing", *blunders, known]
 
@@ -134,10 +134,10 @@ def _notes(line: str, world: World, known: str) -> list[str]:
 
 
 def form(role: Role, game: Game, settings: WhoDunit, facts: int, request: str = ACTION) -> Form:
-    """Return the form of a reply's action: each action with the keys that it needs, behind free thoughts.
+    """Return the form of a reply's action: each action with the keys that it needs, after free thoughts.
 
-    It begins as the prompt's `request` says. A pattern, as OpenAI takes no schema of several objects: hosted models
-    write freely, and are read as they write.
+    It begins as the prompt's `request` says. It is a pattern, since OpenAI accepts no schema of several objects:
+    hosted models write freely, and their replies are read as they are.
     """
     person, number = settings.words.person, _one_of(range(1, game.suspect_count + 1))
     one = f'"{person}": {number}'
@@ -162,11 +162,11 @@ def _escaped(sign: re.Match[str]) -> str:
     return rf"\{sign[0]}"
 
 
-# What they know and hear
+# Prompts
 
 
 def turn_of(run: RunContext[WhoDunit], state: Mystery, agent: str) -> tuple[Turn, ...]:
-    """The rules and what the agent knows, what was published so far, and the request for an action."""
+    """Return the rules and the agent's knowledge, the published lines, and the request for an action."""
     settings, view, game = run.settings, run.view(state, agent), game_of(state)
     known = view.prompts.render(f"whodunit/{settings.role_of(agent)}", **_rules(settings, game, agent))
     request = view.question_of(_question_of(view, settings, game))
@@ -175,7 +175,7 @@ def turn_of(run: RunContext[WhoDunit], state: Mystery, agent: str) -> tuple[Turn
 
 
 def _rules(settings: WhoDunit, game: Game, agent: str) -> dict[str, object]:
-    """What a role is told; nobody is told more than it may know."""
+    """Return the values for a role's prompt, without any that it must not know."""
     slots: dict[str, object] = {
         "me": agent,
         "others": [name for name in settings.speakers() if name != agent],
@@ -196,7 +196,7 @@ def _facts(view: View, settings: WhoDunit, game: Game) -> tuple[Part, ...]:
 
 
 def _channel(run: RunContext[WhoDunit], state: Mystery, view: View) -> tuple[Part, ...]:
-    """What was published; behind the lines of others, where that is wanted, the values that they published."""
+    """Return the published lines; after those of others, if set, their published values."""
     spoken, settings, shown = [message for message in heard(state) if message.public], run.settings, list[object]()
     wanted = settings.protocol != WORDS if settings.values == "auto" else settings.values == "on"
     for message in spoken:
@@ -209,9 +209,9 @@ def _channel(run: RunContext[WhoDunit], state: Mystery, view: View) -> tuple[Par
 
 
 def _values(settings: WhoDunit, state: Mystery, message: Message, *, latest: bool) -> Heard | str:
-    """The values under a published line, as far as they are published and the reply holds no others beside them."""
+    """Return the values of a published line; empty if they were not published, or not without others."""
     done, game, wording = state["world"]["done"][message.round], game_of(state), settings.words
-    if "mismatch" in done["blunders"]:  # "is unable to answer" tells no value
+    if "mismatch" in done["blunders"]:  # "is unable to answer" publishes no value
         return ""
     facts = len((game.agents or {}).get(message.agent, ()))
     _, place = located(message.text, settings.role_of(message.agent), game, wording, facts)
@@ -221,7 +221,7 @@ def _values(settings: WhoDunit, state: Mystery, message: Message, *, latest: boo
 
 
 def values_in(text: str, keys: Collection[str], place: Span) -> Span | None:
-    """Return where an action's values stand in its object; None where thoughts or other keys stand among them.
+    """Return the span of an action's values in its object; None if thoughts or other keys are among them.
 
     >>> text = 'Hm. Action: {"action": 3, "character": 2}'
     >>> text[slice(*values_in(text, ["action", "character"], (12, len(text))))]
@@ -234,24 +234,24 @@ def values_in(text: str, keys: Collection[str], place: Span) -> Span | None:
 
 
 def _question_of(view: View, settings: WhoDunit, game: Game) -> str:
-    """The request for an action, with a value of this game as an example."""
+    """Return the request for an action, with a value of this game as an example."""
     role, name = settings.role_of(view.agent), game.names[0]
     known = game.person(game.winner if role == "accuser" else 1)
     slots = {"w": settings.words, "example": [name, known[name]]}
     return words(view.prompts.render(f"whodunit/{role}_form", **slots))
 
 
-# How it ends
+# Decision
 
 
 def game_over(state: Mystery) -> bool:
-    """Whether nobody acts any more."""
+    """Return True if the game is over."""
     settings = WhoDunit.model_construct(**state["settings"])
     return is_over(state["world"], settings.most_turns)
 
 
 def ended(state: Mystery) -> Ended:
-    """How the game went, with the turns before resets."""
+    """Return the result of the game, including the turns before resets."""
     game, world = game_of(state), state["world"]
     turns = len({(message.epoch, message.round) for message in state["board"]})
     right, awarded = world["awarded"] == game.winner, world["awarded"] is not None
@@ -259,7 +259,7 @@ def ended(state: Mystery) -> Ended:
 
 
 def by_award(run: RunContext[WhoDunit], state: Mystery) -> Decision:
-    """The character who was awarded; without an award there is no answer, and the game is lost."""
+    """Decide by the awarded character; without an award there is no answer, and the game is lost."""
     game, world, one = game_of(state), state["world"], run.settings.words.person
     went, turn = ended(state), world["turn"]
     figures, took = measures(went), went.turns

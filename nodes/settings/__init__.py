@@ -1,6 +1,6 @@
-"""The settings of each scheme, declared once: command line, Studio's form, YAML and context read them.
+"""The settings of each scheme, declared once for command line, Studio's form, YAML and run context.
 
-Nothing here imports torch or langgraph: the command line reads it to print its help.
+Nothing here imports torch or langgraph: the command line needs it to print its help.
 """
 
 from sottovoce.nodes.settings.base import Answers, AnySettings, Settings

@@ -1,4 +1,4 @@
-"""What every scheme can be told, and how settings are made from plain values."""
+"""The settings that all schemes share, and their construction from plain values."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from sottovoce.sizes import Size
 from sottovoce.trust import Names, Words
 
 EACH = ("model", "temperature", "system", "dtype", "weights", "device", "memory")
-"""One value for all agents, or one each."""
+"""Fields with one value for all agents, or one each."""
 
 Temperature = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Dtype = Literal["auto", "float32", "bfloat16", "float16"]
@@ -39,12 +39,12 @@ Answers = Literal["short", "sentence"]
 Control = Literal["none", "own", "empty", "filler", "decoy"]
 Escalate = Literal["never", "disagreement", "uncertainty"]
 Weights = Literal["auto", "float32", "bfloat16", "int8", "int4"]
-Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: a `Document`, which stands beside
-"""For all agents, or by agent: see `Question`."""
+Documents = Sequence[Any] | Mapping[str, Sequence[Any]]  # Any: `Document` of `nodes.question`
+"""Documents of all agents, or by agent: see `Question`."""
 
 
-def pairs(given: Any, info: ValidationInfo) -> Any:  # Any: as it was given
-    """Return NAME=VALUE as a command line has it, values in JSON where they are; a mapping as it is."""
+def pairs(given: Any, info: ValidationInfo) -> Any:  # Any: user input
+    """Return a mapping from a command line's NAME=VALUE texts, parsing values that are JSON; a mapping as it is."""
     if not isinstance(given, list):
         return given
     split = [str(text).partition("=") for text in given]
@@ -62,47 +62,61 @@ def _plain(value: str) -> Any:  # Any: JSON
 
 
 class Settings(People, Watched, CipherOptions, StateOptions):
-    """What every scheme can be told. Options of our protocols stand here as fields of their own."""
+    """The settings of every scheme, with the options of the built-in protocols as fields."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     protocol: Annotated[str, Words()] = Field(
         default="nl",
-        description="what a message carries: words, mean embeddings, state deltas, or raw states",
+        description="What a message carries: nl (text), cipher (mean embeddings), sde (state deltas) or hidden "
+        "(raw states).",
         json_schema_extra=lambda schema: schema.update(enum=[*PROTOCOLS.names()]),
     )
     option: Annotated[dict[str, Any], BeforeValidator(pairs), Words()] = Field(  # Any: each protocol's own
-        default={}, description="NAME=VALUE for the protocol, or AGENT.NAME=VALUE for one agent"
+        default={}, description="Protocol option as NAME=VALUE, or AGENT.NAME=VALUE for one agent."
     )
     model: Annotated[list[str], Names("model", ("bundled",))] = Field(
         default=["bundled"],
         description="'bundled', a pulled model (`models list`), a folder, a .gguf file, a hub id, or "
-        "hosted:PROVIDER:MODEL; one for all agents, or one each",
+        "hosted:PROVIDER:MODEL. One for all agents, or one each.",
     )
     temperature: list[Temperature] = Field(
         default=[],
-        description="one for all agents, or one each; else the scheme's, or as the protocol spreads the models' own",
+        description="One for all agents, or one each. If not set: from scheme, model and protocol.",
     )
-    top_p: float | None = Field(default=None, gt=0, le=1, description="keep tokens to this mass; else the model's own")
-    top_k: Count | None = Field(default=None, ge=0, description="keep this many tokens, 0 all; else the model's own")
+    top_p: float | None = Field(
+        default=None,
+        gt=0,
+        le=1,
+        description="Sample from the most probable tokens up to this total probability, in (0, 1]. "
+        "If not set: the model's.",
+    )
+    top_k: Count | None = Field(
+        default=None,
+        ge=0,
+        description="Sample from this many most probable tokens; 0 means all. If not set: the model's.",
+    )
     repetition_penalty: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, description="1 switches it off; else the model's own"
+        default=None,
+        gt=0,
+        allow_inf_nan=False,
+        description="Penalty on tokens that were used before; 1 means none. If not set: the model's.",
     )
     system: Annotated[list[str], Words()] = Field(
-        default=[], description="system prompt; one for all agents, or one each"
+        default=[], description="System prompt. One for all agents, or one each."
     )
-    max_tokens: Tokens = Field(default=LONGEST_REPLY, ge=1, description="longest reply, in tokens")
+    max_tokens: Tokens = Field(default=LONGEST_REPLY, ge=1, description="Maximum length of a reply, in tokens.")
     timeout: float | None = Field(
         default=None,
         gt=0,
         le=LONGEST_WAIT,
         allow_inf_nan=False,
-        description="seconds that a reply may take; else as long as it takes",
+        description="Maximum time for a reply, in seconds. If not set: no limit.",
     )
-    seed: Seed = Field(default=0, description="of the run; every call derives its own from it")
+    seed: Seed = Field(default=0, description="Seed of the run, from which calls derive theirs.")
     prompts: Annotated[str | None, Names("prompt pack", packs.OFFERED)] = Field(
         default=None,
-        description="Prompt pack: paper (the set-up of the scheme's paper), a name such as paper/madra, or a folder "
+        description="Prompt pack: paper (the setup of the scheme's paper), a name such as paper/madra, or a folder "
         "whose files replace the default prompts.",
     )
     answers: Literal["auto", "short", "sentence"] = Field(
@@ -110,127 +124,136 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         description="Wording of the request for an answer: short (reason, then a last line `Answer: ...`), sentence, "
         "or auto (sentence for local models below a billion parameters).",
     )
-    question_description: bool = Field(default=True, description="tell what questions of the task are like, if it says")
-    answer_description: bool = Field(default=True, description="ask for the form of the answer")
-    demonstrations: bool = Field(default=True, description="show the task's worked examples, if it has any")
-    chain_of_thought: bool = Field(default=True, description="ask for the steps before the answer")
+    question_description: bool = Field(
+        default=True, description="Include the task's description of its questions, if it has one."
+    )
+    answer_description: bool = Field(default=True, description="State the required form of the answer.")
+    demonstrations: bool = Field(default=True, description="Show the task's worked examples, if it has any.")
+    chain_of_thought: bool = Field(default=True, description="Ask for the reasoning steps before the answer.")
     answer_turn: bool = Field(
-        default=True, description="ask once more, for the answer alone, where none can be read from a reply"
+        default=True, description="If no answer can be read from a reply, ask once more, for the answer alone."
     )
     fallback: Literal["error", "nl"] = Field(
-        default="error", description="edges that the protocol cannot carry: refuse, or words"
+        default="error",
+        description="For two models that the protocol cannot connect: error (refuse the run) or nl (send text).",
     )
     guide: Literal["auto", "on", "off"] = Field(
         default="auto",
-        description="keep replies to their forms while written: auto leaves numbers and reasoned replies free; on, off",
+        description="Constrained decoding of replies in their required form: auto (not for numbers or freely reasoned "
+        "answers), on, or off.",
     )
     dtype: Annotated[list[Dtype], Names("dtype", opens=False)] = Field(
-        default=["auto"], description="that the models compute in; one for all, or one each"
+        default=["auto"], description="Data type in which models compute. One for all agents, or one each."
     )
     weights: Annotated[list[Weights], Names("format of weights", opens=False)] = Field(
         default=["auto"],
-        description="how the models' matrices are stored: as they compute, or packed (on a CPU: int8, int4); "
-        "one for all, or one each",
+        description="Storage of weight matrices: as `dtype`, or packed (on a CPU: int8, int4). "
+        "One for all agents, or one each.",
     )
     device: Annotated[list[str], Names("device", ("auto", "cpu"), opens=False)] = Field(
-        default=["auto"], description="auto, cpu, cuda, cuda:1, mps, or map (spread over all); one for all, or one each"
+        default=["auto"],
+        description="auto, cpu, cuda, cuda:1, mps, or map (spread over all devices). One for all agents, or one each.",
     )
     memory: Annotated[list[Size], Names("amount of memory", opens=False)] = Field(
         default=[],
-        description="for keys and values of a model, like 4GB; one for all, or one each; else a share of what is free",
+        description="Memory for a model's keys and values, such as 4GB. One for all agents, or one each. "
+        "If not set: a share of the free memory.",
     )
     thinking: bool | None = Field(
-        default=None, description="the switch of the models' chat templates; else as each has it"
+        default=None, description="Thinking switch of the models' chat templates. If not set: each template's default."
     )
-    exact: bool = Field(default=False, description="equal bits whatever else runs; slower, and for float32 on a CPU")
+    exact: bool = Field(
+        default=False,
+        description="Make results bitwise equal whatever else is in the batch; slower, only for float32 on a CPU.",
+    )
 
     discusses: ClassVar[bool] = True
-    """Whether its agents hear one another."""
+    """True if its agents hear one another."""
     sample: ClassVar[str] = "arithmetic"
-    """The samples that are asked where nothing else is."""
+    """The samples to ask if no question is given."""
     world: ClassVar[str] = ""
-    """Where the `World` is whose games the scheme plays, as "module:attribute"; empty where it plays none."""
+    """The `World` whose games the scheme plays, as "module:attribute"; empty if it plays none."""
     answers_in: ClassVar[KindName | None] = None
     """The kind of all its answers, whatever a question says; None leaves it to the question."""
     unrolls: ClassVar[str] = ""
-    """Why its calls cannot be told before they are made; empty where they can."""
+    """Why its calls are not known before they are made; empty if they are."""
     default_temperature: ClassVar[float | None] = None
-    """The scheme's own where none was set; None leaves it to the models."""
+    """The temperature if none is set; None leaves it to the models."""
     spreads_temperature: ClassVar[bool] = True
-    """True where a protocol that averages may replace the scheme's own temperature by one for each agent."""
+    """True if a protocol that averages may replace the scheme's temperature by one for each agent."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, core: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        """The form that Studio shows of it, in the order of the command line."""
+        """Return the JSON schema of Studio's form, with fields in the order of the command line."""
         schema = handler(core)
         form = handler.resolve_ref_schema(schema)
         form["properties"] = {name: form["properties"][name] for name in sorted(form["properties"], key=place)}
         return schema
 
     @classmethod
-    def given(cls, settings: Any) -> Self:  # Any: as a caller gave them
-        """A caller's settings; None are the defaults, and a dict is made into settings.
+    def given(cls, settings: Any) -> Self:  # Any: user input
+        """Return a caller's settings; a dict is validated, and None means the defaults.
 
         Raises:
-            UsageError: they are another scheme's, or none.
+            UsageError: they belong to another scheme, or are invalid.
         """
         if isinstance(settings, cls):
             return settings
         if isinstance(settings, Settings):
-            raise UsageError(f"the settings are of {type(settings).__name__}; this graph takes those of {cls.__name__}")
+            raise UsageError(f"the settings are {type(settings).__name__}; this graph expects {cls.__name__}")
         return cls() if settings is None else cls.model_validate(settings)
 
     def speakers(self) -> list[str]:
-        """The agents that discuss, in order: agent_1 .. agent_n, of a scheme that has a field `agents`."""
+        """Return the agents that discuss, in order: agent_1 .. agent_n, or one if the scheme has no field `agents`."""
         return [f"agent_{i + 1}" for i in range(getattr(self, "agents", 1))]
 
     def others(self) -> list[str]:
-        """Who has a model and does not discuss, each named by its role: moderator, judge, secretary."""
+        """Return the agents that have a model but do not discuss, named by role: moderator, judge, secretary."""
         return []
 
     def names(self) -> list[str]:
-        """Everybody with a model: the agents that discuss, then the others."""
+        """Return all agents with a model: those that discuss, then the others."""
         return [*self.speakers(), *self.others()]
 
     def edges(self) -> list[tuple[str, str]]:
-        """Who hears whose messages, as (speaker, hearer), over the whole discussion."""
+        """Return the pairs (speaker, hearer) over the whole discussion."""
         if not self.discusses:
             return []
         return [(speaker, hearer) for speaker in self.speakers() for hearer in self.names() if speaker != hearer]
 
     def heard(self) -> list[str]:
-        """Whose words people can approve."""
+        """Return the agents whose messages people can approve."""
         return self.names()
 
     def owners(self) -> list[str] | None:
-        """Whom private documents may belong to; None where one agent reads them all."""
+        """Return the agents that may have private documents; None if one agent reads them all."""
         return self.names() if self.discusses else None
 
     def dealt(self, documents: Documents) -> Documents:
-        """The question's documents as agents are shown them."""
+        """Return the question's documents as agents are shown them."""
         return documents
 
     def topology(self) -> tuple[str, ...]:
-        """What a graph's nodes and edges are made for: a run cannot change it."""
+        """Return what a graph's nodes and edges depend on: a run cannot change it."""
         return (f"{len(self.speakers())} agents",)
 
     def needs(self) -> dict[str, str]:
-        """Fields without which a question cannot be discussed, and what for."""
+        """Return the fields that a question must have, each with the reason."""
         return {}
 
-    def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`, which stands beside
-        """Refuse a question's game that these settings cannot play; a world's own do otherwise than this.
+    def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
+        """Refuse a question's game that these settings cannot play; the settings of worlds override this.
 
         Raises:
-            UsageError: says what is wrong with it.
+            UsageError: the game cannot be played.
         """
-        raise UsageError("the question brings a game, and this scheme plays none; ask it of the world that it is of")
+        raise UsageError("the question has a game, but this scheme plays none; run it with the game's own world")
 
     def check_levers(self, game: Mapping[str, Any]) -> None:  # Any: the settings' own types
-        """Refuse a lever that was set otherwise than a stored game has it: the game's would be played.
+        """Refuse settings that contradict a stored game, whose own values would be used.
 
         Raises:
-            UsageError: names the lever, and both values.
+            UsageError: a setting and the game differ; the message has both values.
         """
         for name in [name for name in game if name in self.model_fields_set]:
             if (mine := getattr(self, name)) != game[name]:
@@ -240,22 +263,22 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         """Return the folder of a prompt pack.
 
         Raises:
-            UsageError: `paper` has no set-up for this scheme.
+            UsageError: `paper` has no setup for this scheme.
         """
         return packs.folder_of(pack, type(self).__name__.lower(), self.protocol)
 
     def components(self) -> frozenset[str]:
-        """The prompt components that are switched on (CMD, section 4.5)."""
+        """Return the prompt components that are switched on (CMD, section 4.5)."""
         return frozenset(name for name in COMPONENTS if getattr(self, name))
 
     def each(self, field: str) -> list[Any]:  # Any: the field's own type
-        """A per-agent field, one value for each of `names`; [] where none was given.
+        """Return the values of a per-agent field, one for each of `names`; [] if none was set.
 
-        One value goes to all. One for each agent that discusses leaves the others the first agent's, but
-        no system prompt: that was meant for an agent.
+        One value applies to all. With one value for each agent that discusses, the others get the first
+        agent's value, except for the system prompt, which they do not get.
 
         Raises:
-            UsageError: the number of values fits neither.
+            UsageError: the number of values fits none of these.
         """
         values, n, more = list(getattr(self, field)), len(self.speakers()), len(self.others())
         if len(values) in (0, n + more):
@@ -268,20 +291,20 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         raise UsageError(f"{field} has {len(values)} values for {asked}; give one for all, or one each")
 
     def of(self, field: str, agent: str) -> Any:  # Any: the field's own type
-        """One agent's value of a per-agent field; None where none was given."""
+        """Return one agent's value of a per-agent field; None if none was set."""
         values = self.each(field)
         return values[self.names().index(agent)] if values else None
 
     @staticmethod
     def of_models() -> set[str]:
-        """The settings that make a model: one that is given as an object brings its own."""
+        """Return the settings that describe a model; a model passed as an object has its own."""
         return {"model", "max_tokens", "option", "timeout", *OF_LOADING, *OF_SAMPLING, *OF_PROTOCOL}
 
     def options(self, agent: str) -> dict[str, Any]:  # Any: each protocol's own options
-        """The options set for an agent's protocol: fields that are not at their defaults, then `option`'s."""
+        """Return the options of an agent's protocol: fields not at their defaults, updated with `option`."""
         fields = type(self).model_fields
         found = {name: getattr(self, name) for name in OF_PROTOCOL if getattr(self, name) != fields[name].default}
-        for name, value in sorted(self.option.items(), key=lambda pair: "." in pair[0]):  # an agent's own come last
+        for name, value in sorted(self.option.items(), key=lambda pair: "." in pair[0]):  # an agent's own override
             owner, dot, own = name.rpartition(".")
             found |= {own: value} if not dot or owner == agent else {}
         return found
@@ -298,7 +321,7 @@ class Settings(People, Watched, CipherOptions, StateOptions):
         for field in EACH:
             self.each(field)
         if not self.model:
-            raise UsageError("no model was given; expected 'bundled', 'smollm2', a folder, a .gguf file or a hub id")
+            raise UsageError("no model is set; expected 'bundled', 'smollm2', a folder, a .gguf file or a hub id")
         for owner in (name.rpartition(".")[0] for name in self.option):
             if owner and owner not in self.names():
                 raise UsageError(choose("agent among the options:", owner, self.names()))
@@ -307,35 +330,37 @@ class Settings(People, Watched, CipherOptions, StateOptions):
 
 
 class Controlled(Settings):
-    """What schemes can be told whose agents read one another's messages, and may read something else as a control."""
+    """Settings of schemes whose agents read one another's messages, or something else as a control."""
 
     control: Control = Field(
         default="none",
-        description="what agents hear in the place of one another's messages, to see what these do: "
-        "their own of that round, an empty one, filler of as many tokens, "
-        "or a decoy of the question (a solution of another one)",
+        description="Ablation: what agents read instead of one another's messages: own (their own message of that "
+        "round), empty, filler (dots, as many tokens) or decoy (a solution of another question).",
     )
 
     escalate: Escalate = Field(
         default="never",
-        description="hear one another's messages as words, and what lies under them only where the votes of their "
-        "round differ, or where their mean entropy is high; never: always both",
+        description="Read others' messages as text, and their payloads only on disagreement (the votes of their round "
+        "differ) or uncertainty (their mean entropy is high); never: always read both.",
     )
     escalate_above: float | None = Field(
-        default=None, ge=0, allow_inf_nan=False, description="of --escalate uncertainty: mean entropy, nats a token"
+        default=None,
+        ge=0,
+        allow_inf_nan=False,
+        description="For --escalate uncertainty: threshold of the mean entropy, in nats per token.",
     )
 
     @model_validator(mode="after")
     def _above_a_threshold(self) -> Controlled:
         if (self.escalate == "uncertainty") != (self.escalate_above is not None):
             raise UsageError(
-                f"escalate is {self.escalate!r} and escalate_above {self.escalate_above}; give uncertainty and a "
-                "threshold in nats, or another alone"
+                f"escalate is {self.escalate!r} and escalate_above {self.escalate_above}; set uncertainty with a "
+                "threshold in nats, or another value without one"
             )
         return self
 
     def needs(self) -> dict[str, str]:
-        """Decoys, where they are heard."""
+        """Return the decoys, if agents read them."""
         return {"decoys": "the control is 'decoy'"} if self.control == "decoy" else {}
 
 

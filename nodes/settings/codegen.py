@@ -21,74 +21,76 @@ PASSER, TESTER, REFLECTOR, RANKER = "Passer", "Tester", "Reflector", "Ranker"
 
 
 class CodeGen(Settings):
-    """Coders write a program, judges test, criticise and rank it, and coders write it anew (CodeGen, 2502.05986)."""
+    """Coders write a program, judges test, review and rank it, and coders rewrite it (CodeGen, 2502.05986)."""
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "problems"
     world: ClassVar[str] = "sottovoce.evaluation.codegen:WORLD"
     positions: ClassVar[str] = "scores"
-    unrolls: ClassVar[str] = "in a world, what is heard depends on what was done before"
+    unrolls: ClassVar[str] = "in a world, messages depend on earlier actions"
     answers_in: ClassVar[KindName | None] = "text"
     watched_from: ClassVar[int] = 1
-    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"run": "the program is handed in, and run with the tests"})
+    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"run": "the program is submitted, and run with the tests"})
 
     sandbox: Annotated[str | None, Names("sandbox", opens=False)] = Field(
         default=None,
-        description="where programs of models are run: isolated (the first of the next two that is there), bwrap, "
-        "namespaces, docker[:IMAGE], or limits, which isolates nothing; it must be named",
+        description="Where to run programs that models write: isolated (bwrap or namespaces, the first that is "
+        "available), bwrap, namespaces, docker[:IMAGE], or limits, which isolates nothing. Required.",
     )
     unsafe: Annotated[bool, Names("sandbox", opens=False)] = Field(
-        default=False, description="run them even where nothing but limits contains them"
+        default=False, description="Run programs even if only limits contain them."
     )
     seconds: Annotated[float, Names("time limit", opens=False)] = Field(
         default=5.0,
         gt=0,
         le=LONGEST_PROGRAM,
         allow_inf_nan=False,
-        description="longest run of a program for one test, in seconds",
+        description="Maximum run time of a program for one test, in seconds.",
     )
     agents: int = Field(
-        default=4, ge=2, le=len(CODERS), description="how many coders; Tester, Reflector and Ranker come on top"
+        default=4, ge=2, le=len(CODERS), description="Number of coders, not counting Tester, Reflector and Ranker."
     )
-    rounds: Rounds = Field(default=3, ge=1, description="rounds, at most; judges speak before each but the first")
+    rounds: Rounds = Field(
+        default=3, ge=1, description="Maximum number of rounds; judges speak before each one except the first."
+    )
     consensus: bool = Field(
         default=True,
-        description="end after a round, but for the first, in which more than two thirds of the coders write alike "
-        "(BLEU of 90 or more)",
+        description="End after a round, except the first, in which more than two thirds of the coders write similar "
+        "programs (BLEU of 90 or more).",
     )
-    max_tokens: Tokens = Field(default=1024, ge=1, description="longest reply, in tokens")
+    max_tokens: Tokens = Field(default=1024, ge=1, description="Maximum length of a reply, in tokens.")
 
     def speakers(self) -> list[str]:
-        """The coders."""
+        """Return the coders."""
         return [*CODERS[: self.agents]]
 
     def others(self) -> list[str]:
-        """The judges that a model plays; Passer is a tool."""
+        """Return the judges that are models; Passer is a tool."""
         return [TESTER, REFLECTOR, RANKER]
 
     def edges(self) -> list[tuple[str, str]]:
-        """Judges and coders hear coders, and coders hear the Reflector; tests and ranks are words."""
+        """Return edges from coders to all, and from the Reflector to coders; tests and ranks are sent as text."""
         return [*super().edges(), *((REFLECTOR, coder) for coder in self.speakers())]
 
     def heard(self) -> list[str]:
-        """The coders: all judges' words are put together as they are said."""
+        """Return the coders: judges' replies are used without approval."""
         return self.speakers()
 
     @property
     def capped(self) -> Per:
-        """Each coder in each round (the paper's code)."""
+        """Each coder in each round, as in the paper's code."""
         return self.cap_per or "turn"
 
     def dealt(self, documents: Documents) -> Documents:
-        """None are shown: the problem says all."""
+        """Return no documents: the problem is complete."""
         return []
 
     def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
-        """It must be a problem."""
+        """Refuse what is not a problem."""
         Problem.model_validate(question["game"])
 
     @model_validator(mode="after")
     def _somewhere(self) -> CodeGen:
         if self.unsafe and self.sandbox is None:
-            raise UsageError("--unsafe is of a sandbox, and none was named; add --sandbox isolated, or drop it")
+            raise UsageError("--unsafe needs a sandbox, but none is set; add --sandbox isolated, or leave it out")
         return self

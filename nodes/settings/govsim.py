@@ -19,74 +19,81 @@ NAMES = (*AGENTS, "Anna", "Paul", "Rose", "Mark", "Lucy")
 
 
 class GovSim(Settings):
-    """Agents who fish in one lake talk each month, so that it may feed them for long (GovSim, arXiv 2404.16698)."""
+    """Agents that share a lake fish and talk each month, and try to keep the fish alive (GovSim, arXiv 2404.16698)."""
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "govsim"
     world: ClassVar[str] = "sottovoce.evaluation.govsim:WORLD"
     positions: ClassVar[str] = "tons"
-    unrolls: ClassVar[str] = "in a world, who acts and what is heard depends on what was done before"
+    unrolls: ClassVar[str] = "in a world, speakers and messages depend on earlier actions"
     watched_from: ClassVar[int] = 1
-    """The first month's wishes have no talk before them that could be held again."""
+    """The wishes of the first month follow no talk that could be repeated."""
     together: ClassVar[str] = "wish"
     acts: ClassVar[tuple[str, ...]] = ("talk", "summarise", "limit", "reflect", "wish")
-    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"harvest": "so much is taken from the lake, for good"})
+    deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"harvest": "the lake loses the fish, for good"})
 
-    agents: int = Field(default=5, ge=2, le=len(NAMES), description="how many fish in the lake")
-    months: Few = Field(default=12, ge=1, description="months of the game, at most")
+    agents: int = Field(default=5, ge=2, le=len(NAMES), description="Number of agents that fish.")
+    months: Few = Field(default=12, ge=1, description="Maximum number of months.")
     start: Few = Field(
-        default=100, ge=1, description="tons of fish in the first month, and the most that the lake holds"
+        default=100, ge=1, description="Tons of fish in the first month, which is also the most that the lake can hold."
     )
-    collapse: Few = Field(default=5, ge=1, description="with fewer tons after a harvest all fish die out")
+    collapse: Few = Field(default=5, ge=1, description="All fish die out if fewer tons are left after a harvest.")
     allocation: Allocation = Field(
         default="stochastic",
-        description="who gets what where more is wanted than there is: ton by ton at random, or by shares",
+        description="How fish are shared out when agents want more than there is: stochastic (ton by ton, at random) "
+        "or proportional.",
     )
-    language: bool = Field(default=True, description="talk after each harvest; off: they see what all caught, no more")
-    newcomer: Few | None = Field(default=None, ge=1, description="the last agent joins after so many months")
-    utterances: Few = Field(default=MESSAGES - 1, ge=1, description="of a talk at most, besides the mayor's report")
-    max_tokens: Tokens = Field(default=384, ge=1, description="longest reply, in tokens")
+    language: bool = Field(
+        default=True, description="Let agents talk after each harvest; off: they only see what everyone caught."
+    )
+    newcomer: Few | None = Field(default=None, ge=1, description="The last agent joins after this many months.")
+    utterances: Few = Field(
+        default=MESSAGES - 1,
+        ge=1,
+        description="Maximum number of utterances in a talk, besides the mayor's report.",
+    )
+    max_tokens: Tokens = Field(default=384, ge=1, description="Maximum length of a reply, in tokens.")
 
     def speakers(self) -> list[str]:
-        """Who fishes, the newcomer last."""
+        """Return the agents that fish, the newcomer last."""
         return [*NAMES[: self.agents]]
 
     def others(self) -> list[str]:
-        """Who sums up each talk."""
+        """Return the summarizer of each talk."""
         return ["summarizer"]
 
     def role_of(self, agent: str) -> str:
-        """What an agent is."""
+        """Return the role of an agent."""
         return agent if agent in self.others() else "fisher"
 
     @property
     def capped(self) -> Per:
-        """All together: a month's wishes are judged as one."""
+        """All interventions together, since a month's wishes are checked as one."""
         return self.cap_per or "all"
 
     def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
-        """It must be one that can be played, of as many agents, with the levers that were set."""
+        """Refuse a game that cannot be played, or differs from the settings."""
         game = self.seated(question["game"])
         same = {name: getattr(game, name) for name in ("months", "start", "collapse", "allocation", "language")}
         self.check_levers({**same, "newcomer": game.newcomer_after})
 
     def seated(self, given: Mapping[str, Any]) -> Game:  # Any: JSON
-        """A game with the agents of the run in the places of its own, in their order.
+        """Return a stored game with its agents replaced by those of the run, in order.
 
         Raises:
-            UsageError: it is none, or has more agents or fewer.
+            UsageError: it is not a game, or has another number of agents.
         """
         game, speakers = Game.model_validate(given), self.speakers()
         if (found := len(game.agents)) != len(speakers):
-            raise UsageError(f"the game has {found} agents, but there are {len(speakers)}; give --agents {found}")
+            raise UsageError(f"the game has {found} agents, but there are {len(speakers)}; use --agents {found}")
         return game.model_copy(update={"agents": speakers})
 
     def dealt(self, documents: Documents) -> Documents:
-        """None are shown: the rules say what each agent knows."""
+        """Return no documents: the rules say what each agent knows."""
         return []
 
     def game(self, seed: str) -> Game:
-        """The game of these settings.
+        """Return the game of these settings.
 
         Raises:
             UsageError: it cannot be played.

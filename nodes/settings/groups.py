@@ -13,7 +13,7 @@ FIRST = (
     *("agents", "rounds", "turns", "months", "steps", "samples"),
     *("protocol", "model", "temperature", "max_tokens", "seed", "settings", "save", "json"),
 )
-"""The options that most people need, in this order; those of a run's output among them."""
+"""The options that most people need, in this order, including those of a run's output."""
 OF_SAMPLING = ("top_p", "top_k", "repetition_penalty")
 OF_LOADING = ("dtype", "weights", "device", "memory", "thinking", "exact")
 OF_PROTOCOL = tuple(CipherOptions.model_fields | StateOptions.model_fields)
@@ -28,13 +28,13 @@ GROUPS: dict[str, tuple[str, ...]] = {
     "Monitors that watch": tuple(Watched.model_fields),
 }
 OWN = "The scheme"
-"""What a scheme has beside these is its own."""
+"""The heading of all other settings of a scheme."""
 HEADINGS = (OWN, *GROUPS)
-"""In the order of the help."""
+"""All headings, in the order of the help."""
 
 
 def heading(setting: str) -> str | None:
-    """Under which heading a setting stands; None where it is among the first."""
+    """Return the heading of a setting; None if it is among the first."""
     found = next((heading for heading, names in GROUPS.items() if setting in names), OWN)
     return None if setting in FIRST else found
 

@@ -17,15 +17,15 @@ SEARCHED = Names("retriever", (ENCYCLOPEDIA, DOCUMENTS), numbered=(ENCYCLOPEDIA,
 
 
 class Searching(Settings):
-    """What is said of searches for passages, whatever they search."""
+    """The settings of searches for passages."""
 
     rerank: Annotated[str | None, Names("reranker")] = Field(
         default=None,
-        description="a cross-encoder's folder, or a LangChain document compressor as PACKAGE.MODULE:NAME, which scores "
-        "the first 50 passages of a search again",
+        description="Reranker of the first 50 passages of a search: a cross-encoder's folder, or a LangChain document "
+        "compressor as PACKAGE.MODULE:NAME.",
     )
     filter: Annotated[dict[str, str | int | float | bool], BeforeValidator(pairs), Words()] = Field(
-        default={}, description="NAME=VALUE that passages must have in their metadata, or as docid, title, url"
+        default={}, description="NAME=VALUE that passages must match, in their metadata or as docid, title or url."
     )
 
 
@@ -37,50 +37,54 @@ class ReAct(Searching):
     default_temperature: ClassVar[float | None] = 0.0
     spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.2.2)
 
-    agents: Agents = Field(default=7, ge=1, description="how many agents; they take turns")
-    steps: Few = Field(default=7, ge=1, description="steps of all together, at most")
-    step_tokens: Tokens = Field(default=100, ge=1, description="longest step, in tokens")
+    agents: Agents = Field(default=7, ge=1, description="Number of agents; they take turns.")
+    steps: Few = Field(default=7, ge=1, description="Maximum number of steps of all agents together.")
+    step_tokens: Tokens = Field(default=100, ge=1, description="Maximum length of a step, in tokens.")
     library: Annotated[str, SEARCHED] = Field(
         default=ENCYCLOPEDIA,
-        description="what is searched: encyclopedia (the one that ships; encyclopedia:SEED), documents (the "
-        "question's own), or a retriever such as bm25:FOLDER or wikipedia",
+        description="Library to search: encyclopedia (built in; also encyclopedia:SEED), documents (the question's "
+        "own), or a retriever such as bm25:FOLDER or wikipedia.",
     )
     search: Literal["title", "passages"] = Field(
-        default="title", description="open a page by its title (ReAct), or the best three passages as a page (SDE)"
+        default="title",
+        description="Page that a search opens: title (the page of that title, as in ReAct) or passages (the three best "
+        "passages, as in SDE).",
     )
     carry: Literal["latest", "all"] = Field(
-        default="latest", description="which steps go by the protocol, and not in words"
+        default="latest", description="Steps that are heard by the protocol, not as text: latest or all."
     )
 
     def dealt(self, documents: Documents) -> Documents:
-        """None are shown: they are searched at most."""
+        """Return no documents: agents can only search them."""
         return []
 
 
 class Pooled(Searching):
-    """What evidence is found for a question before it is answered (MADRA, section 3.2)."""
+    """The settings of the evidence that is retrieved before a question is answered (MADRA, section 3.2)."""
 
     source: Literal["wiki", "google", "all", "none"] = Field(
-        default="all", description="where evidence is looked for: wiki, google, all that there are, or none"
+        default="all",
+        description="Where to search for evidence: wiki, google, all (those with a retriever) or none.",
     )
     wiki: Annotated[str, SEARCHED] = Field(
         default=ENCYCLOPEDIA,
-        description="the retriever that is `wiki`: encyclopedia (the one that ships), documents (the question's own), "
-        "wikipedia, dpr:..., bm25:FOLDER, ...",
+        description="Retriever for `wiki`: encyclopedia (built in), documents (the question's own), wikipedia, "
+        "dpr:..., bm25:FOLDER, ...",
     )
     google: Annotated[str, SEARCHED] = Field(
         default="",
-        description="the retriever that is `google`, if any: google, google:FOLDER (keeps what it found), ...",
+        description="Retriever for `google`, if any: google, google:FOLDER (stores its results there), ...",
     )
-    n_wiki: Few = Field(default=10, ge=1, description="passages of wiki")
-    n_google: Few = Field(default=5, ge=1, description="snippets of google")
+    n_wiki: Few = Field(default=10, ge=1, description="Number of passages from `wiki`.")
+    n_google: Few = Field(default=5, ge=1, description="Number of snippets from `google`.")
     pool: Literal["faithful", "fused"] = Field(
         default="faithful",
-        description="order of evidence: wiki's, then google's (MADRA), or by fused ranks with near duplicates folded",
+        description="Order of evidence: faithful (wiki, then google, as in MADRA) or fused (by fused rank, with near "
+        "duplicates merged).",
     )
 
     def sources(self) -> list[tuple[str, int]]:
-        """The retrievers that are asked, each for how much."""
+        """Return the retrievers to ask, each with the number of passages."""
         known = {"wiki": (self.wiki, self.n_wiki), "google": (self.google, self.n_google)}
         return [found for name, found in known.items() if self.source in (name, "all") and found[0]]
 
@@ -88,63 +92,72 @@ class Pooled(Searching):
     def _has_sources(self) -> Pooled:
         if self.source != "none" and not self.sources():
             raise UsageError(
-                f"source is {self.source!r}, but no retriever is that; add --google google or --source wiki"
+                f"source is {self.source!r}, but it has no retriever; add --google google or --source wiki"
             )
         return self
 
 
 class MADRA(Pooled):
-    """Debaters choose from a pool of evidence before each talk, until a judge finds them agreed (MADRA, 2312.04854)."""
+    """Debaters choose evidence from a pool and talk, until a judge finds that they agree (MADRA, 2312.04854)."""
 
     sample: ClassVar[str] = "world"
     acts: ClassVar[tuple[str, ...]] = ("select", "answer", "revise", "agree", "summarise")
     default_temperature: ClassVar[float | None] = 0.5
 
-    agents: Agents = Field(default=2, ge=2, description="how many debaters; judge and summarizer come on top")
-    rounds: Rounds = Field(default=3, ge=1, description="rounds, at most: the first side by side, later ones in turn")
-    self_selection: bool = Field(
-        default=True, description="debaters choose their evidence before they talk; else they read all of it"
+    agents: Agents = Field(default=2, ge=2, description="Number of debaters, not counting judge and summarizer.")
+    rounds: Rounds = Field(
+        default=3,
+        ge=1,
+        description="Maximum number of rounds; debaters speak in parallel in the first and in turn in later ones.",
     )
-    most: Few = Field(default=3, ge=1, description="pieces of evidence that a debater chooses, at most")
-    select_tokens: Tokens = Field(default=512, ge=1, description="longest reply in which evidence is chosen, in tokens")
+    self_selection: bool = Field(
+        default=True, description="Let debaters choose their evidence before they talk; otherwise they read all of it."
+    )
+    most: Few = Field(default=3, ge=1, description="Maximum number of pieces of evidence that a debater chooses.")
+    select_tokens: Tokens = Field(
+        default=512, ge=1, description="Maximum length of a reply that chooses evidence, in tokens."
+    )
     search_again: bool = Field(
-        default=False, description="search before each later round too, with what the debaters said"
+        default=False, description="Search again before each later round, with the debaters' messages."
     )
 
     def others(self) -> list[str]:
-        """The judge, who tells whether they agree, and the summarizer."""
+        """Return the judge, who checks if debaters agree, and the summarizer."""
         return ["judge", "summarizer"]
 
     def dealt(self, documents: Documents) -> Documents:
-        """None are shown: they are searched at most."""
+        """Return no documents: agents can only search them."""
         return []
 
 
 class IA(Searching, Controlled):
-    """Agents who each know some of the passages ask one another until one of them answers (SDE)."""
+    """Agents that each know some of the passages ask one another until one of them answers (SDE)."""
 
     sample: ClassVar[str] = "world"
     acts: ClassVar[tuple[str, ...]] = ("talk",)
     default_temperature: ClassVar[float | None] = 0.0
     spreads_temperature: ClassVar[bool] = False  # SDE sets 0 for CIPHER too (appendix B.1)
 
-    agents: Agents = Field(default=2, ge=2, description="how many agents; passages are dealt to them in turn, by rank")
-    rounds: Rounds = Field(
-        default=5, ge=1, description="rounds, at most: the first with an answer in its form is the last"
+    agents: Agents = Field(
+        default=2, ge=2, description="Number of agents; passages are dealt to them in turn, by rank."
     )
-    max_tokens: Tokens = Field(default=256, ge=1, description="longest reply, in tokens")
+    rounds: Rounds = Field(
+        default=5, ge=1, description="Maximum number of rounds; the first with an answer in its form is the last."
+    )
+    max_tokens: Tokens = Field(default=256, ge=1, description="Maximum length of a reply, in tokens.")
     library: Annotated[str | None, SEARCHED] = Field(
         default=None,
-        description="where passages are looked up for a question without documents: encyclopedia, bm25:FOLDER, ...",
+        description="Library to search for passages if the question has no documents: encyclopedia, bm25:FOLDER, ...",
     )
-    passages: Few = Field(default=6, ge=1, description="how many are looked up")
+    passages: Few = Field(default=6, ge=1, description="Number of passages to retrieve from `library`.")
     score: Literal["formatted", "raw"] = Field(
         default="formatted",
-        description="of last replies without an answer in its form: 0, or that of whatever can be read (the code)",
+        description="Score if no last reply has an answer in its form: formatted (0) or raw (that of any answers that "
+        "can be read, as in the published code).",
     )
 
     def dealt(self, documents: Documents) -> Documents:
-        """The first to the first agent, the second to the second, and round again; private ones stay whose they are."""
+        """Return the passages dealt to the agents in turn; private documents keep their owners."""
         if isinstance(documents, Mapping):
             return documents
         agents = self.speakers()

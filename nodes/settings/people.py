@@ -1,4 +1,4 @@
-"""Which people take part in a discussion: whose seats they hold, and what is put to them before it takes effect."""
+"""The settings of people in a discussion: the agents that they play, and what they approve."""
 
 from __future__ import annotations
 
@@ -14,31 +14,31 @@ from sottovoce.trust import Words
 
 
 class People(Checked):
-    """Who is no model, and who is asked before something is done."""
+    """The agents that people play, and what people approve before it takes effect."""
 
     human: Annotated[list[str], Words()] = Field(
         default=[],
-        description="an agent whose seat is a person's, who is asked at the terminal, or by an interrupt in a graph",
+        description="Agent that a person plays; the person is asked at the terminal, or by an interrupt in a graph.",
     )
     approve: Annotated[list[str], Words()] = Field(
         default=[],
-        description="what a person lets pass, writes anew or rejects before it takes effect: an act, an agent's or a "
-        "role's words; in worlds an award, a harvest, the run of a program",
+        description="What a person accepts, rewrites or rejects before it takes effect: an act, the messages of an "
+        "agent or a role; in worlds also an award, a harvest or the run of a program.",
     )
 
     acts: ClassVar[tuple[str, ...]] = ("answer", "revise")
-    """What its agents do, by name."""
+    """The acts of its agents, by name."""
     deeds: ClassVar[Mapping[str, str]] = MappingProxyType({})
-    """What comes of some acts in its world and cannot be undone, by name; and what follows, in words."""
+    """Effects of acts in its world that cannot be undone, by name, each with a description of the consequence."""
 
     def check_people(self, names: Sequence[str], heard: Sequence[str]) -> None:
-        """Refuse a seat that there is not, and what nobody says or does; `heard` are whose words can be approved.
+        """Refuse unknown agents, acts and roles; `heard` are agents and roles whose messages can be approved.
 
         Raises:
-            UsageError: with the nearest name that there is.
+            UsageError: a name is unknown; the message suggests the nearest one.
         """
         for what, given, known in (
-            ("seat", self.human, names),
+            ("agent", self.human, names),
             ("act, agent or role to approve:", self.approve, [*self.deeds, *self.acts, *heard]),
         ):
             for name in given:
@@ -47,5 +47,5 @@ class People(Checked):
 
     @property
     def asks_people(self) -> bool:
-        """Whether somebody must be there who answers, from the start."""
+        """True if a person must be available from the start."""
         return bool(self.human or self.approve)

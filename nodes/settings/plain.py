@@ -1,4 +1,4 @@
-"""Settings from YAML: names as on the command line, a single value where a list of one is meant.
+"""Settings from YAML, with the names of the command line; a single value may replace a list of one.
 
 Nothing here imports torch or langgraph.
 """
@@ -16,22 +16,22 @@ from sottovoce.errors import UsageError, nearest
 from sottovoce.regular import text_of
 
 SWITCH = {True: "on", False: "off"}
-"""YAML (1.1) reads these words as truth values."""
+"""YAML 1.1 reads these words as booleans."""
 MERGE = "tag:yaml.org,2002:merge"
-"""Of the key <<, which may stand there again."""
+"""The tag of the key <<, which may be repeated."""
 
 
 class UnknownName(UsageError):
-    """A setting that there is not; who knows where it stands says so."""
+    """An unknown setting; callers add where it was found."""
 
 
 def read_yaml(path: Path, what: str, example: str) -> dict[Any, Any]:  # Any: YAML as it comes
-    """The mapping that a YAML file holds.
+    """Return the mapping in a YAML file.
 
     Raises:
-        UsageError: it cannot be read, is no YAML, holds a key twice or something else than a mapping.
+        UsageError: the file cannot be read, is not YAML, has a key twice or is not a mapping.
     """
-    import yaml  # late: `--help` needs none
+    import yaml  # late: `--help` does not need it
 
     try:
         read = yaml.load(text_of(path), _loader())  # a safe one
@@ -40,17 +40,17 @@ def read_yaml(path: Path, what: str, example: str) -> dict[Any, Any]:  # Any: YA
     except RecursionError as error:
         raise UsageError(f"{what} {str(path)!r} is nested too deeply; expected lines like {example!r}") from error
     except (yaml.YAMLError, UnicodeDecodeError, ValueError) as error:
-        raise UsageError(f"{what} {str(path)!r} is no YAML: {' '.join(str(error).split())}") from error
+        raise UsageError(f"{what} {str(path)!r} is not YAML: {' '.join(str(error).split())}") from error
     if not isinstance(read, dict):
         raise UsageError(f"{what} {str(path)!r} holds {type(read).__name__}; expected lines like {example!r}")
     return read
 
 
 def named(given: Mapping[Any, Any], fields: Mapping[str, FieldInfo]) -> dict[str, Any]:  # Any: YAML as it comes
-    """Values by the names of a model's fields, each as the command line would give it; null is the default.
+    """Return values by the names of a model's fields, each as the command line would pass it; null is the default.
 
     Raises:
-        UnknownName: a name that no field has, with the nearest one.
+        UnknownName: no field has this name; the message suggests the nearest one.
     """
     found = {str(name).replace("-", "_"): value for name, value in given.items()}
     for name in found:
@@ -60,12 +60,12 @@ def named(given: Mapping[Any, Any], fields: Mapping[str, FieldInfo]) -> dict[str
 
 
 def is_repeated(info: FieldInfo) -> bool:
-    """Lists, and names with values."""
+    """Return True if an option can be repeated: lists, and NAME=VALUE."""
     return get_origin(info.annotation) in (list, tuple, dict)
 
 
 def _fitting(value: Any, info: FieldInfo) -> Any:  # Any: YAML as it comes
-    if value is None:  # as if it had not been given
+    if value is None:  # null
         return info.get_default(call_default_factory=True)
     if is_repeated(info):
         return value if isinstance(value, (list, dict)) else [value]
@@ -75,7 +75,7 @@ def _fitting(value: Any, info: FieldInfo) -> Any:  # Any: YAML as it comes
 
 @cache
 def _loader() -> Any:  # Any: yaml's loaders are not typed
-    """The safe loader of yaml, but that it refuses a key that stands there twice: yaml would keep the last one."""
+    """Return yaml's safe loader, changed to refuse a repeated key, of which yaml would use the last."""
     import yaml
 
     class Once(yaml.SafeLoader):
@@ -84,7 +84,7 @@ def _loader() -> Any:  # Any: yaml's loaders are not typed
             for key, _ in node.value:
                 if isinstance(key, yaml.ScalarNode) and key.tag != MERGE:
                     if key.value in seen:
-                        said = f"the key {key.value!r} stands there twice"
+                        said = f"the key {key.value!r} occurs twice"
                         raise yaml.constructor.ConstructorError(None, None, said, key.start_mark)
                     seen.add(key.value)
             found: dict[Any, Any] = super().construct_mapping(node, deep)

@@ -1,4 +1,4 @@
-"""How a discussion is watched: the settings that every scheme has of it."""
+"""The settings of monitors and interventions, which every scheme has."""
 
 from __future__ import annotations
 
@@ -17,44 +17,49 @@ Per = Literal["role", "all", "turn"]
 
 
 class Watched(Checked):
-    """Which monitors look at what agents are about to say, and what they do about it."""
+    """The monitors that check messages before they are published, and their interventions."""
 
     watch: Annotated[list[str], Names("monitor", ("random",), numbered=("random",))] = Field(
         default=[],
-        description="monitors that judge what agents are about to say, each of its role: files of `monitor train`; "
-        "random or random:RATE triggers at that share of all turns (0.1)",
+        description="Monitors that check messages of their role before they are published: files of `monitor train`, "
+        "or random:RATE, which triggers at that share of all turns (random: 0.1).",
     )
     intervention: Literal["reset", "rollback", "again", "augment", "mute", "human"] = Field(
         default="reset",
-        description="when a monitor triggers: back to the last action that cannot be undone, or some rounds further "
-        "back; ask again; tell everybody a note and ask again; publish nothing; hand the seat to a human",
+        description="When a monitor triggers: reset (to the last action that cannot be undone), rollback (some rounds "
+        "further back), again (ask again), augment (add a note for all agents and ask again), mute (publish nothing), "
+        "human (a person plays the agent from then on).",
     )
-    cap: Few = Field(default=1, ge=0, description="interventions, at most: of each role, of all, or of each turn")
+    cap: Few = Field(default=1, ge=0, description="Maximum number of interventions, for the scope `cap_per`.")
     cap_per: Per | None = Field(
         default=None,
-        description="what the cap counts: each role, all together, or each turn of each agent; else the scheme's own",
+        description="Scope of `cap`: each role, all interventions together, or each turn of each agent. "
+        "If not set: as the scheme has it.",
     )
-    rounds_back: Few = Field(default=1, ge=1, description="of `rollback`: rounds besides the one under way")
-    note: Annotated[str, Words()] = Field(default=NOTE, description="of `augment`: what everybody is told")
+    rounds_back: Few = Field(
+        default=1, ge=1, description="For `rollback`: number of rounds to take back, besides the current one."
+    )
+    note: Annotated[str, Words()] = Field(default=NOTE, description="For `augment`: the note that all agents read.")
     redraw_temperature: float = Field(
         default=0.7,
         ge=0,
         allow_inf_nan=False,
-        description="of replies that an intervention asks for again, where the agent's own is 0; 0 refuses such runs",
+        description="Temperature of replies that an intervention asks for again, if the agent's own is 0. With 0, a "
+        "run in which all agents would only repeat themselves is refused.",
     )
 
     watched_from: ClassVar[int] = 0
-    """The round (0-based) from which on what agents say can be held back."""
+    """The first round (0-based) in which monitors check messages."""
     positions: ClassVar[str] = "all"
-    """Where in a reply its author's uncertainty matters, by name (monitors.positions)."""
+    """The positions of a reply at which uncertainty matters, by name (monitors.positions)."""
     together: ClassVar[str] = ""
-    """The act whose messages of one round are looked at all at once; empty where each is by itself."""
+    """The act whose messages of one round are checked together; empty if each is checked by itself."""
 
     def role_of(self, agent: str) -> str:
-        """What monitors know an agent as: whom one monitor serves."""
+        """Return the role of an agent for monitors: each monitor serves one role."""
         return agent
 
     @property
     def capped(self) -> Per:
-        """What the cap counts."""
+        """The scope of `cap`."""
         return self.cap_per or "role"

@@ -27,7 +27,7 @@ PUBLISHED = {
 
 
 class WhoDunit(Settings):
-    """Agents who know different things find the one character whom all of it fits (WhoDunit, arXiv 2502.05986)."""
+    """Agents that know different facts find the character that fits them all (WhoDunit, arXiv 2502.05986)."""
 
     default_temperature: ClassVar[float | None] = 0.0
     sample: ClassVar[str] = "whodunit"
@@ -35,59 +35,74 @@ class WhoDunit(Settings):
     positions: ClassVar[str] = "action"
     acts: ClassVar[tuple[str, ...]] = ("request", "reply", "act")
     deeds: ClassVar[Mapping[str, str]] = MappingProxyType({"award": "it ends the game"})
-    unrolls: ClassVar[str] = "in a world, who acts and what is heard depends on what was done before"
+    unrolls: ClassVar[str] = "in a world, speakers and messages depend on earlier actions"
 
     variant: Literal["asym", "sym"] = Field(
         default="asym",
-        description="asym: an Accuser knows the winner, Intel everybody; sym: all know everybody, each some facts",
+        description="asym (the Accuser knows the winner's description, Intel all characters) or sym (all agents know "
+        "all characters, and each some facts about the winner).",
     )
     agents: int | None = Field(
-        default=None, ge=2, le=len(PEERS), description="how many agents of sym, else 6; asym has two"
+        default=None, ge=2, le=len(PEERS), description="Number of agents in sym. If not set: 6. asym has two."
     )
-    suspects: Few | None = Field(default=None, ge=2, description="how many characters; else 10 (asym) or 20 (sym)")
+    suspects: Few | None = Field(
+        default=None, ge=2, description="Number of characters. If not set: 10 (asym) or 20 (sym)."
+    )
     attributes: Few | None = Field(
-        default=None, ge=1, description="what they are told apart by, the first so many of the list; else 12 or 20"
+        default=None,
+        ge=1,
+        description="Number of attributes of a character, from the beginning of the list. If not set: 12 (asym) or 20 "
+        "(sym), or all of `attribute_list`.",
     )
     attribute_list: Annotated[str | None, Names("attribute list")] = Field(
-        default=None, description='a file of attributes in the place of ours: {"car": ["red", "blue"], ...}'
+        default=None, description='File of attributes that replaces the built-in list: {"car": ["red", "blue"], ...}.'
     )
-    facts: Few = Field(default=3, ge=1, description="facts that each agent of sym knows")
-    turns: Few | None = Field(default=None, ge=1, description="turns of all together, at most; else 31 or 20")
-    vocabulary: Worded = Field(default="positive", description="award a winning character, or accuse a suspect")
-    golden: bool = Field(default=False, description="Intel (asym) is played by rule: a true and most telling reply")
+    facts: Few = Field(default=3, ge=1, description="Number of facts that each agent knows in sym.")
+    turns: Few | None = Field(
+        default=None,
+        ge=1,
+        description="Maximum number of turns of all agents together. If not set: 31 (asym) or 20 (sym).",
+    )
+    vocabulary: Worded = Field(
+        default="positive", description="positive (award a winning character) or negative (accuse a suspect)."
+    )
+    golden: bool = Field(
+        default=False,
+        description="Let a rule play Intel (asym): its replies are true and as informative as possible.",
+    )
     values: Literal["auto", "on", "off"] = Field(
         default="auto",
-        description="hear, behind a published line, the part of the reply with its values: auto where the protocol "
-        "carries more than words",
+        description="Let agents hear, after a published line, the part of the reply with its values: auto (if the "
+        "protocol carries more than text), on or off.",
     )
-    max_tokens: Tokens = Field(default=512, ge=1, description="longest reply, in tokens")
+    max_tokens: Tokens = Field(default=512, ge=1, description="Maximum length of a reply, in tokens.")
 
     def speakers(self) -> list[str]:
-        """The Accuser and Intel, or the peers, in the order of their turns."""
+        """Return Accuser and Intel, or the peers, in the order of their turns."""
         if self.variant == "asym":
             return ["Beth", "Alex"]
         return [*PEERS[: self.agents or PUBLISHED["sym"]["agents"]]]
 
     def role_of(self, agent: str) -> Role:
-        """What an agent is."""
+        """Return the role of an agent."""
         return "peer" if self.variant == "sym" else "accuser" if agent == "Beth" else "intel"
 
     @property
     def capped(self) -> Per:
-        """Accuser and Intel have a cap each, peers one together (the paper's code)."""
+        """Each role in asym, all peers together in sym, as in the paper's code."""
         return self.cap_per or ("role" if self.variant == "asym" else "all")
 
     def topology(self) -> tuple[str, ...]:
-        """Who there is depends on the variant."""
+        """Return the number of agents and the variant."""
         return (f"{len(self.speakers())} agents of {self.variant}",)
 
     def dealt(self, documents: Documents) -> Documents:
-        """None are shown: the rules say what each agent knows."""
+        """Return no documents: the rules say what each agent knows."""
         return []
 
     @property
     def words(self) -> Wording:
-        """What people are called."""
+        """The words for characters, winner and award."""
         return WORDINGS[self.vocabulary]
 
     @property
@@ -96,10 +111,10 @@ class WhoDunit(Settings):
         return self.turns or PUBLISHED[self.variant]["turns"]
 
     def game(self, seed: str, split: Split | None = None) -> Game:
-        """A game of this kind, drawn from a seed, with characters of a split if one is named.
+        """Return a game of this variant, drawn from a seed, with characters of `split` if it is set.
 
         Raises:
-            UsageError: there are no such games.
+            UsageError: no game fits these settings.
         """
         usual = PUBLISHED[self.variant]
         if self.attribute_list is None:
@@ -111,23 +126,23 @@ class WhoDunit(Settings):
         return drawn(f"{self.variant}/{seed}", known, self.suspects or usual["suspects"], agents, self.facts, split)
 
     def seated(self, given: dict[str, Any]) -> Game:  # Any: JSON as it comes
-        """A game as it is stored, its facts those of the agents here, in their order.
+        """Return a stored game, with its facts assigned to the agents of the run, in order.
 
         Raises:
-            UsageError: it is none, or another variant's.
+            UsageError: it is not a game, or belongs to another variant.
         """
         game, speakers = Game.model_validate(given), self.speakers()
         if self.variant == "asym":
             return game
         if game.agents is None:
-            raise UsageError("the game has no facts of agents, and sym needs them; play it with --variant asym")
+            raise UsageError("the game has no facts for agents, which sym needs; play it with --variant asym")
         if len(game.agents) != len(speakers):
             found, n = len(game.agents), len(speakers)
-            raise UsageError(f"the game has facts of {found} agents, but there are {n}; give --agents {found}")
+            raise UsageError(f"the game has facts for {found} agents, but there are {n}; use --agents {found}")
         return game.model_copy(update={"agents": dict(zip(speakers, game.agents.values(), strict=True))})
 
     def check_game(self, question: Mapping[str, Any]) -> None:  # Any: fields of a `Question`
-        """It must be one of this variant, with the levers that were set, and the target its winner."""
+        """Refuse a game of another variant, one that differs from the settings, or a target other than its winner."""
         game, target = self.seated(question["game"]), question.get("target")
         self.check_levers({"suspects": game.suspect_count, "attributes": len(game.names)})
         winner = game.winner
@@ -137,7 +152,7 @@ class WhoDunit(Settings):
     @model_validator(mode="after")
     def _fits(self) -> WhoDunit:
         if self.variant == "sym" and self.golden:
-            raise UsageError("golden is Intel's, and sym has no Intel; use it with --variant asym")
+            raise UsageError("golden plays Intel, and sym has no Intel; use it with --variant asym")
         if self.variant == "asym" and self.agents not in (None, 2):
-            raise UsageError(f"agents is {self.agents}, but asym has two, Accuser and Intel; use it with --variant sym")
+            raise UsageError(f"agents is {self.agents}, but asym has two, Accuser and Intel; use --variant sym")
         return self

@@ -41,7 +41,7 @@ def test_the_schemes_are_listed(call: Call) -> None:
         "govsim",
         "codegen",
     ]
-    assert "--protocol        nl, cipher, sde, hidden: what a message carries" in out
+    assert "--protocol        nl, cipher, sde, hidden: What a message carries" in out
 
 
 def test_the_retrievers_are_listed_with_what_they_search_and_need(call: Call) -> None:

@@ -51,7 +51,7 @@ def test_help_tells_choices_and_defaults(call: Call, monkeypatch: pytest.MonkeyP
 
     out = call("debate", "--help").out
 
-    assert re.search(r"--protocol +nl\|cipher\|sde\|hidden +what a message carries.*\(default: nl\)", out)
+    assert re.search(r"--protocol +nl\|cipher\|sde\|hidden +What a message carries.*\(default: nl\)", out)
     assert re.search(r"--partial +entropy\|entropy_reversed\|max\|max_reversed ", out)
     assert re.search(r"--temperature +X \.\.\. ", out)
     assert re.search(r"--memory +SIZE \.\.\. ", out) and re.search(r"--layers +N \.\.\. ", out)
@@ -103,7 +103,7 @@ def test_what_other_packages_bring_is_listed_and_told_in_help(call: Call, monkey
 
     out = call("list").out
 
-    assert "--protocol        nl, cipher, sde, hidden, whisper: what a message carries" in out
+    assert "--protocol        nl, cipher, sde, hidden, whisper: What a message carries" in out
     assert "--kind            number, option, yes_no, label, text, roman: Form of the answer;" in out
     assert out.splitlines()[-1] == "  attic"
     made = inspect.signature(command(print, Debate)).parameters["protocol"].annotation

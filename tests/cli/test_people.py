@@ -29,7 +29,7 @@ def test_a_seat_that_is_not_there_and_commands_in_which_nobody_answers_are_refus
     call: Call, models: Models, tmp_path: Path
 ) -> None:
     line = refused(call, USAGE, "mad", "2 + 2?", "--human", "jugde")
-    assert line == "unknown seat 'jugde'; the nearest known one is 'judge'"
+    assert line == "unknown agent 'jugde'; the nearest known one is 'judge'"
     given = ("--sample", "arithmetic", "--model", models.tiny, "--limit", 4, "--human", "agent_1")
     assert call("tune", "debate", *given, "--save", tmp_path / "tune").err.count("nobody can answer here") == 1
 
@@ -43,6 +43,6 @@ def test_what_a_person_let_pass_is_the_run_that_it_was_and_what_was_not_is_told(
     monkeypatch.setattr(sys, "stdin", io.StringIO("The answer is 5.\n-\n"))
     shown = call(*given, tmp_path / "changed").out
 
-    assert "withdrawn: a person wrote it anew" in shown and "agent_2: abstains" in shown
+    assert "withdrawn: a person rewrote it" in shown and "agent_2: abstains" in shown
     assert "1 held anew; 0 findings" in call("verify", tmp_path / "passed", "--trust-paths").out
     assert "0 held anew; 0 findings" in call("verify", tmp_path / "changed", "--trust-paths").out

@@ -81,8 +81,8 @@ def test_a_scheme_of_one_s_own_is_asked_by_its_record() -> None:
         ("debate", "", None, "the question is empty"),
         ("debate", [SUM, SUM], None, "two questions have the id"),
         ("debate", SUM, {"agnets": 2}, "agnets"),
-        ("debate", SUM, Single(), "the settings are of Single; this graph takes those of Debate"),
-        ("single", SUM, Debate(), "the settings are of Debate; this graph takes those of Single"),
+        ("debate", SUM, Single(), "the settings are Single; this graph expects Debate"),
+        ("single", SUM, Debate(), "the settings are Debate; this graph expects Single"),
     ],
 )
 def test_what_cannot_be_asked_is_refused_in_one_line(scheme: str, questions: Any, settings: Any, line: str) -> None:

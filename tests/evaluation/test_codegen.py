@@ -100,5 +100,5 @@ def test_a_run_is_told_round_by_round_with_tests_and_what_the_best_solution_came
 
 
 def test_why_it_has_no_symmetry_is_told() -> None:
-    with pytest.raises(UsageError, match="codegen has no symmetries to show: in a world, what is heard depends"):
+    with pytest.raises(UsageError, match="codegen has no symmetries to show: in a world, messages depend"):
         show_symmetry("codegen", CodeGen(), Looked())

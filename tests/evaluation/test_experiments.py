@@ -105,7 +105,7 @@ def test_rows_take_the_settings_of_all_that_their_scheme_has(tmp_path: Path) -> 
         (changed(settings={"seed": 3}), "settings hold a seed; give the experiment 'seeds'"),
         (changed(rows={"a": {"scheme": "single", "seed": 1}}), "row 'a': a row has no seed of its own"),
         ({"rows": ROWS}, "Experiment has no 'questions'"),
-        ("rows:\n  a: {scheme: single}\n  a: {scheme: debate}\n", "is no YAML: the key 'a' stands there twice"),
+        ("rows:\n  a: {scheme: single}\n  a: {scheme: debate}\n", "is not YAML: the key 'a' occurs twice"),
         ("- a", "holds list; expected lines like"),
     ],
 )

@@ -48,7 +48,7 @@ def test_a_split_has_its_start_values_each_game_a_seed_of_its_own(split: Any, n:
             "--sample govsim/test cannot be used here; --sample govsim belongs to `govsim`",
         ),
         (GovSim(start=50), {"sample": "govsim/test"}, "--start is 50, but --sample govsim/test sets its own"),
-        (GovSim(), {"sample": "govsim/test", "limit": 21}, "--sample govsim/test makes at most 20 different ones"),
+        (GovSim(), {"sample": "govsim/test", "limit": 21}, "--sample govsim/test has at most 20 different ones"),
         (GovSim(start=4), {}, "a game starts with 4 tons and collapses under 5"),
         (GovSim(months=3, newcomer=3), {}, "the newcomer joins after month 3, but the game has 3"),
         (Debate(), {"game": ["lake.json"]}, "--game is only for whodunit and govsim; drop it"),
@@ -87,5 +87,5 @@ def test_a_run_keeps_its_game_and_what_it_measured(tmp_path: Path) -> None:
 
 
 def test_why_a_game_has_no_symmetry_is_told() -> None:
-    with pytest.raises(UsageError, match="govsim has no symmetries to show: in a world, who acts and what is heard"):
+    with pytest.raises(UsageError, match="govsim has no symmetries to show: in a world, speakers and messages"):
         show_symmetry("govsim", GovSim(), Looked())

@@ -214,12 +214,12 @@ def test_what_is_no_donor_is_refused_before_anybody_speaks(kept: Path, tmp_path:
             run.store(),
         )
     assert not (tmp_path / "a").exists()
-    with pytest.raises(UsageError, match="holds no payload of protocol 'cipher'; give --probe-from another"):
+    with pytest.raises(UsageError, match="has no payload of protocol 'cipher'; pass --probe-from another run"):
         read_donors(kept / "sde", "cipher")
     broken = shutil.copytree(kept / "sde", tmp_path / "broken")
     log = broken / "log.jsonl"
     log.write_text("".join(log.read_text().splitlines(keepends=True)[:-1]))
-    with pytest.raises(UsageError, match="is not over, and --probe-from takes a finished one; resume it first"):
+    with pytest.raises(UsageError, match="is not finished, as --probe-from needs; resume it first"):
         read_donors(broken, "sde")
 
 

@@ -81,8 +81,8 @@ def test_a_file_of_games_is_asked_in_its_order(tmp_path: Path) -> None:
         ({"id": "whodunit/0/0"}, SMALL, "has the id 'whodunit/0/0', like line 1; give each row its own"),
         ({"game": 3}, SMALL, "game is 3: expected a valid dictionary"),
         ({"target": "9"}, SMALL, "the target is '9', but the game's winner is "),
-        ({}, Debate(), "the question brings a game, and this scheme plays none"),
-        ({}, WhoDunit(variant="sym"), "the game has no facts of agents, and sym needs them"),
+        ({}, Debate(), "the question has a game, but this scheme plays none"),
+        ({}, WhoDunit(variant="sym"), "the game has no facts for agents, which sym needs"),
     ],
 )
 def test_a_file_with_a_wrong_game_is_refused_with_its_line(
@@ -122,7 +122,7 @@ def test_a_cancelled_game_is_counted_as_one(tmp_path: Path) -> None:
 
 
 def test_why_a_game_has_no_symmetry_is_told() -> None:
-    with pytest.raises(UsageError, match="whodunit has no symmetries to show: in a world, who acts and what is heard"):
+    with pytest.raises(UsageError, match="whodunit has no symmetries to show: in a world, speakers and messages"):
         show_symmetry("whodunit", SMALL, Looked())
 
 

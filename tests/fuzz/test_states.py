@@ -52,5 +52,5 @@ def test_a_thread_whose_opening_was_passed_over_is_told_so() -> None:
     thread: RunnableConfig = {"configurable": {"thread_id": "1"}}
 
     graph.update_state(thread, QUESTION, as_node="opening")
-    with pytest.raises(UsageError, match="was never opened; go on from the step before 'opening'"):
+    with pytest.raises(UsageError, match="was never opened; resume it from the step before 'opening'"):
         graph.invoke(None, thread)

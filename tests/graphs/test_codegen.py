@@ -296,7 +296,7 @@ def test_without_a_sandbox_nobody_speaks_and_all_are_named() -> None:
     with pytest.raises(UsageError) as refused:
         create_codegen(models=model).compile().invoke(QUESTION)
     assert str(refused.value).startswith(
-        "codegen runs programs that models write, and no sandbox was named; add --sand"
+        "codegen runs programs that models write, but no sandbox was named; add --sand"
     )
     assert all(name in str(refused.value) for name in ("bwrap (", "namespaces (", "docker (", "limits (", "--unsafe"))
     assert "\n" not in str(refused.value) and model.asked == []
@@ -305,7 +305,7 @@ def test_without_a_sandbox_nobody_speaks_and_all_are_named() -> None:
 def test_limits_alone_are_refused_unless_unsafe_is_said() -> None:
     with pytest.raises(UsageError, match="cannot run programs in the sandbox 'limits': limits alone leave open"):
         create_codegen(CodeGen(sandbox="limits"), models=ScriptedChatModel([])).compile().invoke(QUESTION)
-    with pytest.raises(UsageError, match="--unsafe is of a sandbox, and none was named"):
+    with pytest.raises(UsageError, match="--unsafe needs a sandbox, but none is set"):
         CodeGen(unsafe=True)
 
 

@@ -106,5 +106,5 @@ def test_decoys_are_asked_for_before_anybody_speaks() -> None:
 
 @pytest.mark.parametrize("settings", [{"agents": 1}, {"summarise": "shared"}])
 def test_a_control_without_messages_to_replace_is_refused(settings: dict[str, Any]) -> None:
-    with pytest.raises(UsageError, match="the control 'own' stands in the place of messages that an agent hears"):
+    with pytest.raises(UsageError, match="the control 'own' replaces messages that agents read from one another"):
         Debate(control="own", **settings)

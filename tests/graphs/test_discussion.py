@@ -550,8 +550,8 @@ class Silent:
             Misled(),
             "unknown first speaker of the rule Misled: 'agent_9'; choose from: agent_1, agent_2, agent_3",
         ),
-        (AllHearAll, "AllHearAll'>; expected an object of a class that is derived from DiscussionRule"),
-        (Silent(), "; expected an object of a class that is derived from DiscussionRule"),
+        (AllHearAll, "AllHearAll'>; expected an object of a class derived from DiscussionRule"),
+        (Silent(), "; expected an object of a class derived from DiscussionRule"),
     ],
 )
 def test_what_cannot_be_a_rule_is_refused_when_the_graph_is_made(rule: Any, expected: str) -> None:
@@ -594,7 +594,7 @@ class Endless(DiscussionRule):
 
 @pytest.mark.parametrize("rule", [Humming(), Endless()])
 def test_a_rule_that_is_never_over_is_stopped_with_a_word_of_ours(rule: DiscussionRule) -> None:
-    expected = f"the rule {type(rule).__name__} is not over after 4 rounds; expected an end by then"
+    expected = f"the rule {type(rule).__name__} has not ended after 4 rounds; expected an end by then"
     model = ScriptedChatModel(["It is 22."] * 20)
     with pytest.raises(UsageError, match=expected):
         held(discussing(rule, model, depth=4))

@@ -211,7 +211,7 @@ def test_cipher_starts_cautiously_where_the_model_names_no_temperature_and_says_
     assert heats(state) == [0.15, 0.3]
     assert state["notes"] == [
         f"{unnamed} names no temperature: cipher starts from 0.3, a cautious choice; "
-        f"`sottovoce doctor {unnamed}` finds the warmest at which it can be read"
+        f"`sottovoce doctor {unnamed}` finds the highest at which it can be read"
     ]
 
 
@@ -365,9 +365,7 @@ def test_a_context_that_does_not_fit_is_one_line(store: PayloadStore) -> None:
 
 
 def test_settings_that_make_a_model_are_refused_beside_given_ones() -> None:
-    with pytest.raises(
-        UsageError, match="the setting 'max_tokens' is the models' own, and this graph was given models"
-    ):
+    with pytest.raises(UsageError, match="the setting 'max_tokens' belongs to the models passed to this graph"):
         held(debating(ScriptedChatModel(["1"] * 9), max_tokens=6))
 
 

@@ -47,7 +47,7 @@ def test_settings_may_be_a_dict_and_must_be_the_scheme_s_own() -> None:
     assert {"agent_1", "agent_2", "agent_3"} < set(create_debate(made).nodes)
     for wrong, expected in (
         ({"agent": 3}, "unknown field of Debate: 'agent'; the nearest known one is 'agents'"),
-        (MAD(), "the settings are of MAD; this graph takes those of Debate"),
+        (MAD(), "the settings are MAD; this graph expects Debate"),
         ("cipher", "Debate is 'cipher': expected a valid dictionary"),
     ):
         with pytest.raises(UsageError, match=expected):
@@ -61,8 +61,8 @@ def test_settings_may_be_a_dict_and_must_be_the_scheme_s_own() -> None:
     ("context", "expected"),
     [
         ({"roundss": 1}, "unknown field of Debate: 'roundss'; the nearest known one is 'rounds'"),
-        (MAD(), "the context is of MAD; this graph takes settings of Debate"),
-        ("nl", "the context is of str; this graph takes settings of Debate"),
+        (MAD(), "the context is MAD; this graph expects settings of Debate"),
+        ("nl", "the context is str; this graph expects settings of Debate"),
     ],
 )
 def test_a_context_that_is_none_of_the_scheme_s_is_refused(context: Any, expected: str) -> None:
@@ -74,7 +74,7 @@ def test_a_discussion_goes_on_with_its_own_settings_and_no_others() -> None:
     model = marked(2, 4)
     graph = debating(model, saver=InMemorySaver())
     graph.invoke(QUESTION, THREAD, context={"rounds": 2, "seed": 3}, interrupt_after=["next_round"])
-    with pytest.raises(UsageError, match=r"opened with: rounds is 3, and was 2; go on with its own"):
+    with pytest.raises(UsageError, match=r"opened with: rounds is 3, and was 2; resume it with its own"):
         graph.invoke(None, THREAD, context={"rounds": 3, "seed": 3})
     assert not model.asked
     graph.invoke(None, THREAD, context={"seed": 3}, interrupt_after=["close_round"])
@@ -143,7 +143,7 @@ def edits(graph: Graph) -> dict[str, tuple[dict[str, Any], str]]:
         "settings": ({"settings": {**settings, "rounds": "many"}}, "rounds is 'many': expected a valid integer"),
         "part": ({"settings": {"rounds": 3}}, "the state's settings have no 'protocol'; write all of them"),
         "no settings": ({"settings": None}, "the state's settings are None; expected all of them by name"),
-        "no JSON": ({"settings": {"rounds": {1}}}, "the state's settings are no JSON: "),
+        "no JSON": ({"settings": {"rounds": {1}}}, "the state's settings are not JSON: "),
         "agents": (
             {"settings": {**settings, "agents": 3}},
             "the state's settings ask for 3 agents, but this graph was",
@@ -201,7 +201,7 @@ def test_a_round_beyond_the_last_is_the_last_or_refused_where_others_would_be_he
         ({"pending": {"agent_1": {"written": 5}}}, "pending.agent_1.written is 5: expected a valid dict"),
         ({"pending": {"agent_1": {"written": {"answer": 5}}}}, "pending.agent_1.written.answer is 5: expected a valid"),
         ({"pending": {"agent_1": {"board": [{"agent": "agent_1"}]}}}, "in a message for the board, it has no 'round'"),
-        ({"marks": None}, "the state has no 'marks', which the opening wrote"),
+        ({"marks": None}, "the state has no 'marks', which 'opening' wrote"),
     ],
 )
 def test_what_is_held_back_and_what_a_reset_reads_is_refused_where_it_is_none(edit: Any, expected: str) -> None:
@@ -219,7 +219,7 @@ def test_a_state_without_its_round_is_refused_before_anybody_speaks() -> None:
     graph = debating(marked(2, 1), saver=InMemorySaver())
     graph.invoke(QUESTION, THREAD, interrupt_after=["opening"])
     graph.update_state(THREAD, {"round": None})
-    with pytest.raises(UsageError, match="the state has no 'round', which the opening wrote"):
+    with pytest.raises(UsageError, match="the state has no 'round', which 'opening' wrote"):
         graph.invoke(None, THREAD)
 
 

@@ -131,7 +131,7 @@ def test_a_latent_discussion_reaches_moderator_judge_and_secretary(
 def test_hosted_models_alone_speak_in_words_and_the_transcript_says_so(name: str) -> None:
     hosted = ScriptedChatModel(["The answer is 22."] * 40, hooked=False)
     state = held(built(name, hosted, protocol="cipher", **SMALL[name]))
-    assert state["notes"] == ["no local model takes part: all is said in words, and nothing by cipher"]
+    assert state["notes"] == ["no local model takes part: all messages are text, and none uses cipher"]
 
 
 def test_a_hosted_judge_reads_words_and_the_transcript_says_so(store: PayloadStore) -> None:

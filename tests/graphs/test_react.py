@@ -351,8 +351,8 @@ def test_a_service_with_pages_is_read_by_title_and_its_failure_is_told(wiki: Non
     ("settings", "said"),
     [
         ({"library": "nowhere"}, "unknown retriever 'nowhere'; choose from: "),
-        ({"library": "shelf"}, "library 'shelf' finds passages, and has no pages by title; add --search passages"),
-        ({"library": "documents"}, "the library is 'documents', but the question has none; give it some, or another"),
+        ({"library": "shelf"}, "library 'shelf' finds passages, not pages by title; add --search passages"),
+        ({"library": "documents"}, "the library is 'documents', but the question has none; add some, or use another"),
     ],
 )
 def test_what_cannot_be_searched_is_refused_before_anybody_speaks(

@@ -316,13 +316,13 @@ def test_golden_intel_is_played_by_rule_and_tells_the_truth() -> None:
 
 
 def test_golden_is_refused_where_there_is_no_intel() -> None:
-    with pytest.raises(UsageError, match="golden is Intel's, and sym has no Intel"):
+    with pytest.raises(UsageError, match="golden plays Intel, and sym has no Intel"):
         WhoDunit(variant="sym", golden=True)
 
 
 @pytest.mark.parametrize("agents", [3, 6])
 def test_asym_has_two_agents_and_no_other_number_is_passed_over(agents: int) -> None:
-    with pytest.raises(UsageError, match=f"agents is {agents}, but asym has two, Accuser and Intel; use it with"):
+    with pytest.raises(UsageError, match=f"agents is {agents}, but asym has two, Accuser and Intel; use --var"):
         WhoDunit(agents=agents)
     assert WhoDunit(agents=2).speakers() == WhoDunit().speakers() == ["Beth", "Alex"]
     assert len(WhoDunit(variant="sym").speakers()) == 6
@@ -339,8 +339,8 @@ def test_one_turn_is_no_turns() -> None:
 @pytest.mark.parametrize(
     ("made", "played", "said"),
     [
-        ({}, {"variant": "sym"}, "the game has no facts of agents, and sym needs them"),
-        ({"variant": "sym", "agents": 4}, {"variant": "sym"}, "the game has facts of 4 agents, but there are 6"),
+        ({}, {"variant": "sym"}, "the game has no facts for agents, which sym needs"),
+        ({"variant": "sym", "agents": 4}, {"variant": "sym"}, "the game has facts for 4 agents, but there are 6"),
     ],
 )
 def test_a_game_of_another_kind_is_refused_before_anybody_acts(

@@ -99,7 +99,7 @@ async def test_an_act_that_awaits_anything_but_a_model_is_told_what_it_may_await
         await other()
         return {}
 
-    with pytest.raises(TypeError, match=f"^an act awaited {named}; it can await models alone"):
+    with pytest.raises(TypeError, match=f"^an act awaited {named}; it can only await models"):
         made(act).invoke(STATE) if half == "sync" else await made(act).ainvoke(STATE)
 
 

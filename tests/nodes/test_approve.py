@@ -48,7 +48,7 @@ def test_what_is_said_side_by_side_is_approved_written_anew_or_rejected_at_once(
         "act": "answer",
         "approve": "answer",
         "text": "The answer is 22.",
-        "then": "it is published, and others go on from it",
+        "then": "it is published, and others continue from it",
         "notes": [],
     }
 
@@ -61,7 +61,7 @@ def test_what_is_said_side_by_side_is_approved_written_anew_or_rejected_at_once(
     ]
     assert [each["answer"] for each in state["decision"]["votes"]] == ["22", "21", None]
     assert {each["agent"]: (each["what"], each["why"]) for each in state["interventions"]} == {
-        "agent_2": ("edit", "a person wrote it anew"),
+        "agent_2": ("edit", "a person rewrote it"),
         "agent_3": ("reject", "a person rejected it"),
     }
 
@@ -144,7 +144,7 @@ def test_what_nobody_does_is_refused_with_what_is_nearest() -> None:
 
 def test_a_graph_that_was_built_without_approvals_refuses_a_context_that_asks_for_them() -> None:
     graph = scheme("debate").create(Debate(), models=model_of("debate")).compile(checkpointer=InMemorySaver())
-    with pytest.raises(UsageError, match="the context asks a person to approve"):
+    with pytest.raises(UsageError, match="the context asks for approvals"):
         graph.invoke(QUESTION, THREAD, context={"approve": ["answer"]})
 
 

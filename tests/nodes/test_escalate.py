@@ -76,9 +76,9 @@ def test_who_heard_whom_how_is_noted_with_the_reply() -> None:
 
 
 def test_escalation_that_means_nothing_is_refused_in_one_line() -> None:
-    with pytest.raises(UsageError, match="escalate is 'disagreement', and protocol 'nl' has nothing beyond words"):
+    with pytest.raises(UsageError, match="escalate is 'disagreement', but protocol 'nl' sends only text"):
         check_escalation(run(protocol="nl", escalate="disagreement"))
-    with pytest.raises(UsageError, match="escalate is 'uncertainty' and escalate_above None; give uncertainty and a"):
+    with pytest.raises(UsageError, match="escalate is 'uncertainty' and escalate_above None; set uncertainty with a"):
         run(escalate="uncertainty")
     assert check_escalation(run()) == []
 

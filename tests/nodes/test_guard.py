@@ -171,7 +171,7 @@ def test_a_monitor_of_whole_distributions_is_refused_for_a_model_that_returns_te
 def test_what_is_judged_together_can_only_be_taken_back() -> None:
     graph = create_govsim(GovSim(intervention="mute"), models=Unsure(), watch=Guard(monitor("fisher")))
 
-    with pytest.raises(UsageError, match="each act 'wish' of a round is judged together; choose reset or rollback"):
+    with pytest.raises(UsageError, match="all acts 'wish' of a round are checked together; choose reset or rollback"):
         graph.compile().invoke({"question": "How many tons?"})
 
 
@@ -201,15 +201,15 @@ def test_a_reader_is_told_of_a_monitor_of_another_scheme_and_of_what_would_be_sa
 
     cold, warm = notes(), notes(temperature=[0.7])
 
-    assert "the monitor of accuser reads positions 'all'; in this scheme 'action' are what matters" in warm
+    assert "the monitor of accuser reads positions 'all'; in this scheme 'action' matter" in warm
     assert [note for note in cold if note not in warm] == [
-        "at temperature 0, what is said again is drawn at 0.7 (redraw_temperature)"
+        "at temperature 0, repeated replies are sampled at 0.7 (redraw_temperature)"
     ]
     assert notes(redraw_temperature=0, intervention="mute") == warm
-    with pytest.raises(UsageError, match="is 'reset', after which Beth, Alex would say the same again at temperature"):
+    with pytest.raises(UsageError, match="is 'reset', after which Beth, Alex would repeat the same reply at temp"):
         notes(redraw_temperature=0)
     partly = notes(redraw_temperature=0, temperature=[0, 0.7])
-    assert "Beth would say the same again at temperature 0" in partly
+    assert "Beth would repeat the same reply at temperature 0" in partly
 
 
 @pytest.mark.parametrize(("rate", "expected"), [("random:1", 4), ("random:0.000001", 0)])

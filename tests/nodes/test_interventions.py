@@ -220,7 +220,7 @@ async def test_a_human_is_asked_without_blocking_too() -> None:
 
 
 def test_a_seat_cannot_be_handed_over_without_a_saver() -> None:
-    with pytest.raises(UsageError, match="compile it with a checkpointer"):
+    with pytest.raises(UsageError, match="has no checkpointer; compile it with one"):
         played("debate", At("agent_1", 0, "human"), intervention="human")
 
 

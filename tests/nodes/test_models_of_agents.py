@@ -94,5 +94,5 @@ def test_an_option_that_the_protocol_does_not_have_is_refused() -> None:
 @pytest.mark.parametrize("store", ["payloads", 3])
 def test_a_store_that_keeps_no_payloads_is_refused_while_the_graph_is_made(store: object) -> None:
     # a folder's name in its place was an AttributeError once somebody had spoken
-    with pytest.raises(UsageError, match=rf"^store is {store!r}; expected a store of payloads"):
+    with pytest.raises(UsageError, match=rf"^store is {store!r}; expected a payload store"):
         create_debate(store=store)

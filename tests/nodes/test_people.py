@@ -53,7 +53,7 @@ def test_several_people_of_a_round_are_asked_at_once_and_their_words_are_recorde
         ("human", None, "The answer is 20."),
     ]
     assert [each["answer"] for each in state["decision"]["votes"]] == ["22", "21", "20"] and len(model.asked) == 1
-    assert state["notes"][:2] == ["the seat of agent_2 is a person's", "the seat of agent_3 is a person's"]
+    assert state["notes"][:2] == ["a person plays agent_2", "a person plays agent_3"]
 
 
 @pytest.mark.parametrize(("name", "seat"), [("mad", "moderator"), ("cmd", "secretary"), ("whodunit", "Beth")])
@@ -92,12 +92,12 @@ def test_a_reply_that_is_no_text_is_told_and_the_seat_waits_on() -> None:
 
 def test_a_graph_without_a_saver_is_refused_before_anybody_is_asked() -> None:
     graph = scheme("debate").create(Debate(human=["agent_1"])).compile()
-    with pytest.raises(UsageError, match="a person takes part, but the graph has no saver"):
+    with pytest.raises(UsageError, match="a person takes part, but the graph has no checkpointer"):
         graph.invoke(QUESTION)
 
 
 def test_a_seat_that_there_is_not_is_refused_with_the_nearest_one() -> None:
-    with pytest.raises(UsageError, match="unknown seat 'agnet_2'; the nearest known one is 'agent_2'"):
+    with pytest.raises(UsageError, match="unknown agent 'agnet_2'; the nearest known one is 'agent_2'"):
         Debate(human=["agnet_2"])
 
 
@@ -115,5 +115,5 @@ def test_edges_that_touch_a_person_go_in_words_and_say_so() -> None:
 def test_a_run_without_the_person_of_the_graph_needs_a_model_there() -> None:
     model = ScriptedChatModel(["22"])
     graph = made("debate", {"agent_1": model}, agents=2, rounds=1, human=["agent_2"])
-    with pytest.raises(UsageError, match="no model for agent 'agent_2', whose seat was a person's"):
+    with pytest.raises(UsageError, match="no model for agent 'agent_2', which a person played"):
         graph.invoke(QUESTION, THREAD, context={"human": []})

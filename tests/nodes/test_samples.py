@@ -65,9 +65,9 @@ def without(fields: dict[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("text", "line"),
     [
-        ("{", " is no JSON: "),
-        ("[" * 100_000, " is no JSON: maximum recursion depth exceeded"),
-        ("__import__('os')", " is no JSON: Expecting value: line 1 column 1 (char 0)"),
+        ("{", " is not JSON: "),
+        ("[" * 100_000, " is not JSON: maximum recursion depth exceeded"),
+        ("__import__('os')", " is not JSON: Expecting value: line 1 column 1 (char 0)"),
         ("[]", ": Samples is []: "),
         (json.dumps({**GOOD, "format": "x"}), ": format is 'x': expected 'sottovoce.samples'"),
         (json.dumps({**GOOD, "version": 2}), ": version is 2: expected 1"),
@@ -95,9 +95,9 @@ def test_a_file_that_is_none_is_refused_in_one_line(tmp_path: Path, text: str, l
 def test_bytes_that_are_no_text_and_a_file_that_is_not_there_are_refused(tmp_path: Path) -> None:
     (tmp_path / "s.json").write_bytes(b"\xff")
 
-    with pytest.raises(UsageError, match=r"is no JSON: 'utf-8' codec can't decode byte 0xff"):
+    with pytest.raises(UsageError, match=r"is not JSON: 'utf-8' codec can't decode byte 0xff"):
         read_samples(tmp_path / "s.json")
-    with pytest.raises(UsageError, match=r"cannot be read: No such file or directory; `convince` makes one"):
+    with pytest.raises(UsageError, match=r"cannot be read: No such file or directory; `convince` writes one"):
         read_samples(tmp_path / "nowhere.json")
 
 
@@ -213,7 +213,7 @@ def test_a_damaged_file_is_refused_before_any_model_speaks(tmp_path: Path, where
     files = [file(tmp_path, "a"), file(tmp_path, "b"), str(tmp_path / "c.json")]
     model = ScriptedChatModel()
 
-    with pytest.raises(UsageError, match="is no JSON"):
+    with pytest.raises(UsageError, match="is not JSON"):
         held(built("reconcile", model, convincing=files, convincing_in=where))
 
     assert model.asked == []
