@@ -111,7 +111,7 @@ class Trial:
 
     def _close(self, *pairs: Pair) -> Found:
         apart = max(float((found - right).abs().max() / right.abs().max()) for found, right in pairs)
-        detail = f"apart by {apart:.1e} of their scale; {self._allowed:g} is allowed in {self.loaded.format}"
+        detail = f"apart by {apart:.1e} of their scale; {self._allowed:g} allowed in {self.loaded.format}"
         if apart <= self._allowed:  # false for NaN too
             return True, detail
         half = "load it in float32, or " if self._allowed > TOLERANCE["float32"] else ""

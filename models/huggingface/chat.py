@@ -40,7 +40,7 @@ class ChatTurn(Protocol[Hole]):
 
     @property
     def role(self) -> str:
-        """ "system", "user" or "assistant"."""
+        """The speaker: system, user or assistant."""
 
     @property
     def parts(self) -> Sequence[str | Hole]:

